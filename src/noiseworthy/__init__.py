@@ -1,0 +1,1 @@
+"""noiseworthy: private federated learning, planned."""

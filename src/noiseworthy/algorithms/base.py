@@ -1,0 +1,58 @@
+"""What an algorithm is: five verbs (select, charge, update, privatize, aggregate) on explicit state."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from jax import Array
+
+from noiseworthy.tasks.base import Batch, Task
+
+
+class ServerState(NamedTuple):
+    """What the server knows between rounds: parameters theta (p,) and the next round's index t."""
+
+    theta: Array
+    round: Array
+
+
+@runtime_checkable
+class Algorithm(Protocol):
+    """A federated algorithm with local privacy, as pure functions on a pytree of its numbers.
+
+    The ledger is charged by `rounds.run_round` between `select` and `local_update`. Everything after
+    `privatize` is post-processing and costs nothing.
+    """
+
+    @property
+    def task(self) -> Task:
+        """The model and its loss."""
+        ...
+
+    def init(self, key: Array) -> ServerState:
+        """The public start."""
+        ...
+
+    def select(self, state: ServerState) -> Array:
+        """Clients to ask in this round, shape (b,); drawn before training."""
+        ...
+
+    def local_update(self, state: ServerState, client: Array, shard: Batch, key: Array) -> Array:
+        """The raw update of one client, shape (p,); it never leaves the client."""
+        ...
+
+    def privatize(self, update: Array, client: Array, key: Array) -> Array:
+        """The upload: the update with the client's planned noise."""
+        ...
+
+    def weight(self, client: Array) -> Array:
+        """The factor with which an upload enters the aggregate."""
+        ...
+
+    def aggregate(self, state: ServerState, total: Array) -> ServerState:
+        """The next state from the weighted sum of the uploads."""
+        ...
+
+    def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
+        """One draw with the law of the weighted sum of a cohort's noise, shape (p,)."""
+        ...

@@ -1,0 +1,31 @@
+"""Data: records from files, partitions into clients, and federations to train on."""
+
+from noiseworthy.data.datasets import EMBEDDED, FILES, federate, load_federation, load_records
+from noiseworthy.data.federation import Federation
+from noiseworthy.data.files import DATA_DIR_VARIABLE
+from noiseworthy.data.hub import read_hub
+from noiseworthy.data.leaf import read_leaf
+from noiseworthy.data.partition import PARTITIONS, partition
+from noiseworthy.data.records import Records
+from noiseworthy.data.synthetic import LeastSquares, least_squares
+from noiseworthy.data.tables import Columns, from_columns, read_table
+
+__all__ = [
+    "DATA_DIR_VARIABLE",
+    "EMBEDDED",
+    "FILES",
+    "PARTITIONS",
+    "Columns",
+    "Federation",
+    "LeastSquares",
+    "Records",
+    "federate",
+    "from_columns",
+    "least_squares",
+    "load_federation",
+    "load_records",
+    "partition",
+    "read_hub",
+    "read_leaf",
+    "read_table",
+]

@@ -1,0 +1,213 @@
+"""From the name of a source to a federation: load the records, then deal them out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy._validate import count
+from noiseworthy.data import embedded, idx
+from noiseworthy.data import partition as rules
+from noiseworthy.data.federation import Federation
+from noiseworthy.data.files import locate, required_folder
+from noiseworthy.data.hub import read_hub
+from noiseworthy.data.leaf import read_leaf
+from noiseworthy.data.records import Records
+from noiseworthy.data.tables import Columns, read_table
+from noiseworthy.errors import DataError, InvalidInput
+
+EMBEDDED: dict[str, Callable[[], Records]] = {
+    "digits": embedded.digits,
+    "breast-cancer": embedded.breast_cancer,
+    "wine": embedded.wine,
+    "iris": embedded.iris,
+}
+FILES: dict[str, Callable[[Path], Records]] = {
+    "mnist": idx.mnist,
+    "fashion-mnist": idx.fashion_mnist,
+    "mnist-writers": idx.mnist_writers,
+}
+_FORMS = "leaf:FOLDER, hub:NAME, or a path ending in .csv, .csv.gz, .npz or .parquet"
+
+
+def load_records(
+    source: str,
+    *,
+    data_dir: str | Path | None = None,
+    label_column: str = "label",
+    client_column: str | None = None,
+    feature_columns: Sequence[str] | None = None,
+    regression: bool = False,
+) -> Records:
+    """The records of a source, before anybody owns them.
+
+    Args:
+        source: `digits`, `breast-cancer`, `wine`, `iris` (shipped); `mnist`, `fashion-mnist`, `mnist-writers`
+            (files in `data_dir`); `leaf:FOLDER`; `hub:NAME`; or the path of a table. A relative path is
+            looked up from the working directory, then in `data_dir`.
+        data_dir: folder of data files; None takes the environment variable NOISEWORTHY_DATA.
+        label_column: of a table or hub data set.
+        client_column: of a table or hub data set, if it names the owners.
+        feature_columns: of a table or hub data set; None takes all others.
+        regression: whether the label of a table or hub data set is a number to predict, not a class.
+
+    Raises:
+        InvalidInput: an unknown source, or columns for a source that has none.
+        DataError: missing or damaged files, or values that cannot be trained on.
+
+    Example:
+        >>> load_records("wine").record_shape
+        (13,)
+    """
+    features = None if feature_columns is None else tuple(feature_columns)
+    columns = Columns(label_column, client_column, features, regression)
+    kind, _, rest = source.partition(":")
+    if source.endswith((".csv", ".csv.gz", ".npz", ".parquet")):
+        return read_table(locate(source, data_dir), columns)
+    if kind == "hub" and rest:
+        return read_hub(rest, columns)
+    if columns != Columns():
+        raise InvalidInput(
+            f"{source} has fixed columns; leave out label, client and feature columns and regression"
+        )
+    return _without_columns(source, data_dir)
+
+
+def federate(
+    records: Records,
+    *,
+    clients: int | None = None,
+    partition: str | None = None,
+    seed: int,
+    alpha: float | None = None,
+    labels_per_client: int | None = None,
+    records_per_client: int | None = None,
+    fraction: float = 1.0,
+) -> Federation:
+    """Records dealt out to clients.
+
+    Args:
+        records: what to deal out.
+        clients: number of clients N; None takes one per owner.
+        partition: a key of `PARTITIONS`; None takes `natural` where the records name owners, else `iid`.
+        seed: of the partition and of the order of records within a client.
+        alpha: of `dirichlet` and `quantity_skew`.
+        labels_per_client: of `label_shards`.
+        records_per_client: keep at most so many records of each client.
+        fraction: keep this part of each client's records, at least one.
+
+    Returns:
+        The federation; clients carry the names of the owners under `natural`, e.g. `7` or `7..12`.
+
+    Raises:
+        InvalidInput: settings that do not fit the partition or each other.
+        DataError: records that the partition cannot deal out.
+
+    Example:
+        >>> fed = federate(load_records("digits"), clients=10, partition="label_shards", seed=0)
+        >>> fed.x.shape, len(np.unique(fed.y[0]))
+        ((10, 143, 8, 8), 2)
+    """
+    rule = partition or ("iid" if records.client_ids is None else "natural")
+    given = {"alpha": alpha, "labels_per_client": labels_per_client}
+    settings = {name: value for name, value in given.items() if value is not None}
+    if rule == "natural":
+        settings["client_ids"] = _owners(records)
+    wanted = _client_count(records, clients, rule)
+    parts = rules.partition(rule, records.y, wanted, seed, **settings)
+    federation = _stacked(records, parts, _names(records, wanted, rule))
+    if records_per_client is not None:
+        federation = federation.take_records(count("records_per_client", records_per_client))
+    return federation if fraction == 1 else federation.take(fraction)
+
+
+def load_federation(
+    source: str,
+    *,
+    clients: int | None = None,
+    partition: str | None = None,
+    seed: int,
+    alpha: float | None = None,
+    labels_per_client: int | None = None,
+    records_per_client: int | None = None,
+    fraction: float = 1.0,
+    data_dir: str | Path | None = None,
+    label_column: str = "label",
+    client_column: str | None = None,
+    feature_columns: Sequence[str] | None = None,
+    regression: bool = False,
+) -> Federation:
+    """The records of a source dealt out to clients.
+
+    The arguments are those of `load_records` and `federate`, and so are the errors.
+
+    Example:
+        >>> fed = load_federation("iris", clients=5, partition="dirichlet", alpha=0.5, seed=1)
+        >>> fed.n_clients, int(fed.sizes.sum())
+        (5, 120)
+    """
+    records = load_records(
+        source,
+        data_dir=data_dir,
+        label_column=label_column,
+        client_column=client_column,
+        feature_columns=feature_columns,
+        regression=regression,
+    )
+    return federate(
+        records,
+        clients=clients,
+        partition=partition,
+        seed=seed,
+        alpha=alpha,
+        labels_per_client=labels_per_client,
+        records_per_client=records_per_client,
+        fraction=fraction,
+    )
+
+
+def _without_columns(source: str, data_dir: str | Path | None) -> Records:
+    if source in EMBEDDED:
+        return EMBEDDED[source]()
+    if source in FILES:
+        return FILES[source](required_folder(source, data_dir))
+    if source.startswith("leaf:"):
+        return read_leaf(locate(source.removeprefix("leaf:"), data_dir))
+    raise InvalidInput(f"source must be one of {', '.join([*EMBEDDED, *FILES])}, {_FORMS}; got {source!r}")
+
+
+def _owners(records: Records) -> NDArray:
+    if records.client_ids is None:
+        raise DataError(
+            f"{records.name} names no owners; set client_column or take another partition, such as iid"
+        )
+    return records.client_ids
+
+
+def _client_count(records: Records, clients: int | None, rule: str) -> int:
+    if clients is not None:
+        return clients
+    if rule != "natural":
+        raise InvalidInput(f"clients must be given for the partition {rule!r}")
+    return len(np.unique(_owners(records)))
+
+
+def _names(records: Records, clients: int, rule: str) -> list[str]:
+    if rule != "natural":
+        return [f"client {i}" for i in range(clients)]
+    owners = np.unique(_owners(records))
+    groups = [owners[run.start : run.stop] for run in rules.runs(len(owners), clients)]
+    return [str(group[0]) if len(group) == 1 else f"{group[0]}..{group[-1]}" for group in groups]
+
+
+def _stacked(records: Records, parts: rules.Parts, names: list[str]) -> Federation:
+    return Federation.from_clients(
+        [(records.x[part], records.y[part]) for part in parts],
+        test=(records.test_x, records.test_y),
+        classes=records.classes,
+        name=records.name,
+        client_names=names,
+    )

@@ -1,0 +1,160 @@
+"""A federation: every client's records stacked, padded and counted, beside a common test set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy._validate import counts
+from noiseworthy.errors import DataError
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Private records of N clients and a test set that nobody's privacy depends on.
+
+    Attributes:
+        x: features, float32, shape (N, n_max, *record_shape); rows past a client's size are zero.
+        y: labels, int32 (classes) or float32 (regression), shape (N, n_max); zero past the size.
+        sizes: records per client n_i, int64, shape (N,). Public under replace-one neighbours.
+        test_x: test features, float32, shape (m, *record_shape).
+        test_y: test labels, shape (m,).
+        classes: number of classes, or None for regression.
+        name: what the data are, for reports.
+        clients: names of the clients, in order.
+
+    Example:
+        >>> fed = Federation.from_clients(
+        ...     [([[0.0]], [0]), ([[1.0], [2.0]], [1, 0])], test=([[3.0]], [1]), classes=2, name="toy"
+        ... )
+        >>> fed.sizes, fed.x.shape
+        (array([1, 2]), (2, 2, 1))
+    """
+
+    x: NDArray[np.float32]
+    y: NDArray[np.int32] | NDArray[np.float32]
+    sizes: NDArray[np.int64]
+    test_x: NDArray[np.float32]
+    test_y: NDArray[np.int32] | NDArray[np.float32]
+    classes: int | None
+    name: str
+    clients: tuple[str, ...]
+
+    @classmethod
+    def from_clients(
+        cls,
+        clients: Sequence[tuple[ArrayLike, ArrayLike]],
+        *,
+        test: tuple[ArrayLike, ArrayLike],
+        classes: int | None,
+        name: str,
+        client_names: Sequence[str] | None = None,
+    ) -> Federation:
+        """Stack one (features, labels) pair per client.
+
+        Args:
+            clients: for each client, features (n_i, *record_shape) and labels (n_i,).
+            test: features (m, *record_shape) and labels (m,) of the common test set.
+            classes: number of classes, or None for regression.
+            name: what the data are, for reports.
+            client_names: names in order; None gives `client 0` and so on.
+
+        Raises:
+            DataError: no clients, a client without records, lengths or shapes that differ, NaN or
+                infinite values, labels outside 0..classes-1.
+        """
+        if not clients:
+            raise DataError("a federation needs at least one client, got none")
+        names = tuple(client_names or (f"client {i}" for i in range(len(clients))))
+        if len(names) != len(clients):
+            raise DataError(f"client_names must hold {len(clients)} names, got {len(names)}")
+        pairs = [_checked_pair(x, y, classes, who) for (x, y), who in zip(clients, names, strict=True)]
+        test_x, test_y = _checked_pair(*test, classes, "the test set")
+        shapes = {x.shape[1:] for x, _ in pairs} | {test_x.shape[1:]}
+        if len(shapes) > 1:
+            raise DataError(
+                f"all records must have one shape, got {sorted(shapes)}; pad or select columns first"
+            )
+        sizes = np.array([len(x) for x, _ in pairs], dtype=np.int64)
+        stacked_x = np.zeros((len(pairs), int(sizes.max()), *shapes.pop()), np.float32)
+        stacked_y: Any = np.zeros((len(pairs), int(sizes.max())), test_y.dtype)
+        for i, (x, y) in enumerate(pairs):
+            stacked_x[i, : len(x)] = x
+            stacked_y[i, : len(y)] = y
+        return cls(stacked_x, stacked_y, sizes, test_x, test_y, classes, name, names)
+
+    @property
+    def n_clients(self) -> int:
+        """Number of clients N."""
+        return len(self.sizes)
+
+    @property
+    def record_shape(self) -> tuple[int, ...]:
+        """Shape of one record."""
+        return self.x.shape[2:]
+
+    def take(self, fraction: float) -> Federation:
+        """The same federation with the first `fraction` of every client's records (at least one).
+
+        Raises:
+            DataError: a fraction outside (0, 1].
+        """
+        if not 0 < fraction <= 1:
+            raise DataError(f"fraction must lie in (0, 1], got {fraction:g}")
+        return self.take_records(np.maximum(1, np.floor(self.sizes * fraction + 1e-9)))
+
+    def take_records(self, sizes: ArrayLike) -> Federation:
+        """The same federation with at most the first `sizes[i]` records of client i.
+
+        Args:
+            sizes: whole numbers of at least 1, shape (N,), or one for everybody.
+
+        Raises:
+            InvalidInput: sizes that are no such numbers.
+        """
+        limits = counts("records per client", sizes)
+        kept = np.minimum(limits, self.sizes)
+        past = np.arange(int(kept.max())) >= kept[:, None]
+        x, y = self.x[:, : past.shape[1]].copy(), self.y[:, : past.shape[1]].copy()
+        x[past] = 0
+        y[past] = 0
+        return replace(self, x=x, y=y, sizes=kept)
+
+
+def _checked_pair(
+    x: ArrayLike, y: ArrayLike, classes: int | None, who: str
+) -> tuple[NDArray[np.float32], Any]:
+    features = _finite(x, f"{who} has features")
+    labels = _finite(y, f"{who} has labels") if classes is None else _classes(y, classes, who)
+    if len(features) == 0:
+        raise DataError(f"{who} has no records; leave it out of the federation")
+    if labels.shape != features.shape[:1]:
+        raise DataError(f"{who} has {len(features)} records but labels of shape {labels.shape}")
+    return features, labels
+
+
+def _finite(values: ArrayLike, what: str) -> NDArray[np.float32]:
+    try:
+        with np.errstate(over="ignore"):  # beyond float32 is as bad as infinite
+            array = np.atleast_1d(np.asarray(values, np.float32))
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{what} that are not numbers of one shape; encode text and pad lists first"
+        ) from None
+    if not np.all(np.isfinite(array)):
+        raise DataError(f"{what} that are NaN or infinite; impute or drop those records first")
+    return array
+
+
+def _classes(values: ArrayLike, classes: int, who: str) -> NDArray[np.int32]:
+    labels = _finite(values, f"{who} has labels")
+    bad = (labels < 0) | (labels >= classes) | (labels != np.floor(labels))
+    if np.any(bad):
+        raise DataError(
+            f"{who} has a label {labels[bad][0]:g}; labels must be whole numbers in 0..{classes - 1}"
+        )
+    return labels.astype(np.int32)

@@ -1,0 +1,81 @@
+"""Where data files lie, and reading them safely."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.errors import DataError
+
+DATA_DIR_VARIABLE = "NOISEWORTHY_DATA"
+_REMEDY = f"name the data folder by data_dir or the environment variable {DATA_DIR_VARIABLE}"
+
+
+def data_folder(data_dir: str | Path | None = None) -> Path | None:
+    """The folder of data files: the argument, else the environment variable NOISEWORTHY_DATA, else None.
+
+    Raises:
+        DataError: the folder is named but does not exist.
+    """
+    named = data_dir or os.environ.get(DATA_DIR_VARIABLE)
+    if named and not Path(named).is_dir():
+        raise DataError(f"data folder {named} does not exist; {_REMEDY}")
+    return Path(named) if named else None
+
+
+def required_folder(source: str, data_dir: str | Path | None = None) -> Path:
+    """The folder of data files, for a source that cannot do without.
+
+    Raises:
+        DataError: no folder is named, or it does not exist.
+    """
+    folder = data_folder(data_dir)
+    if folder is None:
+        raise DataError(f"{source} is read from files; {_REMEDY}")
+    return folder
+
+
+def locate(path: str, data_dir: str | Path | None = None) -> Path:
+    """The path as given where that exists, else beneath the folder of data files.
+
+    Raises:
+        DataError: it is in neither place.
+    """
+    places = [Path(path)]
+    folder = data_folder(data_dir)
+    if folder is not None:
+        places.append(folder / path)
+    for place in places:
+        if place.exists():
+            return place
+    raise DataError(f"no data at {' or '.join(map(str, places))}; {_REMEDY}")
+
+
+def existing(path: Path) -> Path:
+    """The path of a file that is there.
+
+    Raises:
+        DataError: it is not.
+    """
+    if not path.is_file():
+        raise DataError(f"no file {path}; {_REMEDY}")
+    return path
+
+
+def read_npz(path: Path) -> dict[str, NDArray]:
+    """Arrays of an npz file by name; object arrays are refused, because unpickling runs foreign code.
+
+    Raises:
+        DataError: the file is missing, damaged or holds object arrays.
+    """
+    existing(path)
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as cause:
+        raise DataError(f"{path} is not an npz file of plain arrays: {cause}") from None

@@ -1,0 +1,95 @@
+"""LEAF folders: JSON files of users, their features and labels.
+
+A folder holds `train/` and `test/`, each with any number of files
+{"users": [...], "num_samples": [...], "user_data": {user: {"x": [...], "y": [...]}}}.
+
+Source: Caldas et al. (2018), "LEAF: A Benchmark for Federated Settings", arXiv:1812.01097.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.data.records import Records, class_numbers
+from noiseworthy.errors import DataError
+
+User = tuple[str, NDArray[np.float32], NDArray]
+
+
+def read_leaf(folder: Path) -> Records:
+    """Records of a LEAF folder; users are the owners, and the test records of all users are pooled.
+
+    Args:
+        folder: holds `train/*.json` and `test/*.json` with numeric features.
+
+    Returns:
+        Records with the labels numbered 0..K-1 and the records in the order of the files.
+
+    Raises:
+        DataError: a missing folder, damaged JSON, text features, counts that disagree, or NaN values.
+    """
+    train, test = (list(_users(folder / part)) for part in ("train", "test"))
+    x, test_x = (_joined([features for _, features, _ in part], folder) for part in (train, test))
+    labels = np.concatenate([y for *_, y in train + test])
+    y, classes = class_numbers(labels, f"{folder}: y")
+    owners = np.concatenate([np.full(len(y), user) for user, _, y in train])
+    return Records(x, y[: len(x)], test_x, y[len(x) :], classes, folder.name, client_ids=owners)
+
+
+def _users(folder: Path) -> Iterator[User]:
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise DataError(f"no JSON files in {folder}; a LEAF folder holds train/*.json and test/*.json")
+    for file in files:
+        yield from _users_of_file(file)
+
+
+def _users_of_file(file: Path) -> Iterator[User]:
+    content = _parsed(file)
+    try:
+        counts = dict(zip(content["users"], content["num_samples"], strict=False))
+        for user in content["users"]:
+            data = content["user_data"][user]
+            yield _user(user, data["x"], data["y"], counts[user], file)
+    except (KeyError, TypeError) as cause:
+        raise DataError(
+            f"{file} lacks {cause}; a LEAF file holds users, num_samples and user_data of x and y"
+        ) from None
+
+
+def _parsed(file: Path) -> Any:
+    try:
+        return json.loads(file.read_bytes())
+    except ValueError as cause:
+        raise DataError(f"{file} is not valid JSON: {cause}") from None
+
+
+def _user(user: str, x: list, y: list, samples: int, file: Path) -> User:
+    if not len(x) == len(y) == samples:
+        raise DataError(
+            f"{file}: user {user!r} has {len(x)} features and {len(y)} labels, num_samples says {samples}"
+        )
+    try:
+        with np.errstate(over="ignore"):  # beyond float32 is as bad as infinite
+            features = np.asarray(x, np.float32)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{file}: user {user!r} has features that are not numbers; encode text first"
+        ) from None
+    if not np.all(np.isfinite(features)):
+        raise DataError(f"{file}: user {user!r} has NaN or infinite features; drop those records first")
+    return user, features, np.asarray(y)
+
+
+def _joined(blocks: list[NDArray[np.float32]], folder: Path) -> NDArray[np.float32]:
+    filled = [block for block in blocks if len(block)]
+    shapes = {block.shape[1:] for block in filled}
+    if len(shapes) != 1:
+        raise DataError(f"{folder}: all records must have one shape, got {sorted(shapes)}")
+    return np.concatenate(filled)

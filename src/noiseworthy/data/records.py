@@ -1,0 +1,142 @@
+"""Records: one table of private examples and a test set, before anybody owns them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy.errors import DataError
+
+HOLDOUT_FRACTION = 0.2
+HOLDOUT_SEED = 0
+"""The split of data that bring no test set; fixed, so that every run is scored on the same records."""
+
+Labels = NDArray[np.int32] | NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """What a loader gives: private records, a test set, and the owners where the data name them.
+
+    Attributes:
+        x: features of the n private records, float32, shape (n, *record_shape); images keep their axes.
+        y: labels, int32 in 0..classes-1, or float32 targets, shape (n,).
+        test_x: test features, float32, shape (m, *record_shape).
+        test_y: test labels, shape (m,).
+        classes: number of classes, or None for regression.
+        name: what the data are, for reports.
+        client_ids: owner of each private record, shape (n,), or None where the data name no owners.
+    """
+
+    x: NDArray[np.float32]
+    y: Labels
+    test_x: NDArray[np.float32]
+    test_y: Labels
+    classes: int | None
+    name: str
+    client_ids: NDArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def record_shape(self) -> tuple[int, ...]:
+        """Shape of one record."""
+        return self.x.shape[1:]
+
+
+def split_records(
+    x: NDArray[np.float32],
+    y: Labels,
+    is_test: NDArray[np.bool_],
+    *,
+    classes: int | None,
+    name: str,
+    client_ids: NDArray | None = None,
+) -> Records:
+    """Records from one table and a mask of its test rows.
+
+    Raises:
+        DataError: no row is left on one of the two sides.
+
+    Example:
+        >>> table = np.arange(4, dtype=np.float32)[:, None]
+        >>> mask = np.array([False, False, False, True])
+        >>> records = split_records(table, np.array([0, 1, 0, 1], np.int32), mask, classes=2, name="toy")
+        >>> len(records), records.test_x.tolist()
+        (3, [[3.0]])
+    """
+    if is_test.all() or not is_test.any():
+        raise DataError(
+            f"{name} has {np.sum(~is_test)} training and {np.sum(is_test)} test records and needs both; "
+            "bring more records or mark rows 'train' and 'test' in a column named split"
+        )
+    owners = None if client_ids is None else client_ids[~is_test]
+    return Records(x[~is_test], y[~is_test], x[is_test], y[is_test], classes, name, owners)
+
+
+def holdout(groups: NDArray) -> NDArray[np.bool_]:
+    """Mask of a fixed random fifth of every group: by label it is stratified, by owner it is per client.
+
+    Args:
+        groups: group of each record, shape (n,). A group of one or two gives nothing away.
+
+    Returns:
+        True for the test records, shape (n,); the same for the same groups on every call.
+
+    Example:
+        >>> holdout(np.repeat([7, 8], 10)).reshape(2, 10).sum(axis=1)
+        array([2, 2])
+    """
+    rng = np.random.default_rng(HOLDOUT_SEED)
+    is_test = np.zeros(len(groups), bool)
+    for members in members_of(groups):
+        is_test[rng.permutation(members)[: round(HOLDOUT_FRACTION * len(members))]] = True
+    return is_test
+
+
+def members_of(groups: NDArray) -> list[NDArray[np.int64]]:
+    """Positions of each distinct value, one array per value in sorted order.
+
+    Example:
+        >>> members_of(np.array([5, 3, 5]))
+        [array([1]), array([0, 2])]
+    """
+    _, first = np.unique(groups, return_inverse=True)
+    starts = np.cumsum(np.bincount(first))[:-1]
+    return np.split(np.argsort(first, kind="stable"), starts)
+
+
+def class_numbers(labels: ArrayLike, name: str) -> tuple[NDArray[np.int32], int]:
+    """Labels as numbers 0..K-1 in sorted order of the K distinct values, with K.
+
+    The set of classes is taken to be public, as it is for every classifier.
+
+    Args:
+        labels: whole numbers, booleans or text, shape (n,).
+        name: what the labels are, for the error.
+
+    Raises:
+        DataError: fractions, missing values, or fewer than two distinct values.
+
+    Example:
+        >>> class_numbers(["yes", "no", "yes"], "loan")
+        (array([1, 0, 1], dtype=int32), 2)
+    """
+    array = np.asarray(labels)
+    if array.dtype.kind == "f" and not np.all(array == np.floor(array)):
+        worst = array[array != np.floor(array)][0]
+        raise DataError(
+            f"{name} must hold whole numbers or text as classes, got {worst:g}; or set regression = true"
+        )
+    values, numbers = np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)
+    if len(values) < 2:
+        raise DataError(f"{name} must hold at least two classes, got only {values.tolist()}")
+    return numbers.astype(np.int32), len(values)
+
+
+def scaled_images(pixels: NDArray) -> NDArray[np.float32]:
+    """Bytes as float32 in [0, 1]: the range 0..255 is that of the format, so no data are read for it."""
+    return np.divide(pixels, np.float32(255), dtype=np.float32)

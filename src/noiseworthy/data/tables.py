@@ -1,0 +1,199 @@
+"""Data of your own: columns in a CSV, npz or parquet file, or a dictionary of arrays."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy.data.files import existing, read_npz
+from noiseworthy.data.records import Labels, Records, class_numbers, holdout, scaled_images, split_records
+from noiseworthy.errors import DataError
+
+SPLIT_COLUMN = "split"
+Table = Mapping[str, NDArray]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a table mean.
+
+    Attributes:
+        label: column to predict.
+        client: column that names the owner of each record, or None when a partition deals the records out.
+        features: columns to learn from; None takes all others (a column `split` excepted).
+        regression: predict the label as a number instead of a class.
+    """
+
+    label: str = "label"
+    client: str | None = None
+    features: tuple[str, ...] | None = None
+    regression: bool = False
+
+
+def from_columns(table: Mapping[str, ArrayLike], columns: Columns, name: str) -> Records:
+    """Records from named columns of equal length.
+
+    Several feature columns are laid side by side; a single one keeps its shape, so it may hold images. Bytes
+    of two or more axes per record are taken as images and divided by 255; nothing else is scaled. A column
+    `split` of 'train' and 'test' gives the test set; without one, a fixed random fifth of every client does.
+
+    Args:
+        table: columns, each of shape (n, ...).
+        columns: what they mean.
+        name: what the data are, for reports.
+
+    Raises:
+        DataError: a column is missing, of another length, not numeric, has missing or infinite values, or
+            labels that are no classes.
+
+    Example:
+        >>> table = {"age": np.arange(10.0), "label": np.tile([0, 1], 5), "site": np.repeat(["a", "b"], 5)}
+        >>> records = from_columns(table, Columns(client="site"), "clinic")
+        >>> records.x.shape, records.test_x.shape, set(records.client_ids.tolist()) == {"a", "b"}
+        ((8, 1), (2, 1), True)
+    """
+    arrays = {key: np.asarray(value) for key, value in table.items()}
+    labels = _column(arrays, columns.label, name)
+    y, classes = _labels(labels, columns, name)
+    owners = (
+        None
+        if columns.client is None
+        else _complete(_column(arrays, columns.client, name), columns.client, name)
+    )
+    x = _features(arrays, _feature_names(arrays, columns, name), len(y), name)
+    groups = np.zeros(len(y), int) if owners is None else owners
+    is_test = _marked(arrays[SPLIT_COLUMN], name) if SPLIT_COLUMN in arrays else holdout(groups)
+    _same_length({"labels": y, "clients": groups, SPLIT_COLUMN: is_test}, len(y), name)
+    return split_records(x, y, is_test, classes=classes, name=name, client_ids=owners)
+
+
+def read_table(path: Path, columns: Columns) -> Records:
+    """Records from a .csv, .csv.gz, .npz or .parquet file; the name of the file becomes the name of the data.
+
+    Raises:
+        DataError: an unreadable file, another suffix, or columns that `from_columns` refuses.
+    """
+    for suffix, read in _READERS.items():
+        if path.name.endswith(suffix):
+            return from_columns(read(existing(path)), columns, path.name.removesuffix(suffix))
+    raise DataError(f"{path} must end in one of {', '.join(_READERS)}")
+
+
+def _read_frame(reader: str) -> Callable[[Path], Table]:
+    def read(path: Path) -> Table:
+        import pandas as pd  # here, because it takes most of a second to import
+
+        try:
+            frame = getattr(pd, reader)(path)
+        except (ValueError, OSError, EOFError, zlib.error) as cause:
+            raise DataError(f"{path} cannot be read as a table: {cause}") from None
+        return {str(name): _plain(frame[name]) for name in frame.columns}
+
+    return read
+
+
+def _plain(column: Any) -> NDArray:
+    """A pandas column as a NumPy array; nullable numbers become floats with NaN."""
+    values = column.to_numpy()
+    if values.dtype == object and column.dtype.kind in "biuf":
+        return column.to_numpy(np.float64, na_value=np.nan)
+    return values
+
+
+_READERS: dict[str, Callable[[Path], Table]] = {
+    ".csv": _read_frame("read_csv"),
+    ".csv.gz": _read_frame("read_csv"),
+    ".parquet": _read_frame("read_parquet"),
+    ".npz": read_npz,
+}
+
+
+def _column(table: Table, column: str, name: str) -> NDArray:
+    if column not in table:
+        raise DataError(f"{name} has no column {column!r}; it has {', '.join(map(repr, table))}")
+    return table[column]
+
+
+def _feature_names(table: Table, columns: Columns, name: str) -> Sequence[str]:
+    if columns.features is None:
+        return [column for column in table if column not in (columns.label, columns.client, SPLIT_COLUMN)]
+    if columns.label in columns.features:
+        raise DataError(f"{name}: column {columns.label!r} is the label and cannot be a feature too")
+    return columns.features
+
+
+def _features(table: Table, names: Sequence[str], n: int, name: str) -> NDArray[np.float32]:
+    blocks = {column: _numbers(_column(table, column, name), column, name) for column in names}
+    if not blocks:
+        raise DataError(f"{name} has no feature columns; it has only {', '.join(map(repr, table))}")
+    _same_length(blocks, n, name)
+    if len(blocks) == 1:
+        block = next(iter(blocks.values()))
+        return block if block.ndim > 1 else block[:, None]
+    for column, block in blocks.items():
+        if block.ndim > 2:
+            raise DataError(f"{name}: column {column!r} holds images; it must be the only feature column")
+    return np.concatenate([block.reshape(n, -1) for block in blocks.values()], axis=1)
+
+
+def _numbers(values: NDArray, column: str, name: str) -> NDArray[np.float32]:
+    if values.dtype.kind not in "biuf":
+        raise DataError(
+            f"{name}: column {column!r} is not numeric; encode it as numbers or leave it out of the features"
+        )
+    if values.dtype == np.uint8 and values.ndim > 2:
+        return scaled_images(values)
+    return _finite(values, column, name)
+
+
+def _finite(values: NDArray, column: str, name: str) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # beyond float32 is as bad as infinite
+        numbers = values.astype(np.float32)
+    bad = int(np.sum(~np.isfinite(numbers)))
+    if bad:
+        raise DataError(
+            f"{name}: column {column!r} has {bad} NaN or infinite values; impute or drop those records first"
+        )
+    return numbers
+
+
+def _complete(values: NDArray, column: str, name: str) -> NDArray:
+    """One value per record without gaps; a gap in text is a value that is not text."""
+    if values.ndim != 1:
+        raise DataError(f"{name}: column {column!r} must hold one value per record, got shape {values.shape}")
+    if values.dtype.kind == "f":
+        _finite(values, column, name)
+    if values.dtype != object:
+        return values
+    bad = sum(not isinstance(value, str | int) for value in values)
+    if bad:
+        raise DataError(f"{name}: column {column!r} has {bad} missing values; drop those records first")
+    return values.astype(str)
+
+
+def _labels(values: NDArray, columns: Columns, name: str) -> tuple[Labels, int | None]:
+    complete = _complete(values, columns.label, name)
+    if columns.regression:
+        return _numbers(complete, columns.label, name), None
+    return class_numbers(complete, f"{name}: column {columns.label!r}")
+
+
+def _marked(values: NDArray, name: str) -> NDArray[np.bool_]:
+    unknown = set(np.unique(values.astype(str)).tolist()) - {"train", "test"}
+    if unknown:
+        raise DataError(
+            f"{name}: column {SPLIT_COLUMN!r} must hold 'train' or 'test', got {sorted(unknown)[0]!r}"
+        )
+    return values.astype(str) == "test"
+
+
+def _same_length(arrays: Table, n: int, name: str) -> None:
+    for column, values in arrays.items():
+        if len(values) != n:
+            raise DataError(f"{name}: column {column!r} has {len(values)} rows but there are {n} labels")

@@ -1,0 +1,32 @@
+"""The debug engine: the rounds exactly as `rounds.py` writes them, in a plain loop, nothing compiled."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.algorithms.base import Algorithm
+from noiseworthy.engines.records import Trajectory
+from noiseworthy.engines.simulation import Shards
+from noiseworthy.privacy.ledger import Ledger
+from noiseworthy.rounds import run_round
+
+
+def debug(
+    algorithm: Algorithm, planned: NDArray[np.int64], shards: Shards, evaluate_at: NDArray[np.int64], seed: int
+) -> Trajectory:
+    """One training, round by round and client by client; arguments as in `simulation.simulate`.
+
+    Gives the same numbers as the simulation engine with `single_uploads=True`, up to float rounding.
+    """
+    key = jax.random.key(seed)
+    state, ledger = algorithm.init(key), Ledger.open(planned)
+    scores = []
+    for t in range(int(evaluate_at[-1]) + 1):
+        if t in evaluate_at:
+            scores.append(algorithm.task.score(state.theta, shards.test_x, shards.test_y))
+        if t < evaluate_at[-1]:
+            state, ledger = run_round(algorithm, state, ledger, shards.of, key)
+    loss, accuracy = np.array(scores, dtype=np.float64).T
+    return Trajectory(evaluate_at, loss[None], accuracy[None], np.asarray(state.theta)[None], ledger.used[None])

@@ -1,0 +1,48 @@
+"""What a training leaves behind: curves, parameters and counts, for one or many seeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Trainings of one plan under S seeds, or of S stacked plans.
+
+    Attributes:
+        rounds: evaluated rounds, ascending, the start being 0, shape (E,).
+        loss: test loss without the ridge term, shape (S, E).
+        accuracy: test accuracy (R^2 for regression), shape (S, E).
+        theta: final parameters, shape (S, p).
+        uploads: uploads that each client made, shape (S, N).
+    """
+
+    rounds: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+    theta: NDArray[np.float32]
+    uploads: NDArray[np.int64]
+
+    @property
+    def final_loss(self) -> NDArray[np.float64]:
+        """Test loss after the last round, shape (S,)."""
+        return self.loss[:, -1]
+
+    @property
+    def final_accuracy(self) -> NDArray[np.float64]:
+        """Test accuracy after the last round, shape (S,)."""
+        return self.accuracy[:, -1]
+
+
+def evaluation_rounds(rounds: int, points: int = 25) -> NDArray[np.int64]:
+    """Rounds to evaluate at: the start, the end and about `points` between, densest at the beginning.
+
+    Example:
+        >>> evaluation_rounds(4)
+        array([0, 1, 2, 3, 4])
+    """
+    spaced = np.linspace(0, np.sqrt(rounds), min(points, rounds) + 1) ** 2
+    return np.unique(np.concatenate([[0], np.ceil(spaced - 1e-9), [rounds]]).astype(np.int64))

@@ -1,0 +1,35 @@
+"""Errors that name what is wrong, the allowed range and the remedy.
+
+Everything a user can get wrong is a `UserError`; the command line prints its one line and exits with 2.
+Any other exception is a fault of ours and exits with 1.
+"""
+
+from __future__ import annotations
+
+
+class UserError(ValueError):
+    """The input cannot be used; the message says what, why and what to do instead."""
+
+
+class InvalidInput(UserError):
+    """A value outside its allowed range, named together with the remedy."""
+
+
+class ConfigError(UserError):
+    """A study file with unknown keys, missing tables or values of the wrong kind."""
+
+
+class DataError(UserError):
+    """A data file that is missing, truncated, or holds values that cannot be trained on."""
+
+
+class UnsoundClaim(UserError):
+    """A privacy claim that no proof supports; the message names the condition that fails."""
+
+
+class BudgetExceeded(UserError):
+    """A client was asked for more releases than its budget pays for; nothing was charged."""
+
+
+class ResumeError(UserError):
+    """A run folder that belongs to another study, or holds no usable checkpoint."""

@@ -1,0 +1,151 @@
+"""A plan: one value that binds selection, clip, noise, weights and counts to one privacy claim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy import _validate as check
+from noiseworthy.planning.problem import Constant, Problem
+from noiseworthy.privacy.accountants import Release, spent_epsilon
+from noiseworthy.privacy.budget import ADVERSARY
+from noiseworthy.privacy.mechanisms import NoNoise
+
+
+@dataclass(frozen=True)
+class StepSize:
+    """Step size eta_t = initial / (1 + t / decay_rounds); `decay_rounds` infinite keeps it constant.
+
+    The schedule of the theory, (2/mu) / (t + gamma), is `StepSize(1/L, 2 L / mu)`.
+
+    Example:
+        >>> StepSize(0.05, 50.0).at(np.array([0, 50]))
+        array([0.05 , 0.025])
+    """
+
+    initial: float
+    decay_rounds: float = 50.0
+
+    def __post_init__(self):
+        check.positive("step_size", self.initial)
+        if self.decay_rounds != float("inf"):
+            check.positive("step_decay", self.decay_rounds, remedy='use "none" for a constant step')
+
+    def at(self, t: NDArray[np.int64]) -> NDArray[np.float64]:
+        """eta_t for round indices t, starting at 0."""
+        return self.initial / (1 + t / self.decay_rounds)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the bound says of the plan, beside what it says of not training.
+
+    Attributes:
+        bound: value at the plan.
+        no_training: value of the untrained start, in the same unit.
+        unit: what is bounded: `squared distance to the optimum` or `test loss on public proxies`.
+    """
+
+    bound: float
+    no_training: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The decision of a planner and everything the privacy claim depends on.
+
+    Noise, weights and counts come from this one value, so they cannot disagree.
+
+    Attributes:
+        algorithm: its name, as in a study file.
+        citation: the paper and equations it follows.
+        problem: the public facts it was made for.
+        rounds: T; 0 means do not train.
+        clients_per_round: b.
+        releases: uploads k_i that client i's noise pays for; it refuses beyond, shape (N,).
+        release: the noise on each upload, or None when nothing is uploaded.
+        prediction: the bound at this plan and without training; None where nothing was predicted.
+        constants: name -> `Constant` that the decision rests on.
+        outcome: the decision and its reason in a sentence.
+        as_printed: what the paper's own formulas would do; not private, for comparison only.
+        step: step sizes, None when training was not asked for.
+        notes: warnings a user should read.
+    """
+
+    algorithm: str
+    citation: str
+    problem: Problem
+    rounds: int
+    clients_per_round: int
+    releases: NDArray[np.int64]
+    release: Release | None
+    prediction: Prediction | None
+    constants: dict[str, Constant]
+    outcome: str
+    as_printed: dict[str, Any] = field(default_factory=dict)
+    step: StepSize | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def train(self) -> bool:
+        """Whether training is worth its noise."""
+        return self.rounds > 0
+
+    @property
+    def noise(self) -> NDArray[np.float64]:
+        """Per-coordinate noise of one upload: Laplace scale or Gaussian std, shape (N,)."""
+        if self.release is None:
+            return np.zeros(self.problem.n_clients)
+        return self.release.mechanism.size
+
+    def spent(self, uploads: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """Exact epsilon_i after `uploads` (by default all that are planned), shape (N,)."""
+        if self.release is None:
+            return np.zeros(self.problem.n_clients)
+        return spent_epsilon(
+            self.release, self.releases if uploads is None else uploads, self.problem.budget.delta
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain values, the contract of `noiseworthy plan --json`."""
+        budget = self.problem.budget
+        rows = zip(budget.epsilon.tolist(), budget.delta.tolist(), self.spent().tolist(), strict=True)
+        private = self.release is None or not isinstance(self.release.mechanism, NoNoise)
+        return {
+            "algorithm": self.algorithm,
+            "citation": self.citation,
+            "mechanism": self.problem.family,
+            "train": self.train,
+            "rounds": self.rounds,
+            "clients_per_round": self.clients_per_round,
+            "releases": self.releases.tolist(),
+            "noise": self.noise.tolist(),
+            "clip_norm": self.problem.clip_norm,
+            "clip": self.problem.norm,
+            "sampling_rate": self.problem.sampling_rate,
+            "step_size": None if self.step is None else self.step.initial,
+            "step_decay_rounds": None if self.step is None else _finite(self.step.decay_rounds),
+            "predicted": None if self.prediction is None else vars(self.prediction),
+            "constants": {name: vars(constant) for name, constant in self.constants.items()},
+            "privacy": {
+                "unit": budget.unit,
+                "relation": budget.relation,
+                "adversary": ADVERSARY,
+                "private": private,
+                "clients": [
+                    {"epsilon": epsilon, "delta": delta, "spent_epsilon": _finite(spent)}
+                    for epsilon, delta, spent in rows
+                ],
+            },
+            "outcome": self.outcome,
+            "notes": list(self.notes),
+            "as_printed": self.as_printed,
+        }
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None

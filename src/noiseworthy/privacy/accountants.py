@@ -1,0 +1,119 @@
+"""What a schedule costs: from noise, sensitivity and releases to the exact epsilon of every client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy import _validate as check
+from noiseworthy.errors import UnsoundClaim
+from noiseworthy.privacy.gaussian import gaussian_epsilon
+from noiseworthy.privacy.loss_distribution import laplace_epsilon, poisson_gaussian_epsilon
+from noiseworthy.privacy.mechanisms import Gaussian, Laplace, Mechanism, NoNoise
+from noiseworthy.privacy.sensitivity import Sensitivity
+
+
+@dataclass(frozen=True)
+class Release:
+    """One upload of every client: its noise, what a record can change in it, and how records enter.
+
+    Attributes:
+        mechanism: the noise on the mean gradient, per client.
+        sensitivity: of the mean gradient, in the norm of the mechanism.
+        sampling_rate: 1 for full batches; q for fresh Poisson batches with divisor q n.
+
+    Raises:
+        UnsoundClaim: noise and sensitivity in different norms, or Poisson batches outside the
+            conditions under which amplification is proved.
+    """
+
+    mechanism: Mechanism
+    sensitivity: Sensitivity
+    sampling_rate: float = 1.0
+
+    def __post_init__(self):
+        if not isinstance(self.mechanism, NoNoise) and self.mechanism.norm != self.sensitivity.norm:
+            raise UnsoundClaim(
+                f"{self.mechanism.family} noise needs an {self.mechanism.norm} sensitivity, "
+                f"got {self.sensitivity.norm}; clip records in {self.mechanism.norm}"
+            )
+        check_sampling(self.sampling_rate, self.mechanism.family, self.sensitivity.relation)
+
+    @property
+    def shift(self) -> NDArray[np.float64]:
+        """Sensitivity over noise size, per client: mu of one Gaussian upload, epsilon of one Laplace upload."""
+        return self.sensitivity.value / self.mechanism.size
+
+
+def check_sampling(sampling_rate: float, family: str, relation: str) -> None:
+    """Refuse amplification that no proof gives (theory 0.5).
+
+    Raises:
+        InvalidInput: a sampling rate outside (0, 1].
+        UnsoundClaim: Poisson batches without Gaussian noise or under replace-one neighbours.
+    """
+    rate = check.positive("sampling_rate", sampling_rate)
+    if rate > 1:
+        check.one_of("sampling_rate", sampling_rate, [1.0], remedy="it is a probability in (0, 1]")
+    if sampling_rate == 1.0:
+        return
+    if family != "gaussian":
+        raise UnsoundClaim(
+            f"Poisson batches are accounted for Gaussian noise only, got {family}; use sampling_rate = 1"
+        )
+    if relation != "add-remove":
+        raise UnsoundClaim(
+            "Poisson batches are proved under add-remove neighbours only; "
+            'set relation = "add-remove" or use full batches (sampling_rate = 1), which often need less noise'
+        )
+
+
+def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
+    """Exact epsilon that each client has spent after its uploads.
+
+    Gaussian full batch: closed form. Laplace with delta 0: basic composition k shift. Laplace with a
+    delta: privacy loss distribution. Poisson batches: privacy loss distribution.
+
+    Args:
+        release: what one upload is.
+        releases: uploads k_i so far, whole numbers of at least 0, shape (N,) or one for all.
+        delta: delta_i, shape (N,) or one for all; 0 means pure epsilon.
+
+    Returns:
+        epsilon_i, shape (N,); 0 without uploads, infinite without noise.
+
+    Example:
+        >>> from noiseworthy.privacy.sensitivity import of_mean_gradient
+        >>> upload = Release(Laplace(np.array([0.1])), of_mean_gradient(300.0, [6000], "l1"))
+        >>> spent_epsilon(upload, 3, 0.0)
+        array([3.])
+    """
+    clients = len(release.sensitivity.value)
+    delta = check.per_client("delta", delta, clients)
+    used = np.broadcast_to(check.counts("releases", releases, least=0), (clients,))
+    mechanism = release.mechanism
+    if isinstance(mechanism, NoNoise):
+        return np.where(used > 0, np.inf, 0.0)
+    if isinstance(mechanism, Gaussian) and release.sampling_rate == 1.0:
+        return gaussian_epsilon(np.sqrt(used) * release.shift, delta)
+    if isinstance(mechanism, Laplace) and not np.any(delta):
+        return used * release.shift
+    return _each_once(release, used, delta)
+
+
+def _each_once(release: Release, used: NDArray[np.int64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The PLD answer, computed once for every distinct client."""
+    rows = np.stack([release.shift, used.astype(float), delta])
+    distinct, inverse = np.unique(rows, axis=1, return_inverse=True)
+    answers = [_one_client(release, float(s), int(k), float(d)) for s, k, d in distinct.T]
+    return np.array(answers)[inverse.ravel()]
+
+
+def _one_client(release: Release, shift: float, used: int, delta: float) -> float:
+    if used == 0:
+        return 0.0
+    if isinstance(release.mechanism, Laplace):
+        return laplace_epsilon(shift, used, delta) if delta > 0 else used * shift
+    return poisson_gaussian_epsilon(shift, release.sampling_rate, used, delta)

@@ -1,0 +1,67 @@
+"""What the clients allow to be learnt about them: (epsilon, delta), per whom, against which neighbour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy import _validate as check
+
+Unit = Literal["record"]
+Relation = Literal["replace-one", "add-remove"]
+RELATIONS: tuple[Relation, ...] = ("replace-one", "add-remove")
+ADVERSARY = "the server and everybody who sees the traffic: every upload, and who sent it when"
+
+
+@dataclass(frozen=True)
+class PrivacyBudget:
+    """The (epsilon_i, delta_i) that each client i may spend over the whole training.
+
+    Clients hold disjoint data, so budgets compose in parallel across clients and sequentially over the
+    uploads of one client.
+
+    Args:
+        epsilon: privacy loss, above 0 and finite, shape (N,).
+        delta: probability of a larger loss, in [0, 1), shape (N,).
+        relation: which data sets count as neighbours. `replace-one` (one record exchanged, the sizes
+            public) or `add-remove` (one record more or less, with a fixed public divisor).
+        unit: whose change is hidden; one record of one client.
+
+    Raises:
+        InvalidInput: an epsilon that is not above 0, a delta outside [0, 1), lengths that differ.
+
+    Example:
+        >>> PrivacyBudget.of(epsilon=[1.0, 2.0], delta=1e-5, clients=2).delta
+        array([1.e-05, 1.e-05])
+    """
+
+    epsilon: NDArray[np.float64]
+    delta: NDArray[np.float64]
+    relation: Relation = "replace-one"
+    unit: Unit = "record"
+
+    def __post_init__(self):
+        check.positive("epsilon", self.epsilon, remedy="ask such a client for nothing, or give it a budget")
+        check.in_unit_interval(
+            "delta", self.delta, closed_left=True, remedy="use a delta far below 1/records"
+        )
+        check.one_of("relation", self.relation, RELATIONS)
+
+    @classmethod
+    def of(
+        cls, epsilon: ArrayLike, delta: ArrayLike, clients: int, relation: Relation = "replace-one"
+    ) -> PrivacyBudget:
+        """Budgets for `clients` clients from one number for all, or one per client."""
+        return cls(
+            check.per_client("epsilon", epsilon, clients),
+            check.per_client("delta", delta, clients),
+            relation,
+        )
+
+    @property
+    def clients(self) -> int:
+        """Number of clients N."""
+        return len(self.epsilon)

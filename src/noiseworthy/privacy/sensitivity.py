@@ -1,0 +1,75 @@
+"""What one record can change in an upload: the single place where 2C/n is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy import _validate as check
+from noiseworthy.privacy.budget import Relation, Unit
+
+Norm = Literal["l1", "l2"]
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The largest change of one upload between neighbouring data sets, in a stated norm.
+
+    Attributes:
+        value: shape (N,), in units of the un-multiplied mean gradient.
+        norm: the norm in which `value` holds; Laplace noise needs l1, Gaussian noise l2.
+        relation: the neighbouring relation it is proved for.
+        unit: whose change it bounds.
+    """
+
+    value: NDArray[np.float64]
+    norm: Norm
+    relation: Relation
+    unit: Unit = "record"
+
+
+def of_mean_gradient(
+    clip_norm: float,
+    sizes: ArrayLike,
+    norm: Norm,
+    relation: Relation = "replace-one",
+    sampling_rate: float = 1.0,
+) -> Sensitivity:
+    """Sensitivity of a client's mean of per-record clipped gradients.
+
+    Every record contributes a vector of norm at most C, divided by the fixed public number q n.
+    Exchanging a record moves the sum by at most 2C, adding or removing one by at most C:
+
+        replace-one: 2C / n          add-remove: C / (q n)
+
+    Args:
+        clip_norm: per-record bound C on the gradient norm, above 0.
+        sizes: records n_i of each client, shape (N,).
+        norm: the norm in which records are clipped.
+        relation: `replace-one` or `add-remove`.
+        sampling_rate: probability q with which a Poisson batch takes a record; 1 is the full batch.
+
+    Returns:
+        A `Sensitivity` with one value per client.
+
+    Raises:
+        InvalidInput: a clip that is not above 0, a client without records.
+
+    Guarantee: holds for every pair of neighbouring data sets because each summand is bounded on its
+    own; clipping the batch instead of the records would not give the 1/n.
+
+    Example:
+        >>> of_mean_gradient(10.0, [1000, 2000], "l2").value
+        array([0.02, 0.01])
+
+    Source: theory 0.1, 1.2; Zhou et al., section IV (which omits the factor 2 for Gaussian noise).
+    """
+    clip = check.positive("clip_norm", clip_norm, remedy="a clip of 0 would remove every gradient").item()
+    records = check.counts(
+        "sizes", sizes, remedy="leave a client without records out of the federation"
+    ).astype(float)
+    factor = 2.0 if relation == "replace-one" else 1.0
+    return Sensitivity(factor * clip / (sampling_rate * records), norm, relation)

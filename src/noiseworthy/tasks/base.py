@@ -1,0 +1,63 @@
+"""What a task is: parameters as one flat vector, clipped gradients of records, a score."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from jax import Array
+
+from noiseworthy.privacy.sensitivity import Norm
+
+SAFETY = 1.0 - 2.0**-20
+"""Records are clipped to C (1 - 2^-20), so that float32 rounding (1.1e-7 relative) cannot exceed C."""
+
+
+class Batch(NamedTuple):
+    """Records of one client: features (n, *shape), labels (n,), mask (n,) that is 0 on padding."""
+
+    x: Array
+    y: Array
+    mask: Array
+
+
+class Score(NamedTuple):
+    """Mean test loss without the ridge term, and accuracy (or R^2 for regression)."""
+
+    loss: Array
+    accuracy: Array
+
+
+@runtime_checkable
+class Task(Protocol):
+    """A model with its loss. Parameters are one flat float32 vector theta of length `dimension`.
+
+    Implementations are frozen and hashable, so that a compiled program can be reused for equal tasks.
+    `ridge` is the weight mu of (mu/2)||theta||^2. It reads no data: algorithms add mu theta after the
+    noise, and a clip never sees it.
+    """
+
+    @property
+    def dimension(self) -> int:
+        """Number of parameters p."""
+        ...
+
+    @property
+    def ridge(self) -> float:
+        """Weight mu of the data-free term (mu/2)||theta||^2."""
+        ...
+
+    def initial(self, key: Array) -> Array:
+        """Public start theta_0, shape (p,)."""
+        ...
+
+    def clipped_gradient_sum(self, theta: Array, batch: Batch, clip_norm: Array, norm: Norm) -> Array:
+        """Sum over the records with mask 1 of their gradients, each clipped to `clip_norm` in `norm`.
+
+        Guarantee: each record changes the result by a vector of norm at most `clip_norm`; a record whose
+        gradient is not finite contributes zero.
+        """
+        ...
+
+    def score(self, theta: Array, x: Array, y: Array) -> Score:
+        """Mean loss and accuracy on public or held-out records."""
+        ...
