@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from noiseworthy._validate import count
 from noiseworthy.data import embedded, idx
-from noiseworthy.data import partition as rules
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.files import locate, required_folder
 from noiseworthy.data.hub import read_hub
 from noiseworthy.data.leaf import read_leaf
+from noiseworthy.data.partition import Parts
+from noiseworthy.data.partition import partition as deal_out
 from noiseworthy.data.records import Records
-from noiseworthy.data.tables import Columns, read_table
+from noiseworthy.data.tables import CLIENT_COLUMN, Columns, read_table
 from noiseworthy.errors import DataError, InvalidInput
 
 EMBEDDED: dict[str, Callable[[], Records]] = {
@@ -38,7 +39,7 @@ def load_records(
     *,
     data_dir: str | Path | None = None,
     label_column: str = "label",
-    client_column: str | None = None,
+    client_column: str = CLIENT_COLUMN,
     feature_columns: Sequence[str] | None = None,
     regression: bool = False,
 ) -> Records:
@@ -50,7 +51,7 @@ def load_records(
             looked up from the working directory, then in `data_dir`.
         data_dir: folder of data files; None takes the environment variable NOISEWORTHY_DATA.
         label_column: of a table or hub data set.
-        client_column: of a table or hub data set, if it names the owners.
+        client_column: of a table or hub data set; the column `client` may be absent: no owners.
         feature_columns: of a table or hub data set; None takes all others.
         regression: whether the label of a table or hub data set is a number to predict, not a class.
 
@@ -94,8 +95,8 @@ def federate(
         clients: number of clients N; None takes one per owner.
         partition: a key of `PARTITIONS`; None takes `natural` where the records name owners, else `iid`.
         seed: of the partition and of the order of records within a client.
-        alpha: of `dirichlet` and `quantity_skew`.
-        labels_per_client: of `label_shards`.
+        alpha: of `dirichlet` and `quantity-skew`.
+        labels_per_client: of `label-shards`.
         records_per_client: keep at most so many records of each client.
         fraction: keep this part of each client's records, at least one.
 
@@ -107,7 +108,7 @@ def federate(
         DataError: records that the partition cannot deal out.
 
     Example:
-        >>> fed = federate(load_records("digits"), clients=10, partition="label_shards", seed=0)
+        >>> fed = federate(load_records("digits"), clients=10, partition="label-shards", seed=0)
         >>> fed.x.shape, len(np.unique(fed.y[0]))
         ((10, 143, 8, 8), 2)
     """
@@ -117,7 +118,7 @@ def federate(
     if rule == "natural":
         settings["client_ids"] = _owners(records)
     wanted = _client_count(records, clients, rule)
-    parts = rules.partition(rule, records.y, wanted, seed, **settings)
+    parts = deal_out(rule, records.y, wanted, seed, **settings)
     federation = _stacked(records, parts, _names(records, wanted, rule))
     if records_per_client is not None:
         federation = federation.take_records(count("records_per_client", records_per_client))
@@ -136,7 +137,7 @@ def load_federation(
     fraction: float = 1.0,
     data_dir: str | Path | None = None,
     label_column: str = "label",
-    client_column: str | None = None,
+    client_column: str = CLIENT_COLUMN,
     feature_columns: Sequence[str] | None = None,
     regression: bool = False,
 ) -> Federation:
@@ -198,12 +199,11 @@ def _client_count(records: Records, clients: int | None, rule: str) -> int:
 def _names(records: Records, clients: int, rule: str) -> list[str]:
     if rule != "natural":
         return [f"client {i}" for i in range(clients)]
-    owners = np.unique(_owners(records))
-    groups = [owners[run.start : run.stop] for run in rules.runs(len(owners), clients)]
+    groups = np.array_split(np.unique(_owners(records)), clients)
     return [str(group[0]) if len(group) == 1 else f"{group[0]}..{group[-1]}" for group in groups]
 
 
-def _stacked(records: Records, parts: rules.Parts, names: list[str]) -> Federation:
+def _stacked(records: Records, parts: Parts, names: list[str]) -> Federation:
     return Federation.from_clients(
         [(records.x[part], records.y[part]) for part in parts],
         test=(records.test_x, records.test_y),

@@ -46,14 +46,15 @@ def locate(path: str, data_dir: str | Path | None = None) -> Path:
     Raises:
         DataError: it is in neither place.
     """
-    places = [Path(path)]
+    given = Path(path)
+    if given.exists():
+        return given
     folder = data_folder(data_dir)
-    if folder is not None:
-        places.append(folder / path)
-    for place in places:
-        if place.exists():
-            return place
-    raise DataError(f"no data at {' or '.join(map(str, places))}; {_REMEDY}")
+    if folder is None:
+        raise DataError(f"no data at {given}; give another path, or {_REMEDY}")
+    if not (folder / path).exists():
+        raise DataError(f"no data at {given} or {folder / path}; give another path or data folder")
+    return folder / path
 
 
 def existing(path: Path) -> Path:

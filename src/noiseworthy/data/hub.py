@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data.records import Records
-from noiseworthy.data.tables import SPLIT_COLUMN, Columns, from_columns
+from noiseworthy.data.tables import CLIENT_COLUMN, SPLIT_COLUMN, Columns, from_columns
 from noiseworthy.errors import DataError
 
 Load = Callable[[str], Mapping[str, Any]]
@@ -28,13 +28,12 @@ def read_hub(name: str, columns: Columns, load: Load | None = None) -> Records:
     Raises:
         DataError: no package `datasets`, no split `train`, or columns that `from_columns` refuses.
     """
-    splits = (load or _load_dataset())(name)
-    if "train" not in splits:
-        raise DataError(f"{name} has no split 'train'; it has {', '.join(map(repr, splits))}")
-    tables = {part: _table(splits[part], columns) for part in ("train", "test") if part in splits}
+    splits = _splits(name, load or _load_dataset())
+    tables = {part: _table(splits[part], columns, name) for part in ("train", "test") if part in splits}
     joined = {key: np.concatenate([table[key] for table in tables.values()]) for key in tables["train"]}
     if "test" in tables:
-        joined[SPLIT_COLUMN] = np.repeat(["train", "test"], [_rows(table) for table in tables.values()])
+        rows = [len(table[columns.label]) for table in tables.values()]
+        joined[SPLIT_COLUMN] = np.repeat(["train", "test"], rows)
     return from_columns(joined, columns, name)
 
 
@@ -46,16 +45,24 @@ def _load_dataset() -> Load:
     return load_dataset
 
 
-def _table(dataset: Any, columns: Columns) -> dict[str, NDArray]:
-    chosen = columns.features or [
-        key for key in dataset.column_names if key not in (columns.label, columns.client)
-    ]
-    wanted = [*chosen, columns.label, *([columns.client] if columns.client else [])]
-    absent = [key for key in wanted if key not in dataset.column_names]
-    if absent:
-        raise DataError(
-            f"no column {absent[0]!r}; the data have {', '.join(map(repr, dataset.column_names))}"
-        )
+def _splits(name: str, load: Load) -> Mapping[str, Any]:
+    try:
+        splits = load(name)
+    except (OSError, ValueError) as cause:
+        raise DataError(f"{name} cannot be loaded from the hub: {cause}") from None
+    if "train" not in splits:
+        raise DataError(f"{name} has no split 'train'; it has {', '.join(map(repr, splits))}")
+    return splits
+
+
+def _table(dataset: Any, columns: Columns, name: str) -> dict[str, NDArray]:
+    named = dataset.column_names
+    chosen = columns.features or [key for key in named if key not in (columns.label, columns.client)]
+    unnamed = columns.client == CLIENT_COLUMN and columns.client not in named
+    wanted = [*chosen, columns.label, *([] if unnamed else [columns.client])]
+    for key in wanted:
+        if key not in named:
+            raise DataError(f"{name} has no column {key!r}; it has {', '.join(map(repr, named))}")
     return {key: _stacked(dataset, key) for key in wanted}
 
 
@@ -66,7 +73,3 @@ def _stacked(dataset: Any, column: str) -> NDArray:
         raise DataError(
             f"column {column!r} must hold values of one shape; choose other feature columns"
         ) from None
-
-
-def _rows(table: dict[str, NDArray]) -> int:
-    return len(next(iter(table.values())))

@@ -48,10 +48,8 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     start = 4 + 4 * content[3]
     shape = tuple(np.frombuffer(content[4:start].ljust(start - 4, b"\xff"), ">u4").tolist())
     if len(content) - start != math.prod(shape):
-        raise DataError(
-            f"{path} is damaged: its header promises {math.prod(shape)} bytes, got {max(0, len(content) - start)}; "
-            "copy or download it again"
-        )
+        got = max(0, len(content) - start)
+        raise DataError(f"{path} must hold {math.prod(shape)} bytes of data, got {got}; copy it again")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
@@ -67,7 +65,7 @@ def mnist(data_dir: Path) -> Records:
 
 
 def fashion_mnist(data_dir: Path) -> Records:
-    """Fashion-MNIST: 60,000 articles of 28x28 pixels in [0, 1] and 10,000 test ones, in `data_dir`/fashion-mnist.
+    """Fashion-MNIST, as large and of the same shape as MNIST, from `data_dir`/fashion-mnist.
 
     Source: Xiao, Rasul & Vollgraf (2017), arXiv:1708.07747.
 

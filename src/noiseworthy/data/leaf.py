@@ -29,7 +29,8 @@ def read_leaf(folder: Path) -> Records:
         folder: holds `train/*.json` and `test/*.json` with numeric features.
 
     Returns:
-        Records with the labels numbered 0..K-1 and the records in the order of the files.
+        Records with the labels numbered 0..K-1, in the order of the files. A user without training records
+        owns nothing and is no client.
 
     Raises:
         DataError: a missing folder, damaged JSON, text features, counts that disagree, or NaN values.

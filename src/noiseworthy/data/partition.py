@@ -1,7 +1,7 @@
 """Partitions: who owns which record. Each rule is a pure function of the labels and a generator.
 
 A rule takes the labels (n,), the number of clients N and a generator, and returns N arrays of positions. The
-arrays are disjoint, none is empty, and together they hold every record; `label_shards` alone leaves some out.
+arrays are disjoint, none is empty, and together they hold every record; `label-shards` alone leaves some out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def partition(name: str, labels: NDArray, clients: int, seed: int, **settings: A
 
     Example:
         >>> labels = np.repeat(np.arange(4), 6)
-        >>> parts = partition("label_shards", labels, clients=4, seed=0, labels_per_client=2)
+        >>> parts = partition("label-shards", labels, clients=4, seed=0, labels_per_client=2)
         >>> [len(part) for part in parts]
         [6, 6, 6, 6]
     """
@@ -80,9 +80,9 @@ def label_shards(
     """Equal groups, each of at most `labels_per_client` classes, as even within a group as the data allow.
 
     The classes lie on a ring in random order and client i holds the next `labels_per_client` of them, from
-    place floor(i K / N) on. With 10 clients, 10 classes and 2 labels each, every class is shared by exactly two
-    clients. All groups have the largest size that every client can be given; records beyond it, and classes
-    that no client holds, are left out.
+    place floor(i K / N) on. With 10 clients, 10 classes and 2 labels each, every class is shared by exactly
+    two clients. All groups have the largest size that every client can be given; records beyond it, and
+    classes that no client holds, are left out.
 
     Args:
         labels: class of each record, shape (n,), whole numbers.
@@ -95,7 +95,7 @@ def label_shards(
 
     Source: Zhou et al., experiments ("two digits each"); after McMahan et al. (2017), arXiv:1602.05629.
     """
-    classes = _classes("label_shards", labels)
+    classes = _classes("label-shards", labels)
     held = count("labels_per_client", labels_per_client, most=len(classes))
     stock = [rng.permutation(classes[c]) for c in rng.permutation(len(classes))]
     starts = np.arange(clients) * len(classes) // clients
@@ -144,28 +144,17 @@ def natural(labels: NDArray, clients: int, rng: np.random.Generator, *, client_i
         )
     owners = members_of(client_ids)
     count("clients", clients, most=len(owners), remedy="the data name no more owners")
-    return [np.concatenate(owners[run.start : run.stop]) for run in runs(len(owners), clients)]
+    runs = np.array_split(np.arange(len(owners)), clients)
+    return [np.concatenate([owners[i] for i in run]) for run in runs]
 
 
 PARTITIONS: dict[str, Callable[..., Parts]] = {
     "iid": iid,
     "dirichlet": dirichlet,
-    "label_shards": label_shards,
-    "quantity_skew": quantity_skew,
+    "label-shards": label_shards,
+    "quantity-skew": quantity_skew,
     "natural": natural,
 }
-
-
-def runs(length: int, groups: int) -> list[range]:
-    """0..length-1 cut into consecutive runs whose lengths differ by at most one, the longer ones first.
-
-    Example:
-        >>> runs(5, 2)
-        [range(0, 3), range(3, 5)]
-    """
-    short, longer = divmod(length, groups)
-    ends = [short * (i + 1) + min(i + 1, longer) for i in range(groups)]
-    return [range(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _check_settings(name: str, rule: Callable[..., Parts], settings: dict[str, Any]) -> None:
@@ -184,7 +173,7 @@ def _check_settings(name: str, rule: Callable[..., Parts], settings: dict[str, A
 def _classes(name: str, labels: NDArray) -> list[NDArray[np.int64]]:
     if labels.dtype.kind not in "iu":
         raise DataError(
-            f"partition {name!r} needs classes and the labels are {labels.dtype}; take iid or quantity_skew"
+            f"partition {name!r} needs classes and the labels are {labels.dtype}; take iid or quantity-skew"
         )
     return members_of(labels)
 

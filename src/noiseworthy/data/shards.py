@@ -38,7 +38,8 @@ def equal_shares(stock: NDArray[np.int64], holds: NDArray[np.int64]) -> NDArray[
     size = _largest_size(stock, of_client, of_class)
     if size == 0:
         raise DataError(
-            f"{stock.sum()} records in {len(stock)} classes are too few for {len(holds)} equal clients"
+            f"{stock.sum()} records in {len(stock)} classes are too few for {len(holds)} equal clients; "
+            "take fewer clients or more labels per client"
         )
     return _most_even(stock, size, of_client, of_class).reshape(holds.shape)
 

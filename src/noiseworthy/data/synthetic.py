@@ -14,9 +14,10 @@ from noiseworthy.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """A federation and its constants, for F_i(theta) = mean of (x.theta - y)^2 / 2 over the records of client i.
+    """A federation and the constants of its losses.
 
-    F is the mean of the F_i; all clients have equally many records.
+    F_i(theta) is the mean of (x.theta - y)^2 / 2 over the records of client i, and F the mean of the F_i; all
+    clients have equally many records.
 
     Attributes:
         federation: N clients of n records with d features each, without intercept.

@@ -15,6 +15,7 @@ from noiseworthy.data.files import existing, read_npz
 from noiseworthy.data.records import Labels, Records, class_numbers, holdout, scaled_images, split_records
 from noiseworthy.errors import DataError
 
+CLIENT_COLUMN = "client"
 SPLIT_COLUMN = "split"
 Table = Mapping[str, NDArray]
 
@@ -25,13 +26,13 @@ class Columns:
 
     Attributes:
         label: column to predict.
-        client: column that names the owner of each record, or None when a partition deals the records out.
+        client: column that names the owner of each record; a table may lack it if it has the default name.
         features: columns to learn from; None takes all others (a column `split` excepted).
         regression: predict the label as a number instead of a class.
     """
 
     label: str = "label"
-    client: str | None = None
+    client: str = CLIENT_COLUMN
     features: tuple[str, ...] | None = None
     regression: bool = False
 
@@ -59,13 +60,8 @@ def from_columns(table: Mapping[str, ArrayLike], columns: Columns, name: str) ->
         ((8, 1), (2, 1), True)
     """
     arrays = {key: np.asarray(value) for key, value in table.items()}
-    labels = _column(arrays, columns.label, name)
-    y, classes = _labels(labels, columns, name)
-    owners = (
-        None
-        if columns.client is None
-        else _complete(_column(arrays, columns.client, name), columns.client, name)
-    )
+    y, classes = _labels(_column(arrays, columns.label, name), columns, name)
+    owners = _owners(arrays, columns.client, name)
     x = _features(arrays, _feature_names(arrays, columns, name), len(y), name)
     groups = np.zeros(len(y), int) if owners is None else owners
     is_test = _marked(arrays[SPLIT_COLUMN], name) if SPLIT_COLUMN in arrays else holdout(groups)
@@ -182,6 +178,12 @@ def _labels(values: NDArray, columns: Columns, name: str) -> tuple[Labels, int |
     if columns.regression:
         return _numbers(complete, columns.label, name), None
     return class_numbers(complete, f"{name}: column {columns.label!r}")
+
+
+def _owners(table: Table, column: str, name: str) -> NDArray | None:
+    if column == CLIENT_COLUMN and column not in table:
+        return None
+    return _complete(_column(table, column, name), column, name)
 
 
 def _marked(values: NDArray, name: str) -> NDArray[np.bool_]:

@@ -14,7 +14,11 @@ from noiseworthy.rounds import run_round
 
 
 def debug(
-    algorithm: Algorithm, planned: NDArray[np.int64], shards: Shards, evaluate_at: NDArray[np.int64], seed: int
+    algorithm: Algorithm,
+    planned: NDArray[np.int64],
+    shards: Shards,
+    evaluate_at: NDArray[np.int64],
+    seed: int,
 ) -> Trajectory:
     """One training, round by round and client by client; arguments as in `simulation.simulate`.
 
@@ -29,4 +33,6 @@ def debug(
         if t < evaluate_at[-1]:
             state, ledger = run_round(algorithm, state, ledger, shards.of, key)
     loss, accuracy = np.array(scores, dtype=np.float64).T
-    return Trajectory(evaluate_at, loss[None], accuracy[None], np.asarray(state.theta)[None], ledger.used[None])
+    return Trajectory(
+        evaluate_at, loss[None], accuracy[None], np.asarray(state.theta)[None], ledger.used[None]
+    )

@@ -108,7 +108,9 @@ def simulate(
     keys = jax.vmap(jax.random.key)(jnp.asarray(seeds, jnp.uint32))
     ledgers = [Ledger.open(planned) for _ in seeds]
     done = resume or _start(stacked, keys, len(planned))
-    ledgers = [ledger.charge_rounds(a.cohorts[: done.round]) for ledger, a in zip(ledgers, algorithms, strict=True)]
+    ledgers = [
+        ledger.charge_rounds(a.cohorts[: done.round]) for ledger, a in zip(ledgers, algorithms, strict=True)
+    ]
     states = ServerState(jnp.asarray(done.theta), jnp.full(len(seeds), done.round, jnp.int32))
     sequential = _gathers_much(stacked, shards)
     for stop in evaluate_at[evaluate_at >= done.round]:
@@ -116,7 +118,8 @@ def simulate(
             continue
         window = slice(done.round, int(stop))
         ledgers = [led.charge_rounds(a.cohorts[window]) for led, a in zip(ledgers, algorithms, strict=True)]
-        states = _advance(stacked, states, shards.train, keys, done.round, int(stop), single_uploads, sequential)
+        bounds = jnp.array([done.round, stop], jnp.int32)
+        states = _advance(stacked, states, shards.train, keys, bounds, single_uploads, sequential)
         score = _score(stacked.task, states.theta, shards.test_x, shards.test_y)
         done = _record(done, int(stop), states, ledgers, score)
         on_segment(done)
@@ -126,7 +129,9 @@ def simulate(
 def _start(stacked: Algorithm, keys: Array, clients: int) -> Checkpoint:
     theta = np.asarray(eqx.filter_vmap(lambda a, key: a.init(key).theta)(stacked, keys))
     empty = np.empty((len(theta), 0))
-    return Checkpoint(0, theta, np.zeros((len(theta), clients), np.int64), np.empty(0, np.int64), empty, empty)
+    return Checkpoint(
+        0, theta, np.zeros((len(theta), clients), np.int64), np.empty(0, np.int64), empty, empty
+    )
 
 
 def _record(
@@ -154,19 +159,21 @@ def _gathers_much(stacked: Algorithm, shards: Shards) -> bool:
 
 
 @eqx.filter_jit
-def _advance(stacked, states, train, keys, start, stop, single_uploads: bool, sequential: bool):
-    """Rounds start..stop of every training; `start` and `stop` are traced, so one program serves all."""
+def _advance(stacked, states, train, keys, bounds: Array, single_uploads: bool, sequential: bool):
+    """Rounds bounds[0]..bounds[1] of every training; the bounds are traced, so one program serves all."""
 
     def training(algorithm: Algorithm, state: ServerState, key: Array) -> ServerState:
         body = lambda _, state: _round(algorithm, state, train, key, single_uploads)  # noqa: E731
-        return lax.fori_loop(start, stop, body, state)
+        return lax.fori_loop(bounds[0], bounds[1], body, state)
 
     if sequential:
         return lax.map(lambda args: training(*args), (stacked, states, keys))
     return jax.vmap(training)(stacked, states, keys)
 
 
-def _round(algorithm: Algorithm, state: ServerState, train: Batch, key: Array, single_uploads: bool) -> ServerState:
+def _round(
+    algorithm: Algorithm, state: ServerState, train: Batch, key: Array, single_uploads: bool
+) -> ServerState:
     cohort = algorithm.select(state)
     if len(cohort) == train.mask.shape[0]:
         cohort = jnp.arange(len(cohort))  # everybody: no gather, one matrix product serves all trainings

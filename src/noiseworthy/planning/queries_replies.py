@@ -23,10 +23,9 @@ from noiseworthy.planning.plan import Plan, Prediction, StepSize
 from noiseworthy.planning.problem import Constant, Problem
 
 CITATION = "Zhou et al., optimal numbers of queries and replies (FedSGD-DPC), Theorems 1 to 4; corrected"
-NEAR_LIMIT = 0.1
-"""A Gaussian bound only falls with T: rounds stop within this share of its limit (theory 1.5)."""
 CONSTANT_NAMES = (
-    "smoothness", "strong_convexity", "gradient_bound", "initial_distance_sq", "heterogeneity", "record_variance",
+    "smoothness", "strong_convexity", "gradient_bound", "initial_distance_sq", "heterogeneity",
+    "record_variance",
 )  # fmt: skip
 
 
@@ -42,6 +41,7 @@ class RepliesBound:
         no_training: value at T = 0, Y_0 in theory.
         offset: added to every value; 0 in theory, the reachable loss in a fit.
         unit: what is bounded.
+        near_limit: share of the limit of a Gaussian bound, which only falls with T, at which to stop.
     """
 
     gamma: float
@@ -51,6 +51,7 @@ class RepliesBound:
     no_training: float
     offset: float = 0.0
     unit: str = "squared distance to the optimum"
+    near_limit: float = 0.1
 
     def at(self, problem: Problem, rounds: ArrayLike, clients_per_round: ArrayLike) -> NDArray[np.float64]:
         """U(T, b) with exact uploads k = ceil(bT/N), of the broadcast shape; T >= 1."""
@@ -170,7 +171,7 @@ class GaussianCurve:
         t, b = np.asarray(rounds, float), np.asarray(clients_per_round, float)
         return (self.e1 / b + self.e2) / (t + self.gamma) + self.e3
 
-    def rounds_near_limit(self, clients_per_round: float, share: float = NEAR_LIMIT) -> float:
+    def rounds_near_limit(self, clients_per_round: float, share: float = 0.1) -> float:
         """Least T with U <= (1 + share) E3: ceil((E1/b + E2)/(share E3) - gamma), at least 0."""
         numerator = self.e1 / clients_per_round + self.e2
         if numerator <= 0:
@@ -218,7 +219,7 @@ def optimum(
     """The (T, b) of least bound over the integers, with that bound; ties go to the fewest uploads."""
     t, b = candidates(problem.n_clients, max_rounds, rounds, clients_per_round)
     values = bound.at(problem, t, b)
-    near = np.flatnonzero(values <= values.min() * (1 + 1e-12))
+    near = np.flatnonzero(values <= values.min() + 1e-12 * abs(values.min()))
     best = near[np.argmin(t[near] * b[near])]
     return int(t[best]), int(b[best]), float(values[best])
 
@@ -237,7 +238,8 @@ def plan(
     """Plan FedSGD-DPC: rounds T and clients b, each given or planned.
 
     Laplace: the integer optimum over T <= max_rounds and b <= N. Gaussian: b = N, and the least T whose
-    bound is within 10 % of its limit, because the bound only falls with T. "Do not train" where the
+    bound is within 10 % of its limit, because the bound only falls with T (Poisson batches: of the
+    best within max_rounds). "Do not train" where the
     bound at the plan is not below its value without training, unless both T and b were given.
 
     Args:
@@ -309,7 +311,9 @@ def _decide(
     t, cohorts = candidates(problem.n_clients, most, None, b)
     values = bound.at(problem, t, cohorts)
     limit = bound.offset + bound.noise_weight * float(problem.weighted_noise(np.array([1]))[0])
-    enough = np.flatnonzero(values <= (1 + NEAR_LIMIT) * limit)
+    if problem.sampling_rate < 1:  # noise grows more slowly than k, so one upload says nothing of the limit
+        limit = best[2]
+    enough = np.flatnonzero(values <= (1 + bound.near_limit) * limit)
     if enough.size == 0 or values[enough[0]] >= bound.no_training:
         return best
     return int(t[enough[0]]), b, float(values[enough[0]])
@@ -340,7 +344,10 @@ def _outcome(
             f"Do not train, but the bound is vacuous here: even without noise it recommends nothing below "
             f"{vacuous_until(bound):.3g} rounds; plan by trial on public data instead ({compared})."
         )
-    return f"Do not train: the noise outweighs the gain ({compared}, best of {most} rounds); raise epsilon or add records."
+    return (
+        f"Do not train: the noise outweighs the gain ({compared}, best of {most} rounds); "
+        "raise epsilon or add records."
+    )
 
 
 # As printed -------------------------------------------------------------------------------------------
@@ -368,7 +375,7 @@ def as_printed(
             "why": "replies counted as bT/N, not ceil(bT/N)",
         }  # fmt: skip
     b, t = clients_per_round or n, rounds or 100
-    half = 1.0 if problem.budget.relation == "add-remove" else 0.5
+    half = problem.sampling_rate * (1.0 if problem.budget.relation == "add-remove" else 0.5)
     log_term = np.sqrt(b * t / n * np.log(1 / problem.budget.delta)) / problem.budget.epsilon
     return {
         "rounds": t, "clients_per_round": b, "private": False,

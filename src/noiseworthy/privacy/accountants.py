@@ -25,8 +25,8 @@ class Release:
         sampling_rate: 1 for full batches; q for fresh Poisson batches with divisor q n.
 
     Raises:
-        UnsoundClaim: noise and sensitivity in different norms, or Poisson batches outside the
-            conditions under which amplification is proved.
+        UnsoundClaim: noise and sensitivity in different norms or for different sampling rates, or
+            Poisson batches outside the conditions under which amplification is proved.
     """
 
     mechanism: Mechanism
@@ -39,11 +39,16 @@ class Release:
                 f"{self.mechanism.family} noise needs an {self.mechanism.norm} sensitivity, "
                 f"got {self.sensitivity.norm}; clip records in {self.mechanism.norm}"
             )
+        if self.sampling_rate != self.sensitivity.sampling_rate:
+            raise UnsoundClaim(
+                f"the sensitivity divides by {self.sensitivity.sampling_rate:g} n, the batches take a share "
+                f"{self.sampling_rate:g} of the records; use one sampling_rate for both"
+            )
         check_sampling(self.sampling_rate, self.mechanism.family, self.sensitivity.relation)
 
     @property
     def shift(self) -> NDArray[np.float64]:
-        """Sensitivity over noise size, per client: mu of one Gaussian upload, epsilon of one Laplace upload."""
+        """Sensitivity over noise size: mu of one Gaussian upload, epsilon of one Laplace upload."""
         return self.sensitivity.value / self.mechanism.size
 
 
@@ -92,7 +97,7 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
     """
     clients = len(release.sensitivity.value)
     delta = check.per_client("delta", delta, clients)
-    used = np.broadcast_to(check.counts("releases", releases, least=0), (clients,))
+    used = check.counts("releases", check.per_client("releases", releases, clients), least=0)
     mechanism = release.mechanism
     if isinstance(mechanism, NoNoise):
         return np.where(used > 0, np.inf, 0.0)

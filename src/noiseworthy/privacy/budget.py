@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy.errors import InvalidInput
 
 Unit = Literal["record"]
 Relation = Literal["replace-one", "add-remove"]
@@ -48,6 +49,11 @@ class PrivacyBudget:
         check.in_unit_interval(
             "delta", self.delta, closed_left=True, remedy="use a delta far below 1/records"
         )
+        if np.shape(self.epsilon) != np.shape(self.delta) or np.ndim(self.epsilon) != 1:
+            raise InvalidInput(
+                f"epsilon and delta must be lists with one entry per client, got {np.shape(self.epsilon)} "
+                f"and {np.shape(self.delta)}; PrivacyBudget.of takes one number for all"
+            )
         check.one_of("relation", self.relation, RELATIONS)
 
     @classmethod

@@ -19,7 +19,7 @@ from noiseworthy.privacy.accountants import Release, check_sampling, spent_epsil
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.loss_distribution import laplace_epsilon, poisson_gaussian_epsilon
-from noiseworthy.privacy.mechanisms import Family, Gaussian, Laplace, Mechanism, NoNoise
+from noiseworthy.privacy.mechanisms import FAMILIES, Family, Gaussian, Laplace, Mechanism, NoNoise
 from noiseworthy.privacy.sensitivity import Sensitivity
 
 _TOLERANCE = 2e-4
@@ -47,7 +47,8 @@ def unit_noise(
         >>> unit_noise("laplace", PrivacyBudget.of([1.0, 5.0], 0.0, 2), 10)
         array([10.,  2.])
     """
-    used = np.broadcast_to(check.counts("releases", releases), (budget.clients,)).astype(float)
+    check.one_of("mechanism", family, FAMILIES)
+    used = check.counts("releases", check.per_client("releases", releases, budget.clients)).astype(float)
     check_sampling(sampling_rate, family, budget.relation)
     if family == "none":
         return np.zeros(budget.clients)
@@ -123,11 +124,9 @@ def _distinct(
 @lru_cache(maxsize=65536)
 def _laplace_unit_noise(epsilon: float, delta: float, releases: int) -> float:
     basic = releases / epsilon
-    if (
-        delta == 0
-        or releases == 1
-        or laplace_epsilon(epsilon / releases, releases, delta) > epsilon * (1 - _TOLERANCE)
-    ):
+    if releases == 1:
+        return 1 / (epsilon - 2 * np.log1p(-delta))
+    if delta == 0 or laplace_epsilon(epsilon / releases, releases, delta) > epsilon * (1 - _TOLERANCE):
         return basic
     central_limit = float(np.sqrt(releases) / gaussian_mu(epsilon, delta))
     return _least_noise(
@@ -156,7 +155,7 @@ def _least_noise(epsilon_of: Callable[[float], float], epsilon: float, guess: fl
     here = float(np.log(guess))
     over = excess(here)
     while abs(over) > _TOLERANCE / 4:
-        there = here + 1.1 * over + np.copysign(_TOLERANCE, over)
+        there = here + np.clip(1.1 * over, -1, 1) + np.copysign(_TOLERANCE, over)
         if excess(there) * over <= 0:
             here = float(brentq(excess, min(here, there), max(here, there), xtol=_TOLERANCE / 4))  # pyright: ignore
             break

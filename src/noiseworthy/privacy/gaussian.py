@@ -21,6 +21,7 @@ SMALLEST_MU = 1e-6
 """Below this ratio float64 no longer resolves delta well enough to stay on the safe side."""
 
 _SAFE_STEP = 1e-13
+_SMALLEST_EPSILON = 1e-12
 
 
 def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> NDArray[np.float64]:
@@ -105,7 +106,8 @@ def gaussian_epsilon(mu: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
         delta: in (0, 1).
 
     Returns:
-        The smallest epsilon with delta(epsilon; mu) <= delta; 0 where delta(0; mu) is already below.
+        The smallest epsilon with delta(epsilon; mu) <= delta, at least 1e-12; 0 where delta(0; mu) is
+        already below.
 
     Example:
         >>> float(gaussian_epsilon(1.0, 1e-5).round(4))
@@ -130,7 +132,7 @@ def _solve_epsilon(mu: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArr
         with np.errstate(divide="ignore", invalid="ignore"):
             step = (np.log(reached) - np.log(delta)) * reached / slope
         step = np.where(np.isfinite(step), step, 0.0)
-        epsilon = np.maximum(epsilon + step, 0.0)
+        epsilon = np.maximum(epsilon + step, _SMALLEST_EPSILON)
         if np.all(np.abs(step) <= _SAFE_STEP * epsilon):
             break
     return 1 / _round_down(1 / epsilon, lambda inverse: gaussian_delta(1 / inverse, mu) <= delta)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.errors import BudgetExceeded
+from noiseworthy.errors import BudgetExceeded, InvalidInput
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,27 @@ class Ledger:
 
         Raises:
             BudgetExceeded: a client past its planned count, or named twice in one cohort.
+            InvalidInput: a client that this ledger does not know.
         """
-        asked = np.bincount(np.asarray(cohort, dtype=np.int64), minlength=len(self.planned))
-        if np.any(asked > 1):
-            twice = int(np.argmax(asked))
+        return self.charge_rounds(np.asarray(cohort, dtype=np.int64)[None])
+
+    def charge_rounds(self, cohorts: ArrayLike) -> Ledger:
+        """The ledger after whole rounds, cohorts of shape (rounds, b); all of them or none.
+
+        Raises:
+            BudgetExceeded, InvalidInput: as for `charge`.
+        """
+        cohorts = np.asarray(cohorts, dtype=np.int64)
+        unknown = cohorts[(cohorts < 0) | (cohorts >= len(self.planned))]
+        if unknown.size:
+            raise InvalidInput(
+                f"client {unknown[0]} is not among clients 0 to {len(self.planned) - 1}; nothing was charged"
+            )
+        repeated = np.diff(np.sort(cohorts, axis=1), axis=1) == 0
+        if np.any(repeated):
+            twice = np.sort(cohorts, axis=1)[:, 1:][repeated][0]
             raise BudgetExceeded(f"client {twice} is asked twice in one round; nothing was charged")
+        asked = np.bincount(cohorts.ravel(), minlength=len(self.planned))
         over = np.flatnonzero(asked > self.remaining)
         if over.size:
             raise BudgetExceeded(
@@ -66,14 +82,3 @@ class Ledger:
                 "nothing was charged, plan more uploads (with more noise) before training"
             )
         return replace(self, used=self.used + asked)
-
-    def charge_rounds(self, cohorts: ArrayLike) -> Ledger:
-        """The ledger after whole rounds, cohorts of shape (rounds, b); all of them or none.
-
-        Raises:
-            BudgetExceeded: as for `charge`.
-        """
-        ledger = self
-        for cohort in np.asarray(cohorts, dtype=np.int64):
-            ledger = ledger.charge(cohort)
-        return ledger

@@ -7,16 +7,18 @@ relative to one release, and an answer that moves when the grid is halved is ref
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
 
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from noiseworthy.errors import UnsoundClaim
+from noiseworthy.errors import InvalidInput, UnsoundClaim
 
 _FIRST_GRID = 2e-4  # halved at least once before an answer is given
 _TRUST = 1e-3
+_SMALLEST_DELTA = 1e-14  # the library's tails are cut at 1e-15 and counted as certain loss
 
 
 @lru_cache(maxsize=65536)
@@ -32,7 +34,8 @@ def laplace_epsilon(shift: float, releases: int, delta: float) -> float:
         delta: in (0, 1).
 
     Returns:
-        An upper bound on epsilon, never above k * shift (basic composition).
+        An upper bound on epsilon, never above k * shift (basic composition); exact for one release,
+        where delta(epsilon) = 1 - e^((epsilon - shift) / 2), and basic for delta below 1e-14.
 
     Example:
         >>> round(laplace_epsilon(1 / 36.75, 100, 1e-5), 3)
@@ -43,6 +46,10 @@ def laplace_epsilon(shift: float, releases: int, delta: float) -> float:
         one = pld.from_laplace_mechanism(1 / shift, value_discretization_interval=grid)
         return _epsilon(one, releases, delta)
 
+    if releases == 1:
+        return max(shift + 2 * math.log1p(-delta), 0.0)
+    if delta < _SMALLEST_DELTA:
+        return releases * shift
     return min(_trusted(at, shift), releases * shift)
 
 
@@ -59,8 +66,16 @@ def poisson_gaussian_epsilon(ratio: float, sampling_rate: float, releases: int, 
     Returns:
         An upper bound on epsilon for both removal and addition.
 
+    Raises:
+        InvalidInput: a delta below 1e-14, which the distribution's cut tails do not resolve.
+
     Source: theory 0.5; dominating pair of Zhu, Dong & Wang 2022.
     """
+
+    if delta < _SMALLEST_DELTA:
+        raise InvalidInput(
+            f"delta must be at least {_SMALLEST_DELTA:g} for Poisson batches, got {delta:g}; use full batches"
+        )
 
     def at(grid: float) -> float:
         one = pld.from_gaussian_mechanism(

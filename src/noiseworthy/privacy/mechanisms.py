@@ -16,6 +16,7 @@ from noiseworthy import _validate as check
 from noiseworthy.privacy.sensitivity import Norm
 
 Family = Literal["laplace", "gaussian", "none"]
+FAMILIES: tuple[Family, ...] = ("laplace", "gaussian", "none")
 
 
 @dataclass(frozen=True)

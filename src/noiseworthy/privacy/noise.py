@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from noiseworthy.privacy.mechanisms import Family
+from noiseworthy import _validate as check
+from noiseworthy.privacy.mechanisms import FAMILIES, Family
 
 ASSURANCE = "simulation"
 
@@ -22,6 +23,7 @@ def simulated_noise(key: Array, family: Family, size: Array, dimension: int) -> 
         >>> simulated_noise(jax.random.key(0), "none", jnp.array(1.0), 3)
         Array([0., 0., 0.], dtype=float32)
     """
+    check.one_of("mechanism", family, FAMILIES)
     if family == "gaussian":
         return size * jax.random.normal(key, (dimension,), jnp.float32)
     if family == "laplace":

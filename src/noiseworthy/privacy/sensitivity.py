@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.privacy.budget import Relation, Unit
+from noiseworthy.errors import InvalidInput
+from noiseworthy.privacy.budget import RELATIONS, Relation, Unit
 
 Norm = Literal["l1", "l2"]
+NORMS: tuple[Norm, ...] = ("l1", "l2")
 
 
 @dataclass(frozen=True)
@@ -23,12 +25,14 @@ class Sensitivity:
         norm: the norm in which `value` holds; Laplace noise needs l1, Gaussian noise l2.
         relation: the neighbouring relation it is proved for.
         unit: whose change it bounds.
+        sampling_rate: probability with which a batch takes a record; the divisor it was computed for.
     """
 
     value: NDArray[np.float64]
     norm: Norm
     relation: Relation
     unit: Unit = "record"
+    sampling_rate: float = 1.0
 
 
 def of_mean_gradient(
@@ -56,7 +60,8 @@ def of_mean_gradient(
         A `Sensitivity` with one value per client.
 
     Raises:
-        InvalidInput: a clip that is not above 0, a client without records.
+        InvalidInput: a clip that is not above 0, a client without records, an unknown norm or relation,
+            a sampling rate outside (0, 1].
 
     Guarantee: holds for every pair of neighbouring data sets because each summand is bounded on its
     own; clipping the batch instead of the records would not give the 1/n.
@@ -71,5 +76,10 @@ def of_mean_gradient(
     records = check.counts(
         "sizes", sizes, remedy="leave a client without records out of the federation"
     ).astype(float)
+    check.one_of("norm", norm, NORMS)
+    check.one_of("relation", relation, RELATIONS)
+    rate = check.positive("sampling_rate", sampling_rate).item()
+    if rate > 1:
+        raise InvalidInput(f"sampling_rate must be a probability in (0, 1], got {rate:g}")
     factor = 2.0 if relation == "replace-one" else 1.0
-    return Sensitivity(factor * clip / (sampling_rate * records), norm, relation)
+    return Sensitivity(factor * clip / (rate * records), norm, relation, sampling_rate=rate)

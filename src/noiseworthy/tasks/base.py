@@ -50,8 +50,17 @@ class Task(Protocol):
         """Public start theta_0, shape (p,)."""
         ...
 
+    def prepare(self, x: Array) -> Array:
+        """Records (n, *shape) as `clipped_gradient_sum` and `score` expect them; called once, not per round.
+
+        Public and record by record: what becomes of one record depends on that record alone.
+        """
+        ...
+
     def clipped_gradient_sum(self, theta: Array, batch: Batch, clip_norm: Array, norm: Norm) -> Array:
         """Sum over the records with mask 1 of their gradients, each clipped to `clip_norm` in `norm`.
+
+        `batch.x` has been through `prepare`.
 
         Guarantee: each record changes the result by a vector of norm at most `clip_norm`; a record whose
         gradient is not finite contributes zero.
@@ -59,5 +68,5 @@ class Task(Protocol):
         ...
 
     def score(self, theta: Array, x: Array, y: Array) -> Score:
-        """Mean loss and accuracy on public or held-out records."""
+        """Mean loss and accuracy on public or held-out records that have been through `prepare`."""
         ...

@@ -1,0 +1,232 @@
+"""A study file: one TOML that says everything, checked at the border with unknown keys refused.
+
+Every table is a frozen pydantic model; `load_study` turns its complaints into one line that names the
+key, the value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from noiseworthy.errors import ConfigError
+
+Auto = Literal["auto"]
+PerClient = float | list[float]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Table(BaseModel):
+    """A table of a study file: immutable, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+class FederationTable(Table):
+    """`[federation]`: either public sizes alone, or data and how clients share them."""
+
+    sizes: list[int] | None = None
+    data: str | None = None
+    data_dir: Path | None = None
+    clients: int | None = None
+    partition: Literal["iid", "dirichlet", "label-shards", "quantity-skew", "natural"] | None = None
+    alpha: Positive | None = None
+    labels_per_client: int | None = None
+    records_per_client: int | None = None
+    fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    client_column: str = "client"
+    feature_columns: list[str] | None = None
+    label_column: str = "label"
+    regression: bool = False
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _one_source(self) -> FederationTable:
+        if (self.sizes is None) == (self.data is None):
+            raise ValueError("[federation] needs either sizes or data, and not both")
+        return self
+
+
+class TaskTable(Table):
+    """`[task]`: a dimension for planning without data, or a model for training."""
+
+    dimension: int | None = None
+    model: Literal["softmax", "logistic", "linear", "cnn"] | None = None
+    ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    feature_norm: Positive | None = None
+    normalise: bool = False
+    bias: bool = False
+
+
+class PrivacyTable(Table):
+    """`[privacy]`: mechanism, budgets, clip, neighbours."""
+
+    mechanism: Literal["laplace", "gaussian", "none"]
+    epsilon: PerClient = 1.0
+    delta: PerClient = 0.0
+    clip_norm: float | Auto = "auto"
+    relation: Literal["replace-one", "add-remove"] = "replace-one"
+    sampling_rate: float = 1.0
+    accountant: Literal["auto", "pure"] = "auto"
+
+    @model_validator(mode="after")
+    def _pure_is_pure(self) -> PrivacyTable:
+        deltas = self.delta if isinstance(self.delta, list) else [self.delta]
+        if self.accountant == "pure" and (self.mechanism != "laplace" or any(deltas)):
+            raise ValueError(
+                f'accountant = "pure" is Laplace noise with delta = 0, got {self.mechanism} with delta = {self.delta}; '
+                "set delta = 0.0, or leave accountant out to account with a delta"
+            )
+        return self
+
+
+class AlgorithmTable(Table):
+    """`[algorithm]`: which, and what of it is fixed."""
+
+    name: Literal["fedsgd-dpc"] = "fedsgd-dpc"
+    rounds: int | Auto = "auto"
+    clients_per_round: int | Auto = "auto"
+    max_rounds: int = 500
+    step_size: Positive | Auto = "auto"
+    step_decay: Positive | Literal["none"] = 50.0
+
+
+class ConstantsTable(Table):
+    """`[constants]`: numbers given here are "assumed"; `source` says where the others come from."""
+
+    source: Literal["fitted", "analytic", "bought"] | None = None
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    smoothness: float | None = None
+    strong_convexity: float | None = None
+    gradient_bound: float | None = None
+    initial_distance_sq: float | None = None
+    heterogeneity: float | None = None
+    record_variance: float | None = None
+
+    def assumed(self) -> dict[str, float]:
+        """The constants that the user stated, by name."""
+        return self.model_dump(exclude={"source", "share"}, exclude_none=True)
+
+
+class PlanningTable(Table):
+    """`[planning]`: which data are public, for planning by trial."""
+
+    public: list[str] | Auto = "auto"
+    seeds: Annotated[int, Field(ge=1)] = 5
+
+
+class TrainingTable(Table):
+    """`[training]`: seeds of the simulation and how often to score."""
+
+    seeds: list[int] = Field(default=[0], min_length=1)
+    evaluations: Annotated[int, Field(ge=1)] = 25
+
+
+class CompareTable(Table):
+    """`[compare]`: the grid that the plan is compared with."""
+
+    rounds: list[int] = Field(default=[10, 20, 50, 100, 200, 500], min_length=1)
+    clients_per_round: list[int] | Auto = "auto"
+    seeds: list[int] = Field(default=[100, 101, 102], min_length=1)
+
+
+class Study(Table):
+    """One study: the whole file."""
+
+    federation: FederationTable
+    task: TaskTable = TaskTable()
+    privacy: PrivacyTable
+    algorithm: AlgorithmTable = AlgorithmTable()
+    constants: ConstantsTable = ConstantsTable()
+    planning: PlanningTable = PlanningTable()
+    training: TrainingTable = TrainingTable()
+    compare: CompareTable = CompareTable()
+
+
+def load_study(path: Path | str) -> Study:
+    """Read and check a study file.
+
+    `epsilon` and `delta` may also be `{ csv = "budgets.csv", column = "epsilon" }`, relative to the file.
+
+    Raises:
+        ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range.
+    """
+    path = Path(path)
+    try:
+        raw = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise ConfigError(f"study file {path} does not exist; give the path of a TOML file") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"study file {path} cannot be read as TOML: {error}") from None
+    return parse_study(_with_columns(raw, path.parent))
+
+
+def parse_study(raw: dict[str, Any]) -> Study:
+    """Check a study given as nested dictionaries.
+
+    Raises:
+        ConfigError: the first complaint, as one line.
+
+    Example:
+        >>> parse_study({"federation": {"sizes": [5]}, "privacy": {"mechanism": "laplace", "clip": 1.0}})
+        Traceback (most recent call last):
+        ...
+        noiseworthy.errors.ConfigError: [privacy] clip is not a key of this table; allowed: ...
+    """
+    try:
+        return Study.model_validate(raw)
+    except ValidationError as error:
+        raise ConfigError(_one_line(error)) from None
+
+
+def _with_columns(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
+    privacy = dict(raw.get("privacy", {})) if isinstance(raw.get("privacy", {}), dict) else raw["privacy"]
+    if not isinstance(privacy, dict):
+        return raw
+    for key in ("epsilon", "delta"):
+        if isinstance(privacy.get(key), dict):
+            privacy[key] = _column(privacy[key], folder, key)
+    return {**raw, "privacy": privacy} if "privacy" in raw else raw
+
+
+def _column(source: dict[str, Any], folder: Path, key: str) -> list[float]:
+    if set(source) != {"csv", "column"}:
+        raise ConfigError(
+            f'[privacy] {key} must be a number, a list, or {{ csv = "...", column = "..." }}, got {source}'
+        )
+    try:
+        return pd.read_csv(folder / source["csv"])[source["column"]].astype(float).tolist()
+    except FileNotFoundError:
+        raise ConfigError(f"[privacy] {key}: {folder / source['csv']} does not exist") from None
+    except (KeyError, ValueError) as error:
+        raise ConfigError(
+            f"[privacy] {key}: no numeric column {source['column']!r} in {source['csv']}: {error}"
+        ) from None
+
+
+def _one_line(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    where = _where(first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"{where} is not a key of this table; allowed: {_allowed(first['loc'])}"
+    if first["type"] == "missing":
+        return f"{where} is missing; add it to the study file"
+    if first["type"] == "value_error":
+        return first["msg"].removeprefix("Value error, ")
+    return f"{where}: {first['msg'].lower()}, got {first['input']!r}"
+
+
+def _where(location: tuple[int | str, ...]) -> str:
+    table, *keys = [str(part) for part in location]
+    names = [key for key in keys if key.isidentifier() or key.isdigit()]
+    return f"[{table}] {names[0]}" if names else f"[{table}]"
+
+
+def _allowed(location: tuple[int | str, ...]) -> str:
+    table = Study.model_fields.get(str(location[0])) if len(location) > 1 else None
+    model = table.annotation if table is not None else Study
+    return ", ".join(model.model_fields) if isinstance(model, type) and issubclass(model, Table) else ""

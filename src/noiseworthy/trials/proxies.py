@@ -1,0 +1,120 @@
+"""Public data made to look like the private federation: same clients, same skew, same kind of records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import zoom
+
+from noiseworthy.data import EMBEDDED, Records, federate, load_records
+from noiseworthy.engines.simulation import Shards
+from noiseworthy.errors import InvalidInput
+from noiseworthy.tasks.base import Task
+from noiseworthy.trials.facts import PublicFacts
+
+MOST_CLIENTS = 50
+RECORDS_PER_CLIENT = 100
+TEST_RECORDS = 1000
+_SEED = 20
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """A public federation on the device, ready for trials.
+
+    Attributes:
+        name: of the data set.
+        task: the study's model for its records.
+        shards: its records.
+        clients: number of its clients, the study's up to `MOST_CLIENTS`.
+        untrained_loss: test loss of the start.
+    """
+
+    name: str
+    task: Task
+    shards: Shards
+    clients: int
+    untrained_loss: float
+
+
+def public_sources(facts: PublicFacts) -> list[str]:
+    """Data sets that ship with the product and may stand in: images for images, tables for tables.
+
+    Images fall back to tables where no other image set ships.
+    """
+    images = [name for name in ("digits",) if name != facts.source and len(facts.record_shape) > 1]
+    return images or [name for name in EMBEDDED if name not in (facts.source, "digits")]
+
+
+def make_proxies(
+    facts: PublicFacts, sources: Sequence[str], data_dir: str | Path | None = None
+) -> list[Proxy]:
+    """One proxy per source.
+
+    Raises:
+        InvalidInput: the study's own data among the sources, or no source at all.
+    """
+    if not sources:
+        raise InvalidInput("planning by trial needs at least one public data set under [planning] public")
+    if facts.source in sources:
+        raise InvalidInput(
+            f"{facts.source} is the private data of this study and cannot be called public; "
+            "remove it from [planning] public"
+        )
+    return [_proxy(facts, load_records(source, data_dir=data_dir)) for source in sources]
+
+
+def _proxy(facts: PublicFacts, records: Records) -> Proxy:
+    if records.classes is None:
+        raise InvalidInput(f"public data need classes, {records.name} is a regression")
+    records = _like(records, facts.record_shape)
+    clients = min(facts.problem.n_clients, MOST_CLIENTS)
+    federation = federate(
+        _enough(records, clients * RECORDS_PER_CLIENT),
+        clients=clients,
+        partition=facts.partition,
+        seed=_SEED,
+        records_per_client=RECORDS_PER_CLIENT,
+        **_scaled_settings(facts, records.classes),
+    )
+    task = facts.make_task(federation.record_shape, records.classes)
+    shards = Shards.load(federation, task)
+    theta = task.initial(jax.random.key(_SEED))
+    start = float(task.score(theta, shards.test_x, shards.test_y).loss)
+    return Proxy(records.name, task, shards, clients, start)
+
+
+def _like(records: Records, shape: tuple[int, ...]) -> Records:
+    """Images resized to the study's shape; other records as they are. Test sets cut to size."""
+    test = np.random.default_rng(_SEED).permutation(len(records.test_x))[:TEST_RECORDS]
+    records = replace(records, test_x=records.test_x[test], test_y=records.test_y[test])
+    if len(shape) < 2 or len(records.record_shape) != len(shape) or records.record_shape == shape:
+        return records
+    return replace(records, x=_resized(records.x, shape), test_x=_resized(records.test_x, shape))
+
+
+def _resized(images: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    factors = [1.0, *(new / old for new, old in zip(shape, images.shape[1:], strict=True))]
+    return zoom(images, factors, order=1).astype(np.float32)
+
+
+def _enough(records: Records, wanted: int) -> Records:
+    """Records repeated until there are enough; a trial may reuse public records freely."""
+    if len(records) >= wanted:
+        return records
+    again = np.tile(np.arange(len(records)), -(-wanted // len(records)))
+    return replace(records, x=records.x[again], y=records.y[again], client_ids=None)
+
+
+def _scaled_settings(facts: PublicFacts, classes: int) -> dict[str, object]:
+    """The partition's settings, with labels per client kept as a share of all classes."""
+    settings = dict(facts.settings)
+    if "labels_per_client" in settings:
+        share = settings["labels_per_client"] / facts.classes
+        settings["labels_per_client"] = max(1, round(share * classes))
+    return settings

@@ -1,0 +1,79 @@
+"""Federations: stacked, padded, counted; and what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from noiseworthy.data import Federation
+from noiseworthy.errors import DataError, InvalidInput
+
+GOOD = ([[1.0], [2.0]], [0, 1])
+
+
+def build(*clients, test=GOOD, classes=2, **settings):
+    return Federation.from_clients(clients, test=test, classes=classes, name="toy", **settings)
+
+
+def test_records_stand_first_and_padding_is_zero():
+    fed = build(([[1.0]], [1]), ([[2.0], [3.0]], [1, 1]))
+    np.testing.assert_array_equal(fed.x[..., 0], [[1, 0], [2, 3]])
+    np.testing.assert_array_equal(fed.y, [[1, 0], [1, 1]])
+    assert (fed.x.dtype, fed.y.dtype, fed.clients) == (np.float32, np.int32, ("client 0", "client 1"))
+
+
+def test_regression_labels_stay_numbers():
+    fed = build(([[1.0]], [0.5]), test=([[1.0]], [2]), classes=None)
+    assert (fed.y.dtype, fed.y[0, 0]) == (np.float32, 0.5)
+
+
+def test_taking_records_keeps_the_first_and_clears_the_rest():
+    fed = build(([[1.0], [2.0], [3.0]], [1, 1, 1]), ([[4.0]], [1])).take_records(2)
+    np.testing.assert_array_equal(fed.sizes, [2, 1])
+    np.testing.assert_array_equal(fed.x[..., 0], [[1, 2], [4, 0]])
+    np.testing.assert_array_equal(fed.y, [[1, 1], [1, 0]])
+
+
+def test_taking_a_fraction_rounds_down_but_keeps_one():
+    fed = build((np.ones((100, 1)), np.ones(100)), ([[4.0]], [1]))
+    np.testing.assert_array_equal(fed.take(0.29).sizes, [29, 1])
+    np.testing.assert_array_equal(fed.x[0, 29:30], [[1.0]])  # the original is untouched
+
+
+@pytest.mark.parametrize(
+    ("clients", "message"),
+    [
+        ([], "at least one client"),
+        ([GOOD, (np.zeros((0, 1)), [])], "client 1 has no records; leave it out"),
+        ([([[1.0]], [0, 1])], "1 records but labels of shape"),
+        ([([[np.nan]], [0])], "client 0 has features that are NaN or infinite"),
+        ([([[np.inf]], [0])], "client 0 has features that are NaN or infinite"),
+        ([([[1e300]], [0])], "client 0 has features that are NaN or infinite"),
+        ([([["red"]], [0])], "encode text"),
+        ([([[1.0], [1.0, 2.0]], [0, 1])], "not numbers of one shape"),
+        ([([[1.0]], [2])], "label 2; labels must be whole numbers in 0..1"),
+        ([([[1.0]], [-1])], "label -1"),
+        ([([[1.0]], [0.5])], "label 0.5"),
+        ([([[1.0]], [np.nan])], "labels that are NaN"),
+        ([([[1.0, 2.0]], [0])], "one shape"),
+    ],
+)
+def test_records_that_cannot_be_trained_on_are_refused_by_name(clients, message):
+    with pytest.raises(DataError, match=message):
+        build(*clients)
+
+
+def test_names_must_match_the_clients():
+    with pytest.raises(DataError, match="must hold 1 names, got 2"):
+        build(GOOD, client_names=["a", "b"])
+
+
+@pytest.mark.parametrize("fraction", [0.0, -0.5, 1.5, float("nan")])
+def test_fractions_outside_the_unit_interval_are_refused(fraction):
+    with pytest.raises(DataError, match="fraction must lie in"):
+        build(GOOD).take(fraction)
+
+
+def test_taking_no_records_is_refused():
+    with pytest.raises(InvalidInput, match="records per client must be whole numbers of at least 1"):
+        build(GOOD).take_records(0)

@@ -1,0 +1,244 @@
+"""Data of one's own: CSV, npz, parquet, and the hub."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noiseworthy.data import Columns, from_columns, load_federation, load_records, read_hub
+from noiseworthy.errors import DataError, InvalidInput
+
+TABLE = {
+    "age": np.arange(20.0),
+    "dose": np.arange(20) % 3,
+    "site": np.repeat(["oslo", "rome"], 10),
+    "label": np.tile(["ill", "well"], 10),
+}
+
+
+def table(**changes):
+    return TABLE | changes
+
+
+def write(path, columns):
+    if path.suffix == ".npz":
+        np.savez(path, **columns)
+    elif path.suffix == ".parquet":
+        pd.DataFrame(columns).to_parquet(path)
+    else:
+        pd.DataFrame(columns).to_csv(path, index=False)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.npz", "t.parquet"])
+def test_every_format_gives_the_same_federation(tmp_path, name):
+    columns = table(split=np.tile(["train", "train", "train", "train", "test"], 4))
+    fed = load_federation(write(tmp_path / name, columns), client_column="site", seed=0)
+    assert (fed.clients, fed.sizes.tolist(), fed.classes, fed.name) == (("oslo", "rome"), [8, 8], 2, "t")
+    np.testing.assert_array_equal(fed.test_x, [[4, 1], [9, 0], [14, 2], [19, 1]])
+    np.testing.assert_array_equal(fed.test_y, [0, 1, 0, 1])
+    np.testing.assert_array_equal(np.sort(fed.x[1, :, 0]), [10, 11, 12, 13, 15, 16, 17, 18])
+
+
+def test_without_a_split_a_fixed_fifth_of_every_client_is_the_test_set():
+    records = from_columns(TABLE, Columns(client="site"), "t")
+    assert [np.sum(records.client_ids == site) for site in ("oslo", "rome")] == [8, 8]
+    assert set(records.x[:, 0]) | set(records.test_x[:, 0]) == set(range(20))
+    np.testing.assert_array_equal(records.test_x, from_columns(TABLE, Columns(client="site"), "t").test_x)
+
+
+def test_a_relative_path_is_found_beneath_the_data_folder(tmp_path):
+    (tmp_path / "mine").mkdir()
+    write(tmp_path / "mine" / "t.csv", table())
+    assert len(load_records("mine/t.csv", data_dir=tmp_path, feature_columns=["age"])) == 16
+
+
+def test_images_keep_their_axes_and_bytes_are_scaled():
+    images = np.full((10, 2, 3), 255, np.uint8)
+    records = from_columns({"image": images, "label": np.tile([0, 1], 5)}, Columns(), "t")
+    assert (records.record_shape, records.x.max()) == ((2, 3), 1)
+
+
+def test_chosen_features_are_laid_side_by_side_in_order():
+    records = from_columns(table(wide=np.ones((20, 2))), Columns(features=("dose", "wide", "age")), "t")
+    assert records.record_shape == (4,)
+    np.testing.assert_array_equal(np.sort(np.append(records.x[:, 3], records.test_x[:, 3])), np.arange(20))
+
+
+def test_signed_labels_become_class_numbers():
+    records = from_columns(table(label=np.tile([-1.0, 1.0], 10)), Columns(features=("age",)), "t")
+    np.testing.assert_array_equal(records.y, records.x[:, 0] % 2)
+
+
+def test_a_column_of_the_default_name_names_the_owners_and_is_no_feature():
+    records = from_columns(table(client=TABLE["site"]), Columns(features=("age",)), "t")
+    assert set(records.client_ids) == {"oslo", "rome"}
+    numbered = {"age": TABLE["age"], "client": np.repeat([1, 2], 10), "label": TABLE["label"]}
+    assert from_columns(numbered, Columns(), "t").record_shape == (1,)
+
+
+def test_regression_keeps_the_label_as_a_number():
+    records = from_columns(table(label=np.arange(20) / 8), Columns(features=("age",), regression=True), "t")
+    assert records.classes is None
+    np.testing.assert_array_equal(records.y, records.x[:, 0] / 8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "columns", "message"),
+    [
+        ({}, Columns(label="outcome"), "no column 'outcome'; it has 'age', 'dose', 'site', 'label'"),
+        ({}, Columns(client="town"), "no column 'town'"),
+        ({}, Columns(features=("weight",)), "no column 'weight'"),
+        ({}, Columns(features=("age", "label")), "is the label and cannot be a feature"),
+        ({}, Columns(features=()), "no feature columns"),
+        ({}, Columns(), "column 'site' is not numeric; encode it"),
+        ({"age": np.full(20, np.nan)}, Columns(client="site"), "'age' has 20 NaN or infinite values"),
+        ({"age": np.append(np.ones(19), np.inf)}, Columns(client="site"), "'age' has 1 NaN or infinite"),
+        ({"age": np.append(np.ones(19), 1e300)}, Columns(client="site"), "'age' has 1 NaN or infinite"),
+        ({"age": np.ones(7)}, Columns(client="site"), "'age' has 7 rows but there are 20 labels"),
+        ({"label": np.arange(20) / 8}, Columns(client="site"), "whole numbers or text as classes, got 0.125"),
+        ({"label": np.append(np.ones(19), np.nan)}, Columns(client="site"), "'label' has 1 NaN"),
+        ({"label": np.array(["a", None] * 10, object)}, Columns(client="site"), "'label' has 10 missing"),
+        ({"label": np.ones(20)}, Columns(client="site"), "at least two classes"),
+        ({"label": np.ones((20, 2))}, Columns(client="site"), "one value per record"),
+        ({"label": np.tile(["1", "2"], 10)}, Columns(client="site", regression=True), "not numeric"),
+        ({"site": np.array(["a", None] * 10, object)}, Columns(client="site"), "'site' has 10 missing"),
+        ({"split": np.repeat("dev", 20)}, Columns(client="site"), "'train' or 'test', got 'dev'"),
+        ({"split": np.repeat("train", 20)}, Columns(client="site"), "20 training and 0 test records"),
+        ({"split": np.repeat("test", 20)}, Columns(client="site"), "0 training and 20 test records"),
+        ({"image": np.ones((20, 2, 2))}, Columns(client="site"), "only feature column"),
+    ],
+)
+def test_tables_that_cannot_be_trained_on_are_refused_by_column(changes, columns, message):
+    with pytest.raises(DataError, match=message):
+        from_columns(table(**changes), columns, "t")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", b"", "cannot be read as a table"),
+        ("t.csv.gz", b"no gzip", "cannot be read as a table"),
+        ("t.csv.gz", gzip.compress(b"age,label\n1,2\n" * 99)[:-12], "cannot be read as a table"),
+        ("t.parquet", b"no parquet", "cannot be read as a table"),
+        ("t.npz", b"no zip", "not an npz file of plain arrays"),
+        ("t.npz", b"", "not an npz file of plain arrays"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        load_records(str(tmp_path / name))
+
+
+def test_npz_with_pickled_objects_is_refused(tmp_path):
+    np.savez(tmp_path / "t.npz", x=np.array([{}, []], object), label=np.arange(2))
+    with pytest.raises(DataError, match="not an npz file of plain arrays"):
+        load_records(str(tmp_path / "t.npz"))
+
+
+def test_a_missing_table_names_both_places(tmp_path):
+    with pytest.raises(DataError, match=r"no data at gone.csv or .*gone.csv"):
+        load_records("gone.csv", data_dir=tmp_path)
+
+
+def test_a_natural_partition_needs_owners(tmp_path):
+    path = write(tmp_path / "t.csv", {"age": np.arange(10), "label": np.tile([0, 1], 5)})
+    with pytest.raises(DataError, match="names no owners; set client_column"):
+        load_federation(path, partition="natural", seed=0)
+    with pytest.raises(InvalidInput, match="clients must be given"):
+        load_federation(path, seed=0)
+
+
+class StandIn:
+    """The part of a hub data set that is relied on."""
+
+    def __init__(self, **columns):
+        self.columns = columns
+        self.column_names = list(columns)
+
+    def __getitem__(self, column):
+        return self.columns[column]
+
+
+def hub_split(n):
+    images = [np.full((2, 2), 51 * (i % 6), np.uint8) for i in range(n)]
+    return StandIn(image=images, label=[i % 2 for i in range(n)], writer_id=[f"w{i // 10}" for i in range(n)])
+
+
+def test_hub_splits_become_training_and_test_records():
+    splits = {"train": hub_split(30), "test": hub_split(6)}
+    records = read_hub("toy", Columns(client="writer_id"), load=lambda name: splits)
+    assert (records.x.shape, records.test_x.shape, records.name) == ((30, 2, 2), (6, 2, 2), "toy")
+    np.testing.assert_allclose(records.test_x[:, 0, 0], [0, 0.2, 0.4, 0.6, 0.8, 1], rtol=1e-6)
+    assert set(records.client_ids) == {"w0", "w1", "w2"}
+
+
+def test_hub_without_a_test_split_sets_a_fifth_of_every_client_aside():
+    records = read_hub("toy", Columns(client="writer_id"), load=lambda name: {"train": hub_split(30)})
+    assert [np.sum(records.client_ids == f"w{i}") for i in range(3)] == [8, 8, 8]
+
+
+@pytest.mark.parametrize(
+    ("splits", "message"),
+    [
+        ({"validation": hub_split(3)}, "no split 'train'; it has 'validation'"),
+        ({"train": StandIn(image=[0, 1])}, "toy has no column 'label'; it has 'image'"),
+        ({"train": StandIn(image=[[0], [1, 2]], label=[0, 1])}, "values of one shape"),
+    ],
+)
+def test_hub_data_of_another_form_are_refused(splits, message):
+    with pytest.raises(DataError, match=message):
+        read_hub("toy", Columns(), load=lambda name: splits)
+
+
+def test_a_failing_hub_is_named():
+    def offline(name):
+        raise ConnectionError("offline")
+
+    with pytest.raises(DataError, match="toy cannot be loaded from the hub: offline"):
+        read_hub("toy", Columns(), load=offline)
+
+
+def test_the_hub_without_its_package_names_the_extra(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "datasets", None)
+    with pytest.raises(DataError, match=r"pip install 'noiseworthy\[data\]'"):
+        load_records("hub:mnist")
+
+
+def test_a_real_hub_data_set_is_read():
+    datasets = pytest.importorskip("datasets")
+    train = datasets.Dataset.from_dict({"a": np.arange(10.0), "b": np.ones(10), "label": [0, 1] * 5})
+    records = read_hub("toy", Columns(), load=lambda name: datasets.DatasetDict(train=train))
+    assert (records.x.shape, records.test_x.shape) == ((8, 2), (2, 2))
+
+
+@pytest.mark.data
+def test_vehicle_has_23_sensors_and_school_139(data_dir):
+    vehicle = load_federation(
+        "vehicle/vehicle_sample.npz", data_dir=data_dir, label_column="y", client_column="sensor", seed=0
+    )
+    assert (vehicle.n_clients, vehicle.record_shape, vehicle.classes) == (23, (100,), 2)
+    school = load_federation(
+        "school/school.npz",
+        data_dir=data_dir,
+        label_column="y",
+        client_column="school",
+        regression=True,
+        seed=0,
+    )
+    assert (school.n_clients, school.record_shape, school.classes) == (139, (28,), None)
+
+
+@pytest.mark.data
+def test_missing_values_of_heart_disease_are_named_by_column(data_dir):
+    with pytest.raises(DataError, match=r"column 'trestbps' has 59 NaN"):
+        load_records(
+            "heart-disease/heart_disease_4sites.csv.gz",
+            data_dir=data_dir,
+            label_column="num",
+            client_column="site",
+        )

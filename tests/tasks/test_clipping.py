@@ -1,0 +1,61 @@
+"""A clipped vector never exceeds its bound, whatever its scale, and is hardly shorter than it may be."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noiseworthy.tasks.clipping import clip, upper_norm, upper_norm_of_long
+
+ORDER = {"l1": 1, "l2": 2}
+NORMS = pytest.mark.parametrize("norm", ["l1", "l2"])
+BOUNDS = {norm: jax.jit(lambda v, norm=norm: upper_norm(v, norm)) for norm in ORDER}
+LONG_BOUNDS = {norm: jax.jit(lambda v, norm=norm: upper_norm_of_long(v, norm)) for norm in ORDER}
+
+
+def exact_norm(v, norm):
+    return np.linalg.norm(np.asarray(v, np.float64).ravel(), ORDER[norm])
+
+
+@NORMS
+@settings(max_examples=60, deadline=None)
+@given(exponents=st.lists(st.integers(-100, 60), min_size=40, max_size=40))
+def test_upper_norm_is_never_below_the_exact_norm_at_any_scale(norm, exponents):
+    v = (1.3 * 2.0 ** np.array(exponents)).astype(np.float32)
+    assert float(BOUNDS[norm](v)) >= exact_norm(v, norm)
+
+
+@NORMS
+@pytest.mark.parametrize("n", [784, 110_526])
+def test_terms_that_each_vanish_beside_a_large_one_are_still_counted(norm, n):
+    v = np.full(n, 2.9e-8 if norm == "l1" else 2.4e-4, np.float32)
+    v[:: n // 3] = 1.0
+    for bound in (BOUNDS[norm], LONG_BOUNDS[norm]):
+        assert float(bound(v)) >= exact_norm(v, norm)
+
+
+@NORMS
+def test_the_bound_is_tight(norm):
+    v = np.random.default_rng(0).normal(size=110_526).astype(np.float32)
+    short = v[:7]
+    assert float(BOUNDS[norm](short)) == pytest.approx(exact_norm(short, norm), rel=1e-6)
+    assert float(LONG_BOUNDS[norm](short)) == pytest.approx(exact_norm(short, norm), rel=2e-6)
+    assert float(LONG_BOUNDS[norm](v)) == pytest.approx(exact_norm(v, norm), rel=5e-5)
+
+
+@NORMS
+def test_the_bound_of_squares_that_underflow_is_not_zero(norm):
+    assert float(BOUNDS[norm](np.full(3, 1e-25, np.float32))) >= 1.7e-25
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_vectors_whose_size_is_not_finite_become_zero(bad):
+    v = jnp.array([[bad, 1.0], [3.0, 4.0]])
+    np.testing.assert_allclose(clip(v, upper_norm(v, "l2"), 100.0), [[0.0, 0.0], [3.0, 4.0]])
+
+
+def test_short_vectors_are_left_exactly_as_they_are():
+    v = jnp.array([[0.3, -0.4], [0.0, 0.0]])
+    np.testing.assert_array_equal(clip(v, upper_norm(v, "l2"), 1.0), v)

@@ -1,0 +1,304 @@
+"""Linear models: the closed-form clip against brute force, an independent library, and its guarantee."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax_privacy.clipping import clipped_grad
+
+from noiseworthy.errors import InvalidInput
+from noiseworthy.tasks import Batch, LinearModel, Task
+from noiseworthy.tasks.base import SAFETY
+
+FEATURES, N, ORDER = 7, 23, {"l1": 1, "l2": 2}
+OUTPUTS = {"softmax": 4, "logistic": 1, "squared": 1}
+LOSSES = pytest.mark.parametrize("loss", OUTPUTS)
+NORMS = pytest.mark.parametrize("norm", ORDER)
+BIAS = pytest.mark.parametrize("bias", [False, True])
+
+
+def record_loss(model):
+    """The textbook losses, written independently of the product's."""
+
+    def value(theta, x, y):
+        z = x @ theta.reshape(-1, model.outputs)
+        if model.loss == "softmax":
+            return -jax.nn.log_softmax(z)[y]
+        if model.loss == "logistic":
+            return -jnp.log(jnp.where(y == 1, jax.nn.sigmoid(z[0]), 1 - jax.nn.sigmoid(z[0])))
+        return 0.5 * (z[0] - y) ** 2
+
+    return value
+
+
+def make_labels(model, rng, n=N):
+    if model.loss == "squared":
+        return jnp.asarray(rng.normal(size=n), jnp.float32)
+    return jnp.asarray(rng.integers(0, max(2, model.outputs), n), jnp.int32)
+
+
+def make_problem(loss, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    model = LinearModel(FEATURES, OUTPUTS[loss], loss, **options)
+    x = prepared(model)(jnp.asarray(rng.normal(size=(N, FEATURES)), jnp.float32))
+    theta = jnp.asarray(rng.normal(size=model.dimension), jnp.float32)
+    return model, theta, Batch(x, make_labels(model, rng), jnp.ones(N))
+
+
+def brute_force(model, theta, batch, clip_norm, norm):
+    """Float64 sum of per-record autodiff gradients, each divided by max(1, norm / C)."""
+    gradients = jax.vmap(jax.grad(record_loss(model)), (None, 0, 0))(theta, batch.x, batch.y)
+    gradients = np.asarray(gradients, np.float64)
+    sizes = np.linalg.norm(gradients, ORDER[norm], axis=1)
+    kept = gradients * np.minimum(1, clip_norm / sizes)[:, None]
+    return (kept * np.asarray(batch.mask)[:, None]).sum(axis=0), sizes
+
+
+@cache
+def compiled(model, norm):
+    return jax.jit(lambda theta, batch, clip_norm: model.clipped_gradient_sum(theta, batch, clip_norm, norm))
+
+
+@cache
+def prepared(model):
+    return jax.jit(model.prepare)
+
+
+@cache
+def scored(model):
+    return jax.jit(model.score)
+
+
+@LOSSES
+@NORMS
+@BIAS
+@pytest.mark.parametrize("quantile", [0.0, 0.5, 1.0])
+def test_the_closed_form_is_the_sum_of_clipped_gradients(loss, norm, bias, quantile):
+    model, theta, batch = make_problem(loss, bias=bias)
+    _, sizes = brute_force(model, theta, batch, 1.0, norm)
+    clip_norm = float(np.quantile(sizes, quantile)) * (1.01 if quantile == 1.0 else 1.0)
+    expected, _ = brute_force(model, theta, batch, clip_norm, norm)
+    result = compiled(model, norm)(theta, batch, clip_norm)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5 * clip_norm)
+
+
+@LOSSES
+@pytest.mark.filterwarnings("ignore:optax.global_norm:DeprecationWarning")
+def test_jax_privacy_gives_the_same_sum(loss):
+    model, theta, batch = make_problem(loss, seed=1)
+    oracle = clipped_grad(
+        record_loss(model), l2_clip_norm=0.7, batch_argnums=(1, 2), keep_batch_dim=False, argnums=0
+    )
+    result = compiled(model, "l2")(theta, batch, 0.7)
+    np.testing.assert_allclose(result, oracle(theta, batch.x, batch.y), rtol=1e-4, atol=1e-5)
+
+
+@NORMS
+@LOSSES
+@settings(max_examples=40, deadline=None)
+@given(
+    scales=st.lists(st.integers(-60, 60), min_size=FEATURES, max_size=FEATURES),
+    theta_scale=st.integers(-40, 40),
+    clip_exponent=st.integers(-20, 20),
+    seed=st.integers(0, 1000),
+)
+def test_no_record_exceeds_the_clip_at_any_scale(loss, norm, scales, theta_scale, clip_exponent, seed):
+    rng = np.random.default_rng(seed)
+    model = LinearModel(FEATURES, OUTPUTS[loss], loss)
+    x = jnp.asarray(rng.normal(size=(1, FEATURES)) * 2.0 ** np.array(scales), jnp.float32)
+    theta = jnp.asarray(rng.normal(size=model.dimension) * 2.0**theta_scale, jnp.float32)
+    batch, clip_norm = Batch(x, make_labels(model, rng, 1), jnp.ones(1)), np.float32(2.0**clip_exponent)
+    result = np.asarray(compiled(model, norm)(theta, batch, clip_norm), np.float64)
+    assert np.linalg.norm(result, ORDER[norm]) <= clip_norm
+
+
+@NORMS
+@LOSSES
+def test_clipped_records_keep_half_the_margin_and_waste_no_more_than_three(loss, norm):
+    """The margin 2^-20 itself: without it, or with the other norm, this fails."""
+    model, theta, batch = make_problem(loss, seed=2)
+    margin = 1 - SAFETY
+    assert margin == 2.0**-20
+    for i in range(N):
+        record = Batch(batch.x[i : i + 1] * 1000, batch.y[i : i + 1], jnp.ones(1))
+        result = np.asarray(compiled(model, norm)(theta, record, 1e-3), np.float64)
+        size = np.linalg.norm(result, ORDER[norm]) / np.float64(np.float32(1e-3))
+        if size > 0:  # a record fitted to the last bit has gradient zero
+            assert 1 - 3 * margin <= size <= 1 - margin / 2
+
+
+@NORMS
+@LOSSES
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), scale=st.floats(-3, 6))
+def test_one_record_moves_the_sum_by_at_most_its_sensitivity(loss, norm, seed, scale):
+    model, theta, batch = make_problem(loss, seed=3)
+    rng = np.random.default_rng(seed)
+    other = batch._replace(
+        x=batch.x.at[5].set(10.0**scale * rng.normal(size=FEATURES)),
+        y=batch.y.at[5].set(make_labels(model, rng, 1)[0]),
+    )
+    without = batch._replace(mask=batch.mask.at[5].set(0.0))
+    total, replaced, removed = (
+        np.asarray(compiled(model, norm)(theta, b, 0.5), np.float64) for b in (batch, other, without)
+    )
+    summation = 1e-5  # rounding of the sum of 23 records, not of a clip
+    assert np.linalg.norm(total - replaced, ORDER[norm]) <= 2 * 0.5 + summation
+    assert np.linalg.norm(total - removed, ORDER[norm]) <= 0.5 + summation
+
+
+@LOSSES
+@BIAS
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_record_that_is_not_finite_contributes_zero(loss, bias, bad):
+    model, theta, batch = make_problem(loss, bias=bias)
+    raw = batch.x[:, :FEATURES]
+    broken = batch._replace(x=prepared(model)(raw.at[4, 2].set(bad)))
+    without = batch._replace(mask=batch.mask.at[4].set(0.0))
+    for clip_norm in (0.3, 1e6):
+        result = compiled(model, "l2")(theta, broken, clip_norm)
+        np.testing.assert_allclose(
+            result, compiled(model, "l2")(theta, without, clip_norm), rtol=1e-5, atol=1e-5
+        )
+
+
+@NORMS
+def test_labels_and_products_that_are_not_finite_contribute_zero(norm):
+    model, theta, batch = make_problem("squared")
+    broken = batch._replace(y=batch.y.at[0].set(jnp.nan).at[1].set(jnp.inf), x=batch.x.at[2].set(3e38))
+    without = batch._replace(mask=batch.mask.at[:3].set(0.0))
+    expected = compiled(model, norm)(theta, without, 0.5)
+    np.testing.assert_allclose(compiled(model, norm)(theta, broken, 0.5), expected, rtol=1e-5, atol=1e-5)
+
+
+@LOSSES
+@BIAS
+def test_padding_contributes_nothing(loss, bias):
+    model, theta, batch = make_problem(loss, bias=bias)
+    mask = (jnp.arange(N) < 9).astype(jnp.float32)
+    short = Batch(batch.x[:9], batch.y[:9], jnp.ones(9))
+    expected = compiled(model, "l2")(theta, short, 0.5)
+    for kind in (mask, mask > 0):
+        masked = batch._replace(mask=kind)
+        np.testing.assert_allclose(compiled(model, "l2")(theta, masked, 0.5), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_ridge_is_no_part_of_the_clipped_gradient():
+    plain, theta, batch = make_problem("softmax")
+    ridged = LinearModel(FEATURES, 4, "softmax", ridge=3.0)
+    np.testing.assert_array_equal(
+        compiled(plain, "l2")(theta, batch, 0.5), compiled(ridged, "l2")(theta, batch, 0.5)
+    )
+
+
+@BIAS
+def test_prepare_projects_onto_the_ball_and_appends_the_bias(bias):
+    model = LinearModel(4, 1, "squared", bias=bias, feature_norm=2.0)
+    x = np.array([[[3.0, 0.0], [0.0, 4.0]], [[0.1, 0.2], [0.2, 0.4]], [[0.0, 0.0], [0.0, 0.0]]])
+    expected = np.array([[1.2, 0.0, 0.0, 1.6], [0.1, 0.2, 0.2, 0.4], [0.0] * 4])
+    rows = prepared(model)(jnp.asarray(x))
+    np.testing.assert_allclose(rows[:, :4], expected, rtol=1e-5)
+    np.testing.assert_array_equal(rows[1:, :4], x.reshape(3, 4)[1:].astype(np.float32))
+    assert rows.shape[1] == 4 + bias
+    assert bool(jnp.all(rows[:, 4:] == 1.0))
+
+
+def test_prepare_normalises_and_leaves_zero_records_zero():
+    model = LinearModel(2, 1, "squared", feature_norm=2.0, normalise=True)
+    rows = prepared(model)(jnp.array([[3.0, 4.0], [3e-30, 4e-30], [3e37, 4e37], [0.0, 0.0]]))
+    np.testing.assert_allclose(rows, [[1.2, 1.6]] * 3 + [[0.0, 0.0]], rtol=2e-6)
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+@settings(max_examples=60, deadline=None)
+@given(scales=st.lists(st.integers(-120, 120), min_size=30, max_size=30), bias=st.booleans())
+def test_prepared_records_stay_within_record_norm(normalise, scales, bias):
+    model = LinearModel(30, 1, "squared", bias=bias, feature_norm=0.7, normalise=normalise)
+    x = np.random.default_rng(0).normal(size=(5, 30)) * 2.0 ** np.array(scales)
+    rows = np.asarray(prepared(model)(jnp.asarray(x, jnp.float32)), np.float64)
+    assert np.all(np.linalg.norm(rows, axis=1) <= model.record_norm)
+
+
+def test_projected_records_keep_half_the_margin():
+    model = LinearModel(2, 1, "squared", feature_norm=0.7)
+    x = 10 * np.random.default_rng(0).normal(size=(200, 2))
+    sizes = np.linalg.norm(np.asarray(model.prepare(jnp.asarray(x)), np.float64), axis=1) / 0.7
+    assert np.all((sizes >= 1 - 2.0**-19) & (sizes <= 1 - 2.0**-21))
+
+
+def test_prepare_reads_each_record_on_its_own():
+    model, _, batch = make_problem("softmax", feature_norm=1.0, normalise=True)
+    changed = prepared(model)(batch.x.at[4:].multiply(-7.0))
+    np.testing.assert_array_equal(prepared(model)(batch.x)[:4], changed[:4])
+
+
+def test_record_norm_counts_the_bias():
+    assert LinearModel(3, 1, "squared", feature_norm=2.0, bias=True).record_norm == pytest.approx(5**0.5)
+    assert LinearModel(3, 1, "squared", feature_norm=2.0).record_norm == 2.0
+    assert LinearModel(3, 1, "squared").record_norm is None
+
+
+@LOSSES
+def test_the_score_is_the_mean_loss_without_ridge(loss):
+    model, theta, batch = make_problem(loss, ridge=5.0)
+    expected = jnp.mean(jax.vmap(record_loss(model), (None, 0, 0))(theta, batch.x, batch.y))
+    assert float(scored(model)(theta, batch.x, batch.y).loss) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_accuracy_and_r_squared():
+    eye = jnp.eye(3)
+    softmax = LinearModel(3, 3, "softmax")
+    assert float(scored(softmax)(eye.ravel(), eye, jnp.array([0, 1, 0])).accuracy) == pytest.approx(2 / 3)
+    logistic, line = LinearModel(1, 1, "logistic"), jnp.array([[-1.0], [2.0], [3.0], [-4.0]])
+    assert float(scored(logistic)(jnp.ones(1), line, jnp.array([0, 1, 0, 0])).accuracy) == 0.75
+    squared, x = LinearModel(1, 1, "squared"), jnp.array([[1.0], [2.0], [3.0]])
+    assert float(scored(squared)(jnp.ones(1), x, jnp.array([1.0, 2.0, 6.0])).accuracy) == pytest.approx(
+        5 / 14
+    )
+    assert float(scored(squared)(jnp.ones(1), x, jnp.full(3, 2.0)).accuracy) == 0.0
+
+
+def test_dimension_start_and_identity():
+    model = LinearModel(784, 10, "softmax")
+    assert model.dimension == 7840
+    assert LinearModel(784, 10, "softmax", bias=True).dimension == 7850
+    assert isinstance(model, Task)
+    assert model == LinearModel(784, 10, "softmax")
+    assert hash(model) == hash(LinearModel(784, 10, "softmax"))
+    assert not np.any(model.initial(jax.random.key(0)))
+    assert model.initial(jax.random.key(0)).shape == (7840,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"features": 0}, "features must be at least 1"),
+        ({"loss": "hinge"}, "loss must be one of"),
+        ({"outputs": 1}, "outputs must be at least 2, got 1; softmax has one output per class"),
+        (
+            {"loss": "logistic", "outputs": 2},
+            "outputs must be between 1 and 1, got 2; logistic has one output",
+        ),
+        ({"ridge": -0.1}, "ridge must be finite and at least 0"),
+        ({"feature_norm": 0.0}, "feature_norm must be finite and above 0"),
+        ({"normalise": True}, "normalise needs a feature_norm"),
+    ],
+)
+def test_bad_models_are_refused_by_name(arguments, message):
+    with pytest.raises(InvalidInput, match=message):
+        LinearModel(**{"features": 3, "outputs": 2, "loss": "softmax", **arguments})
+
+
+def test_records_of_another_width_are_refused():
+    model = LinearModel(4, 2, "softmax", bias=True)
+    with pytest.raises(InvalidInput, match="give every record that many numbers"):
+        prepared(model)(jnp.ones((2, 5)))
+    raw = Batch(jnp.ones((2, 4)), jnp.zeros(2, jnp.int32), jnp.ones(2))
+    with pytest.raises(InvalidInput, match="prepare"):
+        model.clipped_gradient_sum(jnp.zeros(10), raw, 1.0, "l2")
+    with pytest.raises(InvalidInput, match="prepare"):
+        scored(model)(jnp.zeros(10), raw.x, raw.y)

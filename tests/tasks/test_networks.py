@@ -1,0 +1,271 @@
+"""Models a user brings: per-record clipping by autodiff, chunk by chunk, and the CNN of Zhou et al."""
+
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax_privacy.clipping import clipped_grad
+
+from noiseworthy.errors import InvalidInput
+from noiseworthy.tasks import Batch, LinearModel, Task, equinox_task, model_task, paper_cnn
+from noiseworthy.tasks.cnn import _convolve, _convolve_patches
+
+N, FEATURES, CLASSES, ORDER = 23, 5, 3, {"l1": 1, "l2": 2}
+NORMS = pytest.mark.parametrize("norm", ORDER)
+
+
+def apply(params, x):
+    return jnp.tanh(x @ params["first"]) @ params["second"]
+
+
+def make_params():
+    rng = np.random.default_rng(0)
+    return {"first": rng.normal(size=(FEATURES, 4)), "second": rng.normal(size=(4, CLASSES))}
+
+
+def make_batch(seed=0):
+    rng = np.random.default_rng(seed)
+    x = jnp.asarray(rng.normal(size=(N, FEATURES)), jnp.float32)
+    return Batch(x, jnp.asarray(rng.integers(0, CLASSES, N), jnp.int32), jnp.ones(N))
+
+
+@cache
+def make_task(chunk=50):
+    return model_task(apply, make_params(), chunk=chunk)
+
+
+def start(task):
+    return task.initial(jax.random.key(0))
+
+
+@cache
+def compiled(task, norm):
+    return jax.jit(lambda batch, clip_norm: task.clipped_gradient_sum(start(task), batch, clip_norm, norm))
+
+
+@cache
+def compiled_score(task):
+    return jax.jit(task.score)
+
+
+def exact_gradients(task, theta, batch):
+    def loss(theta, x, y):
+        return -jax.nn.log_softmax(task.outputs(theta, x))[y]
+
+    return np.asarray(jax.jit(jax.vmap(jax.grad(loss), (None, 0, 0)))(theta, batch.x, batch.y), np.float64)
+
+
+@NORMS
+def test_the_sum_is_that_of_clipped_gradients(norm):
+    task, batch = make_task(), make_batch()
+    gradients = exact_gradients(task, start(task), batch)
+    sizes = np.linalg.norm(gradients, ORDER[norm], axis=1)
+    clip_norm = np.median(sizes)
+    expected = (gradients * np.minimum(1, clip_norm / sizes)[:, None]).sum(axis=0)
+    result = compiled(task, norm)(batch, clip_norm)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:optax.global_norm:DeprecationWarning")
+def test_jax_privacy_gives_the_same_sum():
+    task, batch = make_task(), make_batch()
+
+    def loss(params, x, y):
+        return -jax.nn.log_softmax(apply(params, x))[y]
+
+    params = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), make_params())
+    oracle = clipped_grad(loss, l2_clip_norm=0.6, batch_argnums=(1, 2), keep_batch_dim=False)
+    expected = jax.flatten_util.ravel_pytree(oracle(params, batch.x, batch.y))[0]
+    result = compiled(task, "l2")(batch, 0.6)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 22])
+def test_the_chunk_does_not_change_the_sum(chunk):
+    batch = make_batch()._replace(mask=(jnp.arange(N) != 3).astype(jnp.float32))
+    expected = compiled(make_task(), "l2")(batch, 0.5)
+    task = make_task(chunk)
+    np.testing.assert_allclose(compiled(task, "l2")(batch, 0.5), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        compiled_score(task)(start(task), batch.x, batch.y),
+        compiled_score(make_task())(start(task), batch.x, batch.y),
+        rtol=1e-5,
+    )
+
+
+@NORMS
+@pytest.mark.parametrize("scale", [1e-25, 1e-3, 1.0, 1e3, 1e15])
+def test_no_record_exceeds_the_clip(norm, scale):
+    task = model_task(lambda w, x: x * scale @ w, np.ones((FEATURES, CLASSES)))
+    batch = make_batch(1)
+    one = jax.jit(lambda x, y, c: task.clipped_gradient_sum(start(task), Batch(x, y, jnp.ones(1)), c, norm))
+    for i in range(N):
+        for clip_norm in (np.float32(1e-27), np.float32(0.3)):
+            result = np.asarray(one(batch.x[i : i + 1], batch.y[i : i + 1], clip_norm), np.float64)
+            assert np.linalg.norm(result, ORDER[norm]) <= clip_norm
+
+
+@NORMS
+def test_clipped_records_keep_half_the_margin_and_waste_no_more_than_four(norm):
+    task, batch, margin = make_task(), make_batch(2), 2.0**-20
+    one = jax.jit(lambda x, y: task.clipped_gradient_sum(start(task), Batch(x, y, jnp.ones(1)), 1e-3, norm))
+    for i in range(N):
+        result = np.asarray(one(batch.x[i : i + 1], batch.y[i : i + 1]), np.float64)
+        size = np.linalg.norm(result, ORDER[norm]) / np.float64(np.float32(1e-3))
+        assert 1 - 4 * margin <= size <= 1 - margin / 2
+
+
+@NORMS
+def test_one_record_moves_the_sum_by_at_most_its_sensitivity(norm):
+    task, batch = make_task(), make_batch()
+    other = batch._replace(x=batch.x.at[5].set(-50.0), y=batch.y.at[5].set((batch.y[5] + 1) % CLASSES))
+    without = batch._replace(mask=batch.mask.at[5].set(0.0))
+    total, replaced, removed = (np.asarray(compiled(task, norm)(b, 0.2)) for b in (batch, other, without))
+    assert np.linalg.norm(total - replaced, ORDER[norm]) <= 0.4 + 1e-5
+    assert np.linalg.norm(total - removed, ORDER[norm]) == pytest.approx(0.2, abs=1e-4)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
+def test_a_gradient_that_is_not_finite_contributes_zero(bad):
+    task, batch = model_task(lambda w, x: x @ w, np.ones((FEATURES, CLASSES))), make_batch()
+    broken = batch._replace(x=batch.x.at[4].set(bad))
+    without = batch._replace(mask=batch.mask.at[4].set(0.0))
+    expected = compiled(task, "l2")(without, 0.5)
+    np.testing.assert_allclose(compiled(task, "l2")(broken, 0.5), expected, atol=1e-5)
+
+
+def test_padding_contributes_nothing():
+    task, batch = make_task(4), make_batch()
+    masked = batch._replace(mask=(jnp.arange(N) < 9).astype(jnp.float32), x=batch.x.at[20].set(jnp.nan))
+    short = Batch(*(values[:9] for values in batch))
+    expected = compiled(task, "l1")(short, 0.5)
+    np.testing.assert_allclose(compiled(task, "l1")(masked, 0.5), expected, atol=1e-5)
+
+
+@NORMS
+@pytest.mark.parametrize("loss", ["softmax", "logistic", "squared"])
+def test_a_linear_function_agrees_with_the_linear_model(loss, norm):
+    outputs, batch = CLASSES if loss == "softmax" else 1, make_batch()
+    if loss != "softmax":
+        batch = batch._replace(y=(batch.y > 0).astype(jnp.int32))
+    general = model_task(lambda w, x: x @ w, np.full((FEATURES, outputs), 0.1), loss)
+    linear, theta = LinearModel(FEATURES, outputs, loss), start(general)
+    np.testing.assert_allclose(
+        compiled(general, norm)(batch, 0.5),
+        jax.jit(linear.clipped_gradient_sum, static_argnums=3)(theta, batch, 0.5, norm),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    np.testing.assert_allclose(
+        compiled_score(general)(theta, batch.x, batch.y),
+        compiled_score(linear)(theta, batch.x, batch.y),
+        rtol=1e-5,
+    )
+
+
+def test_an_equinox_module_works_like_the_function_it_is():
+    module = eqx.nn.MLP(FEATURES, CLASSES, width_size=4, depth=1, key=jax.random.key(0))
+    task, batch = equinox_task(module), make_batch()
+    assert task.dimension == FEATURES * 4 + 4 + 4 * CLASSES + CLASSES
+    np.testing.assert_allclose(module(batch.x[0]), task.outputs(start(task), batch.x[0]), rtol=1e-5)
+    gradients = exact_gradients(task, start(task), batch)
+    expected = (gradients * np.minimum(1, 0.5 / np.linalg.norm(gradients, axis=1))[:, None]).sum(axis=0)
+    np.testing.assert_allclose(compiled(task, "l2")(batch, 0.5), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_loss_of_the_user_is_differentiated_and_has_no_accuracy():
+    mine = model_task(apply, make_params(), lambda z, y: -jax.nn.log_softmax(z)[y])
+    batch, theta = make_batch(), start(mine)
+    np.testing.assert_allclose(
+        compiled(mine, "l2")(batch, 0.5),
+        compiled(make_task(), "l2")(batch, 0.5),
+        atol=1e-5,
+    )
+    loss, accuracy = compiled_score(mine)(theta, batch.x, batch.y)
+    assert float(loss) == pytest.approx(float(compiled_score(make_task())(theta, batch.x, batch.y).loss))
+    assert np.isnan(accuracy)
+
+
+def test_tasks_are_static_arguments_and_prepare_changes_nothing():
+    task, batch = make_task(), make_batch()
+    assert isinstance(task, Task)
+    assert hash(task) == hash(make_task())
+    assert task != model_task(apply, make_params())
+    np.testing.assert_array_equal(task.prepare(batch.x), batch.x)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"loss": "hinge"}, "loss must be one of .* or a function"),
+        ({"params": {}}, "dimension must be at least 1, got 0; give the model at least one parameter"),
+        ({"ridge": -1.0}, "ridge must be finite and at least 0"),
+        ({"chunk": 0}, "chunk must be at least 1"),
+    ],
+)
+def test_bad_models_are_refused_by_name(arguments, message):
+    with pytest.raises(InvalidInput, match=message):
+        model_task(**{"apply": apply, "params": make_params(), **arguments})
+
+
+@pytest.mark.parametrize(("classes", "dimension"), [(62, 110_526), (10, 416 + 12_832 + 15_690)])
+def test_the_cnn_has_the_parameters_of_the_paper(classes, dimension):
+    task = paper_cnn(classes)
+    assert task.dimension == dimension
+    assert jax.eval_shape(task.initial, jax.random.key(0)).shape == (dimension,)
+    assert task is paper_cnn(classes, [28, 28])
+
+
+def test_the_start_of_the_cnn_depends_on_the_key_alone():
+    task = paper_cnn(3, (8, 4))
+    np.testing.assert_array_equal(start(task), start(task))
+    assert not np.array_equal(start(task), task.initial(jax.random.key(1)))
+
+
+def test_patches_and_lax_give_one_convolution():
+    keys = jax.random.split(jax.random.key(0))
+    x = jax.random.normal(keys[0], (12, 8, 3))
+    weight = jax.random.normal(keys[1], (5, 5, 3, 2))
+    patches, plain = jax.jit(_convolve_patches)(weight, x), jax.jit(_convolve)(weight, x)
+    np.testing.assert_allclose(patches, plain, rtol=1e-4, atol=1e-4)
+
+
+def test_clipped_gradients_of_the_cnn():
+    task = paper_cnn(3, (8, 4))
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.normal(size=(6, 8, 4)), jnp.float32)
+    batch = Batch(x, jnp.asarray(rng.integers(0, 3, 6), jnp.int32), jnp.ones(6))
+    gradients = exact_gradients(task, start(task), batch)
+    sizes = np.linalg.norm(gradients, axis=1)
+    clip_norm = np.median(sizes)
+    expected = (gradients * np.minimum(1, clip_norm / sizes)[:, None]).sum(axis=0)
+    result = compiled(task, "l2")(batch, clip_norm)
+    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_the_cnn_is_the_network_of_the_paper():
+    """Convolution, ReLU, pool, twice, then dense, as in the paper's order and by lax throughout."""
+    task, x = paper_cnn(3, (8, 4)), jax.random.normal(jax.random.key(1), (8, 4))
+    theta = start(task)
+    sizes = np.cumsum([16, 5 * 5 * 16, 32, 5 * 5 * 16 * 32, 3])
+    b1, w1, b2, w2, b3, w3 = jnp.split(theta, sizes)
+    hidden = x[..., None]
+    for weight, bias in ((w1.reshape(5, 5, 1, 16), b1), (w2.reshape(5, 5, 16, 32), b2)):
+        hidden = jax.nn.relu(_convolve(weight, hidden) + bias)
+        hidden = jax.lax.reduce_window(hidden, -jnp.inf, jax.lax.max, (2, 2, 1), (2, 2, 1), "VALID")
+    expected = hidden.ravel() @ w3.reshape(-1, 3) + b3
+    np.testing.assert_allclose(task.outputs(theta, x), expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("image", [(28, 30), (28,), (28, 28, 1), (0, 4)])
+def test_images_that_cannot_be_halved_twice_are_refused(image):
+    with pytest.raises(InvalidInput, match="multiples of 4"):
+        paper_cnn(10, image)
+
+
+def test_one_class_is_refused():
+    with pytest.raises(InvalidInput, match="classes must be at least 2"):
+        paper_cnn(1)
