@@ -16,6 +16,7 @@ class Purpose(IntEnum):
     NOISE = 1
     BATCH = 2
     AGGREGATE = 3
+    PILOT = 4
 
 
 def named_key(root: Array, purpose: Purpose, round_index: Array | int = 0, client: Array | int = 0) -> Array:

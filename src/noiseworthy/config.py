@@ -78,7 +78,8 @@ class PrivacyTable(Table):
         deltas = self.delta if isinstance(self.delta, list) else [self.delta]
         if self.accountant == "pure" and (self.mechanism != "laplace" or any(deltas)):
             raise ValueError(
-                f'accountant = "pure" is Laplace noise with delta = 0, got {self.mechanism} with delta = {self.delta}; '
+                f'accountant = "pure" is Laplace noise with delta = 0, got {self.mechanism} with delta '
+                f"{self.delta}; "
                 "set delta = 0.0, or leave accountant out to account with a delta"
             )
         return self
@@ -127,10 +128,12 @@ class TrainingTable(Table):
 
 
 class CompareTable(Table):
-    """`[compare]`: the grid that the plan is compared with."""
+    """`[compare]`: the grid of fixed settings; clip and step are the plan's unless given."""
 
     rounds: list[int] = Field(default=[10, 20, 50, 100, 200, 500], min_length=1)
     clients_per_round: list[int] | Auto = "auto"
+    clip_norm: Positive | None = None
+    step_size: Positive | None = None
     seeds: list[int] = Field(default=[100, 101, 102], min_length=1)
 
 

@@ -41,8 +41,7 @@ def assert_least_noise(release: Release, releases, epsilon, delta, share=1e-3):
 
 
 @given(epsilons, st.floats(-300, np.log10(0.3)).map(lambda x: 10.0**x), uploads)
-def test_gaussian_noise_keeps_the_budget_and_a_billionth_less_breaks_it(epsilon, delta, releases):
-    # d epsilon / d ln(noise) is never below epsilon, so the accountant must see the difference
+def test_gaussian_noise_keeps_the_budget_and_a_ten_millionth_less_breaks_it(epsilon, delta, releases):
     release = calibrated("gaussian", epsilon, delta, releases)
     assert_least_noise(release, releases, epsilon, delta, share=1e-7)
 
@@ -74,7 +73,7 @@ def test_poisson_noise_keeps_the_budget_and_a_thousandth_less_breaks_it(epsilon,
 
 
 @given(st.floats(-2, 2).map(lambda x: 10.0**x), st.integers(1, 500))
-def test_gaussian_noise_follows_formula_G_in_forty_digits(epsilon, releases):
+def test_gaussian_noise_follows_formula_g_in_sixty_digits(epsilon, releases):
     """sigma = (2 C / n) sqrt(k) s with delta(epsilon; sqrt(k) Delta / sigma) = delta, solved by mpmath."""
     sigma = calibrated("gaussian", epsilon, 1e-6, releases, clip=3.0, sizes=(40,)).mechanism.size[0]
     with mpmath.workdps(60):
@@ -104,11 +103,8 @@ def test_composition_of_k_gaussians_is_one_with_root_k(epsilon, releases):
     np.testing.assert_allclose(often, np.sqrt(releases) * once, rtol=1e-14)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "laplace"])
-@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize(("family", "delta"), [("gaussian", 1e-5), ("laplace", 0.0), ("laplace", 1e-5)])
 def test_replace_one_needs_exactly_twice_the_noise_of_add_remove(family, delta):
-    if family == "gaussian" and delta == 0:
-        pytest.skip("no Gaussian noise without a delta")
     twice, once = (
         calibrated(family, [0.5, 2.0], delta, 9, sizes=(10, 70), relation=relation).mechanism.size
         for relation in ("replace-one", "add-remove")
@@ -138,9 +134,9 @@ def test_every_client_gets_its_own_noise():
 
 
 def test_laplace_clients_with_and_without_delta_may_be_mixed():
-    release = calibrated("laplace", [1.0, 1.0, 1.0], [0.0, 1e-5, 1e-5], [100, 100, 50], sizes=(10, 10, 10))
+    release = calibrated("laplace", [1.0, 1.0, 1.0], [0.0, 1e-5, 1e-5], [100, 100, 10], sizes=(10, 10, 10))
     unit = release.mechanism.size / release.sensitivity.value
-    np.testing.assert_allclose(unit, [100, 36.75, 25.84], rtol=1.5e-3)
+    np.testing.assert_allclose(unit, [100, 36.75, 9.901], rtol=1e-3)
 
 
 def test_five_thousand_different_clients_are_calibrated_in_half_a_second():

@@ -27,7 +27,7 @@ def test_a_client_past_its_planned_count_is_refused():
 
 def test_a_cohort_is_charged_whole_or_not_at_all():
     ledger = Ledger.open([5, 1, 5]).charge([1])
-    with pytest.raises(BudgetExceeded, match="client 1 .* plan more uploads"):
+    with pytest.raises(BudgetExceeded, match=r"client 1 .* plan more uploads"):
         ledger.charge([0, 1, 2])
     assert counts(ledger) == [0, 1, 0]
     assert counts(ledger.charge([0, 2])) == [1, 1, 1]

@@ -29,6 +29,11 @@ class Algorithm(Protocol):
         """The model and its loss."""
         ...
 
+    @property
+    def cohorts(self) -> Array:
+        """Whom to ask in each round, shape (T, b): public, and drawn before training."""
+        ...
+
     def init(self, key: Array) -> ServerState:
         """The public start."""
         ...

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.privacy.accountants import Release, spent_epsilon
-from noiseworthy.privacy.budget import ADVERSARY
+from noiseworthy.privacy.accountants import Release, spent_epsilon, spent_with_pilot
+from noiseworthy.privacy.budget import ADVERSARY, PrivacyBudget
 from noiseworthy.privacy.mechanisms import NoNoise
 
 
@@ -55,6 +55,19 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class Pilot:
+    """One upload per client before the plan was made, to buy constants.
+
+    Attributes:
+        release: its noise and sensitivity.
+        budget: the whole budget, of which the plan's problem holds the rest.
+    """
+
+    release: Release
+    budget: PrivacyBudget
+
+
+@dataclass(frozen=True)
 class Plan:
     """The decision of a planner and everything the privacy claim depends on.
 
@@ -74,6 +87,7 @@ class Plan:
         as_printed: what the paper's own formulas would do; not private, for comparison only.
         step: step sizes, None when training was not asked for.
         notes: warnings a user should read.
+        pilot: a charged upload that came before, if constants were bought.
     """
 
     algorithm: str
@@ -89,6 +103,7 @@ class Plan:
     as_printed: dict[str, Any] = field(default_factory=dict)
     step: StepSize | None = None
     notes: tuple[str, ...] = ()
+    pilot: Pilot | None = None
 
     @property
     def train(self) -> bool:
@@ -103,16 +118,22 @@ class Plan:
         return self.release.mechanism.size
 
     def spent(self, uploads: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Exact epsilon_i after `uploads` (by default all that are planned), shape (N,)."""
+        """Exact epsilon_i after `uploads` (by default all that are planned) and the pilot, shape (N,)."""
+        uploads = self.releases if uploads is None else uploads
+        if self.pilot is not None:
+            return spent_with_pilot(self.pilot.release, self.release, uploads, self.budget.delta)
         if self.release is None:
             return np.zeros(self.problem.n_clients)
-        return spent_epsilon(
-            self.release, self.releases if uploads is None else uploads, self.problem.budget.delta
-        )
+        return spent_epsilon(self.release, uploads, self.budget.delta)
+
+    @property
+    def budget(self) -> PrivacyBudget:
+        """The whole budget of every client, a pilot included."""
+        return self.problem.budget if self.pilot is None else self.pilot.budget
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain values, the contract of `noiseworthy plan --json`."""
-        budget = self.problem.budget
+        budget = self.budget
         rows = zip(budget.epsilon.tolist(), budget.delta.tolist(), self.spent().tolist(), strict=True)
         private = self.release is None or not isinstance(self.release.mechanism, NoNoise)
         return {

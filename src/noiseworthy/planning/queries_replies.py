@@ -271,7 +271,7 @@ def plan(
         >>> constants = {name: Constant(value, "assumed") for name, value in values.items()}
         >>> best = plan(problem, theory_bound(problem, constants), constants)
         >>> best.rounds, best.clients_per_round, best.releases[0]
-        (10, 1, np.int64(1))
+        (80, 1, np.int64(8))
     """
     most = check.count("max_rounds", max_rounds)
     if rounds is not None:
@@ -279,7 +279,9 @@ def plan(
         most = max(most, rounds)
     if clients_per_round is not None:
         remedy = f"the federation has {problem.n_clients} clients"
-        check.count("clients_per_round", clients_per_round, most=problem.n_clients, remedy=remedy)
+        clients_per_round = check.count(
+            "clients_per_round", clients_per_round, most=problem.n_clients, remedy=remedy
+        )
     t, b, value = _decide(problem, bound, most, rounds, clients_per_round)
     stated = rounds is not None and clients_per_round is not None
     trains = stated or value < bound.no_training
@@ -299,6 +301,23 @@ def plan(
         step=step,
         notes=notes,
     )
+
+
+def stated(problem: Problem, rounds: int, clients_per_round: int, step: StepSize) -> Plan:
+    """A setting nobody planned, with the noise it needs: for grids and fixed baselines.
+
+    Example:
+        >>> from noiseworthy.privacy.budget import PrivacyBudget
+        >>> problem = Problem(np.array([100, 100]), 5, PrivacyBudget.of(1.0, 0.0, 2), "laplace", 1.0)
+        >>> stated(problem, 3, 1, StepSize(0.1)).noise  # two uploads each: 2 * 2 C / (n epsilon)
+        array([0.04, 0.04])
+    """
+    rounds = check.count("rounds", rounds)
+    b = check.count("clients_per_round", clients_per_round, most=problem.n_clients)
+    releases = np.full(problem.n_clients, int(uploads(rounds, b, problem.n_clients)))
+    outcome = f"Train {rounds} rounds with {b} clients, as stated."
+    release = problem.release(releases)
+    return Plan("fedsgd-dpc", CITATION, problem, rounds, b, releases, release, None, {}, outcome, step=step)
 
 
 def _decide(

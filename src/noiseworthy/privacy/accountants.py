@@ -108,6 +108,21 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
     return _each_once(release, used, delta)
 
 
+def spent_with_pilot(
+    pilot: Release, release: Release | None, releases: ArrayLike, delta: ArrayLike
+) -> NDArray[np.float64]:
+    """Exact epsilon after one pilot upload and then `releases` uploads of the same family, full batches.
+
+    Gaussian: mu^2 = pilot^2 + k shift^2. Laplace: the pilot's pure epsilon plus the cost of the rest.
+    """
+    if isinstance(pilot.mechanism, Gaussian):
+        used = np.square(pilot.shift)
+        if release is not None:
+            used = used + np.asarray(releases) * np.square(release.shift)
+        return gaussian_epsilon(np.sqrt(used), delta)
+    return pilot.shift + (0.0 if release is None else spent_epsilon(release, releases, delta))
+
+
 def _each_once(release: Release, used: NDArray[np.int64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
     """The PLD answer, computed once for every distinct client."""
     rows = np.stack([release.shift, used.astype(float), delta])

@@ -43,7 +43,7 @@ def fit_replies_bound(points: list[TrialPoint], untrained_loss: float) -> tuple[
     weights = 1 / (losses - losses.min() + _SLACK)
     solutions = [_solve(points, losses, weights, gamma) for gamma in _GAMMAS]
     best = int(np.argmin([residual for _, residual in solutions]))
-    offset, sampling, rest, noise_weight = solutions[best][0]
+    offset, sampling, rest, noise_weight = solutions[best][0].tolist()
     design = _design(points, _GAMMAS[best])
     near = losses <= max(2 * losses.min(), losses.min() + _SLACK)
     error = float(np.sqrt(np.mean(np.square(design @ solutions[best][0] - losses)[near])))

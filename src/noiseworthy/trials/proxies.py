@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -70,7 +71,7 @@ def make_proxies(
 
 
 def _proxy(facts: PublicFacts, records: Records) -> Proxy:
-    if records.classes is None:
+    if (classes := records.classes) is None:
         raise InvalidInput(f"public data need classes, {records.name} is a regression")
     records = _like(records, facts.record_shape)
     clients = min(facts.problem.n_clients, MOST_CLIENTS)
@@ -80,9 +81,9 @@ def _proxy(facts: PublicFacts, records: Records) -> Proxy:
         partition=facts.partition,
         seed=_SEED,
         records_per_client=RECORDS_PER_CLIENT,
-        **_scaled_settings(facts, records.classes),
+        **_scaled_settings(facts, classes),
     )
-    task = facts.make_task(federation.record_shape, records.classes)
+    task = facts.make_task(federation.record_shape, classes)
     shards = Shards.load(federation, task)
     theta = task.initial(jax.random.key(_SEED))
     start = float(task.score(theta, shards.test_x, shards.test_y).loss)
@@ -100,7 +101,7 @@ def _like(records: Records, shape: tuple[int, ...]) -> Records:
 
 def _resized(images: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
     factors = [1.0, *(new / old for new, old in zip(shape, images.shape[1:], strict=True))]
-    return zoom(images, factors, order=1).astype(np.float32)
+    return np.asarray(zoom(images, factors, order=1), np.float32)
 
 
 def _enough(records: Records, wanted: int) -> Records:
@@ -111,7 +112,7 @@ def _enough(records: Records, wanted: int) -> Records:
     return replace(records, x=records.x[again], y=records.y[again], client_ids=None)
 
 
-def _scaled_settings(facts: PublicFacts, classes: int) -> dict[str, object]:
+def _scaled_settings(facts: PublicFacts, classes: int) -> dict[str, Any]:
     """The partition's settings, with labels per client kept as a share of all classes."""
     settings = dict(facts.settings)
     if "labels_per_client" in settings:

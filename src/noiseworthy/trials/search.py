@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
+from noiseworthy.planning.queries_replies import RepliesBound, uploads
 from noiseworthy.planning.queries_replies import plan as plan_replies
-from noiseworthy.planning.queries_replies import uploads
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.fitted_bound import TrialPoint, fit_replies_bound
 from noiseworthy.trials.landscape import GradientScale, Setting, gradient_scale, trial_losses
@@ -26,7 +25,8 @@ CLIPS = (1.0, 1 / 3, 1 / 10, 1 / 30)
 """Clips to try, in units of the typical gradient norm of a public record at the start."""
 GAINS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Step sizes to try, as the first-order fall of a typical record's loss in one round without noise."""
-_FIRST_SEEDS, _FINALISTS = 2, 12
+_FIRST_SEEDS, _FINALISTS = 2, 6
+_TIE = 0.01
 SPREAD_WARNING = 0.1
 
 
@@ -48,11 +48,13 @@ class TrialPlan:
 
     Attributes:
         plan: the decision.
+        bound: the fitted bound.
         points: trial losses at the chosen clip and step, in units of the study's loss.
         spread: lost gain of the choice on the proxy it suits least.
     """
 
     plan: Plan
+    bound: RepliesBound
     points: list[TrialPoint]
     spread: float
 
@@ -66,9 +68,10 @@ def plan_by_trial(
 ) -> TrialPlan:
     """Plan rounds, clients, clip and step by simulated trainings on public data.
 
-    First all free (clip, step) pairs race over the number of passes with two noise seeds; the best
-    dozen run again with `seeds` fresh ones, and the pair with the least mean lost gain over the proxies
-    wins. Then the bound is fitted to trials over (T, b) at that pair, and its integer optimum is the plan.
+    First all free (clip, step) pairs race over the number of passes with two noise seeds; the best six
+    and their neighbours run again with `seeds` fresh ones, and the pair with the least mean lost gain
+    over the proxies wins. Then the bound is fitted to trials over (T, b) at that pair, and its integer
+    optimum is the plan, unless a trial cell did better.
 
     Args:
         facts: public facts of the private federation.
@@ -82,24 +85,26 @@ def plan_by_trial(
     """
     setting, spread = _race(facts, proxies, choice, seeds, lambda done: on_progress(0.6 * done))
     problem = replace(facts.problem, clip_norm=setting.clip_norm)
-    points = _landscape(facts, proxies, choice, setting, seeds, lambda done: on_progress(0.6 + 0.4 * done))
+    trials = _landscape(facts, proxies, choice, setting, seeds, lambda done: on_progress(0.6 + 0.4 * done))
     untrained = float(np.log(facts.classes))
-    bound, error = fit_replies_bound(points, untrained)
+    bound, error = fit_replies_bound([trial.point for trial in trials], untrained)
+    rounds, clients_per_round = _decide(facts, proxies, choice, setting, seeds, bound, trials)
     names = ", ".join(proxy.name for proxy in proxies)
-    fitted = f"fitted to trials on {names}"
     values = {"gamma": bound.gamma, "sampling": bound.sampling, "rest": bound.rest,
               "noise_weight": bound.noise_weight, "offset": bound.offset}  # fmt: skip
     plan = plan_replies(
         problem,
         bound,
-        {name: Constant(value, fitted) for name, value in values.items()},
-        rounds=choice.rounds,
-        clients_per_round=choice.clients_per_round,
+        {name: Constant(value, f"fitted to trials on {names}") for name, value in values.items()},
+        rounds=rounds,
+        clients_per_round=clients_per_round,
         max_rounds=choice.max_rounds,
         step=setting.step,
         notes=_notes(names, error, spread),
     )
-    return TrialPlan(plan, [replace(p, loss=p.loss * untrained) for p in points], spread)
+    return TrialPlan(
+        plan, bound, [replace(trial.point, loss=trial.point.loss * untrained) for trial in trials], spread
+    )
 
 
 def _notes(names: str, error: float, spread: float) -> tuple[str, ...]:
@@ -141,18 +146,43 @@ def _race(
     settings = _settings(choice, gradient_scale(proxies, facts.problem.norm))
     if len(settings) == 1:
         return settings[0], 0.0
-    fresh = range(_FIRST_SEEDS)
-    first = np.stack([_race_losses(facts, proxy, choice, settings, list(fresh)) for proxy in proxies])
+    first = _all_losses(facts, proxies, choice, settings, range(_FIRST_SEEDS))
     on_progress(0.5)
-    gains = _lost_gain(first).mean(axis=0)
-    cells = [np.unravel_index(i, gains.shape) for i in np.argsort(gains, axis=None)[:_FINALISTS]]
-    kept = sorted({int(setting) for _, setting in cells})
-    again = list(range(_FIRST_SEEDS, _FIRST_SEEDS + seeds))
-    second = np.stack([_race_losses(facts, p, choice, [settings[i] for i in kept], again) for p in proxies])
-    lost = _lost_gain(second)
-    _, winner = np.unravel_index(np.argmin(lost.mean(axis=0)), lost.shape[1:])
-    best_passes = int(np.argmin(lost.mean(axis=0)[:, winner]))
-    return settings[kept[int(winner)]], float(lost[:, best_passes, winner].max())
+    finalists = _with_half_steps(_leaders(settings, _lost_gain(first).mean(axis=0)), choice)
+    fresh = range(_FIRST_SEEDS, _FIRST_SEEDS + seeds)
+    lost = _lost_gain(_all_losses(facts, proxies, choice, finalists, fresh))
+    on_progress(1.0)
+    passes, winner = np.unravel_index(np.argmin(lost.mean(axis=0)), lost.shape[1:])
+    return finalists[int(winner)], float(lost[:, passes, winner].max())
+
+
+def _leaders(settings: Sequence[Setting], lost: NDArray[np.float64]) -> list[Setting]:
+    """The settings that own the best cells of (rounds, settings), `_FINALISTS` of them."""
+    order = np.argsort(lost.min(axis=0), kind="stable")
+    return [settings[i] for i in order[:_FINALISTS]]
+
+
+def _with_half_steps(leaders: list[Setting], choice: Choice) -> list[Setting]:
+    """Leaders and the steps half a grid unit below and above, unless the step is fixed."""
+    if choice.step_size is not None:
+        return leaders
+    half = float(np.sqrt(GAINS[1] / GAINS[0]))
+    return [
+        Setting(StepSize(leader.step.initial * factor, leader.step.decay_rounds), leader.clip_norm)
+        for leader in leaders
+        for factor in (1 / half, 1.0, half)
+    ]
+
+
+def _all_losses(
+    facts: PublicFacts,
+    proxies: Sequence[Proxy],
+    choice: Choice,
+    settings: Sequence[Setting],
+    seeds: Sequence[int],
+) -> NDArray[np.float64]:
+    """Mean losses over seeds, shape (proxies, rounds, settings)."""
+    return np.stack([_race_losses(facts, proxy, choice, settings, list(seeds)) for proxy in proxies])
 
 
 def _race_losses(
@@ -179,6 +209,15 @@ def _lost_gain(losses: NDArray[np.float64]) -> NDArray[np.float64]:
 # Rounds and clients -----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Trial:
+    """A cell of the landscape: T rounds with `cohort` of the proxy's clients."""
+
+    rounds: int
+    cohort: int
+    point: TrialPoint
+
+
 def _landscape(
     facts: PublicFacts,
     proxies: Sequence[Proxy],
@@ -186,29 +225,74 @@ def _landscape(
     setting: Setting,
     seeds: int,
     on_progress: Callable[[float], None],
-) -> list[TrialPoint]:
-    """Mean losses over proxies and seeds for a grid of (T, b), as points for the fit."""
+) -> list[_Trial]:
+    """Mean losses over proxies and seeds for a grid of (T, b)."""
     cohorts = _cohort_grid(facts.problem, proxies[0], choice)
-    cells = [(b, t) for b in cohorts for t in _round_grid(proxies[0], b, choice.max_rounds, choice.rounds)]
-    horizon = max(t for _, t in cells)
-    problem = replace(facts.problem, clip_norm=setting.clip_norm)
+    cells = [(t, b) for b in cohorts for t in _round_grid(proxies[0], b, choice.max_rounds, choice.rounds)]
+    horizon = max(choice.max_rounds, *(t for t, _ in cells))
+    trials = []
+    for done, (t, b) in enumerate(cells):
+        trials.append(_trial(facts, proxies, setting, seeds, t, b, horizon))
+        on_progress((done + 1) / len(cells))
+    return trials
+
+
+def _trial(
+    facts: PublicFacts,
+    proxies: Sequence[Proxy],
+    setting: Setting,
+    seeds: int,
+    rounds: int,
+    cohort: int,
+    horizon: int,
+) -> _Trial:
+    """One cell, its terms those of the private federation: the cohort is the same share of all clients."""
     fresh = list(range(100, 100 + seeds))
-    totals: dict[tuple[int, int], list[float]] = {cell: [] for cell in cells}
-    for done, (proxy, (b, t)) in enumerate(product(proxies, cells)):
-        totals[b, t].append(float(trial_losses(facts, proxy, t, b, [setting], fresh, horizon).mean()))
-        on_progress((done + 1) / (len(proxies) * len(cells)))
-    return [
-        _point(problem, proxies[0].clients, t, b, float(np.mean(losses))) for (b, t), losses in totals.items()
+    losses = [
+        trial_losses(facts, proxy, rounds, cohort, [setting], fresh, horizon).mean() for proxy in proxies
     ]
+    problem = replace(facts.problem, clip_norm=setting.clip_norm)
+    planned = np.array([int(uploads(rounds, cohort, proxies[0].clients))])
+    share, n = cohort / proxies[0].clients, problem.n_clients
+    asked = (n - share * n) / (max(n - 1, 1) * share * n)
+    point = TrialPoint(
+        rounds, asked, float(problem.weighted_noise(planned)[0]) / share, float(np.mean(losses))
+    )
+    return _Trial(rounds, cohort, point)
 
 
-def _point(problem: Problem, clients: int, rounds: int, cohort: int, loss: float) -> TrialPoint:
-    """A trial cell in the private federation's terms: the proxy's cohort is the same share of all clients."""
-    planned = np.array([int(uploads(rounds, cohort, clients))])
-    share, n = cohort / clients, problem.n_clients
-    b = share * n
-    asked = (n - b) / (max(n - 1, 1) * b)
-    return TrialPoint(rounds, asked, float(problem.weighted_noise(planned)[0]) / share, loss)
+def _decide(
+    facts: PublicFacts,
+    proxies: Sequence[Proxy],
+    choice: Choice,
+    setting: Setting,
+    seeds: int,
+    bound: RepliesBound,
+    trials: list[_Trial],
+) -> tuple[int | None, int | None]:
+    """The fitted optimum, unless a trial cell did better than a trial of that optimum.
+
+    Among trial cells within `_TIE` of the best in gain the one with the fewest uploads is taken.
+    """
+    problem = replace(facts.problem, clip_norm=setting.clip_norm)
+    given = (choice.rounds, choice.clients_per_round, choice.max_rounds)
+    fitted = plan_replies(
+        problem, bound, {}, rounds=given[0], clients_per_round=given[1], max_rounds=given[2]
+    )
+    best = min(trial.point.loss for trial in trials)
+    if best >= 1:
+        return choice.rounds, choice.clients_per_round
+    allowed = [t for t in trials if choice.rounds in (None, t.rounds)]
+    near = [t for t in allowed if t.point.loss - best <= _TIE * (1 - best)] or allowed
+    cell = min(near, key=lambda t: (t.rounds * t.cohort, t.rounds))
+    if fitted.train:
+        cohort = _cohort(problem, proxies[0], fitted.clients_per_round)
+        horizon = max(choice.max_rounds, *(t.rounds for t in trials))
+        checked = _trial(facts, proxies, setting, seeds, fitted.rounds, cohort, horizon)
+        if checked.point.loss <= cell.point.loss:
+            return fitted.rounds, fitted.clients_per_round
+    b = max(1, round(cell.cohort / proxies[0].clients * problem.n_clients))
+    return cell.rounds, choice.clients_per_round or b
 
 
 def _cohort_grid(problem: Problem, proxy: Proxy, choice: Choice) -> list[int]:

@@ -1,0 +1,288 @@
+"""The command line: every command is one call of the library, with a progress bar and clear errors.
+
+Exit codes: 0 done, 2 the user's input (one line on stderr), 1 a fault of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from noiseworthy.errors import ConfigError, UserError
+
+if TYPE_CHECKING:
+    from noiseworthy.config import Study
+    from noiseworthy.experiments.planner import Decision
+    from noiseworthy.experiments.prepare import Prepared
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Plan and train differentially private federated learning: is the next reply worth its noise?",
+)
+err = Console(stderr=True)
+out = Console()
+
+StudyFile = Annotated[Path, typer.Argument(help="study file (TOML)", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
+OutFolder = Annotated[Path | None, typer.Option("--out", help="run folder; by default runs/NAME-OF-STUDY")]
+DataDir = Annotated[Path | None, typer.Option("--data", help="folder of data files, else NOISEWORTHY_DATA")]
+
+
+@app.command()
+def plan(
+    study: StudyFile, as_json: AsJson = False, out_folder: OutFolder = None, data: DataDir = None
+) -> None:
+    """Decide rounds, clients, noise, clip and step size for a study, without training."""
+    from noiseworthy.experiments.record import new_record, save_record
+
+    prepared = _prepare(study, data)
+    decision = _decide(prepared)
+    if out_folder is not None:
+        record = new_record(
+            prepared.study, decision, prepared.federation, prepared.dimension, name=study.stem
+        )
+        save_record(record, out_folder)
+    if as_json:
+        print(json.dumps(decision.plan.as_dict()))
+        return
+    from noiseworthy.reports.tables import plan_panel
+
+    record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name=study.stem)
+    out.print(plan_panel(record))
+
+
+@app.command()
+def train(
+    study: StudyFile,
+    out_folder: OutFolder = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the run folder's checkpoint")] = False,
+    data: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Plan a study, train it in simulation and write a run folder with model, record and report."""
+    prepared = _prepare(study, data)
+    folder = out_folder or Path("runs") / study.stem
+    record = _train(prepared, _decide(prepared), folder, name=study.stem, resume=resume)
+    _finish(record, folder, as_json)
+
+
+@app.command()
+def compare(
+    study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
+) -> None:
+    """Train the plan beside a grid of fixed settings and report the gain that the plan loses."""
+    prepared = _prepare(study, data)
+    folder = out_folder or Path("runs") / study.stem
+    decision = _decide(prepared)
+    record = _train(prepared, decision, folder, name=study.stem) if decision.plan.train else None
+    _finish(_compare(prepared, decision, folder, record, name=study.stem), folder, as_json)
+
+
+@app.command()
+def quickstart(out_folder: OutFolder = None) -> None:
+    """Plan, train and compare on the digits that ship with scikit-learn, and write a report."""
+    from importlib.resources import as_file, files
+
+    with as_file(files("noiseworthy") / "quickstart.toml") as path:
+        prepared = _prepare(path, None)
+    folder = out_folder or Path("runs") / "quickstart"
+    err.print(
+        "[bold]noiseworthy quickstart[/]: ten clients, two kinds of digits each, epsilon = 4 for every record"
+    )
+    decision = _decide(prepared)
+    record = _train(prepared, decision, folder, name="quickstart")
+    _finish(_compare(prepared, decision, folder, record, name="quickstart"), folder, False)
+
+
+@app.command()
+def account(
+    mechanism: Annotated[str, typer.Option(help="laplace or gaussian")],
+    noise: Annotated[
+        str, typer.Option(help="scale or std per coordinate; one number or one per client, by commas")
+    ],
+    clip_norm: Annotated[float, typer.Option(help="per-record clip")],
+    sizes: Annotated[str, typer.Option(help="records per client, separated by commas")],
+    delta: Annotated[str, typer.Option(help="0 for pure epsilon; one number or one per client")] = "0",
+    releases: Annotated[str | None, typer.Option(help="uploads; one number or one per client")] = None,
+    rounds: Annotated[int | None, typer.Option(help="rounds, instead of releases")] = None,
+    clients_per_round: Annotated[int | None, typer.Option(help="clients per round, with rounds")] = None,
+    relation: Annotated[str, typer.Option(help="replace-one or add-remove")] = "replace-one",
+    sampling_rate: Annotated[float, typer.Option(help="Poisson sampling rate of records")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Exact epsilon per client of a schedule that you state."""
+    from noiseworthy.experiments.account import account as price
+
+    answer = price(
+        mechanism=mechanism, noise=_numbers("noise", noise), clip_norm=clip_norm, sizes=_numbers("sizes", sizes),
+        delta=_numbers("delta", delta), releases=None if releases is None else _numbers("releases", releases),
+        rounds=rounds, clients_per_round=clients_per_round, relation=relation,  # pyright: ignore[reportArgumentType]
+        sampling_rate=sampling_rate,
+    )  # fmt: skip
+    if as_json:
+        print(json.dumps(answer))
+        return
+    for client, row in enumerate(answer["privacy"]["clients"]):
+        out.print(
+            f"client {client}: epsilon {row['spent_epsilon']:.6g} at delta {row['delta']:g} "
+            f"after {answer['releases'][client]} uploads"
+        )
+
+
+@app.command()
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="paper: zhou")],
+    item: Annotated[str, typer.Argument(help="table-1, figure-1 ... figure-8, or all")] = "table-1",
+    data: DataDir = None,
+    out_folder: Annotated[Path, typer.Option("--out")] = Path("runs/reproductions"),
+    scale: Annotated[float, typer.Option(help="share of records and repeats, for less time")] = 1.0,
+) -> None:
+    """A table or figure of a paper: its claim beside our numbers, with a verdict."""
+    from noiseworthy.experiments.papers import reproduce as run
+    from noiseworthy.reports.reproductions import verdict_table
+
+    with _progress("Reproducing", 100, "%") as bar:
+        results = run(paper, item, data_dir=data, scale=scale, folder=out_folder, on_progress=bar)
+    out.print(verdict_table(results))
+
+
+@app.command()
+def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
+    """Write the HTML report of a run folder again."""
+    from noiseworthy.experiments.record import load_record
+    from noiseworthy.reports import write_report
+
+    out.print(f"Report: {write_report(load_record(folder), folder)}", soft_wrap=True)
+
+
+def main() -> None:
+    """Entry point: the user's mistakes end in one line and exit code 2."""
+    try:
+        app()
+    except UserError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("interrupted; train --resume goes on from the last checkpoint", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+# Steps that commands share ----------------------------------------------------------------------------
+
+
+def _prepare(path: Path, data: Path | None) -> Prepared:
+    from noiseworthy.config import load_study
+    from noiseworthy.experiments.prepare import prepare
+
+    return prepare(_with_data_dir(load_study(path), data))
+
+
+def _with_data_dir(study: Study, data: Path | None) -> Study:
+    if data is None:
+        return study
+    return study.model_copy(update={"federation": study.federation.model_copy(update={"data_dir": data})})
+
+
+def _decide(prepared: Prepared) -> Decision:
+    from noiseworthy.engines.compilation import use_persistent_cache
+    from noiseworthy.experiments.planner import decide
+
+    if prepared.federation is None:
+        return decide(prepared)
+    use_persistent_cache()
+    with _progress("Planning", 100, "%") as bar:
+        return decide(prepared, bar)
+
+
+def _train(
+    prepared: Prepared, decision: Decision, folder: Path, *, name: str, resume: bool = False
+) -> dict[str, Any]:
+    import numpy as np
+
+    from noiseworthy.experiments.record import new_record, save_record, with_training
+    from noiseworthy.experiments.runner import train as run
+
+    federation, task = prepared.trained()
+    plan, seeds = decision.plan, prepared.study.training.seeds
+    record = new_record(prepared.study, decision, federation, prepared.dimension, name=name)
+    save_record(record, folder)
+    if not plan.train:
+        return record
+    started = time.monotonic()
+    evaluations = prepared.study.training.evaluations
+    with _progress("Training", plan.rounds, "rounds") as bar:
+        result = run(plan, federation, task, seeds, evaluations=evaluations,
+                     folder=folder, resume=resume, on_progress=bar)  # fmt: skip
+    np.savez(folder / "model.npz", theta=result.theta, seeds=seeds)
+    record = with_training(record, plan, result, seeds, time.monotonic() - started)
+    save_record(record, folder)
+    return record
+
+
+def _compare(
+    prepared: Prepared, decision: Decision, folder: Path, record: dict[str, Any] | None, *, name: str
+) -> dict[str, Any]:
+    from noiseworthy.experiments.record import new_record, save_record, with_comparison
+    from noiseworthy.experiments.runner import compare as run
+
+    federation, task = prepared.trained()
+    with _progress("Comparing", 100, "%") as bar:
+        comparison = run(decision.plan, federation, task, prepared.study, bar)
+    record = record or new_record(prepared.study, decision, federation, prepared.dimension, name=name)
+    record = with_comparison(record, comparison, prepared.study.compare.seeds)
+    save_record(record, folder)
+    return record
+
+
+def _finish(record: dict[str, Any], folder: Path, as_json: bool) -> None:
+    from noiseworthy.reports import write_report
+    from noiseworthy.reports.tables import comparison_table, plan_panel, training_panel
+
+    path = write_report(record, folder)
+    if as_json:
+        print(json.dumps(record))
+        return
+    for show in (plan_panel, training_panel, comparison_table):
+        if (shown := show(record)) is not None:
+            out.print(shown)
+    out.print(f"Report: {path}", soft_wrap=True)
+
+
+def _numbers(name: str, text: str) -> Any:
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"--{name} must be numbers separated by commas, got {text!r}") from None
+    return values if len(values) > 1 else values[0]
+
+
+class _Rate(ProgressColumn):
+    """Units per second."""
+
+    def render(self, task: Task) -> Text:
+        """The speed so far."""
+        speed = task.finished_speed or task.speed
+        unit = task.fields["unit"]
+        return Text("" if not speed or unit == "%" else f"{speed:.0f} {unit}/s", style="cyan")
+
+
+@contextmanager
+def _progress(label: str, total: int, unit: str) -> Iterator[Callable[[float], None]]:
+    """A bar on stderr with rate and time left; yields a callback that takes the share done."""
+    columns = [TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
+               _Rate(), TimeRemainingColumn(elapsed_when_finished=True)]  # fmt: skip
+    with Progress(*columns, console=err, transient=not err.is_terminal) as progress:
+        task = progress.add_task(label, total=total, unit=unit)
+        yield lambda done: progress.update(task, completed=done * total)

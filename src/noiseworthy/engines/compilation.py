@@ -1,0 +1,19 @@
+"""A compilation cache on disk, so that a second start of the same study does not compile again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import jax
+
+CACHE_VARIABLE = "NOISEWORTHY_CACHE"
+
+
+def use_persistent_cache() -> Path:
+    """Keep compiled programs in NOISEWORTHY_CACHE, by default the user's cache folder; returns the folder."""
+    base = os.environ.get(CACHE_VARIABLE) or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(base) / "noiseworthy"
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    return folder

@@ -1,0 +1,137 @@
+"""From a study file to the objects it speaks of: federation, task, problem, public facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from noiseworthy import _validate as check
+from noiseworthy.config import Study
+from noiseworthy.data import Federation, load_federation
+from noiseworthy.errors import ConfigError, DataError
+from noiseworthy.planning.problem import Problem
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.tasks import Task, make_task
+from noiseworthy.trials.facts import PublicFacts
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A study with what its tables name; federation and task are None when planned from sizes alone."""
+
+    study: Study
+    federation: Federation | None
+    task: Task | None
+    sizes: np.ndarray
+    dimension: int
+
+    def problem(self, clip_norm: float) -> Problem:
+        """The planner's problem with a given clip."""
+        table = self.study.privacy
+        budget = PrivacyBudget.of(table.epsilon, table.delta, len(self.sizes), table.relation)
+        return Problem(self.sizes, self.dimension, budget, table.mechanism, clip_norm, table.sampling_rate)
+
+    def trained(self) -> tuple[Federation, Task]:
+        """Federation and task, for commands that train.
+
+        Raises:
+            ConfigError: the study names no data.
+        """
+        if self.federation is None or self.task is None:
+            raise ConfigError(
+                '[federation] has sizes but no data; set data (for example data = "digits") to train'
+            )
+        return self.federation, self.task
+
+    def public_facts(self) -> PublicFacts:
+        """What trials may imitate: sizes, shapes, classes and the stated skew, no record."""
+        federation, _ = self.trained()
+        if federation.classes is None:
+            raise ConfigError(
+                "planning by trial needs a classifier; for a regression state [constants], clip and step"
+            )
+        partition, settings = believed_partition(self.study)
+        return PublicFacts(
+            problem=self.problem(1.0),
+            record_shape=federation.record_shape,
+            classes=federation.classes,
+            make_task=lambda shape, classes: open_task(self.study, shape, classes),
+            source=str(self.study.federation.data),
+            partition=partition,
+            settings=settings,
+        )
+
+
+def prepare(study: Study) -> Prepared:
+    """Open the data and the task that a study names.
+
+    Raises:
+        ConfigError: tables that do not fit each other.
+        DataError: data that cannot be read.
+    """
+    table = study.federation
+    if table.data is None:
+        sizes = check.counts("[federation] sizes", table.sizes or [], remedy="one entry per client")
+        if study.task.dimension is None:
+            raise ConfigError(
+                "[task] dimension is missing; planning from sizes alone needs the number of parameters"
+            )
+        dimension = check.count("[task] dimension", study.task.dimension)
+        return Prepared(study, None, None, sizes, dimension)
+    federation = open_federation(study)
+    task = open_task(study, federation.record_shape, federation.classes)
+    if study.task.dimension not in (None, task.dimension):
+        raise ConfigError(
+            f"[task] dimension = {study.task.dimension}, but the model on {federation.name} has "
+            f"{task.dimension} parameters; leave dimension out when data are given"
+        )
+    return Prepared(study, federation, task, federation.sizes, task.dimension)
+
+
+def open_federation(study: Study) -> Federation:
+    """The federation of `[federation]`."""
+    table = study.federation
+    keys = {"clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction",
+            "data_dir", "regression", "feature_columns", "seed"}  # fmt: skip
+    columns: dict[str, Any] = {}
+    source = str(table.data)
+    if source.startswith("hub:") or source.endswith((".csv", ".csv.gz", ".npz", ".parquet")):
+        columns = {"label_column": table.label_column, "client_column": table.client_column}
+    settings: dict[str, Any] = table.model_dump(include=keys)
+    return load_federation(source, **settings, **columns)
+
+
+def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task:
+    """The model of `[task]` for records of a shape; by default the linear model that fits the labels."""
+    table = study.task
+    model = table.model or ("linear" if classes is None else "softmax")
+    if model == "logistic" and classes not in (None, 2):
+        model = "softmax"  # a proxy with more classes than the study
+    return make_task(
+        model, shape, classes, ridge=table.ridge, feature_norm=table.feature_norm,
+        normalise=table.normalise, bias=table.bias,
+    )  # fmt: skip
+
+
+def believed_partition(study: Study) -> tuple[str, dict[str, Any]]:
+    """How trials deal records out: as the study says, and iid where only the private data could tell."""
+    table = study.federation
+    if table.partition in ("label-shards", "dirichlet"):
+        settings = {"labels_per_client": table.labels_per_client, "alpha": table.alpha}
+        return table.partition, {name: value for name, value in settings.items() if value is not None}
+    return "iid", {}
+
+
+def check_same_sizes(problem: Problem, federation: Federation) -> None:
+    """Refuse to train with another federation than the noise was calibrated for.
+
+    Raises:
+        DataError: sizes that differ from the plan's.
+    """
+    if not np.array_equal(problem.sizes, federation.sizes):
+        raise DataError(
+            f"the plan was made for sizes {problem.sizes.tolist()[:5]}..., the data hold "
+            f"{federation.sizes.tolist()[:5]}...; plan again, because noise depends on them"
+        )

@@ -1,0 +1,153 @@
+"""Where the constants of a bound come from: the model itself, or one charged round of noised gradients."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy import _validate as check
+from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.planning.problem import ANALYTIC, Constant, Problem
+from noiseworthy.privacy.accountants import Release
+from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+
+LinearLossName = Literal["softmax", "logistic", "squared"]
+_CURVATURE = {"softmax": 0.5, "logistic": 0.25, "squared": 1.0}
+_SLOPE = {"softmax": np.sqrt(2), "logistic": 1.0, "squared": np.inf}
+_MARGIN = 1e-9
+"""Share of a split budget that is left unspent, so that rounding twice never overspends it."""
+
+
+def analytic_constants(
+    loss: LinearLossName, record_norm: float | None, ridge: float, clip_norm: float, classes: int | None
+) -> dict[str, Constant]:
+    """Constants of a linear model that need no data, only public bounds.
+
+    With ||x|| <= R and ridge mu: L = c R^2 + mu (c = 1/2 softmax, 1/4 logistic, 1 squared),
+    G = min(slope R, C), F(0) = ln K, Gamma <= F(0), Y_0 <= min(2 F(0)/mu, (slope R/mu)^2): the optimum is
+    that of the unclipped loss, so the clip bounds G and not Y_0.
+
+    Args:
+        loss: of the linear model.
+        record_norm: R, guaranteed by projection; `[task] feature_norm`.
+        ridge: mu, above 0.
+        clip_norm: C.
+        classes: K; None for regression, where F(0) has no public bound.
+
+    Raises:
+        InvalidInput: no record norm, no ridge, or a regression.
+
+    Example:
+        >>> constants = analytic_constants("softmax", 1.0, 0.1, 10.0, 10)
+        >>> constants["smoothness"]
+        Constant(value=0.6, provenance='analytic')
+
+    Source: theory 1.6; these bounds are sound, and on real data they make the planner's bound vacuous.
+    """
+    if record_norm is None or classes is None:
+        raise InvalidInput(
+            "analytic constants need a classifier and [task] feature_norm, the public bound on ||x||"
+        )
+    mu = check.positive(
+        "ridge", ridge, remedy="analytic constants need strong convexity: set [task] ridge"
+    ).item()
+    steepest = _SLOPE[loss] * record_norm
+    start = float(np.log(classes))
+    values = {
+        "smoothness": _CURVATURE[loss] * record_norm**2 + mu,
+        "strong_convexity": mu,
+        "gradient_bound": min(steepest, clip_norm),
+        "initial_distance_sq": min(2 * start / mu, (steepest / mu) ** 2),
+        "heterogeneity": start,
+    }
+    return {name: Constant(float(value), ANALYTIC) for name, value in values.items()}
+
+
+def split_budget(problem: Problem, share: float) -> tuple[Release, Problem]:
+    """One charged upload per client, and the problem with what is left of the budget.
+
+    Gaussian: the pilot gets `share` of mu^2, exactly additive. Laplace: `share` of epsilon.
+
+    Args:
+        problem: with the whole budget.
+        share: part of the budget for the pilot, in (0, 1).
+
+    Returns:
+        The pilot's release, and the problem for the training that follows. Together they cost the
+        whole budget: `spent_with_pilot`.
+
+    Raises:
+        UnsoundClaim: Poisson batches, whose composition with a full-batch pilot is not provided.
+        InvalidInput: a study without privacy, or a delta so large that no epsilon describes the rest.
+    """
+    share = check.in_unit_interval("share", share, closed_left=False).item()
+    if problem.sampling_rate < 1:
+        raise UnsoundClaim("constants cannot be bought with Poisson batches; use sampling_rate = 1")
+    budget, sensitivity = problem.budget, problem.sensitivity
+    if problem.family == "gaussian":
+        mu = gaussian_mu(budget.epsilon, budget.delta)
+        rest = gaussian_epsilon(np.sqrt(1 - share) * mu * (1 - _MARGIN), budget.delta)
+        if np.any(rest == 0):
+            poor = int(np.argmin(rest))
+            raise InvalidInput(
+                f"delta {budget.delta[poor]:g} of client {poor} alone exceeds what its training would use, so "
+                "its budget cannot be split; use a smaller delta or give the constants"
+            )
+        left = replace(budget, epsilon=rest)
+        noise = Gaussian(sensitivity.value / (np.sqrt(share) * mu))
+    elif problem.family == "laplace":
+        left = replace(budget, epsilon=(1 - share) * budget.epsilon * (1 - _MARGIN))
+        noise = Laplace(sensitivity.value / (share * budget.epsilon))
+    else:
+        raise InvalidInput("constants are bought with noise; a study without privacy has none to sell")
+    return Release(noise, sensitivity), replace(problem, budget=left)
+
+
+def bought_constants(
+    gradients: NDArray[np.float64],
+    problem: Problem,
+    pilot: Release,
+    smoothness: float,
+    strong_convexity: float,
+) -> dict[str, Constant]:
+    """Constants from one noised gradient per client at the start, corrected for the known noise.
+
+    With noised gradients g_i, s = sum a_i (||g_i||^2 - p v_i), q = ||sum a_i g_i||^2 - p sum a_i^2 v_i:
+
+        G^2 = s        Gamma <= s / (2 mu) - q / (2 L)        Y_0 <= q / mu^2
+
+    The inequalities follow from strong convexity and smoothness of each F_i.
+
+    Args:
+        gradients: noised uploads at theta_0, shape (N, p).
+        problem: weights a_i.
+        pilot: their noise, from `split_budget`.
+        smoothness: L, analytic or assumed.
+        strong_convexity: mu.
+
+    Returns:
+        `gradient_bound`, `heterogeneity`, `initial_distance_sq`, marked `bought`.
+
+    Source: theory 1.6 and 1.8, item 2 (the paper returns these un-noised).
+    """
+    variance, weights = pilot.mechanism.variance, problem.weights
+    dimension = gradients.shape[1]
+    spread = weights @ (np.sum(np.square(gradients), axis=1) - dimension * variance)
+    mean = weights @ gradients
+    start = max(float(mean @ mean - dimension * np.square(weights) @ variance), 0.0)
+    spread = max(float(spread), start)
+    epsilon = float(np.max(pilot.shift)) if problem.family == "laplace" else None
+    price = f"epsilon {epsilon:.3g}" if epsilon is not None else f"mu {np.max(pilot.shift):.3g}"
+    values = {
+        "gradient_bound": np.sqrt(spread),
+        "heterogeneity": max(spread / (2 * strong_convexity) - start / (2 * smoothness), 0.0),
+        "initial_distance_sq": start / strong_convexity**2,
+    }
+    return {
+        name: Constant(float(value), f"bought with one upload per client ({price})")
+        for name, value in values.items()
+    }

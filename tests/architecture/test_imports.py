@@ -1,0 +1,111 @@
+"""Imports point one way, and planning and accounting need no jax."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import noiseworthy
+
+ROOT = Path(noiseworthy.__file__).parent
+
+ORDER = {  # each part may import parts of a lower number, and itself (design, section 2)
+    "errors": 0, "_types": 0, "_validate": 1, "_keys": 1,
+    "privacy": 2,
+    "planning": 3, "data": 3, "tasks": 3,
+    "algorithms": 4,
+    "rounds": 5,
+    "engines": 6,
+    "trials": 7, "config": 7,
+    "experiments": 8,
+    "reports": 9,
+    "cli": 11, "__init__": 12, "__main__": 12, "testing": 12,
+}  # fmt: skip
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported_modules(source: str, package: list[str]) -> set[str]:
+    """Dotted names that a source imports anywhere, in functions and under TYPE_CHECKING too."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            prefix = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {f"{prefix}.{alias.name}" for alias in node.names}
+    return found
+
+
+def parts_used(path: Path) -> set[str]:
+    package = ["noiseworthy", *path.relative_to(ROOT).parent.parts]
+    names = (name.split(".") for name in imported_modules(path.read_text(), package))
+    return {name[1] for name in names if name[0] == "noiseworthy" and len(name) > 1}
+
+
+SOURCES = sorted(ROOT.rglob("*.py"))
+
+
+def test_every_part_has_its_place_in_the_order():
+    assert {part_of(path) for path in SOURCES} <= set(ORDER)
+    assert len(SOURCES) > 20
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_one_way(path):
+    mine = part_of(path)
+    for used in parts_used(path) - {mine}:
+        assert used in ORDER, f"{path} imports noiseworthy.{used}, which has no place in the order"
+        assert ORDER[used] < ORDER[mine], f"{path}: {mine} may not import {used}"
+
+
+def test_the_reader_of_imports_sees_every_form():
+    """Were it blind, the test above could not fail."""
+    source = (
+        "import noiseworthy.cli\nfrom noiseworthy import engines\nfrom noiseworthy.tasks.base import Task\n"
+        "from ..trials import search\ndef f():\n    from . import sibling\n"
+    )
+    found = imported_modules(source, ["noiseworthy", "privacy"])
+    assert found == {
+        "noiseworthy.cli",
+        "noiseworthy.engines",
+        "noiseworthy.tasks.base.Task",
+        "noiseworthy.trials.search",
+        "noiseworthy.privacy.sibling",
+    }
+
+
+def loads_jax(modules: list[str]) -> str:
+    code = (
+        f"import {', '.join(modules)}, sys; "
+        "print(*({name.split('.')[0] for name in sys.modules} & {'jax', 'jaxlib', 'equinox', 'optax'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_planning_and_accounting_never_load_jax():
+    parts = [path.stem for path in (ROOT / "planning").glob("*.py") if path.stem != "__init__"]
+    modules = [f"noiseworthy.planning.{stem}" for stem in parts]
+    modules += [
+        f"noiseworthy.privacy.{name}" for name in ("accountants", "calibration", "ledger", "gaussian")
+    ]
+    assert loads_jax(modules) == ""
+
+
+def test_the_watch_for_jax_is_awake():
+    assert "jax" in loads_jax(["noiseworthy.privacy.noise"])
+
+
+def test_only_the_flower_engine_imports_flower():
+    for path in SOURCES:
+        if "flower" not in path.parts:
+            names = imported_modules(path.read_text(), ["noiseworthy"])
+            assert not any(name.split(".")[0] == "flwr" for name in names), path

@@ -1,0 +1,182 @@
+"""Constants from the model are true bounds on real losses; bought ones are charged and unbiased."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+
+from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.planning.estimation import analytic_constants, bought_constants, split_budget
+from noiseworthy.planning.problem import Problem
+from noiseworthy.privacy.accountants import Release, spent_epsilon, spent_with_pilot
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+
+CLASSES, FEATURES = 3, 2
+
+
+def federation(seed: int, radius: float):
+    """Four small clients with records of norm at most `radius`, labels skewed by client."""
+    rng = np.random.default_rng(seed)
+    shards = []
+    for client in range(4):
+        x = rng.normal(size=(12, FEATURES)) + rng.normal(size=FEATURES)
+        x *= radius / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), radius)
+        shards.append((x, np.where(rng.random(12) < 0.8, client % CLASSES, rng.integers(0, CLASSES, 12))))
+    return shards
+
+
+def loss_and_gradient(theta, shards, ridge):
+    x, y = np.concatenate([x for x, _ in shards]), np.concatenate([y for _, y in shards])
+    w = theta.reshape(FEATURES, CLASSES)
+    scores = x @ w
+    loss = (logsumexp(scores, axis=1) - scores[np.arange(len(y)), y]).mean() + ridge / 2 * theta @ theta
+    slope = x.T @ (softmax(scores, axis=1) - np.eye(CLASSES)[y]) / len(y)
+    return loss, slope.ravel() + ridge * theta
+
+
+def optimum(shards, ridge):
+    start = np.zeros(FEATURES * CLASSES)
+    found = minimize(
+        loss_and_gradient, start, (shards, ridge), jac=True, method="BFGS", options={"gtol": 1e-9}
+    )
+    return found.x, found.fun
+
+
+@pytest.mark.parametrize("clip", [0.02, 0.5, 10.0])
+@pytest.mark.parametrize("ridge", [0.01, 0.3])
+def test_analytic_constants_bound_a_real_softmax_regression(clip, ridge):
+    """Also where the clip is far below the gradients, which then bounds nothing but the clipped ones."""
+    radius = 2.0
+    stated = {
+        name: c.value for name, c in analytic_constants("softmax", radius, ridge, clip, CLASSES).items()
+    }
+    for seed in range(5):
+        shards = federation(seed, radius)
+        best, least = optimum(shards, ridge)
+        assert best @ best <= stated["initial_distance_sq"]
+        gamma = least - np.mean([optimum([shard], ridge)[1] for shard in shards])
+        assert 0 <= gamma <= stated["heterogeneity"]
+        rng = np.random.default_rng(seed)
+        for _ in range(20):
+            one, two = rng.normal(size=(2, FEATURES * CLASSES))
+            moved = np.subtract(*(loss_and_gradient(theta, shards, ridge)[1] for theta in (one, two)))
+            inner = moved @ (one - two) / np.sum((one - two) ** 2)
+            assert stated["strong_convexity"] - 1e-12 <= inner <= stated["smoothness"]
+    assert stated["gradient_bound"] == min(np.sqrt(2) * radius, clip)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("softmax", None, 0.1, 1.0, 3), r"need a classifier and \[task\] feature_norm"),
+        (("squared", 1.0, 0.1, 1.0, None), "need a classifier"),
+        (("softmax", 1.0, 0.0, 1.0, 3), r"ridge must be finite and above 0, got 0; .*set \[task\] ridge"),
+    ],
+)
+def test_analytic_constants_name_what_is_missing(given, says):
+    with pytest.raises(InvalidInput, match=says):
+        analytic_constants(*given)
+
+
+# Bought -------------------------------------------------------------------------------------------
+
+
+def problem_of(family: str, n: int = 6, seed: int = 0, **how) -> Problem:
+    rng = np.random.default_rng(seed)
+    delta = 10 ** rng.uniform(-8, -4, n) if family == "gaussian" else 0.0
+    relation = "add-remove" if how else "replace-one"
+    budget = PrivacyBudget.of(10 ** rng.uniform(-1, 1.3, n), delta, n, relation)
+    return Problem(rng.integers(50, 400, n), 5, budget, family, 2.0, **how)
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 0.9])
+def test_pilot_and_training_together_cost_the_budget_and_never_more(family, share):
+    for seed in range(40):
+        whole = problem_of(family, seed=seed)
+        pilot, rest = split_budget(whole, share)
+        release = rest.release(np.full(6, 9))
+        spent = spent_with_pilot(pilot, release, np.full(6, 9), whole.budget.delta)
+        assert np.all(spent <= whole.budget.epsilon)
+        np.testing.assert_allclose(spent, whole.budget.epsilon, rtol=1e-6)
+        alone = spent_with_pilot(pilot, None, np.zeros(6), whole.budget.delta)
+        np.testing.assert_allclose(alone, spent_epsilon(pilot, 1, whole.budget.delta), rtol=1e-9)
+
+
+def test_gaussian_pilots_compose_exactly_and_laplace_pilots_add_up():
+    whole = problem_of("gaussian")
+    same = whole.release(np.full(6, 10))
+    np.testing.assert_allclose(
+        spent_with_pilot(same, same, np.full(6, 9), whole.budget.delta), whole.budget.epsilon, rtol=1e-9
+    )
+    pure = problem_of("laplace")
+    pilot = Release(Laplace(pure.sensitivity.value / 0.25), pure.sensitivity)
+    release = pure.release(np.full(6, 4))
+    np.testing.assert_allclose(
+        spent_with_pilot(pilot, release, np.full(6, 4), pure.budget.delta),
+        0.25 + pure.budget.epsilon,
+        rtol=1e-9,
+    )
+
+
+def test_the_share_is_taken_of_mu_squared():
+    whole = problem_of("gaussian")
+    pilot, _ = split_budget(whole, 0.25)
+    np.testing.assert_allclose(pilot.shift, whole.release(np.full(6, 4)).shift, rtol=1e-9)
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_bought_constants_are_corrected_for_their_noise(family):
+    """On average G^2 = sum a_i ||g_i||^2 and Y_0 = ||sum a_i g_i||^2 / mu^2 of the true gradients."""
+    rng = np.random.default_rng(1)
+    whole = problem_of(family, n=4)
+    noise = np.array([0.2, 0.5, 0.3, 0.4])
+    pilot = Release(Gaussian(noise) if family == "gaussian" else Laplace(noise), whole.sensitivity)
+    draw = rng.normal if family == "gaussian" else rng.laplace
+    true = rng.normal(size=(4, 5)) * 3 + 4
+    found = []
+    for _ in range(4000):
+        noised = true + draw(size=(4, 5)) * noise[:, None]
+        bought = bought_constants(noised, whole, pilot, 2.0, 0.5)
+        found.append([bought["gradient_bound"].value ** 2, bought["initial_distance_sq"].value])
+    spread = whole.weights @ np.sum(true**2, axis=1)
+    start = np.sum((whole.weights @ true) ** 2)
+    mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(4000)
+    bias = np.array([5 * whole.weights @ pilot.mechanism.variance, 0])  # what no correction would leave
+    assert bias[0] > 10 * error[0]
+    np.testing.assert_array_less(np.abs(mean - [spread, start / 0.25]), 4 * error)
+
+
+def test_without_noise_bought_constants_are_true_bounds():
+    ridge, radius = 0.2, 2.0
+    for seed in range(5):
+        shards = federation(seed, radius)
+        zero = np.zeros(FEATURES * CLASSES)
+        gradients = np.stack([loss_and_gradient(zero, [shard], ridge)[1] for shard in shards])
+        budget = PrivacyBudget.of(1.0, 0.0, 4)
+        problem = Problem(np.full(4, 12), FEATURES * CLASSES, budget, "laplace", 1.0)
+        silent = Release(Laplace(np.full(4, 1e-12)), problem.sensitivity)
+        bought = bought_constants(gradients, problem, silent, radius**2 / 2 + ridge, ridge)
+        best, least = optimum(shards, ridge)
+        assert best @ best <= bought["initial_distance_sq"].value
+        gamma = least - np.mean([optimum([shard], ridge)[1] for shard in shards])
+        assert gamma <= bought["heterogeneity"].value + 1e-9
+        assert all(constant.provenance.startswith("bought with one upload") for constant in bought.values())
+
+
+def test_what_cannot_be_bought_is_refused():
+    lax = Problem(np.array([50]), 5, PrivacyBudget.of(1e-3, 0.2, 1), "gaussian", 2.0)
+    with pytest.raises(
+        InvalidInput, match=r"delta 0.2 of client 0 .* use a smaller delta or give the constants"
+    ):
+        split_budget(lax, 0.5)
+    with pytest.raises(UnsoundClaim, match="cannot be bought with Poisson batches; use sampling_rate = 1"):
+        split_budget(problem_of("gaussian", sampling_rate=0.5), 0.1)
+    with pytest.raises(InvalidInput, match="a study without privacy has none to sell"):
+        split_budget(problem_of("none"), 0.1)
+    for share in (0.0, 1.0):
+        with pytest.raises(InvalidInput, match=r"share must lie in \(0, 1\)"):
+            split_budget(problem_of("laplace"), share)
