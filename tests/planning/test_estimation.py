@@ -81,6 +81,20 @@ def test_analytic_constants_name_what_is_missing(given, says):
         analytic_constants(*given)
 
 
+def test_the_analytic_smoothness_is_attained():
+    """Two tied classes and a record of full norm: curvature R^2/2 + mu along their difference, no less."""
+    radius, ridge, step = 3.0, 0.1, 1e-4
+    stated = analytic_constants("softmax", radius, ridge, 10.0, CLASSES)["smoothness"].value
+    shards = [(np.array([[radius, 0.0]]), np.array([0]))]
+    tied = np.zeros((FEATURES, CLASSES))
+    tied[0, 2] = -50.0
+    along = np.zeros_like(tied)
+    along[0, :2] = np.array([1, -1]) / np.sqrt(2)
+    ahead, behind = (loss_and_gradient((tied + s * along).ravel(), shards, ridge)[1] for s in (step, -step))
+    assert (ahead - behind) @ along.ravel() / (2 * step) == pytest.approx(stated, rel=1e-6)
+    assert analytic_constants("logistic", radius, ridge, 10.0, 2)["smoothness"].value == radius**2 / 4 + ridge
+
+
 # Bought -------------------------------------------------------------------------------------------
 
 
@@ -170,7 +184,7 @@ def test_without_noise_bought_constants_are_true_bounds():
 def test_what_cannot_be_bought_is_refused():
     lax = Problem(np.array([50]), 5, PrivacyBudget.of(1e-3, 0.2, 1), "gaussian", 2.0)
     with pytest.raises(
-        InvalidInput, match=r"delta 0.2 of client 0 .* use a smaller delta or give the constants"
+        InvalidInput, match=r"delta 0.2 of client 0 is more .* use a smaller delta or give the constants"
     ):
         split_budget(lax, 0.5)
     with pytest.raises(UnsoundClaim, match="cannot be bought with Poisson batches; use sampling_rate = 1"):

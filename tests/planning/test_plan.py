@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.plan import Plan, StepSize
+from noiseworthy.planning.estimation import split_budget
+from noiseworthy.planning.plan import Pilot, Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import RepliesBound, plan, theory_bound, vacuous_until
+from noiseworthy.planning.queries_replies import RepliesBound, plan, stated, theory_bound, vacuous_until
 from noiseworthy.privacy.budget import PrivacyBudget
 
 VALUES = {
@@ -90,6 +92,29 @@ def test_a_plan_without_privacy_says_so():
     assert not np.any(made.noise)
     assert (made.rounds, made.clients_per_round) == (30, 10)
     assert made.as_printed == {}
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_a_pilot_is_charged_in_what_a_plan_says_it_spends(family):
+    whole = make(family, [2.0, 5.0], sizes=(900, 400), clip=1.0, rounds=6, clients_per_round=1).problem
+    release, rest = split_budget(whole, 0.2)
+    alone = stated(rest, 6, 1, StepSize(0.1))
+    bought = replace(alone, pilot=Pilot(release, whole.budget))
+    np.testing.assert_array_equal(bought.budget.epsilon, [2.0, 5.0])
+    assert np.all(alone.spent() < bought.spent())
+    assert np.all(bought.spent() <= [2.0, 5.0])
+    np.testing.assert_allclose(bought.spent(), [2.0, 5.0], rtol=1e-6)
+    assert [client["epsilon"] for client in bought.as_dict()["privacy"]["clients"]] == [2.0, 5.0]
+    untrained = replace(bought, rounds=0, releases=np.zeros(2, int), release=None)
+    assert np.all(untrained.spent() > 0)  # the pilot is spent even if the answer is not to train
+
+
+def test_a_stated_setting_gets_the_noise_it_needs():
+    made = stated(make().problem, 25, 3, StepSize(0.1))
+    assert made.releases.tolist() == [8] * 10
+    np.testing.assert_allclose(made.noise, 2 * 300 * 8 / 6000 / 5, rtol=1e-11)
+    with pytest.raises(InvalidInput, match="clients_per_round must be between 1 and 10, got 11"):
+        stated(made.problem, 25, 11, StepSize(0.1))
 
 
 # Decisions ----------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def split_budget(problem: Problem, share: float) -> tuple[Release, Problem]:
         if np.any(rest == 0):
             poor = int(np.argmin(rest))
             raise InvalidInput(
-                f"delta {budget.delta[poor]:g} of client {poor} alone exceeds what its training would use, so "
+                f"delta {budget.delta[poor]:g} of client {poor} is more than its training would use, so "
                 "its budget cannot be split; use a smaller delta or give the constants"
             )
         left = replace(budget, epsilon=rest)
