@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
 from jax import Array
 
 from noiseworthy.tasks.base import Batch, Task
+
+Numbers: TypeAlias = Array | np.ndarray
+"""Numbers of an algorithm: on the host while trainings are assembled, on the device while they run."""
 
 
 class ServerState(NamedTuple):
@@ -30,7 +34,7 @@ class Algorithm(Protocol):
         ...
 
     @property
-    def cohorts(self) -> Array:
+    def cohorts(self) -> Numbers:
         """Whom to ask in each round, shape (T, b): public, and drawn before training."""
         ...
 

@@ -19,7 +19,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from noiseworthy._keys import Purpose, named_key, schedule_generator
-from noiseworthy.algorithms.base import ServerState
+from noiseworthy.algorithms.base import Numbers, ServerState
 from noiseworthy.algorithms.selection import reshuffled_round_robin
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.plan import Plan
@@ -50,13 +50,13 @@ class FedSGDDPC(eqx.Module):
     family: Family = eqx.field(static=True)
     norm: Norm = eqx.field(static=True)
     sampled: bool = eqx.field(static=True)
-    clip_norm: Array
-    noise: Array
-    weights: Array
-    divisors: Array
-    sampling_rate: Array
-    steps: Array
-    cohorts: Array
+    clip_norm: Numbers
+    noise: Numbers
+    weights: Numbers
+    divisors: Numbers
+    sampling_rate: Numbers
+    steps: Numbers
+    cohorts: Numbers
 
     def init(self, key: Array) -> ServerState:
         """theta_0 from the task, before round 0."""
@@ -134,9 +134,10 @@ def make(plan: Plan, task: Task, seed: int, *, horizon: int | None = None) -> Fe
         divisors=_float(problem.sampling_rate * problem.sizes),
         sampling_rate=_float(problem.sampling_rate),
         steps=_float(np.pad(plan.step.at(np.arange(plan.rounds)), (0, pad))),
-        cohorts=jnp.asarray(np.pad(cohorts, ((0, pad), (0, 0)))),
+        cohorts=np.pad(cohorts, ((0, pad), (0, 0))),
     )
 
 
-def _float(value: float | NDArray[np.floating]) -> Array:
-    return jnp.asarray(value, jnp.float32)
+def _float(value: float | NDArray[np.floating]) -> NDArray[np.float32]:
+    """Numbers stay on the host until a whole stack of trainings travels to the device at once."""
+    return np.asarray(value, np.float32)

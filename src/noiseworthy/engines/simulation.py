@@ -41,10 +41,11 @@ class Shards(NamedTuple):
     def load(cls, federation: Federation, task: Task) -> Shards:
         """Prepare features once, and mark padding by a mask of zeros."""
         shape = federation.x.shape
-        flat = task.prepare(jnp.asarray(federation.x.reshape(-1, *shape[2:])))
+        prepare = jax.jit(task.prepare)
+        flat = prepare(federation.x.reshape(-1, *shape[2:]))
         mask = jnp.asarray(np.arange(shape[1]) < federation.sizes[:, None], jnp.float32)
         train = Batch(flat.reshape(*shape[:2], *flat.shape[1:]), jnp.asarray(federation.y), mask)
-        return cls(train, task.prepare(jnp.asarray(federation.test_x)), jnp.asarray(federation.test_y))
+        return cls(train, prepare(federation.test_x), jnp.asarray(federation.test_y))
 
     def of(self, client: Array | int) -> Batch:
         """The records of one client."""
@@ -105,7 +106,7 @@ def simulate(
     if len(algorithms) != len(seeds):
         raise InvalidInput(f"{len(algorithms)} algorithms need as many seeds, got {len(seeds)}")
     stacked = _stack(algorithms)
-    keys = jax.vmap(jax.random.key)(jnp.asarray(seeds, jnp.uint32))
+    keys = _keys(jnp.asarray(seeds, jnp.uint32))
     ledgers = [Ledger.open(planned) for _ in seeds]
     done = resume or _start(stacked, keys, len(planned))
     ledgers = [
@@ -127,7 +128,7 @@ def simulate(
 
 
 def _start(stacked: Algorithm, keys: Array, clients: int) -> Checkpoint:
-    theta = np.asarray(eqx.filter_vmap(lambda a, key: a.init(key).theta)(stacked, keys))
+    theta = np.asarray(_initial(stacked, keys))
     empty = np.empty((len(theta), 0))
     return Checkpoint(
         0, theta, np.zeros((len(theta), clients), np.int64), np.empty(0, np.int64), empty, empty
@@ -148,7 +149,7 @@ def _record(
 
 
 def _stack(algorithms: Sequence[Algorithm]) -> Algorithm:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *algorithms)
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *algorithms)
 
 
 def _gathers_much(stacked: Algorithm, shards: Shards) -> bool:
@@ -156,6 +157,16 @@ def _gathers_much(stacked: Algorithm, shards: Shards) -> bool:
     trainings, _, cohort = stacked.cohorts.shape
     everyone = cohort == shards.train.mask.shape[0]
     return trainings > 1 and not everyone and trainings * shards.train.x[0].size > _BLOCK_ELEMENTS * 10
+
+
+@jax.jit
+def _keys(seeds: Array) -> Array:
+    return jax.vmap(jax.random.key)(seeds)
+
+
+@eqx.filter_jit
+def _initial(stacked: Algorithm, keys: Array) -> Array:
+    return jax.vmap(lambda algorithm, key: algorithm.init(key).theta)(stacked, keys)
 
 
 @eqx.filter_jit

@@ -36,7 +36,7 @@ def account(
         clip_norm: per-record clip, L1 for Laplace and L2 for Gaussian.
         sizes: records of each client.
         delta: 0 for pure epsilon (Laplace), else in (0, 1); one or per client.
-        releases: uploads of each client; or give `rounds` and `clients_per_round`, from which ceil(bT/N) follows.
+        releases: uploads of each client; or give `rounds` and `clients_per_round` for ceil(bT/N).
         rounds: T of a reshuffled round robin.
         clients_per_round: its b.
         relation: `replace-one` or `add-remove`.

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import zoom
 
-from noiseworthy.data import EMBEDDED, Records, federate, load_records
+from noiseworthy.data import Records, federate, load_records
+from noiseworthy.data.mixture import mixture
 from noiseworthy.engines.simulation import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.facts import PublicFacts
 
+MIXTURE = "mixture"
 MOST_CLIENTS = 50
 RECORDS_PER_CLIENT = 100
 TEST_RECORDS = 1000
@@ -32,24 +34,30 @@ class Proxy:
         name: of the data set.
         task: the study's model for its records.
         shards: its records.
-        clients: number of its clients, the study's up to `MOST_CLIENTS`.
+        sizes: records of each of its clients; as many clients as the study has, up to `MOST_CLIENTS`.
         untrained_loss: test loss of the start.
     """
 
     name: str
     task: Task
     shards: Shards
-    clients: int
+    sizes: NDArray[np.float32]
     untrained_loss: float
+
+    @property
+    def clients(self) -> int:
+        """Number of clients of the proxy."""
+        return len(self.sizes)
 
 
 def public_sources(facts: PublicFacts) -> list[str]:
-    """Data sets that ship with the product and may stand in: images for images, tables for tables.
+    """What ships with the product and may stand in: images for images, else tables; and the mixture.
 
-    Images fall back to tables where no other image set ships.
+    Iris is left out, because without an intercept it is an odd problem.
     """
-    images = [name for name in ("digits",) if name != facts.source and len(facts.record_shape) > 1]
-    return images or [name for name in EMBEDDED if name not in (facts.source, "digits")]
+    images = len(facts.record_shape) > 1 and facts.source != "digits"
+    shipped = ("digits",) if images else ("breast-cancer", "wine")
+    return [*(name for name in shipped if name != facts.source), MIXTURE]
 
 
 def make_proxies(
@@ -67,7 +75,13 @@ def make_proxies(
             f"{facts.source} is the private data of this study and cannot be called public; "
             "remove it from [planning] public"
         )
-    return [_proxy(facts, load_records(source, data_dir=data_dir)) for source in sources]
+    return [_proxy(facts, _records(facts, source, data_dir)) for source in sources]
+
+
+def _records(facts: PublicFacts, source: str, data_dir: str | Path | None) -> Records:
+    if source == MIXTURE:
+        return mixture(facts.record_shape, facts.classes)
+    return load_records(source, data_dir=data_dir)
 
 
 def _proxy(facts: PublicFacts, records: Records) -> Proxy:
@@ -87,7 +101,7 @@ def _proxy(facts: PublicFacts, records: Records) -> Proxy:
     shards = Shards.load(federation, task)
     theta = task.initial(jax.random.key(_SEED))
     start = float(task.score(theta, shards.test_x, shards.test_y).loss)
-    return Proxy(records.name, task, shards, clients, start)
+    return Proxy(records.name, task, shards, federation.sizes.astype(np.float32), start)
 
 
 def _like(records: Records, shape: tuple[int, ...]) -> Records:

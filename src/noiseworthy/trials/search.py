@@ -6,7 +6,9 @@ Nothing private enters: proxies are public, and the noise follows from public si
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from noiseworthy.trials.fitted_bound import TrialPoint, fit_replies_bound
 from noiseworthy.trials.landscape import GradientScale, Setting, gradient_scale, trial_losses
 from noiseworthy.trials.proxies import Proxy
 
+T = TypeVar("T")
 PASSES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 CLIPS = (1.0, 1 / 3, 1 / 10, 1 / 30)
 """Clips to try, in units of the typical gradient norm of a public record at the start."""
@@ -182,7 +185,15 @@ def _all_losses(
     seeds: Sequence[int],
 ) -> NDArray[np.float64]:
     """Mean losses over seeds, shape (proxies, rounds, settings)."""
-    return np.stack([_race_losses(facts, proxy, choice, settings, list(seeds)) for proxy in proxies])
+    return np.stack(
+        _on_each(proxies, lambda proxy: _race_losses(facts, proxy, choice, settings, list(seeds)))
+    )
+
+
+def _on_each(proxies: Sequence[Proxy], work: Callable[[Proxy], T]) -> list[T]:
+    """The proxies side by side in threads: most of a trial's time is compilation, which uses one core."""
+    with ThreadPoolExecutor(max_workers=len(proxies)) as pool:
+        return list(pool.map(work, proxies))
 
 
 def _race_losses(
@@ -248,9 +259,9 @@ def _trial(
 ) -> _Trial:
     """One cell, its terms those of the private federation: the cohort is the same share of all clients."""
     fresh = list(range(100, 100 + seeds))
-    losses = [
-        trial_losses(facts, proxy, rounds, cohort, [setting], fresh, horizon).mean() for proxy in proxies
-    ]
+    losses = _on_each(
+        proxies, lambda proxy: trial_losses(facts, proxy, rounds, cohort, [setting], fresh, horizon).mean()
+    )
     problem = replace(facts.problem, clip_norm=setting.clip_norm)
     planned = np.array([int(uploads(rounds, cohort, proxies[0].clients))])
     share, n = cohort / proxies[0].clients, problem.n_clients
