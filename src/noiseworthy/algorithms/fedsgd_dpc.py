@@ -73,7 +73,7 @@ class FedSGDDPC(eqx.Module):
                 named_key(key, Purpose.BATCH, state.round, client), self.sampling_rate, shard.mask.shape
             )
             shard = shard._replace(mask=shard.mask * chosen)
-        total = self.task.clipped_gradient_sum(state.theta, shard, self.clip_norm, self.norm)
+        total = self.task.clipped_gradient_sum(state.theta, shard, jnp.asarray(self.clip_norm), self.norm)
         return total / self.divisors[client]
 
     def privatize(self, update: Array, client: Array, key: Array) -> Array:

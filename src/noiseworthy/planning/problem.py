@@ -17,6 +17,8 @@ from noiseworthy.privacy.sensitivity import Norm, Sensitivity, of_mean_gradient
 
 ASSUMED = "assumed"
 """Provenance of a constant that the user stated."""
+_FEW = 8
+"""Distinct budgets that a privacy loss distribution is asked about for one prediction."""
 ANALYTIC = "analytic"
 """Provenance of a constant that follows from the model and public bounds."""
 
@@ -95,21 +97,48 @@ class Problem:
             releases: uploads k per client, the same for all; shape (m,), one plan candidate each.
 
         Returns:
-            shape (m,). Exact where the noise has a closed form; where it comes from a privacy loss
-            distribution, exact on a geometric grid of k and monotonely interpolated between.
+            shape (m,). Exact where the noise has a closed form, and for a single candidate of few budgets;
+            else, where it comes from a privacy loss distribution, exact on a geometric grid of k and
+            monotonely interpolated between.
         """
         releases = np.asarray(releases)
-        closed = self.family == "none" or (
-            self.sampling_rate == 1.0 and (self.family == "gaussian" or not np.any(self.budget.delta))
-        )
-        if closed:
+        if self._closed_form:
             exponent = 2 if self.family == "laplace" else 1
             return self._weighted_noise_at(1) * releases.astype(float) ** exponent
-        grid = np.unique(np.geomspace(1, max(int(releases.max()), 2), 12).round().astype(int))
+        if len(releases) == 1:
+            return np.array([self._weighted_noise_at(int(releases[0]))])
+        most = max(int(releases.max()), 2)
+        grid = np.unique(np.geomspace(1, most, 2 * most.bit_length()).round().astype(int))
         values = np.array([self._weighted_noise_at(int(k)) for k in grid])
         return np.exp(PchipInterpolator(np.log(grid), np.log(values))(np.log(releases)))
 
+    @property
+    def _closed_form(self) -> bool:
+        """Whether noise is a power of the number of uploads: Gaussian full batches, pure Laplace, none."""
+        pure = self.family == "laplace" and not np.any(self.budget.delta)
+        return self.family == "none" or pure or (self.family == "gaussian" and self.sampling_rate == 1.0)
+
     def _weighted_noise_at(self, releases: int) -> float:
-        size = self.sensitivity.value * unit_noise(self.family, self.budget, releases, self.sampling_rate)
+        size = self.sensitivity.value * self._unit_noise(releases)
         variance = np.square(size) * (2 if self.family == "laplace" else 1)
         return float(self.dimension * np.sum(np.square(self.weights) * variance))
+
+    def _unit_noise(self, releases: int) -> NDArray[np.float64]:
+        """Noise per unit of sensitivity; for many budgets under a PLD interpolated over epsilon.
+
+        A PLD costs tenths of a second for each budget, so that a prediction asks it for a few; the plan's
+        own noise, `release`, is calibrated for every client.
+        """
+        budget, family = self.budget, self.family
+        low, high = float(budget.epsilon.min()), float(budget.epsilon.max())
+        if (
+            self._closed_form
+            or low == high
+            or len(np.unique(budget.delta)) > 1
+            or len(np.unique(budget.epsilon)) <= _FEW
+        ):
+            return unit_noise(family, budget, releases, self.sampling_rate)
+        knots = np.geomspace(low, high, _FEW)
+        some = PrivacyBudget.of(knots, budget.delta[0], _FEW, budget.relation)
+        known = np.log(unit_noise(family, some, releases, self.sampling_rate))
+        return np.exp(PchipInterpolator(np.log(knots), known)(np.log(np.clip(budget.epsilon, low, high))))

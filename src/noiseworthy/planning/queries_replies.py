@@ -283,6 +283,7 @@ def plan(
             "clients_per_round", clients_per_round, most=problem.n_clients, remedy=remedy
         )
     t, b, value = _decide(problem, bound, most, rounds, clients_per_round)
+    value = float(bound.at(problem, [t], [b])[0])
     stated = rounds is not None and clients_per_round is not None
     trains = stated or value < bound.no_training
     releases = np.full(problem.n_clients, int(uploads(t, b, problem.n_clients)) if trains else 0)

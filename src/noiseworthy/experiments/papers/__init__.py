@@ -1,1 +1,5 @@
-"""."""
+"""Tables and figures of papers as data, run by one runner."""
+
+from noiseworthy.experiments.papers.reproduction import reproduce
+
+__all__ = ["reproduce"]

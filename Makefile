@@ -1,0 +1,28 @@
+# Two commands do everything on a machine with Python 3.11+ and make:
+#   make quickstart   plan, train, compare and report on data that ships with the install
+#   make test         all tests, doctests included
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: quickstart test lint clean
+
+quickstart: $(READY)
+	$(BIN)/noiseworthy quickstart
+
+test: $(READY)
+	$(BIN)/pytest -q -n 2
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist runs src/*.egg-info
