@@ -26,8 +26,10 @@ from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import client_step
 from noiseworthy.tasks.base import Batch, Score, Task
 
-_BLOCK_ELEMENTS = 400_000
-"""Records of a cohort are gathered in blocks of at most this many numbers (measured, see benchmarks)."""
+_BLOCK_ELEMENTS = 50_000
+"""Clients of a cohort are mapped in blocks of at most so many numbers; larger blocks gain nothing (benchmarks)."""
+_GATHER_ELEMENTS = 4_000_000
+"""Trainings that would gather more numbers than this in one step run one after the other."""
 
 
 class Shards(NamedTuple):
@@ -156,7 +158,7 @@ def _gathers_much(stacked: Algorithm, shards: Shards) -> bool:
     """Whether mapped trainings would copy more records per round than one core's cache holds."""
     trainings, _, cohort = stacked.cohorts.shape
     everyone = cohort == shards.train.mask.shape[0]
-    return trainings > 1 and not everyone and trainings * shards.train.x[0].size > _BLOCK_ELEMENTS * 10
+    return trainings > 1 and not everyone and trainings * shards.train.x[0].size > _GATHER_ELEMENTS
 
 
 @jax.jit
@@ -209,6 +211,8 @@ def _sum_in_blocks(contribution: Callable[[Array], Array], cohort: Array, elemen
     block = max(size for size in range(1, len(cohort) + 1) if len(cohort) % size == 0 and size <= most)
 
     def add(total: Array, clients: Array) -> tuple[Array, None]:
+        if block == 1:  # mapping over one client would turn its matrix products into slow batched ones
+            return total + contribution(clients[0]), None
         return total + jnp.sum(jax.vmap(contribution)(clients), axis=0), None
 
     shape = jax.eval_shape(contribution, cohort[0])

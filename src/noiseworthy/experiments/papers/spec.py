@@ -103,7 +103,6 @@ class Figure:
     bench: Bench
     arms: tuple[Arm, ...]
     claims: tuple[Claim, ...]
-    cost: str
     fractions: tuple[float, ...] = (1.0,)
 
 

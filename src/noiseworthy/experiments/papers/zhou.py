@@ -90,7 +90,6 @@ def _per_round(bench: Bench, row: Row, clip_norm: float, *plans: Series) -> Figu
             Claim("The planned b* and T* have the least final loss in all cases.", claims.best("paper", ("fixed",)),
                   "The printed T* are close to the best T at b = 1, but not always ahead of every other setting."),
         ),
-        "",
     )  # fmt: skip
 
 
@@ -107,7 +106,6 @@ def _by_clients(bench: Bench, row: Row, clip_norm: float) -> Figure:
             Claim("Gaussian: the accuracy is higher if b is larger.",
                   claims.ordered("accuracy", "clients_per_round", rising=True, mechanism="gaussian"), _GAUSSIAN_REASON),
         ),
-        "",
     )  # fmt: skip
 
 
@@ -125,7 +123,6 @@ def _by_epsilon(bench: Bench, row: Row, clip_norm: float) -> Figure:
                   "paper's choice, not an optimum: more rounds pay under weak noise, fewer under strong noise."),
             Claim("Badly chosen b and T cost much accuracy at the least budget (judged: 10 points).", claims.drops(0.10)),
         ),
-        "",
     )  # fmt: skip
 
 
@@ -166,7 +163,7 @@ def _by_data(bench: Bench, row: Row, clip_norm: float, *plans: Series) -> Figure
                   "With sound noise it is not. The paper's q = 0.01 with an unspecified constant c2 = 1 would spend far "
                   "more than the stated budget (theory 1.8, item 1)."),
         ),
-        "", fractions=(0.1, 0.2, 0.5, 1.0),
+        fractions=(0.1, 0.2, 0.5, 1.0),
     )  # fmt: skip
 
 

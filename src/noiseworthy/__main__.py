@@ -1,0 +1,5 @@
+"""`python -m noiseworthy` is the command line."""
+
+from noiseworthy.cli import main
+
+main()

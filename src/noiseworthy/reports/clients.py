@@ -1,0 +1,104 @@
+"""Who is asked how often and what it costs: a row per client, or sorted steps when they are many."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from noiseworthy.reports.findings import Record, client_names, clients_of, most_spent
+from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, head, new_figure, styled
+from noiseworthy.reports.wording import finite, shortened
+
+MOST_ROWS = 40
+"""Above this many clients, rows become sorted steps."""
+
+
+@styled
+def who_figure(record: Record) -> Figure | None:
+    """Uploads made against uploads paid for, and epsilon spent against the budget, per client.
+
+    Before training it shows what is planned. None where nobody is asked for anything.
+    """
+    plan = record["plan"]
+    if not any(plan["releases"]):
+        return None
+    private = plan["privacy"]["private"]
+    many = clients_of(record) > MOST_ROWS
+    figure = new_figure(7.4, 3.1 if many else 1.35 + 0.19 * max(clients_of(record), 3))
+    axes = figure.subplots(1, 1 + private, squeeze=False, sharey=not many)[0]
+    draw = _steps if many else _rows
+    draw(
+        axes[0],
+        record,
+        np.array(plan["releases"], float),
+        _made(record),
+        "Uploads",
+        "made",
+        "paid for by its noise",
+    )
+    if private:
+        rows = plan["privacy"]["clients"]
+        spent = most_spent(record) or [row["spent_epsilon"] for row in rows]
+        budget = np.array([row["epsilon"] for row in rows])
+        verb = "spent" if record["training"] else "planned"
+        draw(axes[1], record, budget, finite(spent)[None], "Privacy loss ε", verb, "budget")
+    return figure
+
+
+def _made(record: Record) -> NDArray[np.float64]:
+    """Uploads per seed and client; the planned ones before training."""
+    training = record["training"]
+    return np.array(training["uploads"] if training else [record["plan"]["releases"]], float)
+
+
+def _rows(
+    axes: Axes, record: Record, most: NDArray[np.float64], used: NDArray[np.float64],
+    title: str, verb: str, limit: str,
+) -> None:  # fmt: skip
+    """A row per client: a bar to its limit, a dot at what was used, a line for the range over seeds."""
+    rows = np.arange(len(most))
+    _head(axes, title, verb, limit, len(used))
+    axes.grid(visible=False)
+    axes.barh(rows, most, height=0.62, color=RULE, zorder=1)
+    axes.vlines(most, rows - 0.31, rows + 0.31, color=INK, linewidth=1.6, zorder=2)
+    axes.hlines(rows, used.min(axis=0), used.max(axis=0), color=PLAN, linewidth=2.2, zorder=3)
+    axes.scatter(used.max(axis=0), rows, 22, PLAN, zorder=4, linewidths=0)
+    axes.set_yticks(rows, [shortened(name).replace("$", r"\$") for name in client_names(record)], color=INK)
+    axes.set_ylim(len(most) - 0.4, -0.6)
+    axes.set_xlim(0, 1.06 * max(most.max(), used.max()))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=title == "Uploads"))
+
+
+def _steps(
+    axes: Axes, record: Record, most: NDArray[np.float64], used: NDArray[np.float64],
+    title: str, verb: str, limit: str,
+) -> None:  # fmt: skip
+    """Clients in the order of their limits, as two steps with the slack between them shaded."""
+    used = used.max(axis=0)
+    order = np.lexsort((used, most))
+    edges = np.arange(len(most) + 1)
+    _head(axes, title, verb, limit, 1)
+    axes.stairs(most[order], edges, color=INK, linewidth=1.6)
+    axes.stairs(most[order], edges, baseline=used[order], fill=True, color=RULE)
+    axes.stairs(used[order], edges, color=PLAN, linewidth=1.6)
+    axes.set_xlim(0, len(most))
+    axes.set_xlabel(f"{len(most):,} clients, by {limit}")
+    if used.min() > 0 and most.max() > 30 * used.min():
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(0, 1.12 * max(most.max(), used.max()))
+
+
+def _head(axes: Axes, title: str, verb: str, limit: str, seeds: int) -> None:
+    head(axes, title, "", "")
+    size = axes.title.get_fontsize() / 1.15
+    over = f"● {verb}" + (" (range over seeds)" if seeds > 1 else "")
+    first = axes.annotate(
+        over, (0, 1), (0, size * 0.75), "axes fraction", textcoords="offset points", color=PLAN
+    )
+    axes.annotate(
+        f"   ┃ {limit}", (1, 0), (0, 0), first, textcoords="offset points", color=MUTED, va="bottom"
+    )

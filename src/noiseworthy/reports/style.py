@@ -1,0 +1,114 @@
+"""The look of all figures: one palette, one set of drawing parameters, output as PNG or inline SVG."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+P, R = ParamSpec("P"), TypeVar("R")
+
+INK, MUTED, RULE, PAPER = "#1b1f24", "#68717b", "#dfe3e8", "#ffffff"
+PLAN = "#d1490c"
+"""The plan, and nothing else, is drawn in this colour."""
+TONES = ("#8cbbe6", "#5e9bd6", "#357dbf", "#1b5c9b", "#0c3d70")
+"""Clients per round, from few (light) to many (dark): told apart by lightness alone, too."""
+MARKERS = ("o", "s", "^", "v", "p")
+NAMES = {INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper", PLAN: "plan"} | {
+    tone: f"tone-{i}" for i, tone in enumerate(TONES)
+}
+"""Colour -> CSS variable, by which a page recolours inline figures in the dark."""
+
+RC = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9.0,
+    "text.color": INK,
+    "text.usetex": False,
+    "figure.facecolor": PAPER,
+    "figure.dpi": 100,
+    "savefig.facecolor": "auto",
+    "savefig.bbox": None,
+    "axes.facecolor": PAPER,
+    "axes.edgecolor": MUTED,
+    "axes.linewidth": 0.6,
+    "axes.labelcolor": MUTED,
+    "axes.labelsize": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.grid": False,
+    "axes.axisbelow": True,
+    "axes.unicode_minus": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "grid.linestyle": "-",
+    "xtick.color": MUTED,
+    "xtick.labelsize": 8.5,
+    "xtick.major.width": 0.6,
+    "xtick.minor.size": 0.0,
+    "ytick.color": MUTED,
+    "ytick.labelsize": 8.5,
+    "ytick.major.size": 0.0,
+    "ytick.minor.size": 0.0,
+    "lines.solid_capstyle": "round",
+    "svg.fonttype": "path",
+    "svg.hashsalt": "noiseworthy",
+}
+
+
+def styled(draw: Callable[P, R]) -> Callable[P, R]:
+    """Run a drawing function under `RC` and leave the caller's parameters as they were."""
+
+    @wraps(draw)
+    def under_style(*args: P.args, **kwargs: P.kwargs) -> R:
+        with matplotlib.rc_context(RC):  # pyright: ignore[reportArgumentType]
+            return draw(*args, **kwargs)
+
+    return under_style
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure in inches, bound to the Agg canvas and to no window."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def head(axes: Axes, title: str, subtitle: str, xlabel: str) -> None:
+    """Title and, below it, what the vertical axis is, flush left; light horizontal rules."""
+    size = matplotlib.rcParams["font.size"]
+    axes.set_title(title, loc="left", fontsize=size * 1.15, fontweight="bold", pad=size * 2.3)
+    axes.annotate(
+        subtitle, (0, 1), (0, size * 0.75), "axes fraction", textcoords="offset points", color=MUTED
+    )
+    axes.set_xlabel(xlabel)
+    axes.grid(axis="y")
+
+
+@styled
+def png(figure: Figure, dpi: int = 180) -> bytes:
+    """The figure as a PNG on white."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+@styled
+def svg(figure: Figure, name: str) -> str:
+    """The figure as an SVG element to put into a page: colours are CSS variables, ids start with `name`."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
+    for colour, variable in NAMES.items():
+        text = text.replace(colour, f"var(--{variable})")
+    return text

@@ -1,0 +1,95 @@
+"""How reports write numbers, ranges and lists, the same in figures, pages and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number to `digits` significant digits; whole numbers below a million in full.
+
+    Example:
+        >>> number(0.083214), number(1500.0), number(1e-5), number(None)
+        ('0.0832', '1500', '1e-05', 'none')
+    """
+    if value is None:
+        return "none"
+    if math.isnan(value):
+        return "not a number"
+    if float(value).is_integer() and abs(value) < 1e6:
+        return str(int(value))
+    return f"{value:.{digits}g}"
+
+
+def rounded_up(value: float, digits: int = 4) -> str:
+    """A privacy loss, never written smaller than it is (but for rounding errors of 1e-9).
+
+    Example:
+        >>> rounded_up(3.33331), rounded_up(3.9999999999999405), rounded_up(0.0)
+        ('3.334', '4', '0')
+    """
+    if value <= 0 or not math.isfinite(value):
+        return "0" if value == 0 else number(value)
+    step = 10.0 ** (digits - 1 - math.floor(math.log10(value)))
+    return f"{math.ceil(value * (1 - 1e-9) * step) / step:.{digits}g}"
+
+
+def percent(share: float, decimals: int = 0) -> str:
+    """A share in percent.
+
+    Example:
+        >>> percent(0.983), percent(-0.0321, 1)
+        ('98 %', '-3.2 %')
+    """
+    return f"{100 * share:.{decimals}f} %"
+
+
+def span(values: Iterable[float], write=number) -> str:
+    """One number if all are written alike, else the least and the greatest.
+
+    Example:
+        >>> span([2.0, 2.0]), span([5, 6, 5])
+        ('2', '5 to 6')
+    """
+    values = list(values)
+    least, most = write(min(values)), write(max(values))
+    return least if least == most else f"{least} to {most}"
+
+
+def count(how_many: int, thing: str) -> str:
+    """A count with its noun.
+
+    Example:
+        >>> count(1, "seed"), count(2000, "record")
+        ('1 seed', '2,000 records')
+    """
+    return f"{how_many:,} {thing}{'' if how_many == 1 else 's'}"
+
+
+def times(how_often: str) -> str:
+    """How often, from a span of counts.
+
+    Example:
+        >>> times("1"), times("5 to 6")
+        ('once', '5 to 6 times')
+    """
+    return "once" if how_often == "1" else f"{how_often} times"
+
+
+def shortened(name: str, most: int = 18) -> str:
+    """A name cut to `most` characters.
+
+    Example:
+        >>> shortened("hospital of the northern province")
+        'hospital of the n…'
+    """
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def finite(values: Sequence[float | None]) -> np.ndarray:
+    """Values as floats; what is missing or not a number becomes infinite."""
+    array = np.array([np.inf if value is None else value for value in values], float)
+    return np.where(np.isnan(array), np.inf, array)
