@@ -31,6 +31,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Plan and train differentially private federated learning: is the next reply worth its noise?",
 )
+_UsageError: type[Any] = typer.BadParameter.__bases__[0]  # of click, which some releases of typer contain
+_INTERRUPTED = 130
 err = Console(stderr=True)
 out = Console()
 
@@ -45,7 +47,7 @@ def plan(
     study: StudyFile, as_json: AsJson = False, out_folder: OutFolder = None, data: DataDir = None
 ) -> None:
     """Decide rounds, clients, noise, clip and step size for a study, without training."""
-    from noiseworthy.experiments.record import new_record, save_record
+    from noiseworthy.experiments.record import new_record, save_record, strict
 
     prepared = _prepare(study, data)
     decision = _decide(prepared)
@@ -55,7 +57,7 @@ def plan(
         )
         save_record(record, out_folder)
     if as_json:
-        print(json.dumps(decision.plan.as_dict()))
+        print(json.dumps(strict(decision.plan.as_dict()), allow_nan=False))
         return
     from noiseworthy.reports.tables import plan_panel
 
@@ -124,6 +126,7 @@ def account(
 ) -> None:
     """Exact epsilon per client of a schedule that you state."""
     from noiseworthy.experiments.account import account as price
+    from noiseworthy.experiments.record import strict
 
     answer = price(
         mechanism=mechanism, noise=_numbers("noise", noise), clip_norm=clip_norm, sizes=_numbers("sizes", sizes),
@@ -132,7 +135,7 @@ def account(
         sampling_rate=sampling_rate,
     )  # fmt: skip
     if as_json:
-        print(json.dumps(answer))
+        print(json.dumps(strict(answer), allow_nan=False))
         return
     for client, row in enumerate(answer["privacy"]["clients"]):
         out.print(
@@ -170,13 +173,29 @@ def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
 def main() -> None:
     """Entry point: the user's mistakes end in one line and exit code 2."""
     try:
-        app()
-    except UserError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        code = app(standalone_mode=False) or 0
+    except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
+    except Exception as error:
+        if (complaint := _complaint(error)) is None:
+            raise
+        if complaint:
+            print(f"error: {' '.join(complaint.split())}", file=sys.stderr)
         raise SystemExit(2) from None
-    except KeyboardInterrupt:
+    if code == _INTERRUPTED:
         print("interrupted; train --resume goes on from the last checkpoint", file=sys.stderr)
-        raise SystemExit(130) from None
+    raise SystemExit(code)
+
+
+def _complaint(error: Exception) -> str | None:
+    """What the user got wrong, empty if help was shown instead; None if the fault is ours."""
+    if isinstance(error, UserError):
+        return str(error)
+    if not isinstance(error, _UsageError):
+        return None
+    command = error.ctx.command_path if error.ctx is not None else "noiseworthy"
+    message = error.format_message().rstrip(".")
+    return f"{message}; see {command} --help" if message else ""
 
 
 # Steps that commands share ----------------------------------------------------------------------------
@@ -211,12 +230,16 @@ def _train(
 ) -> dict[str, Any]:
     import numpy as np
 
+    from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint
     from noiseworthy.experiments.record import new_record, save_record, with_training
     from noiseworthy.experiments.runner import train as run
 
     federation, task = prepared.trained()
     plan, seeds = decision.plan, prepared.study.training.seeds
     record = new_record(prepared.study, decision, federation, prepared.dimension, name=name)
+    belongs_to = prepared.study.model_dump_json(include={"federation": True, "task": True})
+    if resume:  # a folder of another study must stay as it is
+        load_checkpoint(folder, fingerprint(plan, seeds, belongs_to))
     save_record(record, folder)
     if not plan.train:
         return record
@@ -224,7 +247,7 @@ def _train(
     evaluations = prepared.study.training.evaluations
     with _progress("Training", plan.rounds, "rounds") as bar:
         result = run(plan, federation, task, seeds, evaluations=evaluations,
-                     folder=folder, resume=resume, on_progress=bar)  # fmt: skip
+                     folder=folder, resume=resume, belongs_to=belongs_to, on_progress=bar)  # fmt: skip
     np.savez(folder / "model.npz", theta=result.theta, seeds=seeds)
     record = with_training(record, plan, result, seeds, time.monotonic() - started)
     save_record(record, folder)
@@ -252,7 +275,7 @@ def _finish(record: dict[str, Any], folder: Path, as_json: bool) -> None:
 
     path = write_report(record, folder)
     if as_json:
-        print(json.dumps(record))
+        print(json.dumps(record, allow_nan=False))
         return
     for show in (plan_panel, training_panel, comparison_table):
         if (shown := show(record)) is not None:

@@ -18,12 +18,13 @@ from noiseworthy.errors import ConfigError
 Auto = Literal["auto"]
 PerClient = float | list[float]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class Table(BaseModel):
     """A table of a study file: immutable, no unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class FederationTable(Table):
@@ -31,7 +32,7 @@ class FederationTable(Table):
 
     sizes: list[int] | None = None
     data: str | None = None
-    data_dir: Path | None = None
+    data_dir: Annotated[Path, Field(strict=False)] | None = None
     clients: int | None = None
     partition: Literal["iid", "dirichlet", "label-shards", "quantity-skew", "natural"] | None = None
     alpha: Positive | None = None
@@ -123,7 +124,7 @@ class PlanningTable(Table):
 class TrainingTable(Table):
     """`[training]`: seeds of the simulation and how often to score."""
 
-    seeds: list[int] = Field(default=[0], min_length=1)
+    seeds: list[Seed] = Field(default=[0], min_length=1)
     evaluations: Annotated[int, Field(ge=1)] = 25
 
 
@@ -134,7 +135,7 @@ class CompareTable(Table):
     clients_per_round: list[int] | Auto = "auto"
     clip_norm: Positive | None = None
     step_size: Positive | None = None
-    seeds: list[int] = Field(default=[100, 101, 102], min_length=1)
+    seeds: list[Seed] = Field(default=[100, 101, 102], min_length=1)
 
 
 class Study(Table):
@@ -201,26 +202,32 @@ def _column(source: dict[str, Any], folder: Path, key: str) -> list[float]:
         raise ConfigError(
             f'[privacy] {key} must be a number, a list, or {{ csv = "...", column = "..." }}, got {source}'
         )
+    path = folder / str(source["csv"])
     try:
-        return pd.read_csv(folder / source["csv"])[source["column"]].astype(float).tolist()
+        return pd.read_csv(path)[source["column"]].astype(float).tolist()
     except FileNotFoundError:
-        raise ConfigError(f"[privacy] {key}: {folder / source['csv']} does not exist") from None
-    except (KeyError, ValueError) as error:
+        raise ConfigError(f"[privacy] {key}: {path} does not exist") from None
+    except (KeyError, ValueError, OSError) as error:
         raise ConfigError(
-            f"[privacy] {key}: no numeric column {source['column']!r} in {source['csv']}: {error}"
+            f"[privacy] {key}: no numeric column {source['column']!r} in {path}: {error}"
         ) from None
 
 
 def _one_line(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    where = _where(first["loc"])
+    complaints = error.errors(include_url=False)
+    where = _where(complaints[0]["loc"])
+    alike = [other for other in complaints if _where(other["loc"]) == where]
+    first = max(alike, key=lambda other: len(other["loc"]))  # of a number or a list, the one that was meant
     if first["type"] == "extra_forbidden":
         return f"{where} is not a key of this table; allowed: {_allowed(first['loc'])}"
     if first["type"] == "missing":
         return f"{where} is missing; add it to the study file"
     if first["type"] == "value_error":
         return first["msg"].removeprefix("Value error, ")
-    return f"{where}: {first['msg'].lower()}, got {first['input']!r}"
+    if first["type"] == "model_type":
+        return f"{where} must be a table, got {first['input']!r}"
+    allowed = " or ".join(dict.fromkeys(other["msg"].removeprefix("Input should be ") for other in alike))
+    return f"{where} must be {allowed}, got {first['input']!r}"
 
 
 def _where(location: tuple[int | str, ...]) -> str:

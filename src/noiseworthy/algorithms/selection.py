@@ -49,5 +49,7 @@ def _next_pass(
 ) -> NDArray[np.int32]:
     """A shuffle of all clients whose first entries complete the block without repeating `left`."""
     order = generator.permutation(clients).astype(np.int32)
+    if len(left) == 0:
+        return order
     fresh = order[~np.isin(order, left)][: clients_per_round - len(left)]
     return np.concatenate([fresh, order[~np.isin(order, fresh)]])

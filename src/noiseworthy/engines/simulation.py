@@ -103,10 +103,9 @@ def simulate(
 
     Raises:
         BudgetExceeded: a schedule that asks a client beyond `planned`; before anything runs.
-        InvalidInput: different numbers of algorithms and seeds.
+        InvalidInput: no algorithm, different numbers of algorithms and seeds, or more rounds than planned.
     """
-    if len(algorithms) != len(seeds):
-        raise InvalidInput(f"{len(algorithms)} algorithms need as many seeds, got {len(seeds)}")
+    _check_schedules(algorithms, planned, evaluate_at, seeds)
     stacked = _stack(algorithms)
     keys = _keys(jnp.asarray(seeds, jnp.uint32))
     ledgers = [Ledger.open(planned) for _ in seeds]
@@ -127,6 +126,22 @@ def simulate(
         done = _record(done, int(stop), states, ledgers, score)
         on_segment(done)
     return Trajectory(done.rounds, done.loss, done.accuracy, done.theta, done.used)
+
+
+def _check_schedules(
+    algorithms: Sequence[Algorithm],
+    planned: NDArray[np.int64],
+    evaluate_at: NDArray[np.int64],
+    seeds: Sequence[int],
+) -> None:
+    """Every schedule must be paid for to its end, because compiled rounds ask no ledger."""
+    if not algorithms or len(algorithms) != len(seeds):
+        raise InvalidInput(f"{len(algorithms)} algorithms need as many seeds, at least one, got {len(seeds)}")
+    rounds = int(evaluate_at[-1])
+    for algorithm in algorithms:
+        if rounds > len(algorithm.cohorts):
+            raise InvalidInput(f"a schedule of {len(algorithm.cohorts)} rounds cannot run {rounds} rounds")
+        Ledger.open(planned).charge_rounds(algorithm.cohorts[:rounds])
 
 
 def _start(stacked: Algorithm, keys: Array, clients: int) -> Checkpoint:

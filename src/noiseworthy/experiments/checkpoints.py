@@ -10,43 +10,56 @@ from pathlib import Path
 
 import numpy as np
 
+from noiseworthy.data.files import read_npz
 from noiseworthy.engines.simulation import Checkpoint
-from noiseworthy.errors import ResumeError
+from noiseworthy.errors import DataError, ResumeError
 from noiseworthy.planning.plan import Plan
 
 FILE = "checkpoint.npz"
 
 
-def fingerprint(plan: Plan, seeds: Sequence[int]) -> str:
-    """A digest of everything that decides how a run goes on: the plan, its sizes and the seeds."""
+def fingerprint(plan: Plan, seeds: Sequence[int], belongs_to: str = "") -> str:
+    """A digest of what decides how a run goes on: plan, sizes, seeds, and the data and model by their names.
+
+    No record enters, because a digest of private records would tell neighbouring data sets apart.
+    """
     content = {**plan.as_dict(), "sizes": plan.problem.sizes.tolist(), "seeds": list(seeds)}
+    content["belongs_to"] = belongs_to
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def save_checkpoint(folder: Path, plan: Plan, seeds: Sequence[int], checkpoint: Checkpoint) -> None:
-    """Write a checkpoint beside its final name, then move it there, so that a kill leaves the last one."""
+def save_checkpoint(folder: Path, checkpoint: Checkpoint, mark: str) -> None:
+    """Write a checkpoint beside its final name, then move it there, so that a kill leaves the last one.
+
+    Args:
+        folder: of the run.
+        checkpoint: what to keep.
+        mark: `fingerprint` of the run.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{FILE}"
     with draft.open("wb") as file:
-        np.savez(file, fingerprint=fingerprint(plan, seeds), **checkpoint._asdict())
+        np.savez(file, fingerprint=mark, **checkpoint._asdict())
     os.replace(draft, folder / FILE)
 
 
-def load_checkpoint(folder: Path | None, plan: Plan, seeds: Sequence[int]) -> Checkpoint:
+def load_checkpoint(folder: Path | None, mark: str) -> Checkpoint:
     """The checkpoint of a run folder.
 
+    Args:
+        folder: of the run.
+        mark: `fingerprint` of the run that is to go on.
+
     Raises:
-        ResumeError: no folder, no checkpoint, a damaged one, or one of another plan or other seeds.
+        ResumeError: no folder, no checkpoint, a damaged one, or one of another study, plan or other seeds.
     """
-    path = (folder or Path()) / FILE
-    if folder is None or not path.exists():
+    if folder is None or not (folder / FILE).exists():
         raise ResumeError(f"{folder} holds no {FILE}; train without --resume to start anew")
     try:
-        with np.load(path, allow_pickle=False) as data:
-            values = {name: data[name] for name in data.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise ResumeError(f"{path} is damaged ({error}); train without --resume to start anew") from None
-    if str(values.pop("fingerprint", "")) != fingerprint(plan, seeds):
+        values = read_npz(folder / FILE)
+    except DataError as error:
+        raise ResumeError(f"{error}; train without --resume to start anew") from None
+    if str(values.pop("fingerprint", "")) != mark:
         raise ResumeError(
             f"{folder} belongs to another study, plan or other seeds; choose another folder with --out, "
             "or run the study that made it"

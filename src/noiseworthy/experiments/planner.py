@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy import _validate as check
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.config import Study
 from noiseworthy.engines.simulation import Shards
@@ -57,6 +58,7 @@ def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Dec
         ConfigError: constants are missing and cannot be had from what the study gives.
     """
     study = prepared.study
+    _check_stated(prepared)
     source = study.constants.source or ("assumed" if study.constants.assumed() else "fitted")
     if source == "fitted":
         return _by_trial(prepared, on_progress)
@@ -76,8 +78,26 @@ def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Dec
     return Decision(replace(plan, pilot=pilot), bound)
 
 
+def _check_stated(prepared: Prepared) -> None:
+    """What the user fixed is checked before anything is planned, because trials take their time."""
+    table, n = prepared.study.algorithm, len(prepared.sizes)
+    check.count("max_rounds", table.max_rounds)
+    if table.rounds != "auto":
+        check.count("rounds", table.rounds, remedy="T = 0 is no training; leave rounds to the planner")
+    if table.clients_per_round != "auto":
+        remedy = f"the federation has {n} clients"
+        check.count("clients_per_round", table.clients_per_round, most=n, remedy=remedy)
+    clip = prepared.study.privacy.clip_norm
+    prepared.problem(1.0 if clip == "auto" else clip)
+
+
 def _by_trial(prepared: Prepared, on_progress: Progress) -> Decision:
     study = prepared.study
+    if stated := study.constants.assumed():
+        raise ConfigError(
+            f'[constants] source = "fitted" has no use for {", ".join(stated)}; leave them out, or leave out '
+            "source to plan by them"
+        )
     if prepared.federation is None:
         raise ConfigError(
             "[constants] are missing: planning from sizes alone needs smoothness, strong_convexity, "

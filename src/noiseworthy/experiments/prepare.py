@@ -57,7 +57,7 @@ class Prepared:
             problem=self.problem(1.0),
             record_shape=federation.record_shape,
             classes=federation.classes,
-            make_task=lambda shape, classes: open_task(self.study, shape, classes),
+            make_task=lambda shape, classes: proxy_task(self.study, shape, classes),
             source=str(self.study.federation.data),
             partition=partition,
             settings=settings,
@@ -94,25 +94,26 @@ def open_federation(study: Study) -> Federation:
     """The federation of `[federation]`."""
     table = study.federation
     keys = {"clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction",
-            "data_dir", "regression", "feature_columns", "seed"}  # fmt: skip
-    columns: dict[str, Any] = {}
-    source = str(table.data)
-    if source.startswith("hub:") or source.endswith((".csv", ".csv.gz", ".npz", ".parquet")):
-        columns = {"label_column": table.label_column, "client_column": table.client_column}
+            "data_dir", "regression", "label_column", "client_column", "feature_columns", "seed"}  # fmt: skip
     settings: dict[str, Any] = table.model_dump(include=keys)
-    return load_federation(source, **settings, **columns)
+    return load_federation(str(table.data), **settings)
 
 
 def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task:
     """The model of `[task]` for records of a shape; by default the linear model that fits the labels."""
     table = study.task
     model = table.model or ("linear" if classes is None else "softmax")
-    if model == "logistic" and classes not in (None, 2):
-        model = "softmax"  # a proxy with more classes than the study
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.feature_norm,
         normalise=table.normalise, bias=table.bias,
     )  # fmt: skip
+
+
+def proxy_task(study: Study, shape: tuple[int, ...], classes: int) -> Task:
+    """The study's model for public records, which may have more classes than a logistic model separates."""
+    if study.task.model == "logistic" and classes > 2:
+        study = study.model_copy(update={"task": study.task.model_copy(update={"model": "softmax"})})
+    return open_task(study, shape, classes)
 
 
 def believed_partition(study: Study) -> tuple[str, dict[str, Any]]:

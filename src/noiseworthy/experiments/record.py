@@ -23,14 +23,29 @@ from noiseworthy.planning.queries_replies import RepliesBound
 from noiseworthy.privacy.noise import ASSURANCE
 
 FILE = "record.json"
+_KEYS = {"name", "created", "version", "study", "plan", "federation", "evidence", "training", "compare"}
 Record = dict[str, Any]
+
+
+def strict(value: Any) -> Any:
+    """Plain values for JSON, which knows no infinity and no NaN: such numbers become None.
+
+    Example:
+        >>> strict({"loss": [1.0, float("nan")]})
+        {'loss': [1.0, None]}
+    """
+    if isinstance(value, dict):
+        return {key: strict(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict(part) for part in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def new_record(
     study: Study, decision: Decision, federation: Federation | None, dimension: int, *, name: str
 ) -> Record:
     """The record of a plan: study, plan, federation and evidence; training and comparison still open."""
-    return {
+    record = {
         "name": name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": version("noiseworthy"),
@@ -41,6 +56,7 @@ def new_record(
         "training": None,
         "compare": None,
     }
+    return strict(record)
 
 
 def with_training(record: Record, plan: Plan, run: Trajectory, seeds: list[int], seconds: float) -> Record:
@@ -52,12 +68,12 @@ def with_training(record: Record, plan: Plan, run: Trajectory, seeds: list[int],
         "loss": run.loss.tolist(),
         "accuracy": run.accuracy.tolist(),
         "uploads": run.uploads.tolist(),
-        "spent_epsilon": [[float(e) if np.isfinite(e) else None for e in row] for row in spent],
+        "spent_epsilon": [row.tolist() for row in spent],
         "untrained_loss": float(run.loss[0, 0]),
         "seconds": seconds,
         "assurance": ASSURANCE,
     }
-    return {**record, "training": training}
+    return {**record, "training": strict(training)}
 
 
 def with_comparison(record: Record, comparison: Comparison, seeds: list[int]) -> Record:
@@ -71,15 +87,24 @@ def with_comparison(record: Record, comparison: Comparison, seeds: list[int]) ->
         "best": {"rounds": best.rounds, "clients_per_round": best.clients_per_round},
         "lost_gain": comparison.lost_gain,
     }
-    return {**record, "compare": compared}
+    return {**record, "compare": strict(compared)}
 
 
 def save_record(record: Record, folder: Path) -> Path:
-    """Write `record.json`, whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f".{FILE}"
-    draft.write_text(json.dumps(record, indent=1))
-    os.replace(draft, folder / FILE)
+    """Write `record.json`, whole or not at all.
+
+    Raises:
+        DataError: a folder that cannot be written to.
+    """
+    draft, text = folder / f".{FILE}", json.dumps(record, indent=1, allow_nan=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text)
+        os.replace(draft, folder / FILE)
+    except OSError as error:
+        raise DataError(
+            f"run folder {folder} cannot be written ({error}); choose another with --out"
+        ) from None
     return folder / FILE
 
 
@@ -87,17 +112,20 @@ def load_record(folder: Path) -> Record:
     """The record of a run folder.
 
     Raises:
-        DataError: no folder, no record, or one that is not JSON.
+        DataError: no folder, no record, or a file that is none.
     """
     path = folder / FILE
     try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
+        record = json.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError):
         raise DataError(
             f"{path} does not exist; give a folder that train, compare or quickstart made"
         ) from None
-    except json.JSONDecodeError as error:
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} is damaged ({error}); run the study again") from None
+    if not isinstance(record, dict) or not record.keys() >= _KEYS:
+        raise DataError(f"{path} is no record of a run; give a folder that train, compare or quickstart made")
+    return record
 
 
 def _federation(federation: Federation, dimension: int) -> Record:
@@ -140,6 +168,6 @@ def _cell(cell: Cell, planned: bool) -> Record:
         "rounds": cell.rounds,
         "clients_per_round": cell.clients_per_round,
         "loss": cell.loss.tolist(),
-        "accuracy": [None if np.isnan(a) else float(a) for a in cell.accuracy],
+        "accuracy": cell.accuracy.tolist(),
         "planned": planned,
     }

@@ -17,7 +17,7 @@ from noiseworthy.data import Federation
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
 from noiseworthy.errors import InvalidInput
-from noiseworthy.experiments.checkpoints import load_checkpoint, save_checkpoint
+from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint, save_checkpoint
 from noiseworthy.experiments.prepare import check_same_sizes
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Problem
@@ -36,6 +36,7 @@ def train(
     evaluations: int = 25,
     folder: Path | None = None,
     resume: bool = False,
+    belongs_to: str = "",
     on_progress: Progress = lambda done: None,
 ) -> Trajectory:
     """Train by a plan under several seeds, side by side in one compiled program.
@@ -48,6 +49,7 @@ def train(
         evaluations: how often to score, densest at the beginning.
         folder: where to keep a checkpoint after each evaluation, or None.
         resume: go on from the folder's checkpoint; ends in the same state as an unbroken run.
+        belongs_to: names data and model; a checkpoint kept under another name is not resumed.
         on_progress: told the share of rounds done.
 
     Returns:
@@ -60,11 +62,12 @@ def train(
     """
     check_same_sizes(plan.problem, federation)
     algorithms = [make(plan, task, seed) for seed in seeds]
-    done = load_checkpoint(folder, plan, seeds) if resume else None
+    mark = fingerprint(plan, seeds, belongs_to)
+    done = load_checkpoint(folder, mark) if resume else None
 
     def keep(checkpoint: Checkpoint) -> None:
         if folder is not None:
-            save_checkpoint(folder, plan, seeds, checkpoint)
+            save_checkpoint(folder, checkpoint, mark)
         on_progress(checkpoint.round / plan.rounds)
 
     return simulate(
@@ -80,7 +83,7 @@ def train(
 
 @dataclass(frozen=True)
 class Cell:
-    """One fixed setting: T, b, and its final test losses and accuracies under each seed."""
+    """One fixed setting: T, b, and its final test losses (infinite if diverged) and accuracies per seed."""
 
     rounds: int
     clients_per_round: int
@@ -140,7 +143,8 @@ def run_grid(
         plan = stated(problem, rounds, b, step)
         algorithms = [make(plan, task, seed, horizon=horizon) for seed in seeds]
         run = simulate(algorithms, plan.releases, shards, np.array([rounds]), seeds)
-        results.append(Cell(rounds, b, run.final_loss, run.final_accuracy))
+        diverged = ~np.isfinite(run.final_loss)
+        results.append(Cell(rounds, b, np.where(diverged, np.inf, run.final_loss), run.final_accuracy))
         work += rounds * b
         on_progress(work / total)
     return results
@@ -155,6 +159,8 @@ def compare(
 ) -> Comparison:
     """Train the plan and the grid of `[compare]` under the same seeds.
 
+    Fixed settings buy no constants, so they spend the whole budget on training.
+
     Raises:
         InvalidInput: a grid with more clients per round than there are clients.
     """
@@ -165,7 +171,8 @@ def compare(
     cohorts = sorted({1, max(1, n // 2), n}) if table.clients_per_round == "auto" else table.clients_per_round
     cells = [(rounds, b) for b in cohorts for rounds in table.rounds]
     shards, seeds = Shards.load(federation, task), table.seeds
-    problem = replace(plan.problem, clip_norm=table.clip_norm or plan.problem.clip_norm)
+    clip = table.clip_norm or plan.problem.clip_norm
+    problem = replace(plan.problem, budget=plan.budget, clip_norm=clip)
     step = plan.step if table.step_size is None else StepSize(table.step_size, plan.step.decay_rounds)
     grid = run_grid(problem, step, cells, shards, task, seeds, lambda done: on_progress(0.9 * done))
     start = untrained_loss(task, shards)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,11 +10,13 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from noiseworthy.reports.findings import Record, client_names, clients_of, most_spent
-from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, head, new_figure, styled
+from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, drawable, head, new_figure, styled
 from noiseworthy.reports.wording import finite, shortened
 
 MOST_ROWS = 40
 """Above this many clients, rows become sorted steps."""
+MOST_DOTS = 1500
+"""Above this many clients, evenly chosen ones are drawn."""
 
 
 @styled
@@ -30,15 +33,9 @@ def who_figure(record: Record) -> Figure | None:
     figure = new_figure(7.4, 3.1 if many else 1.35 + 0.19 * max(clients_of(record), 3))
     axes = figure.subplots(1, 1 + private, squeeze=False, sharey=not many)[0]
     draw = _steps if many else _rows
-    draw(
-        axes[0],
-        record,
-        np.array(plan["releases"], float),
-        _made(record),
-        "Uploads",
-        "made",
-        "paid for by its noise",
-    )
+    verb = "made" if record["training"] else "planned"
+    releases = np.array(plan["releases"], float)
+    draw(axes[0], record, releases, _made(record), "Uploads", verb, "paid for by its noise")
     if private:
         rows = plan["privacy"]["clients"]
         spent = most_spent(record) or [row["spent_epsilon"] for row in rows]
@@ -66,35 +63,36 @@ def _rows(
     axes.vlines(most, rows - 0.31, rows + 0.31, color=INK, linewidth=1.6, zorder=2)
     axes.hlines(rows, used.min(axis=0), used.max(axis=0), color=PLAN, linewidth=2.2, zorder=3)
     axes.scatter(used.max(axis=0), rows, 22, PLAN, zorder=4, linewidths=0)
-    axes.set_yticks(rows, [shortened(name).replace("$", r"\$") for name in client_names(record)], color=INK)
+    axes.set_yticks(rows, [drawable(shortened(name)) for name in client_names(record)])
+    axes.tick_params("y", labelcolor=INK)
+    for label in axes.get_yticklabels():
+        label.set_parse_math(False)
     axes.set_ylim(len(most) - 0.4, -0.6)
     axes.set_xlim(0, 1.06 * max(most.max(), used.max()))
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=title == "Uploads"))
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=title == "Uploads"))
 
 
 def _steps(
     axes: Axes, record: Record, most: NDArray[np.float64], used: NDArray[np.float64],
     title: str, verb: str, limit: str,
 ) -> None:  # fmt: skip
-    """Clients in the order of their limits, as two steps with the slack between them shaded."""
+    """Clients in the order of their limits: the limits as a line, what each used as a dot."""
     used = used.max(axis=0)
     order = np.lexsort((used, most))
-    edges = np.arange(len(most) + 1)
+    shown = np.unique(np.linspace(0, len(most) - 1, min(len(most), MOST_DOTS)).round().astype(int))
     _head(axes, title, verb, limit, 1)
-    axes.stairs(most[order], edges, color=INK, linewidth=1.6)
-    axes.stairs(most[order], edges, baseline=used[order], fill=True, color=RULE)
-    axes.stairs(used[order], edges, color=PLAN, linewidth=1.6)
-    axes.set_xlim(0, len(most))
-    axes.set_xlabel(f"{len(most):,} clients, by {limit}")
-    if used.min() > 0 and most.max() > 30 * used.min():
-        axes.set_yscale("log")
-    else:
-        axes.set_ylim(0, 1.12 * max(most.max(), used.max()))
+    axes.fill_between(np.arange(len(most)), most[order], step="mid", color=RULE, linewidth=0)
+    axes.step(shown, most[order][shown], where="mid", color=INK, linewidth=1.4)
+    axes.scatter(shown, used[order][shown], 5, PLAN, linewidths=0, zorder=3)
+    axes.set_xlim(0, len(most) - 1)
+    axes.set_ylim(0, 1.12 * max(most.max(), used.max()))
+    drawn = "" if len(shown) == len(most) else f" ({len(shown):,} of them drawn)"
+    axes.set_xlabel(f"{len(most):,} clients in order{drawn}")
 
 
 def _head(axes: Axes, title: str, verb: str, limit: str, seeds: int) -> None:
     head(axes, title, "", "")
-    size = axes.title.get_fontsize() / 1.15
+    size = matplotlib.rcParams["font.size"]
     over = f"● {verb}" + (" (range over seeds)" if seeds > 1 else "")
     first = axes.annotate(
         over, (0, 1), (0, size * 0.75), "axes fraction", textcoords="offset points", color=PLAN

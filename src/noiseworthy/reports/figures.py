@@ -5,17 +5,34 @@ They use matplotlib's objects without its global state, so they may be drawn in 
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib
-import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from noiseworthy.reports import panels
 from noiseworthy.reports.clients import who_figure
-from noiseworthy.reports.findings import Outcome, Record, finding, headline, score_name
-from noiseworthy.reports.style import new_figure, styled
+from noiseworthy.reports.findings import (
+    Record,
+    asked,
+    final,
+    finding,
+    headline,
+    is_scored,
+    score_name,
+    setting,
+)
+from noiseworthy.reports.style import MUTED, drawable, new_figure, styled
 from noiseworthy.reports.wording import count
 
 WIDTH = 7.4
+LARGE: dict[Any, Any] = {
+    "font.size": 10.5,
+    "xtick.labelsize": 10,
+    "ytick.labelsize": 10,
+    "axes.labelsize": 10.5,
+}
 
 
 @styled
@@ -24,7 +41,7 @@ def why_figure(record: Record) -> Figure | None:
     if not record["evidence"] or not record["evidence"]["curves"]:
         return None
     figure = new_figure(WIDTH, 3.9)
-    panels.prediction(figure.subplots(), record, headline(record))
+    panels.prediction(figure.subplots(), record, headline(record).removesuffix("."))
     return figure
 
 
@@ -33,7 +50,7 @@ def training_figure(record: Record) -> Figure | None:
     """Test loss and score per round, over seeds."""
     if not record["training"]:
         return None
-    scored = any(Outcome.of([curve[-1]]) for curve in record["training"]["accuracy"])
+    scored = final(record, "accuracy") is not None
     figure = new_figure(WIDTH, 3.1)
     axes = figure.subplots(1, 1 + scored, squeeze=False)[0]
     panels.curves(axes[0], record, "loss", "Test loss")
@@ -47,9 +64,9 @@ def compare_figure(record: Record) -> Figure | None:
     """The plan beside fixed settings; the title says what was found."""
     if not record["compare"]:
         return None
-    scored = any(Outcome.of(cell["accuracy"]) for cell in record["compare"]["cells"])
-    figure = new_figure(WIDTH, 7.0 if scored else 3.9)
-    axes = figure.subplots(1 + scored, 1, squeeze=False)[:, 0]
+    scored = is_scored({**record, "training": None})
+    figure = new_figure(WIDTH, 6.4 if scored else 3.9)
+    axes = figure.subplots(1 + scored, 1, squeeze=False, height_ratios=[3, 2][: 1 + scored])[:, 0]
     panels.settings(axes[0], record, "loss", finding(record) or "")
     if scored:
         panels.settings(axes[1], record, "accuracy", f"The same by test {score_name(record)}")
@@ -63,29 +80,31 @@ def hero_figure(record: Record) -> Figure | None:
     measured = bool(record["compare"]) or bool(record["training"])
     if not predicted and not measured:
         return None
-    with matplotlib.rc_context(
-        {"font.size": 10.5, "xtick.labelsize": 10, "ytick.labelsize": 10, "axes.labelsize": 10.5}
-    ):
-        figure = new_figure(12.6 if predicted and measured else 8.0, 4.6)
+    with matplotlib.rc_context(LARGE):
+        figure = new_figure(12.6 if predicted and measured else 8.0, 4.9)
         axes = figure.subplots(1, predicted + measured, squeeze=False)[0]
         if predicted:
-            panels.prediction(axes[0], record, f"Planned: {_lower(headline(record))}")
+            panels.prediction(axes[0], record, f"Planned: {_decision(record)}")
         if measured:
             _measured(axes[-1], record)
-        figure.get_layout_engine().set(wspace=0.06)  # pyright: ignore[reportOptionalMemberAccess]
+        figure.suptitle(
+            drawable(setting(record)), parse_math=False, x=0.008, ha="left", color=MUTED, fontsize=10
+        )
     return figure
 
 
-def _measured(axes, record: Record) -> None:
-    if record["compare"]:
-        panels.settings(axes, record, "loss", f"Measured: {_lower(finding(record) or '')}")
+def _measured(axes: Axes, record: Record) -> None:
+    found = finding(record)
+    if found is None:
+        panels.curves(axes, record, "loss", "Measured: test loss of the plan")
     else:
-        seeds = count(len(record["training"]["seeds"]), "seed")
-        panels.curves(axes, record, "loss", f"Measured: test loss, {seeds}")
+        panels.settings(axes, record, "loss", f"Measured: {found[0].lower()}{found[1:]}")
 
 
-def _lower(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:].removesuffix(".")
+def _decision(record: Record) -> str:
+    if not record["plan"]["train"]:
+        return "do not train"
+    return f"{count(record['plan']['rounds'], 'round')}, {asked(record)} in each"
 
 
 FIGURES = {

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from noiseworthy.reports.wording import count, finite, number, percent, rounded_up, span, times
+import numpy as np
+
+from noiseworthy.reports.wording import count, finite, level, number, percent, rounded_up, span, times
 
 Record = dict[str, Any]
 """A run record as `experiments.record` writes it, or the same read back from JSON."""
@@ -21,12 +24,12 @@ class Outcome:
     most: float
 
     @classmethod
-    def of(cls, values: list[float | None]) -> Outcome | None:
-        """The outcome, or None where no seed has the quantity; a diverged seed counts as infinite."""
-        if all(value is None or math.isnan(value) for value in values):
-            return None
+    def of(cls, quantity: str, values: Sequence[float | None]) -> Outcome | None:
+        """The outcome: a missing `loss` has diverged, a missing score is left out; None without any score."""
         array = finite(values)
-        return cls(float(array.mean()), float(array.min()), float(array.max()))
+        if quantity != "loss":
+            array = array[np.isfinite(array)]
+        return cls(float(array.mean()), float(array.min()), float(array.max())) if array.size else None
 
 
 def clients_of(record: Record) -> int:
@@ -43,7 +46,16 @@ def client_names(record: Record) -> list[str]:
 def final(record: Record, quantity: str) -> Outcome | None:
     """Test `loss` or `accuracy` after training, or None where there is none."""
     training = record["training"]
-    return Outcome.of([curve[-1] for curve in training[quantity]]) if training else None
+    return Outcome.of(quantity, [curve[-1] for curve in training[quantity]]) if training else None
+
+
+def is_scored(record: Record) -> bool:
+    """Whether anything of training or comparison has a score."""
+    ends = [curve[-1] for curve in record["training"]["accuracy"]] if record["training"] else []
+    cells = record["compare"]["cells"] if record["compare"] else []
+    return (
+        Outcome.of("accuracy", [*ends, *(value for cell in cells for value in cell["accuracy"])]) is not None
+    )
 
 
 def planned_cell(record: Record) -> Record | None:
@@ -74,7 +86,7 @@ def most_spent(record: Record) -> list[float | None] | None:
 def predicts_test_loss(record: Record) -> bool:
     """Whether the prediction is in the unit of the measured loss."""
     predicted = record["plan"]["predicted"]
-    return bool(predicted) and predicted["unit"].startswith("test loss")
+    return bool(predicted) and predicted["bound"] is not None and predicted["unit"].startswith("test loss")
 
 
 # Sentences --------------------------------------------------------------------------------------------
@@ -82,15 +94,31 @@ def predicts_test_loss(record: Record) -> bool:
 
 def headline(record: Record) -> str:
     """The decision in one sentence."""
-    plan, n = record["plan"], clients_of(record)
+    plan = record["plan"]
     if not plan["train"]:
         return "Do not train."
-    asked = (
-        f"all {n} clients"
-        if plan["clients_per_round"] == n
-        else f"{plan['clients_per_round']} of {n} clients"
-    )
-    return f"Train {count(plan['rounds'], 'round')}, asking {asked} in each."
+    return f"Train {count(plan['rounds'], 'round')}, asking {asked(record)} in each."
+
+
+def asked(record: Record) -> str:
+    """How many of how many clients a round asks."""
+    b, n = record["plan"]["clients_per_round"], clients_of(record)
+    return f"all {n} clients" if b == n else f"{b} of {n} clients"
+
+
+def setting(record: Record) -> str:
+    """Whose training it is, in a line: data, clients, mechanism, budget."""
+    plan, federation = record["plan"], record["federation"]
+    parts = [federation["name"]] if federation else []
+    parts.append(count(clients_of(record), "client"))
+    if not plan["privacy"]["private"]:
+        return ", ".join([*parts, "no noise: not private"])
+    budget = plan["privacy"]["clients"]
+    parts.append(f"{plan['mechanism'].capitalize()} noise")
+    parts.append(f"ε = {span(row['epsilon'] for row in budget)}")
+    parts.append(f"δ = {span(row['delta'] for row in budget)}")
+    simulated = ", simulated" if record["training"] or record["compare"] else ""
+    return ", ".join(parts) + f" per {plan['privacy']['unit']}{simulated}"
 
 
 def finding(record: Record) -> str | None:
@@ -98,17 +126,24 @@ def finding(record: Record) -> str | None:
     if not record["compare"]:
         return None
     lost, trains = record["compare"]["lost_gain"], record["plan"]["train"]
+    planned = planned_cell(record)
+    if planned and math.isinf(_mean_loss(planned)):
+        return "The plan diverged"
     if lost is None or math.isnan(lost):
-        return "No fixed setting gains anything" + ("" if trains else ": not training is right")
+        return "No fixed setting gains" + ("" if trains else ", so not training is right")
     if not trains:
-        return "The plan does not train, but a fixed setting would have gained"
+        return "A fixed setting gains where the plan does not train"
     if lost > 1:
         return "The plan ends worse than no training"
     if lost < -0.005:
-        return f"The plan beats every fixed setting, by {percent(-lost)} of the attainable gain"
+        return "The plan beats every fixed setting"
     if lost < 0.005:
         return "The plan keeps all of the attainable gain"
     return f"The plan keeps {'only ' if lost > 0.5 else ''}{percent(1 - lost)} of the attainable gain"
+
+
+def _mean_loss(cell: Record) -> float:
+    return float(finite(cell["loss"]).mean())
 
 
 def why_caption(record: Record) -> str:
@@ -141,9 +176,9 @@ def training_caption(record: Record) -> str:
         if seeds == 1
         else f"mean of {seeds} simulated trainings, band from least to most"
     )
-    ended = "" if loss is None else f" from {number(training['untrained_loss'])} to {number(loss.mean)}"
+    ended = "" if loss is None else f" from {level(training['untrained_loss'])} to {level(loss.mean)}"
     predicted = record["plan"]["predicted"]
-    foretold = f"; {number(predicted['bound'])} was predicted" if predicted_beside(record) else ""
+    foretold = f"; {level(predicted['bound'])} was predicted" if predicted_beside(record) else ""
     return f"Test loss went{ended}{foretold} ({spread})."
 
 
@@ -155,7 +190,8 @@ def predicted_beside(record: Record) -> bool:
 def who_caption(record: Record) -> str:
     """Who is asked how often, and what it costs."""
     plan, training = record["plan"], record["training"]
-    paid = f"Each client's noise pays for {count(1, 'upload') if set(plan['releases']) == {1} else span(plan['releases']) + ' uploads'}"
+    uploads = span(plan["releases"])
+    paid = f"Each client's noise pays for {uploads} upload{'' if uploads == '1' else 's'}"
     if training:
         paid += f"; it was asked {times(span(u for seed in training['uploads'] for u in seed))}"
     spent = most_spent(record) or [row["spent_epsilon"] for row in plan["privacy"]["clients"]]
@@ -163,7 +199,7 @@ def who_caption(record: Record) -> str:
         return f"{paid}. Without noise no epsilon bounds what is revealed."
     verb = "The most any client spent" if training else "The most any client would spend"
     share = max(s / row["epsilon"] for s, row in zip(spent, plan["privacy"]["clients"], strict=True))
-    return f"{paid}. {verb} is {rounded_up(100 * share, 3)} % of its epsilon."
+    return f"{paid}. {verb} is {rounded_up(100 * share, 3)}\N{NO-BREAK SPACE}% of its epsilon."
 
 
 def compare_caption(record: Record) -> str:
@@ -183,19 +219,26 @@ def warnings_of(record: Record) -> list[str]:
     plan, loud = record["plan"], []
     if not plan["privacy"]["private"]:
         loud.append("Not private: this run adds no noise to what clients upload.")
-    if record["training"] and record["training"]["assurance"] == "simulation":
+    elif record["training"] and record["training"]["assurance"] == "simulation":
         loud.append(
             "Simulated noise: right for measuring accuracy, no protection of real data. Do not release."
         )
     loss = final(record, "loss")
     if loss and record["training"]["untrained_loss"] <= loss.mean:
         loud.append(
-            f"Training did not help: test loss {number(loss.mean)} against "
-            f"{number(record['training']['untrained_loss'])} untrained."
+            f"Training did not help: test loss {level(loss.mean)} against "
+            f"{level(record['training']['untrained_loss'])} untrained."
         )
-    return loud + [note.removeprefix("Warning: ") for note in plan["notes"] if note.startswith("Warning: ")]
+    planner = [note.removeprefix("Warning: ") for note in plan["notes"] if note.startswith("Warning: ")]
+    return loud + [f"{note[:1].upper()}{note[1:]}" for note in planner]
 
 
 def notes_of(record: Record) -> list[str]:
     """What else the planner says."""
     return [note for note in record["plan"]["notes"] if not note.startswith("Warning: ")]
+
+
+def lost_gain(record: Record) -> str:
+    """The share of the attainable gain that the plan misses, as it is written everywhere."""
+    lost = record["compare"]["lost_gain"]
+    return "not defined" if lost is None or math.isnan(lost) else percent(lost, 1)

@@ -50,8 +50,10 @@ def _scores(points: Line, along: str, xlabel: str) -> Figure:
         for axes, score in zip(grid[:, column], ("loss", "accuracy"), strict=True):
             head(axes, mechanism, f"final test {score}", xlabel)
             for line, look, label in _lines([p for p in points if p.mechanism == mechanism], along):
-                values = [getattr(p, score) for p in line]
-                axes.plot([getattr(p, along) for p in line], values, label=label, **look)
+                axes.errorbar(
+                    [getattr(p, along) for p in line], [getattr(p, score) for p in line],
+                    None if line[0].role == "grid" else [p.std(score) for p in line], label=label, **look,
+                )  # fmt: skip
             axes.set_ylim(0, 3.2 if score == "loss" else 1)
             axes.set_xticks(_distinct([p for p in points if p.mechanism == mechanism], along))
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -12,13 +12,15 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 INK, MUTED, RULE, PAPER = "#1b1f24", "#68717b", "#dfe3e8", "#ffffff"
 PLAN = "#d1490c"
 """The plan, and nothing else, is drawn in this colour."""
-TONES = ("#8cbbe6", "#5e9bd6", "#357dbf", "#1b5c9b", "#0c3d70")
+TONES = ("#2a9a8f", "#2684ad", "#2d68b0", "#2f4a99", "#262c66")
 """Clients per round, from few (light) to many (dark): told apart by lightness alone, too."""
 MARKERS = ("o", "s", "^", "v", "p")
 NAMES = {INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper", PLAN: "plan"} | {
@@ -82,6 +84,17 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+def drawable(text: str) -> str:
+    """A text in one line, with a box for every character that the font does not have.
+
+    Example:
+        >>> drawable("ward\\n3 \\N{CJK UNIFIED IDEOGRAPH-4E00}")
+        'ward 3 □'
+    """
+    font = get_font(findfont("DejaVu Sans"))
+    return "".join(c if font.get_char_index(ord(c)) else "□" for c in " ".join(text.split()))
+
+
 def head(axes: Axes, title: str, subtitle: str, xlabel: str) -> None:
     """Title and, below it, what the vertical axis is, flush left; light horizontal rules."""
     size = matplotlib.rcParams["font.size"]
@@ -107,7 +120,7 @@ def svg(figure: Figure, name: str) -> str:
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
-    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
     for colour, variable in NAMES.items():
         text = text.replace(colour, f"var(--{variable})")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -24,27 +25,40 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
+def level(value: float | None) -> str:
+    """A loss to three digits, zeros kept.
+
+    Example:
+        >>> level(0.6), level(2.302585), level(1234.5), level(float("inf"))
+        ('0.600', '2.30', '1,234', 'diverged')
+    """
+    if value is None or not math.isfinite(value):
+        return "diverged"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:#.3g}".removesuffix(".")
+
+
 def rounded_up(value: float, digits: int = 4) -> str:
     """A privacy loss, never written smaller than it is (but for rounding errors of 1e-9).
 
     Example:
-        >>> rounded_up(3.33331), rounded_up(3.9999999999999405), rounded_up(0.0)
-        ('3.334', '4', '0')
+        >>> rounded_up(3.33331), rounded_up(3.9999999999999405), rounded_up(2980.96, 3)
+        ('3.334', '4', '2,990')
     """
     if value <= 0 or not math.isfinite(value):
         return "0" if value == 0 else number(value)
     step = 10.0 ** (digits - 1 - math.floor(math.log10(value)))
-    return f"{math.ceil(value * (1 - 1e-9) * step) / step:.{digits}g}"
+    up = math.ceil(value * (1 - 1e-9) * step) / step
+    return f"{up:,.0f}" if up >= 1000 else f"{up:.{digits}g}"
 
 
 def percent(share: float, decimals: int = 0) -> str:
-    """A share in percent.
+    """A share in percent, with a space that does not break.
 
     Example:
         >>> percent(0.983), percent(-0.0321, 1)
-        ('98 %', '-3.2 %')
+        ('98\\xa0%', '-3.2\\xa0%')
     """
-    return f"{100 * share:.{decimals}f} %"
+    return f"{100 * share:.{decimals}f}\N{NO-BREAK SPACE}%"
 
 
 def span(values: Iterable[float], write=number) -> str:
@@ -89,7 +103,12 @@ def shortened(name: str, most: int = 18) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
-def finite(values: Sequence[float | None]) -> np.ndarray:
-    """Values as floats; what is missing or not a number becomes infinite."""
-    array = np.array([np.inf if value is None else value for value in values], float)
-    return np.where(np.isnan(array), np.inf, array)
+def finite(values: Sequence[float | None], missing: float = np.inf) -> NDArray[np.float64]:
+    """Values as floats; what is missing or not a number becomes `missing`.
+
+    Example:
+        >>> finite([1.0, None])
+        array([ 1., inf])
+    """
+    array = np.array([missing if value is None else value for value in values], float)
+    return np.where(np.isnan(array), missing, array)

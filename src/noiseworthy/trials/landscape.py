@@ -85,15 +85,24 @@ def trial_losses(
         shape (S, R); infinite where training diverged.
     """
     planned = int(uploads(rounds, cohort, proxy.clients))
-    sizes = _unit_noise(facts, proxy, planned)
+    unit_noise = _unit_noise(facts, proxy, planned)
+    schedules = [_schedule(proxy.clients, cohort, rounds, seed, horizon) for seed in seeds]
     algorithms = [
-        _trial(facts, proxy, rounds, cohort, s, sizes, seed, horizon) for s in settings for seed in seeds
+        _trial(facts, proxy, setting, unit_noise, rounds, schedule)
+        for setting in settings
+        for schedule in schedules
     ]
     counts = np.full(proxy.clients, planned)
     every = [seed for _ in settings for seed in seeds]
     run = simulate(algorithms, counts, proxy.shards, np.array([rounds]), every)
     losses = run.final_loss.reshape(len(settings), len(seeds)) / proxy.untrained_loss
     return np.where(np.isfinite(losses), losses, np.inf)
+
+
+def _schedule(clients: int, cohort: int, rounds: int, seed: int, horizon: int) -> NDArray[np.int32]:
+    """A round robin padded to the horizon."""
+    cohorts = reshuffled_round_robin(clients, cohort, rounds, schedule_generator(seed))
+    return np.pad(cohorts, ((0, horizon - rounds), (0, 0)))
 
 
 def _unit_noise(facts: PublicFacts, proxy: Proxy, planned: int) -> float:
@@ -107,15 +116,13 @@ def _unit_noise(facts: PublicFacts, proxy: Proxy, planned: int) -> float:
 def _trial(
     facts: PublicFacts,
     proxy: Proxy,
-    rounds: int,
-    cohort: int,
     setting: Setting,
     unit_noise: float,
-    seed: int,
-    horizon: int,
+    rounds: int,
+    schedule: NDArray[np.int32],
 ) -> FedSGDDPC:
-    n = proxy.clients
-    cohorts = reshuffled_round_robin(n, cohort, rounds, schedule_generator(seed))
+    n, (horizon, cohort) = proxy.clients, schedule.shape
+    steps = np.pad(setting.step.at(np.arange(rounds)), (0, horizon - rounds))
     return FedSGDDPC(
         task=proxy.task,
         family=facts.problem.family,
@@ -126,6 +133,6 @@ def _trial(
         weights=np.full(n, 1 / cohort, np.float32),
         divisors=proxy.sizes,
         sampling_rate=np.ones((), np.float32),
-        steps=np.pad(setting.step.at(np.arange(rounds)), (0, horizon - rounds)).astype(np.float32),
-        cohorts=np.pad(cohorts, ((0, horizon - rounds), (0, 0))),
+        steps=steps.astype(np.float32),
+        cohorts=schedule,
     )

@@ -50,10 +50,9 @@ def beats(role: Role, against: Sequence[Role], accuracy: float) -> Judge:
         held, shown = [], []
         for mine, other in _against_best(points, role, against, ""):
             held.append(mine.loss < other.loss and mine.accuracy >= other.accuracy + accuracy)
+            losses = f"{_loss(mine.loss)} against {_loss(other.loss)}"
             gain = 100 * (mine.accuracy - other.accuracy)
-            shown.append(
-                f"{_budget(mine)}: {_loss(mine.loss)} against {_loss(other.loss)}, {gain:+.1f} points of accuracy"
-            )
+            shown.append(f"{_budget(mine)}: {losses}, {gain:+.1f} points of accuracy")
         return Judgement(_share(held), "; ".join(shown))
 
     return judge
@@ -79,9 +78,7 @@ def worse(series: str, than: str, mechanism: str, epsilon: float, factor: float)
         bad, good = found[series], found[than]
         word: Word = "agrees" if bad.loss >= factor * good.loss else "partly"
         word = "disagrees" if bad.loss <= good.loss else word
-        return Judgement(
-            word, f"{_budget(bad)}: {_cell(bad)} {_loss(bad.loss)}, {_cell(good)} {_loss(good.loss)}"
-        )
+        return Judgement(word, f"{_budget(bad)}: {_result(bad)}, {_result(good)}")
 
     return judge
 
@@ -110,7 +107,7 @@ def level(
     def judge(points: Sequence[Point]) -> Judgement:
         chosen = [p for p in _of(points, [role], mechanism) if where(p)]
         held = [least <= p.accuracy <= most for p in chosen]
-        shown = [f"{_budget(p)}, {p.fraction:.0%} of the records: {p.accuracy:.2f}" for p in chosen]
+        shown = [f"{_budget(p)}: {p.accuracy:.2f}" for p in chosen]
         return Judgement(_share(held), "accuracy at " + "; ".join(shown))
 
     return judge
@@ -126,7 +123,7 @@ def _compared(
         pairs = _against_best(points, role, against, mechanism)
         ratios = [mine.loss / other.loss for mine, other in pairs]
         shown = [
-            f"{_budget(mine)}: {_cell(mine)} {_loss(mine.loss)}, best {_cell(other)} {_loss(other.loss)} ({ratio - 1:+.0%})"
+            f"{_budget(mine)}: {_result(mine)}, best {_result(other)} ({ratio - 1:+.0%})"
             for (mine, other), ratio in zip(pairs, ratios, strict=True)
         ]
         word = _share([ratio <= exact for ratio in ratios])
@@ -184,11 +181,15 @@ def _few(rows: list[list[Point]], most: int = 6) -> list[list[Point]]:
 
 
 def _budget(point: Point) -> str:
-    return f"{point.mechanism} ε={point.epsilon:g}"
+    return f"{point.mechanism} ε={point.epsilon:g}" + _part(point)
 
 
-def _cell(point: Point) -> str:
-    return f"(T={point.rounds}, b={point.clients_per_round})"
+def _part(point: Point) -> str:
+    return "" if point.fraction == 1 else f", {point.fraction:.0%} of the records"
+
+
+def _result(point: Point) -> str:
+    return f"(T={point.rounds}, b={point.clients_per_round}) {_loss(point.loss)}"
 
 
 def _loss(value: float) -> str:
@@ -196,10 +197,11 @@ def _loss(value: float) -> str:
 
 
 def _name(point: Point, along: Key) -> str:
-    parts = [point.mechanism if along == "epsilon" else _budget(point)]
-    parts += [point.series] if along != "clients_per_round" else []
-    parts += [f"{point.fraction:.0%} of the records"] if along != "fraction" and point.fraction < 1 else []
-    return ", ".join(parts)
+    if along == "clients_per_round":
+        return _budget(point)
+    if along == "epsilon":
+        return f"{point.mechanism}, {point.series}{_part(point)}"
+    return f"{point.mechanism} ε={point.epsilon:g}, {point.series}"
 
 
 def _values(row: list[Point], metric: Metric) -> str:

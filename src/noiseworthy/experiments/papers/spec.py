@@ -141,10 +141,10 @@ class Point:
         """Mean final accuracy over seeds."""
         return float(np.mean(np.array(self.accuracies)[:, -1]))
 
-    @property
-    def loss_std(self) -> float:
-        """Standard deviation of the final loss over seeds."""
-        return float(np.std(np.array(self.losses)[:, -1], ddof=1)) if len(self.losses) > 1 else float("nan")
+    def std(self, score: Literal["loss", "accuracy"]) -> float:
+        """Standard deviation over seeds of the final loss or accuracy."""
+        curves = self.losses if score == "loss" else self.accuracies
+        return float(np.std(np.array(curves)[:, -1], ddof=1)) if len(curves) > 1 else float("nan")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Table I of Zhou et al. and the three constants per data set that it rests on (theory 1.7).
 
-The paper does not publish its constants. With C2 = kappa / eps^2, u = C1 / kappa and v = C3 / kappa every entry
-of a row is linear in (gamma, u, v), so one can ask which constants give the printed integers:
+The paper does not publish its constants. With C2 = kappa / eps^2, u = C1 / kappa and v = C3 / kappa every
+entry of a row is linear in (gamma, u, v), so one can ask which constants give the printed integers:
 
     T*(b) = t  <=>  t -+ 1/2 in  (T + gamma)^2 - gamma^2 = eps^2 (u / b + v) / b     (rounded to nearest)
     b*(T) = c  <=>  c - 1 < eps sqrt(u) / T <= c                                     (rounded up)
@@ -92,9 +92,9 @@ def reproduce_table(scale: float) -> Reproduction:
             "The constants behind the table are those of the trained problem.",
             "disagrees",
             f"the printed integers need {shown}",
-            "γ = 2λ/μ near 3 means λ/μ near 1.5. Softmax regression without a ridge term is not strongly convex at "
-            "all (μ = 0), and the CNN is not convex: these constants cannot have been measured there. The table "
-            "confirms the form of the bound, not that it can be computed beforehand.",
+            "γ = 2λ/μ near 3 means λ/μ near 1.5. Softmax regression without a ridge term is not strongly "
+            "convex at all (μ = 0), and the CNN is not convex: these constants cannot have been measured "
+            "there. The table confirms the form of the bound, not that it can be computed beforehand.",
             False,
         ),
     ]  # fmt: skip

@@ -1,0 +1,189 @@
+"""The report of a run: one HTML page that needs nothing else, and the figures as PNG files beside it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from noiseworthy.errors import DataError
+from noiseworthy.reports import findings
+from noiseworthy.reports.figures import FIGURES, all_figures
+from noiseworthy.reports.findings import Record, final
+from noiseworthy.reports.privacy_statement import privacy_statement
+from noiseworthy.reports.style import png, svg
+from noiseworthy.reports.wording import level, number, rounded_up, span
+
+FILE = "report.html"
+FOLDED, LISTED = 20, 1000
+"""Clients above which their table is folded, and above which it is cut."""
+
+_CAPTIONS = {
+    "why": findings.why_caption,
+    "training": findings.training_caption,
+    "compare": findings.compare_caption,
+    "who": findings.who_caption,
+}
+_TITLES = {
+    "why": "Why this plan",
+    "training": "What training reached",
+    "compare": "The plan beside fixed settings",
+    "who": "Who was asked, and what it cost",
+}
+_PAGES = Environment(
+    loader=PackageLoader("noiseworthy.reports", "."),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure on the page: title, caption, and the drawing as an SVG element."""
+
+    title: str
+    caption: str
+    drawing: str
+
+
+@dataclass(frozen=True)
+class Key:
+    """A number that a reader should take away, with what it is and a remark."""
+
+    name: str
+    value: str
+    remark: str = ""
+
+
+def render(record: Record) -> str:
+    """The page as a string.
+
+    Args:
+        record: a run record.
+
+    Returns:
+        HTML with its style and drawings inside, that loads nothing over the network.
+    """
+    figures = all_figures(record)
+    return _page(record, {name: svg(figures[name], name) for name in _CAPTIONS if name in figures})
+
+
+def write_report(record: Record, folder: Path) -> Path:
+    """Write `report.html` and a PNG of every figure into a run folder.
+
+    A PNG of an earlier record that this one has no data for is removed.
+
+    Raises:
+        DataError: a folder that cannot be written to.
+    """
+    figures = all_figures(record)
+    page = _page(record, {name: svg(figures[name], name) for name in _CAPTIONS if name in figures})
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in FIGURES:
+            path = folder / f"{name}.png"
+            if name in figures:
+                path.write_bytes(png(figures[name]))
+            else:
+                path.unlink(missing_ok=True)
+        (folder / FILE).write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise DataError(
+            f"run folder {folder} cannot be written ({error}); choose another with --out"
+        ) from None
+    return folder / FILE
+
+
+def _page(record: Record, drawings: dict[str, str]) -> str:
+    plots = [Plot(_TITLES[name], _CAPTIONS[name](record), drawing) for name, drawing in drawings.items()]
+    return _PAGES.get_template("report.html.jinja").render(
+        record=record,
+        headline=findings.headline(record),
+        finding=findings.finding(record),
+        setting=findings.setting(record),
+        keys=key_numbers(record),
+        warnings=findings.warnings_of(record),
+        notes=findings.notes_of(record),
+        plots=plots,
+        clients=client_rows(record),
+        folded=FOLDED,
+        listed=LISTED,
+        statement=privacy_statement(record),
+        study=toml(record["study"]),
+        exact=lambda value: number(value, 6),
+    )
+
+
+# What the page is filled with --------------------------------------------------------------------------
+
+
+def key_numbers(record: Record) -> list[Key]:
+    """The numbers at the top of the page."""
+    plan, budget = record["plan"], record["plan"]["privacy"]["clients"]
+    keys = []
+    if plan["train"]:
+        keys += [
+            Key("rounds", f"{plan['rounds']:,}"),
+            Key("clients in each", f"{plan['clients_per_round']:,}", f"of {findings.clients_of(record):,}"),
+            Key("uploads per client", span(plan["releases"]), "paid for by its noise"),
+        ]
+    if plan["privacy"]["private"]:
+        epsilon, delta = (
+            span((row[k] for row in budget), lambda v: number(v, 6)) for k in ("epsilon", "delta")
+        )
+        keys.append(Key("epsilon at most", epsilon, f"delta {delta}"))
+    else:
+        keys.append(Key("epsilon", "unbounded", "no noise, not private"))
+    for quantity, write in (("loss", level), ("accuracy", lambda v: findings.score(record, v))):
+        if outcome := final(record, quantity):
+            name = "test loss" if quantity == "loss" else f"test {findings.score_name(record)}"
+            keys.append(Key(name, write(outcome.mean), _range(outcome, write)))
+    if record["compare"]:
+        keys.append(Key("lost gain", findings.lost_gain(record), "against the best fixed setting"))
+    return keys
+
+
+def _range(outcome: findings.Outcome, write: Any) -> str:
+    return "" if outcome.least == outcome.most else f"{write(outcome.least)} to {write(outcome.most)}"
+
+
+def client_rows(record: Record) -> list[dict[str, str]]:
+    """A row per client, up to `LISTED`: name, size, uploads, noise, budget, spent."""
+    plan, federation, training = record["plan"], record["federation"], record["training"]
+    spent = findings.most_spent(record)
+    rows = []
+    for i, name in enumerate(findings.client_names(record)[:LISTED]):
+        budget = plan["privacy"]["clients"][i]
+        cost = spent[i] if spent else budget["spent_epsilon"]
+        rows.append({
+            "client": name,
+            "records": f"{federation['sizes'][i]:,}" if federation else "",
+            "paid for": str(plan["releases"][i]),
+            "made": span(seed[i] for seed in training["uploads"]) if training else "",
+            "noise": number(plan["noise"][i]),
+            "epsilon": number(budget["epsilon"], 6),
+            "delta": number(budget["delta"], 6),
+            "spent": "unbounded" if cost is None else rounded_up(cost),
+        })  # fmt: skip
+    return rows
+
+
+def toml(study: dict[str, Any]) -> str:
+    """The study as TOML, as it was understood: defaults included.
+
+    Example:
+        >>> print(toml({"privacy": {"mechanism": "laplace", "epsilon": [1.0, 2.0]}}))
+        [privacy]
+        mechanism = "laplace"
+        epsilon = [1.0, 2.0]
+    """
+    tables = []
+    for name, table in study.items():
+        lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()]
+        tables.append("\n".join([f"[{name}]", *lines]))
+    return "\n\n".join(tables)

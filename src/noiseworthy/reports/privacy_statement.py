@@ -1,0 +1,231 @@
+"""What a run protects, against whom, at what cost, and what it does not protect, in plain words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from noiseworthy.reports.findings import Record, client_names, most_spent
+from noiseworthy.reports.wording import count, number, rounded_up, shortened, span
+
+Kind = Literal["claim", "limit", "warning"]
+
+_NEIGHBOURS = {
+    "replace-one": "one record of a client were exchanged for any other (how many it holds is public)",
+    "add-remove": "one record of a client were left out or added (what its mean divides by is public)",
+}
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A paragraph of the statement.
+
+    Attributes:
+        title: what it is about.
+        text: what it says.
+        points: further points, one line each.
+        kind: a claim, a limit of the claims, or a warning that must be seen.
+    """
+
+    title: str
+    text: str
+    points: tuple[str, ...] = ()
+    kind: Kind = "claim"
+
+
+def privacy_statement(record: Record) -> list[Clause]:
+    """The privacy statement of a run, every number read from its record.
+
+    Args:
+        record: a run record.
+
+    Returns:
+        Clauses in reading order, warnings first; a run without noise makes no claim.
+    """
+    if record["plan"]["privacy"]["private"]:
+        claims = [_protected(record), _at_most(record), _mechanism(record), _accounting(record)]
+    else:
+        claims = []
+    clauses = [_not_private(record), _overspent(record), _assurance(record), *claims,
+               _adversary(record), _limits(record), _as_printed(record)]  # fmt: skip
+    return [clause for clause in clauses if clause is not None]
+
+
+# Warnings ---------------------------------------------------------------------------------------------
+
+
+def _not_private(record: Record) -> Clause | None:
+    if record["plan"]["privacy"]["private"]:
+        return None
+    text = (
+        "NOT PRIVATE. Clients add no noise: every upload reveals something exact about their records, and "
+        "no epsilon bounds how much. Nothing below is a privacy guarantee."
+    )
+    return Clause("No privacy at all", text, kind="warning")
+
+
+def _overspent(record: Record) -> Clause | None:
+    """A record that contradicts itself must not pass as a guarantee."""
+    rows, spent = record["plan"]["privacy"]["clients"], most_spent(record)
+    if not record["plan"]["privacy"]["private"] or spent is None:
+        return None
+    over = [
+        f"{shortened(name, 40)}: {'unbounded' if s is None else rounded_up(s)} of {number(row['epsilon'], 6)}"
+        for name, row, s in zip(client_names(record), rows, spent, strict=True)
+        if s is None or s > row["epsilon"] * (1 + 1e-9)
+    ]
+    if not over:
+        return None
+    text = f"{count(len(over), 'client')} spent more than the budget; the claims below do not hold."
+    return Clause("Budget exceeded", text, tuple(over[:20]), "warning")
+
+
+def _assurance(record: Record) -> Clause | None:
+    training = record["training"]
+    if not record["plan"]["privacy"]["private"]:
+        return None
+    if training is None and record["compare"] is None:
+        return Clause(
+            "A plan so far",
+            "Nothing has been trained: the numbers say what a training by this plan would spend.",
+        )
+    assurance = training["assurance"] if training else "simulation"
+    if assurance != "simulation":
+        return Clause("Noise", f"The noise of this run was drawn with assurance: {assurance}.")
+    text = (
+        "Assurance: simulation. The noise follows the right law, so losses and accuracies are those of a "
+        "private training, but it comes from seeded floating-point numbers and hides nothing from somebody "
+        "who looks closely. Do not release the model or the uploads of this run if the records are private."
+    )
+    return Clause("Simulated noise is no privacy mechanism", text, kind="warning")
+
+
+# Claims -----------------------------------------------------------------------------------------------
+
+
+def _protected(record: Record) -> Clause:
+    privacy = record["plan"]["privacy"]
+    text = (
+        f"The unit is one {privacy['unit']} of one client, under {privacy['relation']} neighbours: whatever "
+        "is seen of a private training by this plan would be nearly as likely if "
+        f"{_NEIGHBOURS.get(privacy['relation'], privacy['relation'])}."
+    )
+    return Clause("What is protected", text)
+
+
+def _at_most(record: Record) -> Clause:
+    rows, spent = record["plan"]["privacy"]["clients"], most_spent(record)
+    points = [
+        f"By plan, the most that a client's uploads can cost is epsilon "
+        f"{_spent([row['spent_epsilon'] for row in rows])}."
+    ]
+    if spent is not None:
+        points += [
+            f"In training, clients spent epsilon {_spent(spent)} (for each, the greatest over seeds).",
+            "Seeds repeat one training in simulation; carrying out several on real data would add up.",
+        ]
+    if any(c["provenance"].startswith("bought") for c in record["plan"]["constants"].values()):
+        points.append("One upload per client bought constants before planning; it is counted here.")
+    epsilon, delta = (span((row[key] for row in rows), _exact) for key in ("epsilon", "delta"))
+    text = f"Each client spends at most epsilon {epsilon} at delta {delta} over the whole training."
+    if "to" in epsilon + delta:
+        text += " These are the least and the greatest of the clients' own budgets."
+    return Clause("What each client spends", f"{text} {_meaning(rows)}", tuple(points))
+
+
+def _meaning(rows: list[Record]) -> str:
+    """What epsilon bounds, while it says anything at all."""
+    epsilon = max(row["epsilon"] for row in rows)
+    if epsilon > 20:
+        return "At an epsilon this large the guarantee says next to nothing."
+    beside = ", plus delta" if any(row["delta"] > 0 for row in rows) else ""
+    return (
+        "Changing the record makes no outcome more than "
+        f"e^{_exact(epsilon)} = {rounded_up(math.exp(epsilon), 3)} times as likely{beside}."
+    )
+
+
+def _mechanism(record: Record) -> Clause:
+    plan = record["plan"]
+    if not any(plan["releases"]):
+        return Clause("By what means", "No client uploads anything in training, so training costs nothing.")
+    size = "scale" if plan["mechanism"] == "laplace" else "standard deviation"
+    batch = "all its records" if plan["sampling_rate"] == 1 else (
+        f"a fresh Poisson batch (each record with probability {number(plan['sampling_rate'])})"
+    )  # fmt: skip
+    uploads = span(plan["releases"])
+    text = (
+        f"Each upload is the mean gradient over {batch}, each record's gradient clipped to "
+        f"{plan['clip'].upper()} norm {number(plan['clip_norm'])}, plus {plan['mechanism'].capitalize()} "
+        f"noise of {size} {span(plan['noise'])} on every coordinate. The noise pays for {uploads} "
+        f"upload{'' if uploads == '1' else 's'} per client; a client refuses to upload more."
+    )
+    return Clause("By what means", text)
+
+
+def _accounting(record: Record) -> Clause:
+    plan, version = record["plan"], record["version"]
+    pure = not any(row["delta"] for row in plan["privacy"]["clients"])
+    if plan["sampling_rate"] < 1 or (plan["mechanism"] == "laplace" and not pure):
+        how = "privacy loss distributions of the dp-accounting library, rounded toward more loss"
+    elif plan["mechanism"] == "laplace":
+        how = "the sum of pure epsilons"
+    else:
+        how = "the exact closed form for composed Gaussian noise"
+    text = (
+        f"True uploads are counted per client (not their mean) by {how}, in noiseworthy {version}. "
+        "Clients hold different records, so their costs do not add up across clients."
+    )
+    return Clause("How it is counted", text)
+
+
+# Limits -----------------------------------------------------------------------------------------------
+
+
+def _adversary(record: Record) -> Clause:
+    text = f"Whoever may look: {record['plan']['privacy']['adversary']}."
+    kind = "claim" if record["plan"]["privacy"]["private"] else "limit"
+    return Clause("Against whom" if kind == "claim" else "Who sees the uploads", text, kind=kind)
+
+
+def _limits(record: Record) -> Clause | None:
+    if not record["plan"]["privacy"]["private"]:
+        return None
+    unit = record["plan"]["privacy"]["unit"]
+    points = [
+        "How many records each client holds, its budget, and the whole study file are public.",
+        "Who takes part in which round is seen; no amplification by client sampling is claimed.",
+        f"Somebody with several {unit}s is protected less: epsilon grows with their number.",
+        "What is true of many records is learnt; that is the purpose of training.",
+        "Every other run on the same records adds to what is spent, tuning and repeated training included.",
+        "The test set and public data are read in the clear; keep records that need protection out of them.",
+    ]
+    if record["compare"]:
+        settings = count(len(record["compare"]["cells"]), "setting")
+        points.append(f"The comparison simulated {settings} on the same records; for real, each is charged.")
+    return Clause("What is not protected", "Outside of the guarantee:", tuple(points), "limit")
+
+
+def _as_printed(record: Record) -> Clause | None:
+    """What the source paper's formulas would add, where they differ from a sound answer."""
+    printed, noise = record["plan"]["as_printed"], record["plan"]["noise"]
+    if not printed or "noise" not in printed or not any(noise):
+        return None
+    if all(theirs >= ours * (1 - 1e-9) for theirs, ours in zip(printed["noise"], noise, strict=True)):
+        return None
+    text = (
+        f"By the formulas as the paper prints them: T = {number(printed['rounds'])}, "
+        f"b = {number(printed['clients_per_round'])} and noise {span(printed['noise'])}; here the noise is "
+        f"{span(noise)}. The printed one is not private ({printed['why']}) and was not used."
+    )
+    return Clause("As printed: not private", text, kind="limit")
+
+
+def _exact(value: float) -> str:
+    return number(value, 6)
+
+
+def _spent(values: list[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return span(known, rounded_up) if len(known) == len(values) else "without bound"

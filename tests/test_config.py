@@ -1,0 +1,206 @@
+"""A study file: what it accepts, and one helpful line for everything else."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noiseworthy.config import Study, load_study, parse_study
+from noiseworthy.errors import ConfigError
+
+MINIMAL = {"federation": {"sizes": [5, 5]}, "privacy": {"mechanism": "laplace"}}
+
+
+def with_value(table, key, value):
+    raw = {name: dict(keys) for name, keys in MINIMAL.items()}
+    raw.setdefault(table, {})[key] = value
+    return raw
+
+
+def complaint(raw) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_study(raw)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "pydantic" not in text
+    return text
+
+
+def test_defaults_are_those_of_the_contract():
+    study = parse_study(MINIMAL)
+    assert study.privacy.relation == "replace-one"
+    assert study.algorithm.rounds == "auto"
+    assert study.algorithm.clients_per_round == "auto"
+    assert study.algorithm.max_rounds == 500
+    assert study.privacy.delta == 0.0
+    assert study.constants.assumed() == {}
+
+
+def test_the_study_that_ships_is_a_study():
+    raw = tomllib.loads((files("noiseworthy") / "quickstart.toml").read_text())
+    assert parse_study(raw).federation.data == "digits"
+
+
+TABLES = sorted(Study.model_fields)
+
+
+@pytest.mark.parametrize("table", TABLES)
+@given(key=st.from_regex(r"[a-z]{12,16}", fullmatch=True))
+def test_an_unknown_key_is_refused_in_every_table_with_the_allowed_ones(table, key):
+    text = complaint(with_value(table, key, 1))
+    assert text.startswith(f"[{table}] {key} is not a key of this table; allowed: ")
+    for allowed in Study.model_fields[table].annotation.model_fields:
+        assert allowed in text
+
+
+def test_an_unknown_table_is_refused_with_the_allowed_ones():
+    text = complaint({**MINIMAL, "privcy": {}})
+    assert text.startswith("[privcy] is not a key")
+    assert all(table in text for table in TABLES)
+
+
+@pytest.mark.parametrize("table", ["federation", "privacy"])
+def test_a_missing_table_is_named(table):
+    assert complaint({k: v for k, v in MINIMAL.items() if k != table}) == (
+        f"[{table}] is missing; add it to the study file"
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "says"),
+    [
+        ("privacy", "epsilon", "1.0", "[privacy] epsilon must be a valid number or a valid list, got '1.0'"),
+        ("privacy", "epsilon", True, "[privacy] epsilon must be a valid number or a valid list, got True"),
+        ("privacy", "epsilon", [1.0, "a"], "got 'a'"),
+        ("privacy", "clip_norm", "big", "[privacy] clip_norm must be a valid number or 'auto', got 'big'"),
+        ("privacy", "mechanism", "cauchy", "must be 'laplace', 'gaussian' or 'none', got 'cauchy'"),
+        ("privacy", "relation", "friends", "'replace-one' or 'add-remove'"),
+        ("algorithm", "rounds", "5", "[algorithm] rounds must be a valid integer or 'auto', got '5'"),
+        ("algorithm", "rounds", 1.5, "[algorithm] rounds must be a valid integer or 'auto', got 1.5"),
+        ("algorithm", "rounds", True, "[algorithm] rounds must be a valid integer or 'auto', got True"),
+        ("algorithm", "max_rounds", "many", "[algorithm] max_rounds must be a valid integer, got 'many'"),
+        ("algorithm", "step_size", 0.0, "greater than 0"),
+        ("algorithm", "step_size", float("inf"), "a finite number"),
+        ("algorithm", "step_decay", -1.0, "greater than 0"),
+        ("algorithm", "name", "fedavg", "'fedsgd-dpc', got 'fedavg'"),
+        ("federation", "sizes", "abc", "[federation] sizes must be a valid list, got 'abc'"),
+        ("federation", "sizes", [1.5], "[federation] sizes must be a valid integer, got 1.5"),
+        ("federation", "fraction", 0.0, "greater than 0, got 0.0"),
+        ("federation", "fraction", 1.5, "less than or equal to 1, got 1.5"),
+        ("federation", "partition", "foo", "'iid', 'dirichlet', 'label-shards', 'quantity-skew' or 'natural'"),
+        ("task", "model", "tree", "'softmax', 'logistic', 'linear' or 'cnn', got 'tree'"),
+        ("task", "ridge", -1.0, "[task] ridge must be greater than or equal to 0, got -1.0"),
+        ("task", "ridge", float("nan"), "[task] ridge must be"),
+        ("task", "bias", 1, "[task] bias must be a valid boolean, got 1"),
+        ("constants", "smoothness", "x", "[constants] smoothness must be a valid number, got 'x'"),
+        ("constants", "source", "oracle", "'fitted', 'analytic' or 'bought', got 'oracle'"),
+        ("constants", "share", 1.0, "[constants] share must be less than 1, got 1.0"),
+        ("planning", "seeds", 0, "[planning] seeds must be greater than or equal to 1, got 0"),
+        ("training", "seeds", [], "at least 1 item"),
+        ("training", "seeds", [-1], "[training] seeds must be greater than or equal to 0, got -1"),
+        ("training", "seeds", [2**32], "[training] seeds must be less than 4294967296"),
+        ("compare", "seeds", [-1], "[compare] seeds must be greater than or equal to 0, got -1"),
+        ("compare", "rounds", [], "at least 1 item"),
+    ],
+)  # fmt: skip
+def test_a_value_of_the_wrong_kind_is_refused_with_its_key_and_value(table, key, value, says):
+    text = complaint(with_value(table, key, value))
+    assert says in text
+    assert text.startswith(f"[{table}] {key}")
+
+
+def test_whole_numbers_serve_as_numbers():
+    assert parse_study(with_value("privacy", "epsilon", 2)).privacy.epsilon == 2.0
+
+
+def test_a_table_must_be_a_table():
+    assert complaint({**MINIMAL, "task": 5}) == "[task] must be a table, got 5"
+
+
+@pytest.mark.parametrize("federation", [{}, {"sizes": [5], "data": "digits"}])
+def test_sizes_or_data_and_not_both(federation):
+    text = complaint({**MINIMAL, "federation": federation})
+    assert text == "[federation] needs either sizes or data, and not both"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "delta"), [("laplace", 1e-5), ("laplace", [0.0, 1e-5]), ("gaussian", 1e-5)]
+)
+def test_laplace_with_a_delta_is_refused_where_pure_is_asked(mechanism, delta):
+    raw = {**MINIMAL, "privacy": {"mechanism": mechanism, "delta": delta, "accountant": "pure"}}
+    text = complaint(raw)
+    assert mechanism in text
+    assert str(delta) in text
+    assert "set delta = 0.0, or leave accountant out" in text
+
+
+def test_pure_laplace_is_accepted():
+    assert parse_study(with_value("privacy", "accountant", "pure")).privacy.accountant == "pure"
+
+
+# Files --------------------------------------------------------------------------------------------------
+
+
+def written(tmp_path, text):
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    return path
+
+
+PRIVACY = '[federation]\nsizes = [5, 5]\n[privacy]\nmechanism = "laplace"\n'
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"nowhere\.toml does not exist; give the path of a TOML file"):
+        load_study(tmp_path / "nowhere.toml")
+
+
+@pytest.mark.parametrize("content", [b"x = = 3", b"\xff\xfe\x00", b"[a\n"])
+def test_what_is_not_toml_is_said_to_be_so(tmp_path, content):
+    path = tmp_path / "bad.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"bad\.toml cannot be read as TOML"):
+        load_study(path)
+
+
+def test_a_folder_is_no_study(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read as TOML"):
+        load_study(tmp_path)
+
+
+def test_budgets_may_come_from_a_column_beside_the_study(tmp_path):
+    (tmp_path / "budgets.csv").write_text("who,eps,del\na,1.5,0\nb,2.5,0.001\n")
+    text = PRIVACY + (
+        'epsilon = { csv = "budgets.csv", column = "eps" }\ndelta = { csv = "budgets.csv", column = "del" }'
+    )
+    privacy = load_study(written(tmp_path, text)).privacy
+    assert privacy.epsilon == [1.5, 2.5]
+    assert privacy.delta == [0.0, 0.001]
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ('{ csv = "none.csv", column = "eps" }', r"\[privacy\] epsilon: .*none\.csv does not exist"),
+        ('{ csv = "budgets.csv", column = "zzz" }', r"no numeric column 'zzz' in .*budgets\.csv"),
+        ('{ csv = "budgets.csv", column = "who" }', r"no numeric column 'who' in .*budgets\.csv"),
+        ('{ csv = "budgets.csv" }', r'must be a number, a list, or \{ csv = "...", column = "..." \}'),
+        ('{ csv = 3, column = "eps" }', r"\[privacy\] epsilon: .*3 does not exist"),
+        ('{ csv = ".", column = "eps" }', r"no numeric column 'eps'"),
+        ('{ csv = "empty.csv", column = "eps" }', r"no numeric column 'eps'"),
+    ],
+)
+def test_a_budget_column_that_cannot_be_read_is_named(tmp_path, source, says):
+    (tmp_path / "budgets.csv").write_text("who,eps\na,1.5\nb,2.5\n")
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(ConfigError, match=says):
+        load_study(written(tmp_path, f"{PRIVACY}epsilon = {source}"))
+
+
+def test_a_data_folder_is_a_path(tmp_path):
+    text = '[federation]\ndata = "mnist"\ndata_dir = "some/where"\n[privacy]\nmechanism = "laplace"\n'
+    assert str(load_study(written(tmp_path, text)).federation.data_dir) == "some/where"
