@@ -91,7 +91,7 @@ def test_a_missing_table_is_named(table):
         ("federation", "sizes", [1.5], "[federation] sizes must be a valid integer, got 1.5"),
         ("federation", "fraction", 0.0, "greater than 0, got 0.0"),
         ("federation", "fraction", 1.5, "less than or equal to 1, got 1.5"),
-        ("federation", "partition", "foo", "'iid', 'dirichlet', 'label-shards', 'quantity-skew' or 'natural'"),
+        ("federation", "partition", "foo", "'label-shards', 'quantity-skew' or 'natural', got 'foo'"),
         ("task", "model", "tree", "'softmax', 'logistic', 'linear' or 'cnn', got 'tree'"),
         ("task", "ridge", -1.0, "[task] ridge must be greater than or equal to 0, got -1.0"),
         ("task", "ridge", float("nan"), "[task] ridge must be"),

@@ -76,7 +76,7 @@ def read_npz(path: Path) -> dict[str, NDArray]:
     """
     existing(path)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as cause:
         raise DataError(f"{path} is not an npz file of plain arrays: {cause}") from None

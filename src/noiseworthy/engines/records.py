@@ -44,5 +44,7 @@ def evaluation_rounds(rounds: int, points: int = 25) -> NDArray[np.int64]:
         >>> evaluation_rounds(4)
         array([0, 1, 2, 3, 4])
     """
-    spaced = np.linspace(0, np.sqrt(rounds), min(points, rounds) + 1) ** 2
+    if rounds <= points:
+        return np.arange(rounds + 1)
+    spaced = np.linspace(0, np.sqrt(rounds), points + 1) ** 2
     return np.unique(np.concatenate([[0], np.ceil(spaced - 1e-9), [rounds]]).astype(np.int64))

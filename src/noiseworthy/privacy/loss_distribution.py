@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from functools import lru_cache
-
-from dp_accounting.pld import privacy_loss_distribution as pld
+from functools import cache, lru_cache
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 _FIRST_GRID = 2e-4  # halved at least once before an answer is given
 _TRUST = 1e-3
@@ -43,7 +46,7 @@ def laplace_epsilon(shift: float, releases: int, delta: float) -> float:
     """
 
     def at(grid: float) -> float:
-        one = pld.from_laplace_mechanism(1 / shift, value_discretization_interval=grid)
+        one = _library().from_laplace_mechanism(1 / shift, value_discretization_interval=grid)
         return _epsilon(one, releases, delta)
 
     if releases == 1:
@@ -78,7 +81,7 @@ def poisson_gaussian_epsilon(ratio: float, sampling_rate: float, releases: int, 
         )
 
     def at(grid: float) -> float:
-        one = pld.from_gaussian_mechanism(
+        one = _library().from_gaussian_mechanism(
             1 / ratio, sampling_prob=sampling_rate, value_discretization_interval=grid
         )
         return _epsilon(one, releases, delta)
@@ -86,7 +89,15 @@ def poisson_gaussian_epsilon(ratio: float, sampling_rate: float, releases: int, 
     return _trusted(at, sampling_rate * ratio)
 
 
-def _epsilon(one: pld.PrivacyLossDistribution, releases: int, delta: float) -> float:
+@cache
+def _library() -> ModuleType:
+    """dp-accounting takes a second to import, and most studies never need it."""
+    from dp_accounting.pld import privacy_loss_distribution
+
+    return privacy_loss_distribution
+
+
+def _epsilon(one: PrivacyLossDistribution, releases: int, delta: float) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return float(one.self_compose(releases).get_epsilon_for_delta(delta))

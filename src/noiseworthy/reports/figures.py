@@ -5,6 +5,7 @@ They use matplotlib's objects without its global state, so they may be drawn in 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import matplotlib
@@ -116,7 +117,7 @@ FIGURES = {
 }
 
 
-def all_figures(record: Record) -> dict[str, Figure]:
-    """Every figure that the record has data for, by name."""
-    drawn = {name: draw(record) for name, draw in FIGURES.items()}
+def all_figures(record: Record, names: Collection[str] = tuple(FIGURES)) -> dict[str, Figure]:
+    """Every figure (of `names`) that the record has data for."""
+    drawn = {name: draw(record) for name, draw in FIGURES.items() if name in names}
     return {name: figure for name, figure in drawn.items() if figure is not None}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from matplotlib.figure import Figure
 
 from noiseworthy.errors import DataError
 from noiseworthy.reports import findings
@@ -69,8 +70,7 @@ def render(record: Record) -> str:
     Returns:
         HTML with its style and drawings inside, that loads nothing over the network.
     """
-    figures = all_figures(record)
-    return _page(record, {name: svg(figures[name], name) for name in _CAPTIONS if name in figures})
+    return _page(record, all_figures(record, tuple(_CAPTIONS)))
 
 
 def write_report(record: Record, folder: Path) -> Path:
@@ -82,7 +82,7 @@ def write_report(record: Record, folder: Path) -> Path:
         DataError: a folder that cannot be written to.
     """
     figures = all_figures(record)
-    page = _page(record, {name: svg(figures[name], name) for name in _CAPTIONS if name in figures})
+    page = _page(record, figures)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in FIGURES:
@@ -99,8 +99,12 @@ def write_report(record: Record, folder: Path) -> Path:
     return folder / FILE
 
 
-def _page(record: Record, drawings: dict[str, str]) -> str:
-    plots = [Plot(_TITLES[name], _CAPTIONS[name](record), drawing) for name, drawing in drawings.items()]
+def _page(record: Record, figures: dict[str, Figure]) -> str:
+    plots = [
+        Plot(_TITLES[name], caption(record), svg(figures[name], name))
+        for name, caption in _CAPTIONS.items()
+        if name in figures
+    ]
     return _PAGES.get_template("report.html.jinja").render(
         record=record,
         headline=findings.headline(record),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from noiseworthy.reports.findings import Record, client_names, most_spent
-from noiseworthy.reports.wording import count, number, rounded_up, shortened, span
+from noiseworthy.reports.wording import count, level, number, rounded_up, shortened, span
 
 Kind = Literal["claim", "limit", "warning"]
 
@@ -142,7 +142,7 @@ def _meaning(rows: list[Record]) -> str:
     beside = ", plus delta" if any(row["delta"] > 0 for row in rows) else ""
     return (
         "Changing the record makes no outcome more than "
-        f"e^{_exact(epsilon)} = {rounded_up(math.exp(epsilon), 3)} times as likely{beside}."
+        f"e^{_exact(epsilon)} = {level(math.exp(epsilon))} times as likely{beside}."
     )
 
 
@@ -209,10 +209,12 @@ def _limits(record: Record) -> Clause | None:
 
 def _as_printed(record: Record) -> Clause | None:
     """What the source paper's formulas would add, where they differ from a sound answer."""
-    printed, noise = record["plan"]["as_printed"], record["plan"]["noise"]
+    plan, printed, noise = record["plan"], record["plan"]["as_printed"], record["plan"]["noise"]
     if not printed or "noise" not in printed or not any(noise):
         return None
-    if all(theirs >= ours * (1 - 1e-9) for theirs, ours in zip(printed["noise"], noise, strict=True)):
+    same_setting = all(printed[key] == plan[key] for key in ("rounds", "clients_per_round"))
+    as_noisy = all(theirs >= ours * (1 - 1e-9) for theirs, ours in zip(printed["noise"], noise, strict=True))
+    if same_setting and as_noisy:
         return None
     text = (
         f"By the formulas as the paper prints them: T = {number(printed['rounds'])}, "

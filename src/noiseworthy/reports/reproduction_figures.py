@@ -28,7 +28,7 @@ def _curves(points: Line) -> Figure:
     for row, mechanism in zip(grid, mechanisms, strict=True):
         mine = [p for p in points if p.mechanism == mechanism]
         for axes, epsilon in zip(row, _distinct(mine, "epsilon"), strict=False):
-            head(axes, f"{mechanism}, ε = {epsilon:g}", "test loss", "round")
+            head(axes, f"{mechanism.capitalize()}, ε = {epsilon:g}", "test loss", "round")
             for point, look in _looks([p for p in mine if p.epsilon == epsilon]):
                 losses = np.array(point.losses)
                 mean, std = losses.mean(axis=0), losses.std(axis=0)
@@ -36,6 +36,7 @@ def _curves(points: Line) -> Figure:
                 axes.fill_between(point.at, mean - std, mean + std, color=look["color"], alpha=0.15, lw=0)
             axes.set_ylim(0, 3.2)
             axes.set_xscale("symlog", linthresh=1)
+            axes.set_xlim(0, 600)
             axes.set_xticks([0, 1, 10, 100, 500], ["0", "1", "10", "100", "500"])
         _legend(row[-1])
     return figure
@@ -48,7 +49,7 @@ def _scores(points: Line, along: str, xlabel: str) -> Figure:
     grid = figure.subplots(2, len(mechanisms), squeeze=False)
     for column, mechanism in enumerate(mechanisms):
         for axes, score in zip(grid[:, column], ("loss", "accuracy"), strict=True):
-            head(axes, mechanism, f"final test {score}", xlabel)
+            head(axes, mechanism.capitalize(), f"final test {score}", xlabel)
             for line, look, label in _lines([p for p in points if p.mechanism == mechanism], along):
                 axes.errorbar(
                     [getattr(p, along) for p in line], [getattr(p, score) for p in line],
@@ -68,7 +69,7 @@ def _data(points: Line) -> Figure:
     for axes, mechanism in zip(
         figure.subplots(1, len(mechanisms), squeeze=False)[0], mechanisms, strict=True
     ):
-        head(axes, mechanism, "final test accuracy", "share of the records")
+        head(axes, mechanism.capitalize(), "final test accuracy", "share of the records")
         mine = [p for p in points if p.mechanism == mechanism]
         for i, epsilon in enumerate(_distinct(mine, "epsilon")):
             line = sorted((p for p in mine if p.epsilon == epsilon), key=lambda p: p.fraction)

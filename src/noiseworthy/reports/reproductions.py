@@ -18,7 +18,8 @@ agree. This page is generated from the results of `noiseworthy reproduce zhou al
 
 **How to read it.** *agrees*: the claim held in every case we looked at. *partly*: in at least half of them,
 or nearly. *disagrees*: otherwise. How a claim is judged is part of its specification,
-`noiseworthy.experiments.papers.zhou_claims`. Claims marked *Ours* are this product's, not the paper's.
+`noiseworthy.experiments.papers.zhou_claims`; where a setting is to be the best, 2 % more loss is a tie and
+up to 10 % is *partly*. Claims marked *Ours* are this product's, not the paper's.
 
 **What is common to all figures.**
 

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from scipy.ndimage import zoom
 
 from noiseworthy.data import Records, federate, load_records
+from noiseworthy.data.files import locate
 from noiseworthy.data.mixture import mixture
 from noiseworthy.engines.simulation import Shards
-from noiseworthy.errors import InvalidInput
+from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.facts import PublicFacts
 
@@ -24,6 +25,7 @@ MOST_CLIENTS = 50
 RECORDS_PER_CLIENT = 100
 TEST_RECORDS = 1000
 _SEED = 20
+_MNIST = {"mnist", "mnist-writers"}
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,24 @@ def make_proxies(
     """
     if not sources:
         raise InvalidInput("planning by trial needs at least one public data set under [planning] public")
-    if facts.source in sources:
+    own = [source for source in sources if _same_data(facts.source, source, data_dir)]
+    if own:
         raise InvalidInput(
-            f"{facts.source} is the private data of this study and cannot be called public; "
+            f"{own[0]} is the private data of this study and cannot be called public; "
             "remove it from [planning] public"
         )
     return [_proxy(facts, _records(facts, source, data_dir)) for source in sources]
+
+
+def _same_data(one: str, other: str, data_dir: str | Path | None) -> bool:
+    """Whether two sources hold the same records: one name, one file, or MNIST in two orders."""
+    if one == other or {one, other} == _MNIST:
+        return True
+    try:
+        paths = [locate(source.removeprefix("leaf:"), data_dir).resolve() for source in (one, other)]
+    except DataError:
+        return False
+    return paths[0] == paths[1]
 
 
 def _records(facts: PublicFacts, source: str, data_dir: str | Path | None) -> Records:

@@ -1,0 +1,126 @@
+"""From tables to objects: what fits together is opened, what does not is refused by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from noiseworthy.config import parse_study
+from noiseworthy.errors import ConfigError, DataError, InvalidInput
+from noiseworthy.experiments.prepare import believed_partition, check_same_sizes, prepare
+from noiseworthy.tasks import LinearModel
+
+PRIVACY = {"mechanism": "laplace", "epsilon": 2.0, "clip_norm": 1.0}
+IRIS = {"data": "iris", "clients": 3, "partition": "iid"}
+
+
+def study(federation, **tables):
+    return parse_study({"federation": federation, "privacy": PRIVACY, **tables})
+
+
+def test_sizes_and_a_dimension_are_enough():
+    prepared = prepare(study({"sizes": [10, 20]}, task={"dimension": 7}))
+    assert prepared.sizes.tolist() == [10, 20]
+    assert prepared.dimension == 7
+    assert prepared.federation is None
+    problem = prepared.problem(3.0)
+    np.testing.assert_allclose(problem.sensitivity.value, [2 * 3 / 10, 2 * 3 / 20])
+
+
+def test_without_data_there_is_nothing_to_train():
+    prepared = prepare(study({"sizes": [10, 20]}, task={"dimension": 7}))
+    with pytest.raises(ConfigError, match=r"\[federation\] has sizes but no data; set data"):
+        prepared.trained()
+
+
+@pytest.mark.parametrize(
+    ("federation", "task", "says"),
+    [
+        ({"sizes": [10]}, {}, r"\[task\] dimension is missing; planning from sizes alone needs"),
+        ({"sizes": [10]}, {"dimension": 0}, r"\[task\] dimension must be at least 1, got 0"),
+        ({"sizes": [10, 0]}, {"dimension": 3}, r"sizes must be whole .* at least 1, got 0 for client 1"),
+        ({"sizes": []}, {"dimension": 3}, "sizes must be a list with one entry per client"),
+        (IRIS, {"dimension": 7}, r"\[task\] dimension = 7, but the model on iris has 12 parameters; leave"),
+        (IRIS, {"model": "linear"}, "linear needs real targets, got 3 classes; use softmax or logistic"),
+        (IRIS, {"model": "logistic"}, "logistic needs 2 classes, got 3; use softmax"),
+        (IRIS, {"model": "cnn"}, "cnn"),
+        (IRIS, {"normalise": True}, "normalise needs a feature_norm"),
+        ({**IRIS, "clients": 0}, {}, "clients must be between 1 and"),
+        ({**IRIS, "clients": 5000}, {}, "every client needs a record"),
+        ({**IRIS, "records_per_client": 0}, {}, "records_per_client must be at least 1, got 0"),
+        ({**IRIS, "alpha": 1.0}, {}, "partition 'iid' takes no settings, got 'alpha'"),
+        ({**IRIS, "partition": "dirichlet"}, {}, "partition 'dirichlet' needs alpha"),
+        ({**IRIS, "seed": -1}, {}, "seed must be at least 0, got -1"),
+        ({**IRIS, "label_column": "kind"}, {}, "iris has fixed columns"),
+        ({**IRIS, "client_column": "site"}, {}, "iris has fixed columns"),
+        ({**IRIS, "regression": True}, {}, "iris has fixed columns"),
+        ({"data": "iris", "partition": "iid"}, {}, "clients must be given"),
+        ({"data": "irises", "clients": 2}, {}, "source must be one of digits"),
+        ({"data": "no.csv", "clients": 2}, {}, "no data at no.csv"),
+    ],
+)  # fmt: skip
+def test_tables_that_do_not_fit_are_refused_by_name(federation, task, says):
+    with pytest.raises((ConfigError, DataError, InvalidInput), match=says):
+        prepare(study(federation, task=task))
+
+
+def test_the_model_follows_the_labels_unless_stated(tmp_path):
+    np.savez(tmp_path / "line.npz", x=np.arange(40.0)[:, None], label=np.arange(40.0) / 7)
+    table = {"data": str(tmp_path / "line.npz"), "clients": 2, "partition": "iid", "regression": True}
+    assert prepare(study(table)).task.loss == "squared"
+    assert prepare(study(IRIS)).task.loss == "softmax"
+    cancer = {"data": "breast-cancer", "clients": 2, "partition": "iid"}
+    assert prepare(study(cancer, task={"model": "logistic"})).task.loss == "logistic"
+
+
+def test_settings_of_the_model_arrive():
+    table = {"ridge": 0.3, "feature_norm": 2.0, "normalise": True, "bias": True}
+    assert prepare(study(IRIS, task=table)).task == LinearModel(
+        4, 3, "softmax", ridge=0.3, feature_norm=2.0, normalise=True, bias=True
+    )
+
+
+def test_a_two_class_model_meets_public_data_of_more_classes_as_softmax_and_only_there():
+    prepared = prepare(
+        study({"data": "breast-cancer", "clients": 3, "partition": "iid"}, task={"model": "logistic"})
+    )
+    facts = prepared.public_facts()
+    assert facts.make_task((30,), 2).loss == "logistic"
+    assert facts.make_task((13,), 3).loss == "softmax"
+
+
+def test_public_facts_hold_the_stated_skew_and_no_array_of_records():
+    prepared = prepare(study({**IRIS, "partition": "dirichlet", "alpha": 0.7}))
+    facts = prepared.public_facts()
+    assert (facts.partition, facts.settings) == ("dirichlet", {"alpha": 0.7})
+    assert (facts.source, facts.classes, facts.record_shape) == ("iris", 3, (4,))
+    arrays = [value for value in vars(facts).values() if isinstance(value, np.ndarray)]
+    assert arrays == []
+    np.testing.assert_array_equal(facts.problem.sizes, prepared.sizes)
+
+
+@pytest.mark.parametrize(
+    "federation", [{"data": "x.csv"}, {"data": "x.csv", "partition": "natural"},
+                   {"data": "iris", "clients": 3, "partition": "quantity-skew", "alpha": 1.0}],
+)  # fmt: skip
+def test_where_only_private_data_could_tell_the_skew_trials_take_iid(federation):
+    assert believed_partition(study(federation)) == ("iid", {})
+
+
+def test_a_regression_is_not_planned_by_trial(tmp_path):
+    np.savez(tmp_path / "line.npz", x=np.arange(40.0)[:, None], label=np.arange(40.0) / 7)
+    table = {"data": str(tmp_path / "line.npz"), "clients": 2, "partition": "iid", "regression": True}
+    with pytest.raises(
+        ConfigError, match=r"needs a classifier; for a regression state \[constants\], clip and step"
+    ):
+        prepare(study(table)).public_facts()
+
+
+def test_training_on_other_sizes_than_planned_is_refused():
+    prepared = prepare(study(IRIS))
+    problem = prepared.problem(1.0)
+    check_same_sizes(problem, prepared.federation)
+    with pytest.raises(
+        DataError, match=r"made for sizes \[40, 40, 40\].*hold \[39, 39, 39\].*noise depends on them"
+    ):
+        check_same_sizes(problem, prepared.federation.take_records(39))

@@ -1,0 +1,234 @@
+"""What a run leaves behind: a strict JSON record, and checkpoints tied to one study."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from noiseworthy.config import parse_study
+from noiseworthy.engines.records import Trajectory
+from noiseworthy.engines.simulation import Checkpoint
+from noiseworthy.errors import DataError, ResumeError
+from noiseworthy.experiments import checkpoints
+from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint, save_checkpoint
+from noiseworthy.experiments.planner import decide
+from noiseworthy.experiments.prepare import prepare
+from noiseworthy.experiments.record import (
+    load_record,
+    new_record,
+    save_record,
+    strict,
+    with_comparison,
+    with_training,
+)
+from noiseworthy.experiments.runner import Cell, Comparison
+
+STUDY = parse_study(
+    {
+        "federation": {"sizes": [100, 200, 300]},
+        "task": {"dimension": 4},
+        "privacy": {"mechanism": "laplace", "epsilon": [1.0, 2.0, 3.0], "clip_norm": 1.0},
+        "algorithm": {"rounds": 4, "clients_per_round": 2},
+        "constants": {
+            "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 1.0, "initial_distance_sq": 25.0,
+            "heterogeneity": 0.5,
+        },
+    }
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def decision():
+    return decide(prepare(STUDY))
+
+
+@pytest.fixture
+def record(decision):
+    return new_record(STUDY, decision, None, 4, name="sizes")
+
+
+def strictly(text):
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+# Record -------------------------------------------------------------------------------------------------
+
+
+def test_a_record_survives_its_file(record, tmp_path):
+    path = save_record(record, tmp_path / "deep" / "run")
+    assert load_record(tmp_path / "deep" / "run") == record == strictly(path.read_text())
+    assert [p.name for p in path.parent.iterdir()] == ["record.json"]
+
+
+def test_a_record_repeats_the_study_it_was_made_from(record):
+    again = parse_study(record["study"])
+    assert again == STUDY
+
+
+def test_curves_of_the_evidence_are_the_bound(record, decision):
+    for curve in record["evidence"]["curves"]:
+        b, rounds = curve["clients_per_round"], np.array(curve["rounds"])
+        assert np.all(np.diff(rounds) > 0)
+        expected = decision.bound.at(decision.plan.problem, rounds, b)
+        np.testing.assert_allclose(curve["bound"], expected)
+    assert {1, 2, 3} == {curve["clients_per_round"] for curve in record["evidence"]["curves"]}
+
+
+def test_training_is_recorded_with_what_each_client_spent_under_each_seed(record, decision):
+    uploads = np.array([[3, 3, 2], [0, 3, 3]])
+    run = Trajectory(np.array([0, 4]), np.array([[2.0, 1.0], [2.0, np.nan]]), np.full((2, 2), 0.5),
+                     np.zeros((2, 4), np.float32), uploads)  # fmt: skip
+    training = with_training(record, decision.plan, run, [7, 8], 1.5)["training"]
+    np.testing.assert_allclose(training["spent_epsilon"], [[1.0, 2.0, 2.0], [0.0, 2.0, 3.0]])
+    assert training["loss"] == [[2.0, 1.0], [2.0, None]]
+    assert training["untrained_loss"] == 2.0
+    assert training["assurance"] == "simulation"
+    assert record["training"] is None
+
+
+def test_a_comparison_is_recorded_with_its_lost_gain(record, tmp_path):
+    planned = Cell(4, 2, np.array([1.0, 1.2]), np.array([0.5, 0.7]))
+    other = Cell(9, 1, np.array([np.inf, 3.0]), np.array([np.nan, 0.1]))
+    compared = with_comparison(record, Comparison(planned, (planned, other), 2.0), [1, 2])
+    assert compared["compare"]["lost_gain"] == 0.0
+    assert compared["compare"]["best"] == {"rounds": 4, "clients_per_round": 2}
+    assert [cell["planned"] for cell in compared["compare"]["cells"]] == [True, False, False]
+    assert compared["compare"]["cells"][2]["loss"] == [None, 3.0]
+    save_record(compared, tmp_path)
+
+
+def test_json_holds_no_infinity():
+    odd = {"a": [float("inf"), (float("nan"), 1)], "b": {"c": -float("inf")}, "d": None, "e": "x", "f": True}
+    assert strict(odd) == {"a": [None, [None, 1]], "b": {"c": None}, "d": None, "e": "x", "f": True}
+
+
+def test_a_folder_without_a_record_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"record\.json does not exist; give a folder that train"):
+        load_record(tmp_path)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(DataError, match=r"record\.json does not exist; give a folder that train"):
+        load_record(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("{", "damaged"), ("[]", "no record"), ("{}", "no record"), ("\xff", "damaged")]
+)
+def test_a_damaged_record_is_said_to_be_so(text, says, tmp_path):
+    (tmp_path / "record.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(DataError, match=says):
+        load_record(tmp_path)
+
+
+def test_a_run_folder_that_is_a_file_is_refused(record, tmp_path):
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(DataError, match=r"taken cannot be written .* choose another with --out"):
+        save_record(record, tmp_path / "taken")
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_a_kill_while_writing_leaves_the_last_record(record, tmp_path, monkeypatch):
+    save_record(record, tmp_path)
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        save_record({**record, "name": "newer"}, tmp_path)
+    assert load_record(tmp_path)["name"] == "sizes"
+
+
+# Checkpoints --------------------------------------------------------------------------------------------
+
+
+def checkpoint(rounds):
+    return Checkpoint(
+        rounds, np.full((2, 4), rounds, np.float32), np.full((2, 3), rounds), np.arange(rounds + 1),
+        np.ones((2, rounds + 1)), np.zeros((2, rounds + 1)),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def mark(decision):
+    return fingerprint(decision.plan, [0, 1], "study")
+
+
+def test_a_checkpoint_survives_its_file(mark, tmp_path):
+    save_checkpoint(tmp_path / "run", checkpoint(3), mark)
+    found = load_checkpoint(tmp_path / "run", mark)
+    assert found.round == 3
+    assert type(found.round) is int
+    for ours, theirs in zip(found, checkpoint(3), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        assert np.asarray(ours).dtype == np.asarray(theirs).dtype
+
+
+def test_every_part_of_a_run_is_in_its_fingerprint(decision):
+    plan = decision.plan
+    problem = plan.problem
+    others = {
+        "seeds": fingerprint(plan, [0, 2], "study"),
+        "order of seeds": fingerprint(plan, [1, 0], "study"),
+        "study": fingerprint(plan, [0, 1], "another"),
+        "rounds": fingerprint(replace(plan, rounds=5), [0, 1], "study"),
+        "clip": fingerprint(replace(plan, problem=replace(problem, clip_norm=2.0)), [0, 1], "study"),
+        "sizes": fingerprint(
+            replace(plan, problem=replace(problem, sizes=np.array([100, 200, 301]))), [0, 1], "study"
+        ),
+        "step": fingerprint(replace(plan, step=replace(plan.step, initial=0.5)), [0, 1], "study"),
+        "same": fingerprint(plan, [0, 1], "study"),
+    }
+    assert len(set(others.values())) == len(others)
+    assert others["same"] == fingerprint(decide(prepare(STUDY)).plan, (0, 1), "study")
+
+
+def test_a_checkpoint_of_another_run_is_refused(mark, decision, tmp_path):
+    save_checkpoint(tmp_path, checkpoint(2), mark)
+    with pytest.raises(ResumeError, match=r"belongs to another study, plan or other seeds; choose .* --out"):
+        load_checkpoint(tmp_path, fingerprint(decision.plan, [5, 6], "study"))
+
+
+def test_a_folder_without_a_checkpoint_is_refused(mark, tmp_path):
+    for folder in (tmp_path, tmp_path / "nowhere", None):
+        with pytest.raises(ResumeError, match=r"holds no checkpoint\.npz; train without --resume"):
+            load_checkpoint(folder, mark)
+
+
+@pytest.mark.parametrize("keep", [0, 1, 20, 200, 0.5, 0.9, 0.99])
+def test_a_truncated_checkpoint_is_said_to_be_damaged(keep, mark, tmp_path):
+    save_checkpoint(tmp_path, checkpoint(2), mark)
+    path = tmp_path / checkpoints.FILE
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(keep * len(whole)) if isinstance(keep, float) else keep])
+    with pytest.raises(ResumeError, match="train without --resume to start anew"):
+        load_checkpoint(tmp_path, mark)
+
+
+def test_a_flipped_byte_in_a_checkpoint_is_noticed(mark, tmp_path):
+    save_checkpoint(tmp_path, checkpoint(2), mark)
+    path = tmp_path / checkpoints.FILE
+    damaged = bytearray(path.read_bytes())
+    start = damaged.find(np.full((2, 4), 2, np.float32).tobytes())
+    assert start > 0
+    damaged[start] ^= 0xFF
+    path.write_bytes(bytes(damaged))
+    with pytest.raises(ResumeError, match="train without --resume"):
+        load_checkpoint(tmp_path, mark)
+
+
+def test_a_file_of_another_kind_is_no_checkpoint(mark, tmp_path):
+    np.savez(tmp_path / checkpoints.FILE, theta=np.zeros(3))
+    with pytest.raises(ResumeError, match="another study"):
+        load_checkpoint(tmp_path, mark)
+
+
+def test_a_kill_while_writing_leaves_the_last_checkpoint(mark, tmp_path, monkeypatch):
+    save_checkpoint(tmp_path, checkpoint(2), mark)
+
+    def killed(file, **arrays):
+        file.write(b"PK\x03\x04 half of it")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(tmp_path, checkpoint(3), mark)
+    assert load_checkpoint(tmp_path, mark).round == 2

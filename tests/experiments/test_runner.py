@@ -1,0 +1,197 @@
+"""Training by a plan, and the plan beside fixed settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from noiseworthy.config import parse_study
+from noiseworthy.errors import DataError, InvalidInput, ResumeError
+from noiseworthy.experiments import runner
+from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint
+from noiseworthy.experiments.planner import decide
+from noiseworthy.experiments.prepare import prepare
+from noiseworthy.experiments.runner import Cell, Comparison, compare, train
+
+CONSTANTS = {
+    "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 1.0, "initial_distance_sq": 25.0,
+    "heterogeneity": 0.5,
+}  # fmt: skip
+RAW = {
+    "federation": {"data": "iris", "clients": 4, "partition": "quantity-skew", "alpha": 2.0},
+    "task": {"ridge": 0.1, "feature_norm": 1.0},
+    "privacy": {"mechanism": "laplace", "epsilon": 6.0, "clip_norm": 0.5},
+    "algorithm": {"rounds": 6, "clients_per_round": 2, "step_size": 0.5},
+    "constants": CONSTANTS,
+    "compare": {"rounds": [1, 3], "clients_per_round": [1, 4], "seeds": [100, 101]},
+}
+
+
+@pytest.fixture(scope="module")
+def prepared():
+    return prepare(parse_study(RAW))
+
+
+@pytest.fixture(scope="module")
+def plan(prepared):
+    return decide(prepared).plan
+
+
+# Train --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def whole(prepared, plan):
+    return train(plan, *prepared.trained(), [0, 1], evaluations=3)
+
+
+def test_a_training_tells_progress_up_to_the_end(prepared, plan, whole):
+    told = []
+    again = train(plan, *prepared.trained(), [0, 1], evaluations=3, on_progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+    np.testing.assert_array_equal(again.theta, whole.theta)
+
+
+class Killed(Exception):
+    """Stands for a kill."""
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_a_killed_training_resumes_to_exactly_the_same_end(after, prepared, plan, whole, tmp_path):
+    told = []
+
+    def kill(done):
+        told.append(done)
+        if len(told) == after:
+            raise Killed
+
+    common = {"evaluations": 3, "folder": tmp_path, "belongs_to": "iris"}
+    with pytest.raises(Killed):
+        train(plan, *prepared.trained(), [0, 1], on_progress=kill, **common)
+    kept = load_checkpoint(tmp_path, fingerprint(plan, [0, 1], "iris"))
+    assert kept.round == told[-1] * plan.rounds
+    rest = train(plan, *prepared.trained(), [0, 1], resume=True, **common)
+    for name in ("rounds", "loss", "accuracy", "theta", "uploads"):
+        np.testing.assert_array_equal(getattr(rest, name), getattr(whole, name))
+
+
+@pytest.mark.parametrize("change", ["seeds", "plan", "study"])
+def test_a_folder_of_another_run_is_not_resumed(change, prepared, plan, tmp_path):
+    train(plan, *prepared.trained(), [0, 1], evaluations=3, folder=tmp_path, belongs_to="iris")
+    other = replace(plan, step=replace(plan.step, initial=0.25)) if change == "plan" else plan
+    with pytest.raises(ResumeError, match="belongs to another study, plan or other seeds"):
+        train(
+            other, *prepared.trained(), [0, 2] if change == "seeds" else [0, 1], evaluations=3,
+            folder=tmp_path, resume=True, belongs_to="wine" if change == "study" else "iris",
+        )  # fmt: skip
+
+
+def test_another_federation_than_planned_is_refused(prepared, plan):
+    federation, task = prepared.trained()
+    with pytest.raises(DataError, match="plan again, because noise depends on them"):
+        train(plan, federation.take_records(5), task)
+
+
+# Compare ------------------------------------------------------------------------------------------------
+
+
+def cell(*losses, rounds=1):
+    return Cell(rounds, 1, np.array(losses), np.zeros(len(losses)))
+
+
+def test_the_lost_gain_is_the_missed_share_of_the_attainable_gain():
+    """Untrained 2.0, best cell 1.0 on average, plan 1.25: a quarter of the gain of 1 is missed."""
+    grid = (cell(1.5, 1.7), cell(0.9, 1.1), cell(3.0, 3.0))
+    assert Comparison(cell(1.2, 1.3), grid, 2.0).lost_gain == pytest.approx(0.25)
+    assert Comparison(cell(0.8, 0.8), grid, 2.0).lost_gain == pytest.approx(-0.2)
+    assert Comparison(cell(2.0, 2.0), grid, 2.0).lost_gain == pytest.approx(1.0)
+
+
+def test_without_an_attainable_gain_none_can_be_lost():
+    assert np.isnan(Comparison(cell(2.0), (cell(2.5),), 2.0).lost_gain)
+
+
+@pytest.fixture(scope="module")
+def watched(prepared, plan):
+    """A comparison, and every simulation it ran."""
+    calls, original = [], runner.simulate
+
+    def watch(algorithms, planned, *rest, **options):
+        run = original(algorithms, planned, *rest, **options)
+        calls.append((algorithms, planned, run))
+        return run
+
+    told = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "simulate", watch)
+        comparison = compare(plan, *prepared.trained(), prepared.study, told.append)
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+    return comparison, calls
+
+
+def test_the_grid_is_every_pair_and_the_plan_is_beside_it(watched, plan):
+    comparison, _ = watched
+    assert [(c.rounds, c.clients_per_round) for c in comparison.grid] == [(1, 1), (3, 1), (1, 4), (3, 4)]
+    assert (comparison.planned.rounds, comparison.planned.clients_per_round) == (6, 2)
+    assert all(c.loss.shape == (2,) for c in (*comparison.grid, comparison.planned))
+    assert comparison.untrained_loss == pytest.approx(np.log(3))
+
+
+def test_each_cell_has_the_noise_that_its_own_uploads_need(watched, prepared):
+    """By hand: 2 C k / (n epsilon) with k = ceil(bT/N)."""
+    comparison, calls = watched
+    sizes = prepared.sizes
+    for (algorithms, planned, run), c in zip(calls, (*comparison.grid, comparison.planned), strict=True):
+        k = -(-c.rounds * c.clients_per_round // 4)
+        assert planned.tolist() == [k] * 4
+        assert np.all(run.uploads <= k)
+        for algorithm in algorithms:
+            np.testing.assert_allclose(algorithm.noise, 2 * 0.5 * k / (sizes * 6.0), rtol=1e-6)
+
+
+def test_a_plan_that_does_not_train_stays_at_the_start(prepared, plan):
+    idle = replace(plan, rounds=0, clients_per_round=0, releases=0 * plan.releases, release=None)
+    comparison = compare(idle, *prepared.trained(), prepared.study)
+    np.testing.assert_allclose(comparison.planned.loss, np.log(3), rtol=1e-5)
+    assert comparison.lost_gain == pytest.approx(1.0) or np.isnan(comparison.lost_gain)
+
+
+def test_fixed_settings_spend_the_whole_budget_where_the_plan_has_bought_constants(monkeypatch):
+    raw = {**RAW, "constants": {"source": "bought", "share": 0.3, **CONSTANTS},
+           "privacy": {**RAW["privacy"], "mechanism": "gaussian", "delta": 1e-4}}  # fmt: skip
+    prepared = prepare(parse_study(raw))
+    plan, problems = decide(prepared).plan, []
+    assert np.all(plan.problem.budget.epsilon < 6.0)
+
+    def grid(problem, step, cells, *rest):
+        problems.append(problem)
+        return [cell(1.0, 1.0) for _ in cells]
+
+    monkeypatch.setattr(runner, "run_grid", grid)
+    compare(plan, *prepared.trained(), prepared.study)
+    fixed, planned = problems
+    np.testing.assert_array_equal(fixed.budget.epsilon, 6.0)
+    np.testing.assert_array_equal(planned.budget.epsilon, plan.problem.budget.epsilon)
+
+
+def test_a_diverged_cell_never_wins(prepared, plan):
+    """A step of 1e30 overflows; NaN losses compare as neither smaller nor larger."""
+    study = prepared.study.model_copy(
+        update={"compare": prepared.study.compare.model_copy(update={"step_size": 1e38})}
+    )
+    comparison = compare(plan, *prepared.trained(), study)
+    assert all(np.all(np.isinf(c.loss)) for c in comparison.grid if c.rounds == 3)
+    diverged = Comparison(comparison.planned, (cell(np.inf, np.inf), cell(1.0, 1.0)), 2.0)
+    assert diverged.best.loss[0] == 1.0
+
+
+def test_comparing_needs_steps_and_a_grid_within_the_federation(prepared, plan):
+    with pytest.raises(InvalidInput, match=r"step sizes; state \[algorithm\] step_size"):
+        compare(replace(plan, step=None), *prepared.trained(), prepared.study)
+    table = prepared.study.compare.model_copy(update={"clients_per_round": [5]})
+    with pytest.raises(InvalidInput, match="clients_per_round must be between 1 and 4, got 5"):
+        compare(plan, *prepared.trained(), prepared.study.model_copy(update={"compare": table}))

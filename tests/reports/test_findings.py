@@ -1,0 +1,90 @@
+"""The sentences say what the record says."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from noiseworthy.reports import findings
+from noiseworthy.reports.findings import Outcome
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        (0.0744, "keeps 93\N{NO-BREAK SPACE}% of"),
+        (0.004, "keeps all of"),
+        (0.0, "keeps all of"),
+        (0.7, "keeps only 30\N{NO-BREAK SPACE}% of"),
+        (-0.02, "beats every fixed setting"),
+        (3.24, "ends worse than no training"),
+        (None, "No fixed setting gains"),
+        (float("nan"), "No fixed setting gains"),
+    ],
+)
+def test_the_finding_follows_the_lost_gain(make_record, lost, said):
+    record = make_record("full")
+    record["compare"]["lost_gain"] = lost
+    assert said in findings.finding(record)
+
+
+def test_findings_of_plans_that_do_not_train_or_diverge(make_record):
+    still = make_record("do_not_train")
+    assert "where the plan does not train" in findings.finding(still)
+    still["compare"]["lost_gain"] = None
+    assert findings.finding(still).endswith("not training is right")
+    assert findings.finding(make_record("diverged")) == "The plan diverged"
+    assert findings.finding(make_record("plan_only")) is None
+
+
+def test_the_headline_is_the_decision(make_record):
+    assert findings.headline(make_record("full")) == "Train 261 rounds, asking all 10 clients in each."
+    assert findings.headline(make_record("plan_only")) == "Train 80 rounds, asking 1 of 10 clients in each."
+    assert findings.headline(make_record("do_not_train")) == "Do not train."
+
+
+def test_the_caption_reads_the_shape_off_the_plans_own_curve(make_record):
+    assert "other way round" in findings.why_caption(make_record("plan_only"))
+    assert "flattens" in findings.why_caption(make_record("full"))
+    assert "No setting" in findings.why_caption(make_record("do_not_train"))
+
+
+def test_prediction_and_measurement_are_compared_in_one_unit_only(make_record):
+    record = make_record("full")
+    assert "0.534 was predicted" in findings.training_caption(record)
+    record["plan"]["predicted"]["unit"] = "squared distance to the optimum"
+    assert "predicted" not in findings.training_caption(record)
+
+
+def test_who_says_how_often_and_how_much(make_record):
+    record = make_record("full")
+    assert "pays for 261 uploads; it was asked 260 to 261 times" in findings.who_caption(record)
+    once = copy.deepcopy(record)
+    once["plan"]["releases"] = [1] * 10
+    once["training"]["uploads"] = [[1] * 10] * 3
+    assert "pays for 1 upload; it was asked once" in findings.who_caption(once)
+    assert "no epsilon bounds" in findings.who_caption(make_record("no_noise"))
+    half = copy.deepcopy(record)
+    half["training"]["spent_epsilon"] = [[2.0] * 10] * 3
+    assert "is 50\N{NO-BREAK SPACE}% of its epsilon" in findings.who_caption(half)
+
+
+def test_warnings_come_from_the_record(make_record):
+    record = make_record("full")
+    assert findings.warnings_of(record) == [
+        "Simulated noise: right for measuring accuracy, no protection of real data. Do not release."
+    ]
+    record["plan"]["notes"] = ["Warning: the proxies disagree.", "Fit error 1 %."]
+    record["training"]["untrained_loss"] = 0.5
+    worse, planner = findings.warnings_of(record)[1:]
+    assert worse.startswith("Training did not help")
+    assert planner == "The proxies disagree."
+    assert findings.notes_of(record) == ["Fit error 1 %."]
+    assert findings.warnings_of(make_record("no_noise"))[0].startswith("Not private")
+
+
+def test_a_diverged_loss_is_infinite_and_a_missing_score_is_left_out():
+    assert Outcome.of("loss", [1.0, None]) == Outcome(float("inf"), 1.0, float("inf"))
+    assert Outcome.of("accuracy", [0.5, None, 0.7]) == Outcome(pytest.approx(0.6), 0.5, 0.7)
+    assert Outcome.of("accuracy", [None, float("nan")]) is None

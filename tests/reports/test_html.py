@@ -1,0 +1,187 @@
+"""The page needs nothing but itself, shows the record's numbers, and lets no name become markup."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from html.parser import HTMLParser
+
+import pytest
+
+from noiseworthy.errors import DataError
+from noiseworthy.reports import render, write_report
+from noiseworthy.reports.html import key_numbers, toml
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Page(HTMLParser):
+    """Open tags, all tags with attributes, and the text outside of style and drawings."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.words = [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"style", "svg"} & set(self.open):
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return {}
+
+
+def page(pages, make_record, name):
+    if name not in pages:
+        pages[name] = render(make_record(name))
+    return pages[name]
+
+
+NAMES = ["full", "plan_only", "do_not_train", "many", "no_noise"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_is_well_formed_and_loads_nothing(pages, make_record, name):
+    text = page(pages, make_record, name)
+    parsed = Page(text)
+    assert parsed.open == []
+    for tag, attributes in parsed.tags:
+        assert tag not in {"script", "link", "iframe", "object", "img"}
+        for key in ("src", "href", "xlink:href"):
+            assert (attributes.get(key) or "#").startswith("#")
+        assert not any(key.startswith("on") for key in attributes)
+    assert not re.search(r"@import|url\((?!#)", text)
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ids_are_unique_between_figures(pages, make_record, name):
+    ids = re.findall(r'<g id="(\w+-figure_1)"', page(pages, make_record, name))
+    assert len(ids) == len(set(ids)) > 0
+
+
+def test_headline_outcome_and_numbers_are_the_records(pages, make_record):
+    record, text = make_record("full"), Page(page(pages, make_record, "full")).text
+    assert "Train 261 rounds, asking all 10 clients in each." in text
+    assert record["plan"]["outcome"] in text
+    assert "The plan keeps 96 % of the attainable gain" in text
+    for constant in record["plan"]["constants"].values():
+        assert f"{constant['value']:g} {constant['provenance']}" in text
+    assert "Seeds of training: 0, 1, 2. Seeds of the comparison: 100, 101, 102. The same study" in text
+
+
+@pytest.mark.parametrize("lost", [0.0371, -0.02, 3.2406, 0.0])
+def test_the_lost_gain_shown_is_the_records(make_record, lost):
+    record = make_record("full")
+    record["compare"]["lost_gain"] = lost
+    (key,) = [key for key in key_numbers(record) if key.name == "lost gain"]
+    assert float(key.value.removesuffix("%")) / 100 == pytest.approx(lost, abs=0.0005)
+
+
+def test_key_numbers_of_the_odd_cases(make_record):
+    keys = {key.name: key.value for key in key_numbers(make_record("no_noise"))}
+    assert keys["epsilon"] == "unbounded"
+    keys = {key.name: key.value for key in key_numbers(make_record("do_not_train"))}
+    assert keys == {"epsilon at most": "0.2", "lost gain": "100.0\N{NO-BREAK SPACE}%"}
+    keys = {key.name: key.value for key in key_numbers(make_record("diverged"))}
+    assert (keys["test loss"], keys["lost gain"]) == ("diverged", "not defined")
+    assert {key.name for key in key_numbers(make_record("one_seed"))} >= {"test R²"}
+
+
+def test_names_never_become_markup(make_record):
+    record = make_record("full")
+    evil = '<script>alert(1)</script>--><img src=x onerror="alert(2)">'
+    record["name"] = record["federation"]["name"] = evil
+    record["federation"]["clients"] = [evil, "'\"&<>", *record["federation"]["clients"][2:]]
+    record["plan"]["notes"] = [evil, f"Warning: {evil}"]
+    record["plan"]["outcome"] = record["plan"]["constants"]["gamma"]["provenance"] = evil
+    record["study"]["federation"]["data"] = evil
+    text = render(record)
+    assert "<script" not in text
+    assert "<img" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    parsed = Page(text)
+    assert parsed.open == []
+    assert "'\"&<>" in parsed.text
+
+
+def test_the_list_of_clients_folds_and_ends(pages, make_record):
+    assert "<details open>" in page(pages, make_record, "full")
+    text = page(pages, make_record, "many")
+    assert "<details open>" not in text
+    assert "client 499" in text
+    record = make_record("many")
+    plan = record["plan"]
+    record = {**record, "training": None, "federation": None, "evidence": None}
+    privacy = {**plan["privacy"], "clients": plan["privacy"]["clients"][:400] * 3}
+    record["plan"] = {
+        **plan,
+        "releases": [1] * 1200,
+        "noise": [0.1] * 1200,
+        "privacy": privacy,
+        "as_printed": {},
+    }
+    text = Page(render(record)).text
+    assert "client 999" in text
+    assert "client 1000" not in text
+    assert "The first 1000 of 1200 clients" in text
+
+
+def test_a_client_row_is_the_records(pages, make_record):
+    record, text = make_record("full"), Page(page(pages, make_record, "full")).text
+    made = sorted({seed[0] for seed in record["training"]["uploads"]})
+    span = str(made[0]) if len(made) == 1 else f"{made[0]} to {made[-1]}"
+    assert f"client 0 143 261 {span} {record['plan']['noise'][0]:.3g} 4 1e-05" in text
+
+
+def test_the_study_reads_back_from_the_page():
+    study = {
+        "federation": {"data": 'a "b" \\ c.csv', "clients": 3, "fraction": 1.0, "regression": False},
+        "privacy": {"mechanism": "laplace", "epsilon": [0.5, 1e-7], "delta": 1e-05},
+        "compare": {"rounds": [5, 10], "name": "Größe ε"},
+        "constants": {},
+    }
+    assert tomllib.loads(toml(study)) == study
+
+
+def test_no_claim_of_privacy_without_noise(pages, make_record):
+    text = Page(page(pages, make_record, "no_noise")).text
+    assert "NOT PRIVATE" in text
+    assert "What is protected" not in text
+
+
+def test_write_report_leaves_page_and_pictures(tmp_path, make_record):
+    stale = tmp_path / "run" / "compare.png"
+    stale.parent.mkdir()
+    stale.write_bytes(b"of an earlier run")
+    path = write_report(make_record("plan_only"), tmp_path / "run")
+    assert path == tmp_path / "run" / "report.html"
+    assert {p.name for p in path.parent.iterdir()} == {"report.html", "why.png", "who.png", "hero.png"}
+    assert (path.parent / "hero.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path, make_record):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    record = {**make_record("plan_only"), "evidence": None}
+    with pytest.raises(DataError, match=r"run folder .*file cannot be written .*--out"):
+        write_report(record, blocked)

@@ -1,0 +1,169 @@
+"""The statement carries the record's numbers, invents none, and claims nothing that does not hold."""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+
+import numpy as np
+import pytest
+
+from noiseworthy.reports.privacy_statement import privacy_statement
+
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)*(?:e[-+]?\d+)?(?!\w)")
+
+
+def clause(record, title):
+    (found,) = [c for c in privacy_statement(record) if c.title == title]
+    return found
+
+
+def whole(found):
+    return " ".join([found.text, *found.points])
+
+
+def numbers_in(text):
+    return [part.replace(",", "") for part in NUMBER.findall(text)]
+
+
+def numbers_of(value):
+    """All numbers anywhere in a record."""
+    if isinstance(value, dict):
+        return [n for part in value.values() for n in numbers_of(part)]
+    if isinstance(value, list):
+        return [n for part in value for n in numbers_of(part)]
+    return [float(value)] if isinstance(value, int | float) and not isinstance(value, bool) else []
+
+
+def test_no_number_is_invented(record):
+    plan = record["plan"]
+    known = numbers_of(record)
+    known += [math.exp(row["epsilon"]) for row in plan["privacy"]["clients"]]
+    known += [len(record["compare"]["cells"])] if record["compare"] else []
+    for found in privacy_statement(record):
+        for written in numbers_in(whole(found).replace(plan["as_printed"].get("why", "\0"), "")):
+            if written == record["version"]:
+                continue
+            assert np.any(np.isclose(float(written), known, rtol=0.006, atol=0)), (found.title, written)
+
+
+@pytest.mark.parametrize("name", ["full", "plan_only", "many", "one_seed"])
+def test_budget_spending_and_noise_read_back(make_record, name):
+    record = make_record(name)
+    plan, rows = record["plan"], record["plan"]["privacy"]["clients"]
+    spends = clause(record, "What each client spends")
+    match = re.search(r"epsilon ([\d.]+)(?: to ([\d.]+))? at delta ([\de.-]+)", spends.text)
+    assert float(match[1]) == min(row["epsilon"] for row in rows)
+    assert float(match[2] or match[1]) == max(row["epsilon"] for row in rows)
+    assert float(match[3]) == rows[0]["delta"]
+    means = clause(record, "By what means").text
+    least, most = re.search(r"(?:deviation|scale) ([\d.]+)(?: to ([\d.]+))?", means).groups()
+    assert np.isclose(float(least), min(plan["noise"]), rtol=0.006)
+    assert np.isclose(float(most or least), max(plan["noise"]), rtol=0.006)
+    assert f"pays for {plan['releases'][0]} upload" in means
+
+
+def test_spent_in_training_is_the_greatest_over_seeds_and_never_too_small(make_record):
+    record = make_record("many")
+    most = np.max(record["training"]["spent_epsilon"], axis=0)
+    spends = whole(clause(record, "What each client spends"))
+    least, greatest = map(float, re.search(r"clients spent epsilon ([\d.]+) to ([\d.]+)", spends).groups())
+    assert most.min() <= least <= 1.001 * most.min()
+    assert most.max() <= greatest <= 1.001 * most.max()
+    assert "the least and the greatest of the clients' own budgets" in spends
+
+
+def test_what_the_statement_must_say(make_record):
+    record = make_record("full")
+    text = " ".join(f"{c.title} {whole(c)}" for c in privacy_statement(record))
+    for said in (
+        "one record of one client", "replace-one", record["plan"]["privacy"]["adversary"], "L2 norm 0.8",
+        "no amplification by client sampling", "How many records each client holds", "Who takes part",
+        "Every other run on the same records adds", "test set and public data", "Assurance: simulation",
+        "Do not release", "closed form", "noiseworthy 0.1.0", "was not used", "13 settings",
+    ):  # fmt: skip
+        assert said in text, said
+
+
+def test_simulation_is_a_warning_and_comes_first(make_record):
+    first = privacy_statement(make_record("full"))[0]
+    assert first.kind == "warning"
+    assert "no privacy mechanism" in first.title
+    record = make_record("full")
+    record["training"]["assurance"] = "deployed sampler"
+    assert all(c.kind != "warning" for c in privacy_statement(record))
+    assert "deployed sampler" in clause(record, "Noise").text
+
+
+def test_a_run_without_noise_says_so_and_claims_nothing(make_record):
+    found = privacy_statement(make_record("no_noise"))
+    assert found[0].kind == "warning"
+    assert found[0].text.startswith("NOT PRIVATE")
+    assert all(c.kind != "claim" for c in found)
+    assert not re.search(r"epsilon \d", " ".join(map(whole, found)))
+
+
+def test_a_plan_that_was_not_trained_says_so(make_record):
+    assert "Nothing has been trained" in clause(make_record("plan_only"), "A plan so far").text
+
+
+def test_not_training_spends_nothing(make_record):
+    record = make_record("do_not_train")
+    assert "can cost is epsilon 0." in whole(clause(record, "What each client spends"))
+    assert "No client uploads" in clause(record, "By what means").text
+    assert all("As printed" not in c.title for c in privacy_statement(record))
+
+
+def test_a_client_past_its_budget_is_a_warning(make_record):
+    record = make_record("full")
+    record["training"]["spent_epsilon"][1][3] = 4.5
+    over = clause(record, "Budget exceeded")
+    assert over.kind == "warning"
+    assert over.points == ("client 3: 4.5 of 4",)
+    record["training"]["spent_epsilon"][1][3] = None
+    assert clause(record, "Budget exceeded").points == ("client 3: unbounded of 4",)
+    assert "without bound" in whole(clause(record, "What each client spends"))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"mechanism": "gaussian", "sampling_rate": 1.0}, "closed form"),
+        ({"mechanism": "gaussian", "sampling_rate": 0.1}, "dp-accounting"),
+        ({"mechanism": "laplace", "sampling_rate": 1.0}, "dp-accounting"),
+    ],
+)
+def test_the_accountant_is_named(make_record, change, said):
+    record = make_record("full")
+    record["plan"].update(change)
+    assert said in clause(record, "How it is counted").text
+    if change["sampling_rate"] < 1:
+        assert "probability 0.1" in clause(record, "By what means").text
+
+
+def test_pure_laplace_is_a_sum(make_record):
+    assert "sum of pure epsilons" in clause(make_record("plan_only"), "How it is counted").text
+
+
+def test_other_neighbours_and_bought_constants_are_named(make_record):
+    record = make_record("full")
+    record["plan"]["privacy"]["relation"] = "add-remove"
+    record["plan"]["constants"]["gamma"]["provenance"] = "bought (0.2, 1e-6)"
+    assert "left out or added" in clause(record, "What is protected").text
+    assert "bought constants before planning" in whole(clause(record, "What each client spends"))
+
+
+def test_a_huge_epsilon_is_called_what_it_is(make_record):
+    record = make_record("full")
+    for row in record["plan"]["privacy"]["clients"]:
+        row["epsilon"] = 1000.0
+    assert "next to nothing" in clause(record, "What each client spends").text
+
+
+def test_as_printed_is_left_out_where_it_is_the_same(make_record):
+    record = make_record("full")
+    plan = copy.deepcopy(record["plan"])
+    plan["as_printed"].update({key: plan[key] for key in ("rounds", "clients_per_round", "noise")})
+    assert clause(record, "As printed: not private").kind == "limit"
+    assert all("As printed" not in c.title for c in privacy_statement({**record, "plan": plan}))

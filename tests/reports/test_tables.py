@@ -1,0 +1,80 @@
+"""The terminal shows the record's numbers within 80 columns."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from noiseworthy.reports.tables import comparison_table, plan_panel, statement_text, training_panel
+
+
+def shown(renderable, width=80):
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("show", [plan_panel, training_panel, comparison_table, statement_text])
+def test_everything_fits_80_columns(record, show):
+    renderable = show(record)
+    if renderable is not None:
+        assert max(cell_len(line) for line in shown(renderable).splitlines()) <= 80
+
+
+def words(renderable):
+    return " ".join(shown(renderable).replace("│", " ").split())
+
+
+def test_the_plan_panel_says_what_was_decided(make_record):
+    record = make_record("full")
+    text = words(plan_panel(record))
+    assert record["plan"]["outcome"] in text
+    assert "261 per client" in text
+    assert f"std {record['plan']['noise'][0]:.3g}" in text
+    assert "epsilon 4, delta 1e-05 per record (replace-one); spends 4" in text
+    assert "fitted to trials on wine, iris: gamma, sampling, rest, noise weight, offset" in text
+
+
+def test_the_training_panel_says_how_it_ended(make_record):
+    text = words(training_panel(make_record("full")))
+    assert "0.752 (0.702 to 0.802), untrained 2.30, predicted 0.534" in text
+    assert "each client 260 to 261 times" in text
+    assert "! Simulated noise" in text
+    assert training_panel(make_record("plan_only")) is None
+    assert "diverged" in words(training_panel(make_record("diverged")))
+    assert "without bound: no noise" in words(training_panel(make_record("no_noise")))
+
+
+def test_the_comparison_puts_the_plan_first_and_the_best_next(make_record):
+    lines = shown(comparison_table(make_record("full"))).splitlines()
+    rows = [line.split() for line in lines if line.startswith((" plan", " fixed"))]
+    assert rows[0][:3] == ["plan", "261", "10"]
+    assert rows[1][:3] == ["fixed", "100", "10"]
+    text = " ".join(lines)
+    assert "The plan keeps 96\N{NO-BREAK SPACE}% of the attainable gain" in text
+    assert "lost gain 3.7\N{NO-BREAK SPACE}%, untrained loss 2.30" in text
+    assert "and 4 worse settings" in text
+    assert comparison_table(make_record("plan_only")) is None
+
+
+def test_a_plan_that_does_not_train_has_no_rounds(make_record):
+    lines = shown(comparison_table(make_record("do_not_train"))).splitlines()
+    assert any(line.split()[:4] == ["plan", "none", "none", "2.30"] for line in lines)
+    text = words(plan_panel(make_record("do_not_train")))
+    assert "uploads" not in text
+
+
+def test_brackets_in_names_are_no_markup(make_record):
+    record = make_record("full")
+    record["plan"]["constants"]["gamma"]["provenance"] = "fitted to [red]mine[/red]"
+    record["plan"]["notes"] = ["Warning: see [planning] public."]
+    text = words(plan_panel(record))
+    assert "fitted to [red]mine[/red]" in text
+    assert "! See [planning] public." in text
+
+
+def test_the_statement_warns_first(make_record):
+    assert shown(statement_text(make_record("no_noise"))).startswith("No privacy at all. NOT PRIVATE")

@@ -1,0 +1,48 @@
+"""Numbers are written truly: privacy losses never too small, labels in order and apart."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noiseworthy.reports.labels import spread
+from noiseworthy.reports.wording import level, number, rounded_up, shortened, span
+
+
+@given(st.floats(1e-9, 1e9))
+def test_a_privacy_loss_is_never_written_smaller_than_it_is(value):
+    written = float(rounded_up(value).replace(",", ""))
+    assert value * (1 - 2e-9) <= written <= value * 1.0011
+
+
+@given(st.floats(1e-6, 1e8))
+def test_losses_and_numbers_read_back(value):
+    assert np.isclose(float(level(value).replace(",", "")), value, rtol=0.006)
+    assert np.isclose(float(number(value)), value, rtol=0.006)
+
+
+def test_words_for_what_is_missing():
+    assert level(None) == level(float("inf")) == level(float("nan")) == "diverged"
+    assert number(None) == "none"
+    assert number(float("nan")) == "not a number"
+    assert rounded_up(0.0) == "0"
+    assert rounded_up(float("inf")) == "inf"
+
+
+def test_a_span_of_equal_looking_numbers_is_one_number():
+    assert span([2.0001, 2.0002]) == "2"
+    assert span([5, 6]) == "5 to 6"
+    assert shortened("abc", 3) == "abc"
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0.01, 0.2))
+def test_spread_labels_keep_their_order_and_distance(heights, gap):
+    placed = spread(heights, gap)
+    order = np.argsort(heights, kind="stable")
+    assert np.all(np.diff(placed[order]) >= gap - 1e-9)
+    assert np.isclose(placed.mean(), np.mean(heights))
+
+
+def test_spread_moves_nothing_without_need():
+    assert np.array_equal(spread([0.9, 0.1, 0.5], 0.2), [0.9, 0.1, 0.5])
