@@ -158,7 +158,11 @@ def _evidence(decision: Decision) -> Record:
 
 
 def _curve(problem: Problem, bound: RepliesBound, clients_per_round: int, most: int) -> Record:
-    rounds = np.unique(np.geomspace(1, most, 120).round().astype(int))
+    """The bound at the ends of passes over the clients, where every reply paid for has been asked for."""
+    n = problem.n_clients
+    spaced = np.unique(np.geomspace(1, most, 120).round().astype(int))
+    passes = np.maximum(spaced * clients_per_round // n, 1)
+    rounds = np.unique(np.where(spaced * clients_per_round < n, spaced, passes * n // clients_per_round))
     values = bound.at(problem, rounds, np.full_like(rounds, clients_per_round))
     return {"clients_per_round": clients_per_round, "rounds": rounds.tolist(), "bound": values.tolist()}
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.privacy.accountants import Release, spent_epsilon, spent_with_pilot
+from noiseworthy.privacy.accountants import Release, accountant_name, spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.budget import ADVERSARY, PrivacyBudget
 from noiseworthy.privacy.mechanisms import NoNoise
 
@@ -157,6 +157,7 @@ class Plan:
                 "relation": budget.relation,
                 "adversary": ADVERSARY,
                 "private": private,
+                "accountant": accountant_name(self.problem.family, self.problem.sampling_rate, budget.delta),
                 "clients": [
                     {"epsilon": epsilon, "delta": delta, "spent_epsilon": _finite(spent)}
                     for epsilon, delta, spent in rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import version
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -73,6 +74,22 @@ def check_sampling(sampling_rate: float, family: str, relation: str) -> None:
             "Poisson batches are proved under add-remove neighbours only; "
             'set relation = "add-remove" or use full batches (sampling_rate = 1), which often need less noise'
         )
+
+
+def accountant_name(family: str, sampling_rate: float, delta: ArrayLike) -> str:
+    """How `spent_epsilon` counts, in words for reports.
+
+    Example:
+        >>> accountant_name("gaussian", 1.0, 1e-5)
+        'exact composition of Gaussian mechanisms (closed form)'
+    """
+    if family == "none":
+        return "none: no noise, no guarantee"
+    if family == "gaussian" and sampling_rate == 1.0:
+        return "exact composition of Gaussian mechanisms (closed form)"
+    if family == "laplace" and not np.any(delta):
+        return "pure epsilon, basic composition"
+    return f"privacy loss distribution (dp-accounting {version('dp-accounting')})"
 
 
 def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:

@@ -135,12 +135,16 @@ class Laboratory:
             for epsilon, row in zip(epsilons, rows, strict=True)
         }  # fmt: skip
 
+    @property
+    def public(self) -> list[str]:
+        """Data to plan by trial on, those whose files are there."""
+        return [name for name in self.bench.public if self._present(name)]
+
     @cached_property
     def proxies(self) -> list[Proxy]:
-        """Public stand-ins for planning by trial, those whose files are there."""
-        names = [name for name in self.bench.public if self._present(name)]
+        """Public stand-ins for planning by trial."""
         arm = Arm("none", (), 0.0, 1.0, StepSize(1.0), ())
-        return make_proxies(self._facts(arm, 1.0, 1.0), names, self.data_dir)
+        return make_proxies(self._facts(arm, 1.0, 1.0), self.public, self.data_dir)
 
     def plan(
         self, arm: Arm, epsilon: float, fraction: float, *, everything: bool, on_progress: Progress

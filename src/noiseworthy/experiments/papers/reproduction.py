@@ -28,8 +28,9 @@ def reproduce(
 ) -> list[Reproduction]:
     """Reproduce a table or figure: train what it shows and judge what the paper says of it.
 
-    Cost on two cores at scale 0.3 (3 seeds instead of 10): see docs/reproductions.md, which states it for
-    every item as it was measured.
+    Cost as measured on two shared cores: at scale 0.3 (3 seeds, all records) figures 3 and 7 two minutes
+    each, figure 1 ten and figure 5 twenty; for the CNN at scale 0.01 (2 seeds, 1 % of the records) ten
+    minutes each, figures 2, 4 and 6 sharing theirs. docs/reproductions.md states it item by item.
 
     Args:
         paper: `zhou`.
@@ -112,12 +113,17 @@ def _verdict(claim: Claim, points: list[Point]) -> Verdict:
 
 
 def _notes(figure: Figure, laboratory: Laboratory) -> list[str]:
-    """What a reader must know of the data; of a miniature, how many records were left out of training."""
-    notes = [figure.bench.caveat]
+    """What a reader must know: of the data, of the records that a miniature leaves out, of our plans."""
+    notes = [figure.bench.caveat, figure.note]
     if figure.bench.miniature and laboratory.scale < 1:
         held, owned = laboratory.shards(1.0).train.mask.shape[1], int(laboratory.federation.sizes.max())
         notes.append(
             f"A miniature: clients train on up to {held} of their up to {owned} records, with the noise that "
             f"belongs to all of them; {len(laboratory.shards(1.0).test_x)} test records are scored."
+        )
+    if any(series.cell is None for arm in figure.arms for series in arm.series):
+        names = " and ".join(laboratory.public)
+        notes.append(
+            f"Our plans are made by trial on {names}; of the private data they see sizes and shapes."
         )
     return [note for note in notes if note]

@@ -96,7 +96,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper: what to train, what it claims, and how to draw it."""
+    """A figure of a paper: what to train, what it claims, how to draw it, what else a reader must know."""
 
     title: str
     layout: Literal["curves", "clients", "epsilon", "data"]
@@ -104,6 +104,7 @@ class Figure:
     arms: tuple[Arm, ...]
     claims: tuple[Claim, ...]
     fractions: tuple[float, ...] = (1.0,)
+    note: str = ""
 
 
 # Coming out -------------------------------------------------------------------------------------------

@@ -1,0 +1,223 @@
+"""Whatever the user gets wrong ends in exit code 2, one line on stderr and no traceback."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+
+SIZES_ONLY = {
+    "federation": {"sizes": [600] * 10},
+    "task": {"dimension": 50},
+    "privacy": {"mechanism": "laplace", "epsilon": 5.0, "clip_norm": 3.0},
+    "algorithm": {},
+    "constants": {
+        "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 1.0, "initial_distance_sq": 900.0,
+        "heterogeneity": 0.5,
+    },
+}  # fmt: skip
+OWN = {
+    "federation": {"data": "own.csv"},
+    "privacy": {"mechanism": "gaussian", "epsilon": 5.0, "delta": 1e-5, "clip_norm": 1.0},
+    "algorithm": {"rounds": 2, "clients_per_round": 1, "step_size": 0.1},
+    "constants": SIZES_ONLY["constants"],
+}
+
+
+def refused(answer, *says):
+    """Exit 2, exactly one line on stderr that holds each of `says`, nothing on stdout."""
+    assert answer.code == 2, answer
+    assert answer.out == ""
+    lines = answer.err.splitlines()
+    assert len(lines) == 1, answer.err
+    assert lines[0].startswith("error: ")
+    assert "Traceback" not in lines[0]
+    for part in says:
+        assert part in lines[0]
+    return lines[0]
+
+
+NUMBERS = {
+    "epsilon 0": ({"privacy": {"epsilon": 0.0}}, "epsilon must be finite and above 0, got 0"),
+    "epsilon negative": ({"privacy": {"epsilon": -1.0}}, "epsilon must be finite and above 0, got -1"),
+    "epsilon nan": ({"privacy": {"epsilon": float("nan")}}, "epsilon must be a number, got NaN"),
+    "epsilon text": ({"privacy": {"epsilon": "1.0"}}, "[privacy] epsilon must be a valid number"),
+    "epsilon too short": ({"privacy": {"epsilon": [1.0, 2.0]}}, "epsilon must be one number or a list of 10"),
+    "delta 1": ({"privacy": {"delta": 1.0}}, "delta must lie in [0, 1), got 1"),
+    "delta negative": ({"privacy": {"delta": -1e-5}}, "delta must lie in [0, 1), got -1e-05"),
+    "pure with delta": ({"privacy": {"delta": 1e-5, "accountant": "pure"}}, "set delta = 0.0, or leave"),
+    "gaussian without delta": ({"privacy": {"mechanism": "gaussian"}}, "use Laplace noise for pure epsilon"),
+    "clip 0": ({"privacy": {"clip_norm": 0.0}}, "clip_norm must be finite and above 0, got 0"),
+    "mechanism": ({"privacy": {"mechanism": "cauchy"}}, "'laplace', 'gaussian' or 'none', got 'cauchy'"),
+    "b above N": ({"algorithm": {"clients_per_round": 11}}, "must be between 1 and 10, got 11; the federation"),
+    "T 0": ({"algorithm": {"rounds": 0}}, "rounds must be at least 1, got 0; T = 0 is no training"),
+    "T text": ({"algorithm": {"rounds": "5"}}, "[algorithm] rounds must be a valid integer or 'auto', got '5'"),
+    "no records": ({"federation": {"sizes": [5, 0, 5]}}, "at least 1, got 0 for client 1"),
+    "mu above L": ({"constants": {"strong_convexity": 2.0}}, "at most smoothness = 1, got 2"),
+    "no constants": ({"constants": None}, "[constants] are missing", "give data to plan by trial"),
+    "one constant": ({"constants": {"smoothness": None}}, "needs the constants smoothness; state them"),
+    "unknown key": ({"privacy": {"eps": 1.0}}, "[privacy] eps is not a key of this table; allowed: mechanism"),
+    "unknown table": ({"planing": {"seeds": 1}}, "[planing] is not a key", "allowed: federation, task"),
+    "unknown model": ({"task": {"model": "tree"}}, "'softmax', 'logistic', 'linear' or 'cnn', got 'tree'"),
+    "unknown partition": ({"federation": {"partition": "foo"}}, "[federation] partition must be 'iid'"),
+    "no federation": ({"federation": None}, "[federation] is missing; add it to the study file"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_numbers_and_names(case, run, write):
+    changes, *says = NUMBERS[case]
+    refused(run("plan", write(SIZES_ONLY, **changes), "--json"), *says)
+
+
+# Files --------------------------------------------------------------------------------------------------
+
+
+def test_study_files(run, tmp_path):
+    refused(run("plan", "none.toml"), "study file none.toml does not exist; give the path of a TOML file")
+    (tmp_path / "bad.toml").write_text("x = = 3")
+    refused(run("train", "bad.toml"), "study file bad.toml cannot be read as TOML")
+    refused(run("compare", tmp_path), "cannot be read as TOML")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_features_that_are_no_numbers(value, run, write, site_records):
+    site_records("csv", b=np.r_[np.zeros(89), value])
+    refused(run("plan", write(OWN)), "own: column 'b' has 1 NaN or infinite values; impute or drop those")
+
+
+OWN_DATA = {
+    "missing file": ({"federation": {"data": "none.csv"}}, "no data at none.csv", "NOISEWORTHY_DATA"),
+    "unknown source": ({"federation": {"data": "cifar"}}, "source must be one of digits", "got 'cifar'"),
+    "no label": ({"federation": {"label_column": "y"}}, "own has no column 'y'; it has 'a', 'b', 'c'"),
+    "no client column": ({"federation": {"client_column": "who"}}, "own has no column 'who'"),
+    "no such feature": ({"federation": {"feature_columns": ["q"]}}, "own has no column 'q'"),
+    "number as class": ({"federation": {"label_column": "a"}}, "column 'a' must hold whole numbers or text"),
+    "regression by trial": (
+        {"federation": {"label_column": "a", "regression": True, "feature_columns": ["b"]}, "constants": None},
+        "planning by trial needs a classifier; for a regression state [constants], clip and step",
+    ),
+    "b above N": ({"algorithm": {"clients_per_round": 4}}, "between 1 and 3, got 4; the federation has 3"),
+    "T negative by trial": ({"algorithm": {"rounds": -2}, "constants": None}, "rounds must be at least 1, got -2"),
+    "clip 0 by trial": (
+        {"privacy": {"clip_norm": 0.0}, "algorithm": {"step_size": "auto"}, "constants": None},
+        "clip_norm must be finite and above 0, got 0",
+    ),
+    "own data as public": (
+        {"planning": {"public": ["own.csv"]}, "constants": None}, "own.csv is the private data of this study"
+    ),
+    "dimension": ({"task": {"dimension": 9}}, "[task] dimension = 9, but the model on own has 6 parameters"),
+    "no data folder": ({"federation": {"data": "mnist", "data_dir": "gone"}}, "data folder gone does not exist"),
+    "analytic without norm": ({"constants": {"source": "analytic"}}, "[task] feature_norm"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OWN_DATA)
+def test_own_data(case, run, write, site_records):
+    site_records("csv")
+    changes, *says = OWN_DATA[case]
+    refused(run("plan", write(OWN, **changes), "--json"), *says)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz", "parquet"])
+@pytest.mark.parametrize("keep", [0, 7, 300])
+def test_truncated_tables(suffix, keep, run, write, site_records):
+    path = site_records(suffix)
+    path.write_bytes(path.read_bytes()[:keep])
+    refused(run("plan", write(OWN, federation={"data": path.name})), "own")
+
+
+def idx(array, cut=0):
+    head = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
+    whole = head + array.astype(np.uint8).tobytes()
+    return gzip.compress(whole[: len(whole) - cut])
+
+
+def test_a_truncated_idx_file(run, write, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for part, count in (("train", 60), ("t10k", 20)):
+        images, labels = np.zeros((count, 28, 28)), np.arange(count) % 10
+        (folder / f"{part}-images-idx3-ubyte.gz").write_bytes(idx(images, cut=100 if part == "train" else 0))
+        (folder / f"{part}-labels-idx1-ubyte.gz").write_bytes(idx(labels))
+    federation = {"data": "mnist", "clients": 2, "partition": "iid"}
+    answer = run("plan", write({**OWN, "federation": federation}), "--data", folder)
+    refused(answer, "train-images-idx3-ubyte")
+
+
+# Folders ------------------------------------------------------------------------------------------------
+
+
+def test_report_on_what_is_no_run(run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    refused(run("report", "empty"), "record.json does not exist; give a folder that train")
+    refused(run("report", "nowhere"), "record.json does not exist")
+    (tmp_path / "file").write_text("x")
+    refused(run("report", "file"), "record.json does not exist")
+    for content, says in (("{", "is damaged"), ("{}", "is no record of a run"), ("[1]", "is no record")):
+        (tmp_path / "empty" / "record.json").write_text(content)
+        refused(run("report", "empty"), says)
+
+
+def test_training_from_sizes_alone(run, write):
+    for command in ("train", "compare"):
+        refused(run(command, write(SIZES_ONLY)), "[federation] has sizes but no data; set data")
+
+
+def test_a_run_folder_that_is_a_file(run, write, site_records, tmp_path):
+    site_records("csv")
+    (tmp_path / "taken").write_text("mine")
+    answer = run("train", write(OWN), "--out", "taken")
+    refused(answer, "run folder taken cannot be written", "choose another with --out")
+
+
+# Command line -------------------------------------------------------------------------------------------
+
+
+ACCOUNT = {
+    "--mechanism": "laplace", "--noise": "0.1", "--clip-norm": "300", "--sizes": "60,60", "--releases": "3"
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"--mechanism": "cauchy"}, "mechanism must be one of 'laplace', 'gaussian', got 'cauchy'"),
+        ({"--noise": "0"}, "noise must be finite and above 0, got 0"),
+        ({"--noise": "nan"}, "noise must be a number, got NaN"),
+        ({"--noise": "loud"}, "--noise must be numbers separated by commas, got 'loud'"),
+        ({"--noise": "1,2,3"}, "noise must be one number or a list of 2"),
+        ({"--clip-norm": "wide"}, "'--clip-norm'"),
+        ({"--clip-norm": "0"}, "clip_norm must be finite and above 0, got 0"),
+        ({"--sizes": "0,5"}, "sizes must be whole numbers of at least 1, got 0 for client 0"),
+        ({"--sizes": "5.5"}, "sizes must be whole numbers of at least 1, got 5.5"),
+        ({"--releases": "-1"}, "releases must be whole numbers of at least 0, got -1"),
+        ({"--releases": None}, "rounds must be a whole number, got None; state the uploads, or rounds and"),
+        ({"--delta": "1"}, "delta must lie in [0, 1), got 1"),
+        ({"--mechanism": "gaussian"}, "delta must lie in (0, 1), got 0"),
+        ({"--relation": "friends"}, "relation must be one of 'replace-one', 'add-remove', got 'friends'"),
+        ({"--sampling-rate": "0"}, "sampling_rate must be finite and above 0, got 0"),
+        ({"--releases": None, "--rounds": "0", "--clients-per-round": "1"}, "rounds must be at least 1, got 0"),
+        ({"--releases": None, "--rounds": "4", "--clients-per-round": "3"}, "between 1 and 2, got 3"),
+        ({"--mechanism": None}, "Missing option '--mechanism'; see noiseworthy account --help"),
+    ],
+)  # fmt: skip
+def test_account(change, says, run):
+    arguments = [part for pair in {**ACCOUNT, **change}.items() if pair[1] is not None for part in pair]
+    refused(run("account", *arguments), says)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["prepare"], "No such command 'prepare'; see noiseworthy --help"),
+        (["plan"], "Missing argument"),
+        (["plan", "x.toml", "--quickly"], "No such option: --quickly"),
+        (["reproduce", "nobody"], "nobody"),
+        (["reproduce", "zhou", "table-9"], "table-9"),
+    ],
+)
+def test_commands_and_options(arguments, says, run):
+    refused(run(*arguments), says)

@@ -1,0 +1,336 @@
+"""Commands end to end: what they print, what they write, and that a resume goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from noiseworthy import cli
+from noiseworthy.experiments.checkpoints import FILE
+
+CONSTANTS = {
+    "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 10.0, "initial_distance_sq": 9000.0,
+    "heterogeneity": 0.5,
+}  # fmt: skip
+SIZES_ONLY = {
+    "federation": {"sizes": [6000] * 10},
+    "task": {"dimension": 7840},
+    "privacy": {"mechanism": "laplace", "epsilon": 5.0, "delta": 0.0, "clip_norm": 300.0},
+    "algorithm": {"name": "fedsgd-dpc", "rounds": "auto", "clients_per_round": "auto", "max_rounds": 500},
+    "constants": CONSTANTS,
+}
+TRAINED = {
+    "federation": {"data": "digits", "clients": 4, "partition": "iid", "records_per_client": 30},
+    "task": {"model": "softmax", "feature_norm": 1.0, "normalise": True},
+    "privacy": {"mechanism": "gaussian", "epsilon": 8.0, "delta": 1e-5, "clip_norm": 0.5},
+    "algorithm": {"rounds": 6, "clients_per_round": 2, "step_size": 5.0},
+    "constants": CONSTANTS,
+    "training": {"seeds": [0, 1], "evaluations": 3},
+    "compare": {"rounds": [2, 4], "clients_per_round": [4], "seeds": [100, 101]},
+}
+CONTRACT = {
+    "algorithm", "mechanism", "train", "rounds", "clients_per_round", "releases", "noise", "predicted",
+    "constants", "privacy", "outcome", "as_printed",
+}  # fmt: skip
+
+
+def strictly(text):
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+# Plan ---------------------------------------------------------------------------------------------------
+
+
+def test_plan_prints_one_json_object_and_nothing_else(run, write):
+    answer = run("plan", write(SIZES_ONLY), "--json")
+    assert answer.code == 0
+    plan = strictly(answer.out)
+    assert set(plan) >= CONTRACT
+    k = -(-plan["rounds"] * plan["clients_per_round"] // 10)
+    assert plan["releases"] == [k] * 10
+    np.testing.assert_allclose(plan["noise"], 2 * 300 * k / (6000 * 5.0), rtol=1e-9)
+    assert [client["epsilon"] for client in plan["privacy"]["clients"]] == [5.0] * 10
+    assert all(client["spent_epsilon"] <= 5.0 for client in plan["privacy"]["clients"])
+
+
+@pytest.mark.parametrize(
+    "privacy", [{"epsilon": 1e-4}, {"mechanism": "none"}, {"mechanism": "gaussian", "delta": 1e-5}]
+)
+def test_every_kind_of_plan_is_strict_json(privacy, run, write):
+    answer = run("plan", write(SIZES_ONLY, privacy=privacy), "--json")
+    assert answer.code == 0
+    plan = strictly(answer.out)
+    assert set(plan) >= CONTRACT
+    assert plan["train"] is (plan["rounds"] > 0)
+
+
+def test_a_plan_without_json_reads_as_a_page(run, write):
+    answer = run("plan", write(SIZES_ONLY), "--out", "kept")
+    assert answer.code == 0
+    plan = json.loads(run("plan", write(SIZES_ONLY), "--json").out)
+    assert f"Train {plan['rounds']} rounds" in " ".join(answer.out.split())
+
+
+def test_a_plan_by_trial_keeps_stdout_for_json(run, write):
+    study = write(
+        TRAINED, constants=None, algorithm={"max_rounds": 6}, planning={"public": ["mixture"], "seeds": 1}
+    )
+    answer = run("plan", study, "--json", "--out", "kept")
+    assert answer.code == 0
+    assert strictly(answer.out)["constants"]["offset"]["provenance"] == "fitted to trials on mixture"
+    record = strictly((study.parent / "kept" / "record.json").read_text())
+    assert record["plan"] == strictly(answer.out)
+    assert record["training"] is None
+
+
+# Train --------------------------------------------------------------------------------------------------
+
+
+def test_train_writes_record_model_and_report(run, write, tmp_path):
+    answer = run("train", write(TRAINED), "--out", "here")
+    assert answer.code == 0, answer.err
+    folder = tmp_path / "here"
+    assert {"record.json", "model.npz", "report.html", FILE} <= {path.name for path in folder.iterdir()}
+    record = strictly((folder / "record.json").read_text())
+    training = record["training"]
+    assert training["seeds"] == [0, 1]
+    assert training["rounds"][0] == 0
+    assert training["rounds"][-1] == 6
+    assert np.sum(training["uploads"]) == 2 * 2 * 6
+    assert np.all(np.array(training["uploads"]) <= record["plan"]["releases"])
+    assert np.all(np.array(training["spent_epsilon"]) <= 8.0)
+    assert training["loss"][0][0] == pytest.approx(np.log(10), rel=1e-5)
+    with np.load(folder / "model.npz") as model:
+        assert model["theta"].shape == (2, 640)
+        assert model["seeds"].tolist() == [0, 1]
+    assert "report.html" in answer.out.replace("\n", "")
+    assert "<html" in (folder / "report.html").read_text()
+
+
+def test_the_folder_of_a_run_is_named_after_its_study(run, write, tmp_path):
+    assert run("train", write(TRAINED, name="mine")).code == 0
+    assert (tmp_path / "runs" / "mine" / "record.json").exists()
+
+
+def test_train_with_json_prints_the_record_alone(run, write, tmp_path):
+    answer = run("train", write(TRAINED), "--out", "here", "--json")
+    assert strictly(answer.out) == strictly((tmp_path / "here" / "record.json").read_text())
+
+
+class Killed(KeyboardInterrupt):
+    """Stands for Ctrl-C."""
+
+
+def test_an_interrupted_training_resumes_to_the_same_end(run, write, tmp_path, monkeypatch):
+    from noiseworthy.experiments import runner
+
+    study = write(TRAINED)
+    whole = strictly(run("train", study, "--out", "whole", "--json").out)
+    save, kept = runner.save_checkpoint, []
+
+    def killed(folder, checkpoint, mark):
+        save(folder, checkpoint, mark)
+        kept.append(checkpoint.round)
+        if len(kept) == 2:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "save_checkpoint", killed)
+        answer = run("train", study, "--out", "parts")
+    assert answer.code == 130
+    assert (
+        answer.err.strip().splitlines()[-1] == "interrupted; train --resume goes on from the last checkpoint"
+    )
+    assert "Traceback" not in answer.err
+    rest = strictly(run("train", study, "--out", "parts", "--resume", "--json").out)
+    for name in ("rounds", "loss", "accuracy", "uploads", "spent_epsilon"):
+        assert rest["training"][name] == whole["training"][name], name
+    ours, theirs = (np.load(tmp_path / folder / "model.npz")["theta"] for folder in ("parts", "whole"))
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"federation": {"seed": 1}},
+        {"federation": {"data": "mixture.npz"}},
+        {"task": {"normalise": False}},
+        {"privacy": {"epsilon": 7.0}},
+        {"algorithm": {"step_size": 4.0}},
+        {"training": {"seeds": [0, 2]}},
+    ],
+    ids=lambda change: str(next(iter(next(iter(change.values()))))),
+)
+def test_a_resume_from_a_folder_of_another_study_is_refused_and_leaves_it_alone(
+    change, run, write, tmp_path, trained_folder
+):
+    if change.get("federation", {}).get("data"):
+        rng = np.random.default_rng(0)
+        np.savez(tmp_path / "mixture.npz", x=rng.normal(size=(200, 8, 8)), label=np.arange(200) % 10)
+    before = {path.name: path.read_bytes() for path in trained_folder.iterdir()}
+    answer = run("train", write(TRAINED, **change), "--out", trained_folder, "--resume")
+    assert answer.code == 2
+    assert "belongs to another study, plan or other seeds; choose another folder with --out" in answer.err
+    assert answer.err.count("\n") == 1
+    assert {path.name: path.read_bytes() for path in trained_folder.iterdir()} == before
+
+
+@pytest.fixture(scope="module")
+def trained_folder(tmp_path_factory):
+    """A folder of a finished run of TRAINED."""
+    from noiseworthy.config import parse_study
+    from noiseworthy.experiments.prepare import prepare
+
+    folder = tmp_path_factory.mktemp("another") / "run"
+    prepared = prepare(parse_study(TRAINED))
+    cli._train(prepared, cli._decide(prepared), folder, name="study")
+    return folder
+
+
+def test_a_resume_without_a_checkpoint_is_refused(run, write):
+    answer = run("train", write(TRAINED), "--out", "fresh", "--resume")
+    assert answer.code == 2
+    assert "holds no checkpoint.npz; train without --resume to start anew" in answer.err
+
+
+def test_a_plan_that_does_not_train_ends_in_a_report_too(run, write, tmp_path):
+    study = write(TRAINED, algorithm={"rounds": "auto"}, privacy={"epsilon": 1e-4})
+    answer = run("train", study, "--out", "idle", "--json")
+    assert answer.code == 0
+    record = strictly(answer.out)
+    assert record["plan"]["train"] is False
+    assert record["training"] is None
+    assert (tmp_path / "idle" / "report.html").exists()
+    assert not (tmp_path / "idle" / "model.npz").exists()
+
+
+# Compare and report -------------------------------------------------------------------------------------
+
+
+def test_compare_writes_the_lost_gain_and_report_writes_the_page_again(run, write, tmp_path):
+    answer = run("compare", write(TRAINED), "--out", "here")
+    assert answer.code == 0, answer.err
+    compared = strictly((tmp_path / "here" / "record.json").read_text())["compare"]
+    means = {(c["rounds"], c["clients_per_round"]): np.mean(c["loss"]) for c in compared["cells"]}
+    assert set(means) == {(6, 2), (2, 4), (4, 4)}
+    best = min(means[2, 4], means[4, 4])
+    attainable = compared["untrained_loss"] - best
+    assert attainable > 0
+    assert compared["lost_gain"] == pytest.approx((means[6, 2] - best) / attainable)
+    (tmp_path / "here" / "report.html").unlink()
+    again = run("report", "here")
+    assert again.code == 0
+    assert (tmp_path / "here" / "report.html").exists()
+
+
+def test_a_diverged_run_is_recorded_and_reported(run, write, tmp_path):
+    study = write(TRAINED, algorithm={"step_size": 1e38}, compare={"step_size": 5.0})
+    answer = run("compare", study, "--out", "wild")
+    assert answer.code == 0, answer.err
+    record = strictly((tmp_path / "wild" / "record.json").read_text())
+    assert record["training"]["loss"][0][-1] is None
+    assert record["compare"]["lost_gain"] is None
+    assert run("report", "wild").code == 0
+
+
+# Own data -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz", "parquet"])
+def test_a_table_of_the_users_own_is_planned_and_trained(suffix, run, write, site_records, tmp_path):
+    path = site_records(suffix)
+    study = write(TRAINED, federation={
+        "data": path.name, "clients": None, "partition": "natural", "records_per_client": None
+    })  # fmt: skip
+    answer = run("train", study, "--out", "own", "--json")
+    assert answer.code == 0, answer.err
+    record = strictly(answer.out)
+    assert record["federation"]["clients"] == ["north", "south", "west"]
+    assert record["federation"]["sizes"] == [16, 24, 32]
+    assert record["federation"]["dimension"] == 3 * 2
+    noise, uploads = np.array(record["plan"]["noise"]), np.array(record["training"]["uploads"])
+    np.testing.assert_allclose(noise[0] / noise, np.array([16, 24, 32]) / 16, rtol=1e-9)
+    assert uploads.sum(axis=1).tolist() == [12, 12]
+
+
+def test_a_data_folder_given_by_option_is_searched(run, write, site_records, tmp_path):
+    path = site_records("csv")
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    path.rename(folder / "moved.csv")
+    study = write(TRAINED, federation={
+        "data": "moved.csv", "clients": None, "partition": "natural", "records_per_client": None
+    })  # fmt: skip
+    assert run("plan", study, "--json").code == 2
+    assert run("plan", study, "--json", "--data", folder).code == 0
+
+
+# Account ------------------------------------------------------------------------------------------------
+
+
+def test_account_answers_in_words_and_in_json(run):
+    arguments = ["account", "--mechanism", "laplace", "--noise", "0.1", "--clip-norm", "300",
+                 "--sizes", "6000,3000", "--rounds", "7", "--clients-per-round", "1"]  # fmt: skip
+    answer = run(*arguments, "--json")
+    assert answer.code == 0
+    spent = [client["spent_epsilon"] for client in strictly(answer.out)["privacy"]["clients"]]
+    assert spent == pytest.approx([4.0, 8.0])
+    words = run(*arguments).out
+    assert "client 0: epsilon 4 at delta 0 after 4 uploads" in words
+    assert "client 1: epsilon 8 at delta 0 after 4 uploads" in words
+
+
+def test_an_infinite_epsilon_is_null_in_json(run):
+    answer = run("account", "--mechanism", "gaussian", "--noise", "1e-300", "--clip-norm", "1",
+                 "--sizes", "5", "--delta", "1e-5", "--releases", "1", "--json")  # fmt: skip
+    assert strictly(answer.out)["privacy"]["clients"][0]["spent_epsilon"] is None
+
+
+# Help ---------------------------------------------------------------------------------------------------
+
+
+COMMANDS = ("quickstart", "plan", "train", "compare", "account", "reproduce", "report")
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_is_given_for_every_command(command, run):
+    answer = run(*([command] if command else []), "--help")
+    assert answer.code == 0
+    assert "Usage" in answer.out
+    if not command:
+        assert all(name in answer.out for name in COMMANDS)
+
+
+def test_help_and_accounting_never_load_jax():
+    code = (
+        "import sys; from noiseworthy.cli import app\n"
+        "for args in (['--help'], ['plan', '--help'], ['account', '--mechanism', 'laplace', '--noise', '1',\n"
+        "             '--clip-norm', '1', '--sizes', '5', '--releases', '1']):\n"
+        "    app(args, standalone_mode=False)\n"
+        "assert 'jax' not in sys.modules, 'jax was loaded'"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_installed_program_and_the_module_exit_as_main_does(tmp_path):
+    for program in ([sys.executable, "-m", "noiseworthy"],):
+        done = subprocess.run(
+            [*program, "plan", "missing.toml"], capture_output=True, text=True, cwd=tmp_path, check=False
+        )
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert done.stderr == "error: study file missing.toml does not exist; give the path of a TOML file\n"
+
+
+def test_a_fault_of_ours_is_not_blamed_on_the_user(run, write, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr(cli, "_prepare", broken)
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        run("plan", write(SIZES_ONLY))
