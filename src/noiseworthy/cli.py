@@ -47,7 +47,8 @@ def plan(
     study: StudyFile, as_json: AsJson = False, out_folder: OutFolder = None, data: DataDir = None
 ) -> None:
     """Decide rounds, clients, noise, clip and step size for a study, without training."""
-    from noiseworthy.experiments.record import new_record, save_record, strict
+    from noiseworthy._validate import strict_json
+    from noiseworthy.experiments.record import new_record, save_record
 
     prepared = _prepare(study, data)
     decision = _decide(prepared)
@@ -57,7 +58,7 @@ def plan(
         )
         save_record(record, out_folder)
     if as_json:
-        print(json.dumps(strict(decision.plan.as_dict()), allow_nan=False))
+        print(json.dumps(strict_json(decision.plan.as_dict()), allow_nan=False))
         return
     from noiseworthy.reports.tables import plan_panel
 
@@ -110,32 +111,41 @@ def quickstart(out_folder: OutFolder = None) -> None:
 
 @app.command()
 def account(
-    mechanism: Annotated[str, typer.Option(help="laplace or gaussian")],
-    noise: Annotated[
-        str, typer.Option(help="scale or std per coordinate; one number or one per client, by commas")
-    ],
-    clip_norm: Annotated[float, typer.Option(help="per-record clip")],
-    sizes: Annotated[str, typer.Option(help="records per client, separated by commas")],
+    study: Annotated[
+        Path | None, typer.Argument(help="study file, or state a schedule by the options")
+    ] = None,
+    mechanism: Annotated[str | None, typer.Option(help="laplace or gaussian")] = None,
+    noise: Annotated[str | None, typer.Option(help="scale or std per coordinate; one or per client")] = None,
+    clip_norm: Annotated[float | None, typer.Option(help="per-record clip")] = None,
+    sizes: Annotated[str | None, typer.Option(help="records per client, separated by commas")] = None,
     delta: Annotated[str, typer.Option(help="0 for pure epsilon; one number or one per client")] = "0",
     releases: Annotated[str | None, typer.Option(help="uploads; one number or one per client")] = None,
     rounds: Annotated[int | None, typer.Option(help="rounds, instead of releases")] = None,
     clients_per_round: Annotated[int | None, typer.Option(help="clients per round, with rounds")] = None,
     relation: Annotated[str, typer.Option(help="replace-one or add-remove")] = "replace-one",
     sampling_rate: Annotated[float, typer.Option(help="Poisson sampling rate of records")] = 1.0,
+    data: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Exact epsilon per client of a schedule that you state."""
+    """Exact epsilon per client of a stated schedule, or of a study's plan."""
+    from noiseworthy._validate import strict_json
     from noiseworthy.experiments.account import account as price
-    from noiseworthy.experiments.record import strict
+    from noiseworthy.experiments.account import account_plan
 
-    answer = price(
-        mechanism=mechanism, noise=_numbers("noise", noise), clip_norm=clip_norm, sizes=_numbers("sizes", sizes),
-        delta=_numbers("delta", delta), releases=None if releases is None else _numbers("releases", releases),
-        rounds=rounds, clients_per_round=clients_per_round, relation=relation,  # pyright: ignore[reportArgumentType]
-        sampling_rate=sampling_rate,
-    )  # fmt: skip
+    if study is not None:
+        answer = account_plan(_decide(_prepare(study, data)).plan)
+    elif mechanism is None or noise is None or clip_norm is None or sizes is None:
+        raise ConfigError("account needs a study file, or --mechanism, --noise, --clip-norm and --sizes")
+    else:
+        answer = price(
+            mechanism=mechanism, noise=_numbers("noise", noise), clip_norm=clip_norm,
+            sizes=_numbers("sizes", sizes), delta=_numbers("delta", delta),
+            releases=None if releases is None else _numbers("releases", releases), rounds=rounds,
+            clients_per_round=clients_per_round, relation=relation,  # pyright: ignore[reportArgumentType]
+            sampling_rate=sampling_rate,
+        )  # fmt: skip
     if as_json:
-        print(json.dumps(strict(answer), allow_nan=False))
+        print(json.dumps(strict_json(answer), allow_nan=False))
         return
     for client, row in enumerate(answer["privacy"]["clients"]):
         out.print(
@@ -173,7 +183,7 @@ def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
 def main() -> None:
     """Entry point: the user's mistakes end in one line and exit code 2."""
     try:
-        code = app(standalone_mode=False) or 0
+        code = app(prog_name="noiseworthy", standalone_mode=False) or 0
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except Exception as error:
@@ -187,7 +197,7 @@ def main() -> None:
     raise SystemExit(code)
 
 
-def _complaint(error: Exception) -> str | None:
+def _complaint(error: Any) -> str | None:
     """What the user got wrong, empty if help was shown instead; None if the fault is ours."""
     if isinstance(error, UserError):
         return str(error)
@@ -306,6 +316,6 @@ def _progress(label: str, total: int, unit: str) -> Iterator[Callable[[float], N
     """A bar on stderr with rate and time left; yields a callback that takes the share done."""
     columns = [TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
                _Rate(), TimeRemainingColumn(elapsed_when_finished=True)]  # fmt: skip
-    with Progress(*columns, console=err, transient=not err.is_terminal) as progress:
+    with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
         task = progress.add_task(label, total=total, unit=unit)
         yield lambda done: progress.update(task, completed=done * total)

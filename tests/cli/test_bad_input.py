@@ -51,14 +51,14 @@ NUMBERS = {
     "gaussian without delta": ({"privacy": {"mechanism": "gaussian"}}, "use Laplace noise for pure epsilon"),
     "clip 0": ({"privacy": {"clip_norm": 0.0}}, "clip_norm must be finite and above 0, got 0"),
     "mechanism": ({"privacy": {"mechanism": "cauchy"}}, "'laplace', 'gaussian' or 'none', got 'cauchy'"),
-    "b above N": ({"algorithm": {"clients_per_round": 11}}, "must be between 1 and 10, got 11; the federation"),
+    "b above N": ({"algorithm": {"clients_per_round": 11}}, "must be between 1 and 10, got 11; the"),
     "T 0": ({"algorithm": {"rounds": 0}}, "rounds must be at least 1, got 0; T = 0 is no training"),
-    "T text": ({"algorithm": {"rounds": "5"}}, "[algorithm] rounds must be a valid integer or 'auto', got '5'"),
+    "T text": ({"algorithm": {"rounds": "5"}}, "[algorithm] rounds must be a valid integer or 'auto'"),
     "no records": ({"federation": {"sizes": [5, 0, 5]}}, "at least 1, got 0 for client 1"),
     "mu above L": ({"constants": {"strong_convexity": 2.0}}, "at most smoothness = 1, got 2"),
     "no constants": ({"constants": None}, "[constants] are missing", "give data to plan by trial"),
     "one constant": ({"constants": {"smoothness": None}}, "needs the constants smoothness; state them"),
-    "unknown key": ({"privacy": {"eps": 1.0}}, "[privacy] eps is not a key of this table; allowed: mechanism"),
+    "unknown key": ({"privacy": {"eps": 1.0}}, "[privacy] eps is not a key of this table; allowed"),
     "unknown table": ({"planing": {"seeds": 1}}, "[planing] is not a key", "allowed: federation, task"),
     "unknown model": ({"task": {"model": "tree"}}, "'softmax', 'logistic', 'linear' or 'cnn', got 'tree'"),
     "unknown partition": ({"federation": {"partition": "foo"}}, "[federation] partition must be 'iid'"),
@@ -96,11 +96,12 @@ OWN_DATA = {
     "no such feature": ({"federation": {"feature_columns": ["q"]}}, "own has no column 'q'"),
     "number as class": ({"federation": {"label_column": "a"}}, "column 'a' must hold whole numbers or text"),
     "regression by trial": (
-        {"federation": {"label_column": "a", "regression": True, "feature_columns": ["b"]}, "constants": None},
+        {"federation": {"label_column": "a", "regression": True, "feature_columns": ["b"]},
+         "constants": None},
         "planning by trial needs a classifier; for a regression state [constants], clip and step",
     ),
     "b above N": ({"algorithm": {"clients_per_round": 4}}, "between 1 and 3, got 4; the federation has 3"),
-    "T negative by trial": ({"algorithm": {"rounds": -2}, "constants": None}, "rounds must be at least 1, got -2"),
+    "T negative by trial": ({"algorithm": {"rounds": -2}, "constants": None}, "at least 1, got -2"),
     "clip 0 by trial": (
         {"privacy": {"clip_norm": 0.0}, "algorithm": {"step_size": "auto"}, "constants": None},
         "clip_norm must be finite and above 0, got 0",
@@ -109,7 +110,7 @@ OWN_DATA = {
         {"planning": {"public": ["own.csv"]}, "constants": None}, "own.csv is the private data of this study"
     ),
     "dimension": ({"task": {"dimension": 9}}, "[task] dimension = 9, but the model on own has 6 parameters"),
-    "no data folder": ({"federation": {"data": "mnist", "data_dir": "gone"}}, "data folder gone does not exist"),
+    "no data folder": ({"federation": {"data": "mnist", "data_dir": "gone"}}, "folder gone does not exist"),
     "analytic without norm": ({"constants": {"source": "analytic"}}, "[task] feature_norm"),
 }  # fmt: skip
 
@@ -199,7 +200,7 @@ ACCOUNT = {
         ({"--mechanism": "gaussian"}, "delta must lie in (0, 1), got 0"),
         ({"--relation": "friends"}, "relation must be one of 'replace-one', 'add-remove', got 'friends'"),
         ({"--sampling-rate": "0"}, "sampling_rate must be finite and above 0, got 0"),
-        ({"--releases": None, "--rounds": "0", "--clients-per-round": "1"}, "rounds must be at least 1, got 0"),
+        ({"--releases": None, "--rounds": "0", "--clients-per-round": "1"}, "at least 1, got 0"),
         ({"--releases": None, "--rounds": "4", "--clients-per-round": "3"}, "between 1 and 2, got 3"),
         ({"--mechanism": None}, "Missing option '--mechanism'; see noiseworthy account --help"),
     ],
@@ -212,7 +213,7 @@ def test_account(change, says, run):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["prepare"], "No such command 'prepare'; see noiseworthy --help"),
+        (["prepare"], "see noiseworthy --help"),
         (["plan"], "Missing argument"),
         (["plan", "x.toml", "--quickly"], "No such option: --quickly"),
         (["reproduce", "nobody"], "nobody"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from noiseworthy._validate import strict_json
 from noiseworthy.config import parse_study
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import Checkpoint
@@ -20,7 +21,6 @@ from noiseworthy.experiments.record import (
     load_record,
     new_record,
     save_record,
-    strict,
     with_comparison,
     with_training,
 )
@@ -102,7 +102,7 @@ def test_a_comparison_is_recorded_with_its_lost_gain(record, tmp_path):
 
 def test_json_holds_no_infinity():
     odd = {"a": [float("inf"), (float("nan"), 1)], "b": {"c": -float("inf")}, "d": None, "e": "x", "f": True}
-    assert strict(odd) == {"a": [None, [None, 1]], "b": {"c": None}, "d": None, "e": "x", "f": True}
+    assert strict_json(odd) == {"a": [None, [None, 1]], "b": {"c": None}, "d": None, "e": "x", "f": True}
 
 
 def test_a_folder_without_a_record_is_named(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -274,6 +275,19 @@ def test_a_preferred_source_is_taken_where_its_folder_is(tmp_path):
     assert Laboratory(FIGURES["figure-2"].bench, tmp_path, 1.0).source == "mnist-writers"
     (tmp_path / "femnist").mkdir()
     assert Laboratory(FIGURES["figure-2"].bench, tmp_path, 1.0).source == "leaf:femnist"
+
+
+def test_flat_images_of_the_real_femnist_become_square_for_the_cnn(tmp_path):
+    users = [f"writer {i:02}" for i in range(20)]
+    one = {"x": np.linspace(0, 1, 2 * 784).reshape(2, 784).tolist(), "y": [0, 61]}
+    content = {"users": users, "num_samples": [2] * 20, "user_data": dict.fromkeys(users, one)}
+    for part in ("train", "test"):
+        (tmp_path / "femnist" / part).mkdir(parents=True)
+        (tmp_path / "femnist" / part / "all.json").write_text(json.dumps(content))
+    laboratory = Laboratory(FIGURES["figure-2"].bench, tmp_path, 1.0)
+    assert laboratory.federation.sizes.tolist() == [4] * 10
+    assert laboratory.federation.record_shape == (28, 28)
+    assert laboratory.task.dimension > 10_000
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from noiseworthy import _validate as check
+from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.queries_replies import uploads
 from noiseworthy.privacy.accountants import Release, spent_epsilon
 from noiseworthy.privacy.budget import ADVERSARY, Relation
@@ -65,6 +66,12 @@ def account(
     clients = [{"delta": d, "spent_epsilon": e} for d, e in zip(deltas.tolist(), spent.tolist(), strict=True)]
     privacy = {"unit": "record", "relation": relation, "adversary": ADVERSARY, "clients": clients}
     return {"mechanism": mechanism, "releases": used.tolist(), "noise": size.tolist(), "privacy": privacy}
+
+
+def account_plan(plan: Plan) -> dict[str, Any]:
+    """What a plan's schedule costs, with the keys of `account`."""
+    stated = plan.as_dict()
+    return {key: stated[key] for key in ("mechanism", "releases", "noise", "privacy")}
 
 
 def _releases(

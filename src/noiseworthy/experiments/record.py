@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from noiseworthy._validate import strict_json
 from noiseworthy.config import Study
 from noiseworthy.data import Federation
 from noiseworthy.engines.records import Trajectory
@@ -25,20 +26,6 @@ from noiseworthy.privacy.noise import ASSURANCE
 FILE = "record.json"
 _KEYS = {"name", "created", "version", "study", "plan", "federation", "evidence", "training", "compare"}
 Record = dict[str, Any]
-
-
-def strict(value: Any) -> Any:
-    """Plain values for JSON, which knows no infinity and no NaN: such numbers become None.
-
-    Example:
-        >>> strict({"loss": [1.0, float("nan")]})
-        {'loss': [1.0, None]}
-    """
-    if isinstance(value, dict):
-        return {key: strict(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(part) for part in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def new_record(
@@ -56,7 +43,7 @@ def new_record(
         "training": None,
         "compare": None,
     }
-    return strict(record)
+    return strict_json(record)
 
 
 def with_training(record: Record, plan: Plan, run: Trajectory, seeds: list[int], seconds: float) -> Record:
@@ -73,7 +60,7 @@ def with_training(record: Record, plan: Plan, run: Trajectory, seeds: list[int],
         "seconds": seconds,
         "assurance": ASSURANCE,
     }
-    return {**record, "training": strict(training)}
+    return {**record, "training": strict_json(training)}
 
 
 def with_comparison(record: Record, comparison: Comparison, seeds: list[int]) -> Record:
@@ -87,7 +74,7 @@ def with_comparison(record: Record, comparison: Comparison, seeds: list[int]) ->
         "best": {"rounds": best.rounds, "clients_per_round": best.clients_per_round},
         "lost_gain": comparison.lost_gain,
     }
-    return {**record, "compare": strict(compared)}
+    return {**record, "compare": strict_json(compared)}
 
 
 def save_record(record: Record, folder: Path) -> Path:

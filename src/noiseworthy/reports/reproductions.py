@@ -29,7 +29,7 @@ up to 10 % is *partly*. Claims marked *Ours* are this product's, not the paper's
   setting needs *more* noise for the same budget, and adds sampling variance (theory 1.8, item 11).
 - The paper says that the step size starts at 0.05 and decays, not how; we take 0.05 / (1 + t/50).
 - Seeds change schedule, start and noise; the partition of the records is one and the same. ± is the standard
-  deviation over seeds. Losses are test cross-entropies after the last round; ln 10 = 2.303 is no training.
+  deviation over seeds. Losses are test cross-entropies after the last round; ln 10 = 2.303 is a guess.
 """
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC, make
-from noiseworthy.data import FILES, Federation, federate, load_records
+from noiseworthy.data import EMBEDDED, Federation, federate, load_records
 from noiseworthy.data.files import data_folder
 from noiseworthy.engines.records import evaluation_rounds
 from noiseworthy.engines.simulation import Shards, simulate
@@ -62,7 +62,8 @@ class Laboratory:
     @cached_property
     def source(self) -> str:
         """The preferred source if its folder is among the data, else the bench's own."""
-        return next(filter(self._present, [self.bench.preferred or ""]), self.bench.source)
+        preferred = self.bench.preferred
+        return preferred if preferred and self._present(preferred) else self.bench.source
 
     @cached_property
     def federation(self) -> Federation:
@@ -179,11 +180,10 @@ class Laboratory:
 
     def _present(self, source: str) -> bool:
         """Whether a source ships with the product or has its folder among the data."""
-        folder = source.removeprefix("leaf:")
-        if not source or (folder == source and source not in FILES):
-            return bool(source)
+        if source in EMBEDDED:
+            return True
         root = data_folder(self.data_dir)
-        return root is not None and (root / folder).is_dir()
+        return root is not None and (root / source.removeprefix("leaf:")).is_dir()
 
 
 def _averaging_over(algorithm: FedSGDDPC, records: Any) -> FedSGDDPC:
