@@ -1,1 +1,1 @@
-"""."""
+"""Experiments: from a study file to a plan, a training, a comparison and a record."""

@@ -1,1 +1,1 @@
-"""."""
+"""Privacy: budgets, sensitivity, noise, exact accounting, calibration and the ledger."""
