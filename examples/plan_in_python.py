@@ -24,6 +24,4 @@ study = nw.parse_study(
 plan = nw.decide(nw.prepare(study)).plan
 print(plan.outcome)
 for client, (noise, spent) in enumerate(zip(plan.noise, plan.spent(), strict=True)):
-    print(
-        f"client {client}: noise std {noise:.4f} on each of {plan.releases[client]} uploads, epsilon {spent:.4f}"
-    )
+    print(f"client {client}: noise std {noise:.4f}, {plan.releases[client]} uploads, epsilon {spent:.4f}")

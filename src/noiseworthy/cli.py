@@ -132,7 +132,10 @@ def account(
     from noiseworthy.experiments.account import account as price
     from noiseworthy.experiments.account import account_plan
 
+    options = (mechanism, noise, clip_norm, sizes, releases, rounds, clients_per_round)
     if study is not None:
+        if any(option is not None for option in options):
+            raise ConfigError("account takes a study file or the options of a schedule, and not both")
         answer = account_plan(_decide(_prepare(study, data)).plan)
     elif mechanism is None or noise is None or clip_norm is None or sizes is None:
         raise ConfigError("account needs a study file, or --mechanism, --noise, --clip-norm and --sizes")
@@ -148,8 +151,9 @@ def account(
         print(json.dumps(strict_json(answer), allow_nan=False))
         return
     for client, row in enumerate(answer["privacy"]["clients"]):
+        spent = float("inf") if row["spent_epsilon"] is None else row["spent_epsilon"]
         out.print(
-            f"client {client}: epsilon {row['spent_epsilon']:.6g} at delta {row['delta']:g} "
+            f"client {client}: epsilon {spent:.6g} at delta {row['delta']:g} "
             f"after {answer['releases'][client]} uploads"
         )
 

@@ -285,6 +285,21 @@ def test_account_answers_in_words_and_in_json(run):
     assert "client 1: epsilon 8 at delta 0 after 4 uploads" in words
 
 
+def test_account_prices_the_plan_of_a_study(run, write):
+    study = write(SIZES_ONLY)
+    plan = strictly(run("plan", study, "--json").out)
+    answer = strictly(run("account", study, "--json").out)
+    assert {key: plan[key] for key in answer} == answer
+    assert set(answer) == {"mechanism", "releases", "noise", "privacy"}
+
+
+def test_without_noise_the_price_is_infinite(run, write):
+    study = write(SIZES_ONLY, privacy={"mechanism": "none"})
+    assert "client 9: epsilon inf at delta 0 after 500 uploads" in run("account", study).out
+    clients = strictly(run("account", study, "--json").out)["privacy"]["clients"]
+    assert clients[0]["spent_epsilon"] is None
+
+
 # Help ---------------------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ from noiseworthy.rounds import client_step
 from noiseworthy.tasks.base import Batch, Score, Task
 
 _BLOCK_ELEMENTS = 50_000
-"""Clients of a cohort are mapped in blocks of at most so many numbers; larger blocks gain nothing (benchmarks)."""
+"""Clients of a cohort are mapped in blocks of at most so many numbers; larger blocks gain nothing."""
 _GATHER_ELEMENTS = 4_000_000
 """Trainings that would gather more numbers than this in one step run one after the other."""
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from noiseworthy import _validate as check
+from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.queries_replies import uploads
 from noiseworthy.privacy.accountants import Release, spent_epsilon
@@ -78,6 +79,8 @@ def _releases(
     releases: ArrayLike | None, rounds: int | None, clients_per_round: int | None, clients: int
 ) -> np.ndarray:
     if releases is not None:
+        if rounds is not None or clients_per_round is not None:
+            raise InvalidInput("state releases, or rounds and clients_per_round, and not both")
         stated = check.counts("releases", releases, least=0)
         return check.per_client("releases", stated if stated.size > 1 else stated[0], clients).astype(int)
     remedy = "state the uploads, or rounds and clients_per_round"
