@@ -205,6 +205,7 @@ def test_a_plan_that_does_not_train_ends_in_a_report_too(run, write, tmp_path):
     record = strictly(answer.out)
     assert record["plan"]["train"] is False
     assert record["training"] is None
+    assert strictly((tmp_path / "idle" / "record.json").read_text()) == record
     assert (tmp_path / "idle" / "report.html").exists()
     assert not (tmp_path / "idle" / "model.npz").exists()
 

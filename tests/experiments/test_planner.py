@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.optimize import brentq
 from scipy.stats import norm
 
 from noiseworthy.config import parse_study
 from noiseworthy.errors import ConfigError, InvalidInput, UnsoundClaim
+from noiseworthy.experiments import planner
 from noiseworthy.experiments.planner import decide
 from noiseworthy.experiments.prepare import prepare
 
@@ -265,6 +267,31 @@ def test_bought_constants_approach_those_of_the_data_as_the_noise_vanishes():
     }
     for name, value in expected.items():
         assert plan.constants[name].value == pytest.approx(value, rel=1e-3), name
+
+
+@pytest.mark.parametrize(("mechanism", "law"), [("gaussian", "norm"), ("laplace", "laplace")])
+def test_what_a_client_uploads_to_sell_constants_carries_the_noise_that_it_pays_for(
+    mechanism, law, monkeypatch
+):
+    """Uploads minus the same uploads at a vanishing noise, in units of the pilot's noise; 2,560 draws."""
+    seen, original = [], planner.bought_constants
+
+    def watch(gradients, problem, pilot, *rest):
+        seen.append((gradients, pilot.mechanism.size))
+        return original(gradients, problem, pilot, *rest)
+
+    monkeypatch.setattr(planner, "bought_constants", watch)
+    for epsilon in (0.5, 1e7):
+        raw = changed(IRIS, constants={"source": "bought"}, privacy={
+            "mechanism": mechanism, "epsilon": epsilon, "delta": 1e-4 if mechanism == "gaussian" else 0.0
+        })  # fmt: skip
+        raw["federation"] = {"data": "digits", "clients": 4, "partition": "iid", "records_per_client": 20}
+        decided(raw)
+    (loud, sizes), (quiet, _) = seen
+    unit = ((loud - quiet) / sizes[:, None]).ravel()
+    assert stats.kstest(unit, law).pvalue > 1e-4
+    for wrong in (2 / 3, 3 / 2):
+        assert stats.kstest(wrong * unit, law).pvalue < 1e-4
 
 
 # By trial -----------------------------------------------------------------------------------------------

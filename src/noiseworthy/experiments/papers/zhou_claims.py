@@ -23,6 +23,8 @@ _T_100_IS_NO_OPTIMUM = (
 )
 _LIMITED_BY_STEPS = "Where the number of steps limits the model and not the noise, budgets hardly matter."
 
+_GUESSES = "The exceptions are models that hardly train, with T* = 1: their accuracy is that of a guess."
+
 PER_ROUND = (
     Claim(
         "Poorly set b and T inflate the final loss significantly (judged: by a quarter or more).",
@@ -123,12 +125,12 @@ BY_DATA = (
     Claim(
         "Less accuracy if the budget is smaller.",
         ordered("accuracy", "epsilon", rising=True),
-        _LIMITED_BY_STEPS,
+        _GUESSES,
     ),
     Claim(
         "Less accuracy if fewer records are used.",
         ordered("accuracy", "fraction", rising=True),
-        _LIMITED_BY_STEPS,
+        _GUESSES,
     ),
     Claim(
         "Laplace is very poor if the budget or the share of records is small (judged: below 0.6 where ε "
