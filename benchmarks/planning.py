@@ -7,7 +7,8 @@ import time
 import numpy as np
 
 from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import plan, theory_bound
+from noiseworthy.planning.queries_replies import plan
+from noiseworthy.planning.replies_bound import theory_bound
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import calibrate
 

@@ -164,15 +164,17 @@ def reproduce(
     item: Annotated[str, typer.Argument(help="table-1, figure-1 ... figure-8, or all")] = "table-1",
     data: DataDir = None,
     out_folder: Annotated[Path, typer.Option("--out")] = Path("runs/reproductions"),
-    scale: Annotated[float, typer.Option(help="share of records and repeats, for less time")] = 1.0,
+    scale: Annotated[float, typer.Option(help="share of repeats, and of the CNN's records")] = 1.0,
 ) -> None:
     """A table or figure of a paper: its claim beside our numbers, with a verdict."""
     from noiseworthy.experiments.papers import reproduce as run
-    from noiseworthy.reports.reproductions import verdict_table
+    from noiseworthy.reports.reproductions import verdict_table, write_reproductions
 
     with _progress("Reproducing", 100, "%") as bar:
         results = run(paper, item, data_dir=data, scale=scale, folder=out_folder, on_progress=bar)
+    page = write_reproductions(results, out_folder / "reproductions.md")
     out.print(verdict_table(results))
+    out.print(f"Page: {page}", soft_wrap=True)
 
 
 @app.command()

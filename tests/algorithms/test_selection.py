@@ -11,7 +11,7 @@ from scipy import stats
 from noiseworthy._keys import schedule_generator
 from noiseworthy.algorithms.selection import reshuffled_round_robin
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.queries_replies import uploads
+from noiseworthy.planning.replies_bound import uploads
 from noiseworthy.privacy.ledger import Ledger
 
 FALSE_ALARM = 1e-4

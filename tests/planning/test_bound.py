@@ -11,12 +11,7 @@ from scipy.special import log_ndtr
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import (
-    gaussian_curve,
-    laplace_curve,
-    theory_bound,
-    uploads,
-)
+from noiseworthy.planning.replies_bound import gaussian_curve, laplace_curve, theory_bound, uploads
 from noiseworthy.privacy.budget import PrivacyBudget
 
 VALUES = {

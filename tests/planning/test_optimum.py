@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 
 from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import (
-    RepliesBound,
-    _decide,
-    candidates,
-    gaussian_curve,
-    optimum,
-    plan,
-    theory_bound,
-)
+from noiseworthy.planning.queries_replies import _decide, candidates, optimum, plan
+from noiseworthy.planning.replies_bound import RepliesBound, gaussian_curve, theory_bound
 from noiseworthy.privacy.budget import PrivacyBudget
 
 PROBLEMS = 1000

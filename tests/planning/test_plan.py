@@ -13,7 +13,8 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.estimation import split_budget
 from noiseworthy.planning.plan import Pilot, Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import RepliesBound, plan, stated, theory_bound, vacuous_until
+from noiseworthy.planning.queries_replies import plan, stated
+from noiseworthy.planning.replies_bound import RepliesBound, theory_bound, vacuous_until
 from noiseworthy.privacy.budget import PrivacyBudget
 
 VALUES = {

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import RepliesBound, plan, theory_bound
+from noiseworthy.planning.queries_replies import plan
+from noiseworthy.planning.replies_bound import RepliesBound, theory_bound
 from noiseworthy.privacy.budget import PrivacyBudget
 
 Record = dict[str, Any]

@@ -225,7 +225,8 @@ def small_choice():
 
 
 def test_hopeless_noise_ends_in_do_not_train(proxies, small_choice):
-    found = plan_by_trial(facts_of(epsilon=1e-3), proxies, small_choice, seeds=2)
+    choice = replace(small_choice, clients_per_round=4)
+    found = plan_by_trial(facts_of(epsilon=1e-3), proxies[1:], choice, seeds=2)
     assert min(point.loss for point in found.points) > np.log(3)
     assert not found.plan.train
     assert found.plan.releases.tolist() == [0] * 4
@@ -248,7 +249,7 @@ def test_ample_budget_trains_within_the_rounds_allowed_and_within_the_budget(pro
 
 def test_what_is_fixed_stays_fixed(proxies):
     choice = Choice(3, 2, 6, 0.5, 20.0, 0.4)
-    plan = plan_by_trial(facts_of(epsilon=20.0), proxies, choice, seeds=2).plan
+    plan = plan_by_trial(facts_of(epsilon=20.0), proxies[1:], choice, seeds=2).plan
     assert (plan.rounds, plan.clients_per_round) == (3, 2)
     assert plan.step == StepSize(0.5, 20.0)
     assert plan.problem.clip_norm == 0.4

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.queries_replies import uploads
+from noiseworthy.planning.replies_bound import uploads
 from noiseworthy.privacy.accountants import Release, spent_epsilon
 from noiseworthy.privacy.budget import ADVERSARY, Relation
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace

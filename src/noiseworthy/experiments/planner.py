@@ -19,8 +19,8 @@ from noiseworthy.experiments.prepare import Prepared
 from noiseworthy.planning.estimation import analytic_constants, bought_constants, split_budget
 from noiseworthy.planning.plan import Pilot, Plan, StepSize
 from noiseworthy.planning.problem import ASSUMED, Constant, Problem
-from noiseworthy.planning.queries_replies import RepliesBound, theory_bound
 from noiseworthy.planning.queries_replies import plan as plan_replies
+from noiseworthy.planning.replies_bound import RepliesBound, theory_bound
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.tasks import LinearModel, Task

@@ -20,7 +20,7 @@ from noiseworthy.experiments.planner import Decision
 from noiseworthy.experiments.runner import Cell, Comparison
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.queries_replies import RepliesBound
+from noiseworthy.planning.replies_bound import RepliesBound
 from noiseworthy.privacy.noise import ASSURANCE
 
 FILE = "record.json"

@@ -104,7 +104,7 @@ class Problem:
         releases = np.asarray(releases)
         if self._closed_form:
             exponent = 2 if self.family == "laplace" else 1
-            return self._weighted_noise_at(1) * releases.astype(float) ** exponent
+            return self._noise_of_one_upload * releases.astype(float) ** exponent
         if len(releases) == 1:
             return np.array([self._weighted_noise_at(int(releases[0]))])
         most = max(int(releases.max()), 2)
@@ -117,6 +117,10 @@ class Problem:
         """Whether noise is a power of the number of uploads: Gaussian full batches, pure Laplace, none."""
         pure = self.family == "laplace" and not np.any(self.budget.delta)
         return self.family == "none" or pure or (self.family == "gaussian" and self.sampling_rate == 1.0)
+
+    @cached_property
+    def _noise_of_one_upload(self) -> float:
+        return self._weighted_noise_at(1)
 
     def _weighted_noise_at(self, releases: int) -> float:
         size = self.sensitivity.value * self._unit_noise(releases)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from noiseworthy.planning.queries_replies import RepliesBound
+from noiseworthy.planning.replies_bound import RepliesBound
 
 _GAMMAS = np.geomspace(0.1, 1000, 81)
 _SLACK = 0.05

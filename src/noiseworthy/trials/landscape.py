@@ -17,7 +17,7 @@ from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
 from noiseworthy.algorithms.selection import reshuffled_round_robin
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.queries_replies import uploads
+from noiseworthy.planning.replies_bound import uploads
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Batch
 from noiseworthy.trials.facts import PublicFacts

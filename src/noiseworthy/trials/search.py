@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import RepliesBound, uploads
 from noiseworthy.planning.queries_replies import plan as plan_replies
+from noiseworthy.planning.replies_bound import RepliesBound, uploads
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.fitted_bound import TrialPoint, fit_replies_bound
 from noiseworthy.trials.landscape import GradientScale, Setting, gradient_scale, trial_losses

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from noiseworthy.experiments.papers.spec import Cell, Reproduction, Table, Verdict, Word
-from noiseworthy.planning.queries_replies import LaplaceCurve
+from noiseworthy.planning.replies_bound import LaplaceCurve
 
 CLIENTS = 10
 EPSILONS = (1.0, 5.0, 10.0)
