@@ -54,10 +54,14 @@ def proxies():
         ((8, 8), "digits", ["breast-cancer", "wine", "mixture"]),
         ((4,), "iris", ["breast-cancer", "wine", "mixture"]),
         ((13,), "wine", ["breast-cancer", "mixture"]),
+        ((8,), "two-classes.csv", ["breast-cancer", "diabetes", "mixture"]),
+        ((10,), "diabetes", ["breast-cancer", "mixture"]),
     ],
 )
 def test_what_stands_in_is_of_the_same_kind_and_never_the_data_themselves(shape, source, expected):
-    assert public_sources(facts_of(record_shape=shape, source=source)) == expected
+    classes = 2 if "diabetes" in (source, *expected) else 10
+    facts = replace(facts_of(record_shape=shape, source=source), classes=classes)
+    assert public_sources(facts) == expected
 
 
 def test_a_proxy_has_the_clients_of_the_study_and_its_start(proxies):

@@ -25,6 +25,7 @@ EMBEDDED: dict[str, Callable[[], Records]] = {
     "breast-cancer": embedded.breast_cancer,
     "wine": embedded.wine,
     "iris": embedded.iris,
+    "diabetes": embedded.diabetes,
 }
 FILES: dict[str, Callable[[Path], Records]] = {
     "mnist": idx.mnist,
@@ -46,7 +47,8 @@ def load_records(
     """The records of a source, before anybody owns them.
 
     Args:
-        source: `digits`, `breast-cancer`, `wine`, `iris` (shipped); `mnist`, `fashion-mnist`, `mnist-writers`
+        source: `digits`, `breast-cancer`, `wine`, `iris`, `diabetes` (shipped);
+            `mnist`, `fashion-mnist`, `mnist-writers`
             (files in `data_dir`); `leaf:FOLDER`; `hub:NAME`; or the path of a table. A relative path is
             looked up from the working directory, then in `data_dir`.
         data_dir: folder of data files; None takes the environment variable NOISEWORTHY_DATA.

@@ -5,23 +5,26 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.stats import norm
 
 from noiseworthy.data.records import Records
 
 _RECORDS, _TEST, _SEED = 4000, 1000, 7
-_WITHIN = 2.0
-"""Spread inside a class over spread between classes: a linear model reaches about 97 % on 10 classes of 64
-features, which is how hard handwritten digits are; easier mixtures plan too many rounds."""
+_ERROR = 0.1
+"""How hard the mixture is: the chance, by the union bound, that a record lies nearer to another class. Easier
+mixtures plan too many rounds of too large steps."""
 _LARGEST_RANK = 256
 
 
 def mixture(record_shape: tuple[int, ...], classes: int) -> Records:
     """Gaussian classes around a common centre, with the falling spectrum of natural data.
 
-        x = centre + U (m_y + 2 e),   m_k, e ~ N(0, diag(1/j))
+        x = centre + U (m_y + w e),   m_k, e ~ N(0, diag(1/j))
 
     U is a random orthonormal basis of up to 256 directions, the centre a non-negative unit vector: like
-    images, records share most of their mass. Always the same records for the same facts.
+    images, records share most of their mass. The spread w inside a class is such that about one record in
+    ten lies nearer to another class: classes are sqrt(2 rank)/w apart in units of that spread. Always the
+    same records for the same facts.
 
     Args:
         record_shape: shape of one record.
@@ -37,9 +40,11 @@ def mixture(record_shape: tuple[int, ...], classes: int) -> Records:
     spread = np.arange(1, rank + 1) ** -0.5
     spread /= np.sqrt(np.sum(1 / np.arange(1, features + 1)))
     basis = np.linalg.qr(rng.normal(size=(features, rank)))[0]
+    apart = 2 * norm.isf(_ERROR / (classes - 1))
+    within = np.sqrt(2 * rank) / apart
     means = rng.normal(size=(classes, rank)) * spread
     labels = rng.integers(0, classes, _RECORDS).astype(np.int32)
-    inside = means[labels] + _WITHIN * rng.normal(size=(_RECORDS, rank)) * spread
+    inside = means[labels] + within * rng.normal(size=(_RECORDS, rank)) * spread
     centre = np.abs(rng.normal(size=features))
     records = (centre / np.linalg.norm(centre) + inside @ basis.T).astype(np.float32)
     records, split = records.reshape(_RECORDS, *record_shape), _RECORDS - _TEST

@@ -91,6 +91,8 @@ def plan_by_trial(
     trials = _landscape(facts, proxies, choice, setting, seeds, lambda done: on_progress(0.6 + 0.4 * done))
     untrained = float(np.log(facts.classes))
     bound, error = fit_replies_bound([trial.point for trial in trials], untrained)
+    if min(trial.point.loss for trial in trials) >= 1:  # nothing was gained anywhere: the fit may not hope
+        bound = replace(bound, offset=untrained)
     rounds, clients_per_round = _decide(facts, proxies, choice, setting, seeds, bound, trials)
     names = ", ".join(proxy.name for proxy in proxies)
     values = {"gamma": bound.gamma, "sampling": bound.sampling, "rest": bound.rest,
