@@ -16,7 +16,7 @@ from noiseworthy.config import Study
 from noiseworthy.engines.simulation import Shards
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments.prepare import Prepared
-from noiseworthy.planning.estimation import analytic_constants, bought_constants, split_budget
+from noiseworthy.planning.estimation import analytic_constants, bought_constants, bought_noise, split_budget
 from noiseworthy.planning.plan import Pilot, Plan, StepSize
 from noiseworthy.planning.problem import ASSUMED, Constant, Problem
 from noiseworthy.planning.queries_replies import plan as plan_replies
@@ -73,7 +73,7 @@ def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Dec
         clients_per_round=_given(study.algorithm.clients_per_round),
         max_rounds=study.algorithm.max_rounds,
         step=_step(study, constants),
-        notes=_clip_note(prepared.task, problem),
+        notes=_clip_note(prepared.task, problem) + _pilot_note(constants, problem, pilot),
     )
     return Decision(replace(plan, pilot=pilot), bound)
 
@@ -200,6 +200,19 @@ def _clip_note(task: Task | None, problem: Problem) -> tuple[str, ...]:
             "The clip is below the largest gradient sqrt(2) R: the bound holds for an altered objective.",
         )
     return ()
+
+
+def _pilot_note(constants: dict[str, Constant], problem: Problem, pilot: Pilot | None) -> tuple[str, ...]:
+    """A warning where the bought constants are hidden by the noise they were bought with."""
+    if pilot is None or "gradient_bound" not in constants:
+        return ()
+    error = bought_noise(problem, pilot.release)
+    if constants["gradient_bound"].value ** 2 >= 3 * error:
+        return ()
+    return (
+        f"Warning: the bought gradients are hidden by their noise (error {np.sqrt(error):.3g} on G); "
+        "raise [constants] share, or plan by trial on public data.",
+    )
 
 
 def _given(value):

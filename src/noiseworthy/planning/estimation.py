@@ -151,3 +151,14 @@ def bought_constants(
         name: Constant(float(value), f"bought with one upload per client ({price})")
         for name, value in values.items()
     }
+
+
+def bought_noise(problem: Problem, pilot: Release) -> float:
+    """Standard deviation that the pilot's noise alone gives to the bought G^2, in squared gradients.
+
+    sqrt(c p sum a_i^2 v_i^2) with c = Var(w^2)/v^2 per coordinate: 2 for Gaussian, 5 for Laplace noise.
+    A bought G^2 below a few of these says more about the noise than about the clients.
+    """
+    spread = 5.0 if problem.family == "laplace" else 2.0
+    variance = np.square(problem.weights * pilot.mechanism.variance).sum()
+    return float(np.sqrt(spread * problem.dimension * variance))
