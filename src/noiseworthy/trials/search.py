@@ -53,13 +53,13 @@ class TrialPlan:
         plan: the decision.
         bound: the fitted bound.
         points: trial losses at the chosen clip and step, in units of the study's loss.
-        spread: lost gain of the choice on the proxy it suits least.
+        spread: lost gain of the choice on the proxy it suits least; None if clip and step were given.
     """
 
     plan: Plan
     bound: RepliesBound
     points: list[TrialPoint]
-    spread: float
+    spread: float | None
 
 
 def plan_by_trial(
@@ -112,9 +112,9 @@ def plan_by_trial(
     )
 
 
-def _notes(names: str, error: float, spread: float) -> tuple[str, ...]:
+def _notes(names: str, error: float, spread: float | None) -> tuple[str, ...]:
     notes = [f"Planned by trial on public data ({names}); no private record was read. Fit error {error:.1%}."]
-    if spread > SPREAD_WARNING:
+    if spread is not None and spread > SPREAD_WARNING:
         notes.append(
             f"Warning: the public data sets disagree; on one of them this choice loses {spread:.0%} of the "
             "attainable gain. Name public data closer to yours under [planning] public."
@@ -146,11 +146,11 @@ def _race(
     choice: Choice,
     seeds: int,
     on_progress: Callable[[float], None],
-) -> tuple[Setting, float]:
-    """The setting with the least mean lost gain over the proxies, and its worst."""
+) -> tuple[Setting, float | None]:
+    """The setting with the least mean lost gain over the proxies, and its worst; None if nothing was free."""
     settings = _settings(choice, gradient_scale(proxies, facts.problem.norm))
     if len(settings) == 1:
-        return settings[0], 0.0
+        return settings[0], None
     first = _all_losses(facts, proxies, choice, settings, range(_FIRST_SEEDS))
     on_progress(0.5)
     finalists = _with_half_steps(_leaders(settings, _lost_gain(first).mean(axis=0)), choice)
