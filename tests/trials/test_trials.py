@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.problem import Problem
+from noiseworthy.planning.replies_bound import RepliesBound
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.base import Batch
@@ -235,6 +236,21 @@ def test_hopeless_noise_ends_in_do_not_train(proxies, small_choice):
     assert not found.plan.train
     assert found.plan.releases.tolist() == [0] * 4
     assert found.plan.outcome.startswith("Do not train")
+
+
+def test_a_hopeful_fit_does_not_overrule_trials_that_gained_nothing(proxies, small_choice, monkeypatch):
+    hopeful = RepliesBound(1.0, 0.0, 0.1, 0.0, no_training=float(np.log(3)))
+    monkeypatch.setattr(search, "fit_replies_bound", lambda points, untrained: (hopeful, 0.0))
+    found = plan_by_trial(facts_of(epsilon=1e-3), proxies[1:], small_choice, seeds=2)
+    assert min(point.loss for point in found.points) > np.log(3)
+    assert not found.plan.train
+
+
+def test_a_spread_is_told_only_where_clip_and_step_raced(proxies, small_choice):
+    fixed = replace(small_choice, step_size=1.0, clip_norm=0.5)
+    assert plan_by_trial(facts_of(), proxies[1:], fixed, seeds=1).spread is None
+    free = replace(fixed, step_size=None)
+    assert plan_by_trial(facts_of(), proxies[1:], free, seeds=1).spread >= 0
 
 
 def test_ample_budget_trains_within_the_rounds_allowed_and_within_the_budget(proxies, small_choice):
