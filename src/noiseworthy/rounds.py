@@ -9,31 +9,40 @@ import numpy as np
 from jax import Array
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.algorithms.base import Algorithm, ServerState
+from noiseworthy.algorithms.base import Algorithm, Memory, ServerState, Shard
 from noiseworthy.privacy.ledger import Ledger
-from noiseworthy.tasks.base import Batch
 
 
-def client_step(algorithm: Algorithm, state: ServerState, client: Array, shard: Batch, key: Array) -> Array:
-    """What runs at a client: the raw update never leaves, only its noised form does."""
-    update = algorithm.local_update(state, client, shard, key)
-    return algorithm.privatize(update, client, named_key(key, Purpose.NOISE, state.round, client))
+def client_step(
+    algorithm: Algorithm, state: ServerState, client: Array, memory: Memory, shard: Shard, key: Array
+) -> tuple[Array, Memory]:
+    """What runs at a client: the raw update never leaves, only its noised form does; the memory stays."""
+    update, memory = algorithm.local_update(state, client, memory, shard, key)
+    return algorithm.privatize(
+        state, update, client, named_key(key, Purpose.NOISE, state.round, client)
+    ), memory
 
 
 def run_round(
-    algorithm: Algorithm, state: ServerState, ledger: Ledger, shard_of: Callable[[int], Batch], key: Array
-) -> tuple[ServerState, Ledger]:
+    algorithm: Algorithm,
+    state: ServerState,
+    memories: dict[int, Memory],
+    ledger: Ledger,
+    shard_of: Callable[[int], Shard],
+    key: Array,
+) -> tuple[ServerState, dict[int, Memory], Ledger]:
     """One round of training; the ledger is charged before anything is sent.
 
     Args:
         algorithm: the planned algorithm.
         state: server state before the round.
+        memories: what each client kept from earlier rounds.
         ledger: refuses a client past its planned count.
         shard_of: the records of a client.
         key: root key of the run.
 
     Returns:
-        The state and the ledger after the round.
+        The state, the memories and the ledger after the round.
 
     Raises:
         BudgetExceeded: a client has no upload left; nothing was charged or sent.
@@ -41,7 +50,10 @@ def run_round(
     cohort = np.asarray(algorithm.select(state))
     ledger = ledger.charge(cohort)
     total = jnp.zeros_like(state.theta)
-    for client in cohort:
-        upload = client_step(algorithm, state, client, shard_of(int(client)), key)
-        total = total + algorithm.weight(client) * upload
-    return algorithm.aggregate(state, total), ledger
+    kept = dict(memories)
+    for client in map(int, cohort):
+        upload, kept[client] = client_step(
+            algorithm, state, jnp.int32(client), memories[client], shard_of(client), key
+        )
+        total = total + algorithm.weight(jnp.int32(client)) * upload
+    return algorithm.aggregate(state, total), kept, ledger

@@ -107,13 +107,20 @@ def shard_of(shards, client):
     return Batch(*(part[client] for part in shards))
 
 
+def raw_update(algorithm, state, client, shard, key):
+    """What a client computes before noise; FedSGD-DPC remembers nothing."""
+    update, memory = algorithm.local_update(state, client, (), shard, key)
+    assert memory == ()
+    return update
+
+
 @pytest.mark.parametrize("b", [1, 2, 3, 4, 5])
 def test_the_aggregate_is_unbiased_over_uniform_cohorts_of_unequal_clients(b, shards):
     """Mean over all cohorts of the weighted sum = gradient over all records, each record weighing 1/d."""
     algorithm = make(plan_of("none", b), TASK, 0)
     key, state = jax.random.key(0), ServerState(jnp.linspace(-1, 1, 9), jnp.zeros((), jnp.int32))
     parts = [
-        algorithm.weight(c) * algorithm.local_update(state, c, shard_of(shards, c), key) for c in range(5)
+        algorithm.weight(c) * raw_update(algorithm, state, c, shard_of(shards, c), key) for c in range(5)
     ]
     sums = [sum(parts[i] for i in cohort) for cohort in combinations(range(5), b)]
     everything = Batch(shards.x.reshape(-1, 3), shards.y.ravel(), shards.mask.ravel())
@@ -128,12 +135,13 @@ def test_one_round_is_select_charge_update_privatize_aggregate(shards):
     plan = plan_of("laplace", 2)
     algorithm, key = make(plan, TASK, 1), jax.random.key(5)
     state = ServerState(jnp.linspace(0, 1, 9), jnp.asarray(3, jnp.int32))
-    after, ledger = run_round(
-        algorithm, state, Ledger.open(plan.releases), lambda i: shard_of(shards, i), key
-    )
+    after, _, ledger = run_round(
+        algorithm, state, dict.fromkeys(range(5), ()), Ledger.open(plan.releases),
+        lambda i: shard_of(shards, i), key,
+    )  # fmt: skip
     total = 0.2 * state.theta
     for c in algorithm.cohorts[3]:
-        raw = algorithm.local_update(state, c, shard_of(shards, c), key)
+        raw = raw_update(algorithm, state, c, shard_of(shards, c), key)
         noise = plan.noise[c] * jax.random.laplace(named_key(key, Purpose.NOISE, 3, c), (9,))
         total = total + 5 / 2 * SIZES[c] / SIZES.sum() * (raw + noise)
     np.testing.assert_allclose(after.theta, state.theta - 0.4 / (1 + 3 / 3) * total, rtol=1e-4, atol=1e-6)
@@ -151,9 +159,8 @@ def test_a_raw_update_never_leaves_the_client_without_noise(shards):
     @jax.vmap
     def residue(key, client):
         shard = shard_of(shards, client)
-        return client_step(algorithm, state, client, shard, key) - algorithm.local_update(
-            state, client, shard, key
-        )
+        upload, _ = client_step(algorithm, state, client, (), shard, key)
+        return upload - raw_update(algorithm, state, client, shard, key)
 
     keys = jax.random.split(jax.random.key(0), 1000)
     for client in range(5):
@@ -175,7 +182,7 @@ def test_poisson_batches_take_records_independently_with_the_stated_rate(shards)
     @jax.vmap
     def taken(key, t):
         state = ServerState(jnp.zeros(8), t)
-        return algorithm.local_update(state, jnp.int32(0), shard, key) * (0.5 * 8)
+        return raw_update(algorithm, state, jnp.int32(0), shard, key) * (0.5 * 8)
 
     rounds = jnp.tile(jnp.arange(4), 1000)
     keys = jnp.repeat(jax.random.split(jax.random.key(1), 1000), 4)
@@ -214,7 +221,7 @@ def update_of():
             rows = jnp.concatenate([TASK.prepare(x[None]), rest])
             shard = Batch(rows, jnp.concatenate([y[None], labels]), jnp.ones(8).at[0].set(present))
             state = ServerState(theta, jnp.zeros((), jnp.int32))
-            return algorithm.local_update(state, jnp.int32(0), shard, jax.random.key(0))
+            return raw_update(algorithm, state, jnp.int32(0), shard, jax.random.key(0))
 
         return lambda theta, record, present=1.0: np.asarray(
             update(

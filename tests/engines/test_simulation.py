@@ -119,7 +119,7 @@ def test_trainings_one_after_the_other_equal_trainings_side_by_side(
     mapped = algorithms_of(plan, [0, 1, 2])
     runs = []
     for sequential in (False, True):
-        monkeypatch.setattr(simulation, "_gathers_much", lambda *_, answer=sequential: answer)
+        monkeypatch.setattr(simulation, "_in_turn", lambda *_, answer=sequential: answer)
         runs.append(simulate(mapped.all, plan.releases, shards, SCORED, mapped.seeds))
     assert_same(*runs, rtol=1e-5, atol=1e-6)
 
@@ -127,15 +127,14 @@ def test_trainings_one_after_the_other_equal_trainings_side_by_side(
 def test_trainings_run_one_after_the_other_only_where_gathering_costs_much(
     plan_of, algorithms_of, shards, monkeypatch
 ):
-    elements = shards.train.x[0].size
     some = simulation._stack(algorithms_of(plan_of("gaussian", 2, 2), [0, 1]).all)
     everybody = simulation._stack(algorithms_of(plan_of("gaussian", 5, 2), [0, 1]).all)
     one = simulation._stack(algorithms_of(plan_of("gaussian", 2, 2), [0]).all)
-    assert not simulation._gathers_much(some, shards)
-    monkeypatch.setattr(simulation, "_GATHER_ELEMENTS", elements)
-    assert simulation._gathers_much(some, shards)
-    assert not simulation._gathers_much(everybody, shards)
-    assert not simulation._gathers_much(one, shards)
+    assert not simulation._in_turn(some, shards)
+    monkeypatch.setattr(simulation, "_GATHER_ELEMENTS", shards.elements)
+    assert simulation._in_turn(some, shards)
+    assert not simulation._in_turn(everybody, shards)
+    assert not simulation._in_turn(one, shards)
 
 
 @pytest.mark.parametrize("clients_at_once", [1, 2, 3, 4, 6, 100])
@@ -143,9 +142,11 @@ def test_trainings_run_one_after_the_other_only_where_gathering_costs_much(
 def test_blocks_of_clients_sum_everybody_exactly_once(clients_at_once, cohort, monkeypatch):
     monkeypatch.setattr(simulation, "_BLOCK_ELEMENTS", 10 * clients_at_once)
     clients = jnp.arange(cohort) + 2
-    total = simulation._sum_in_blocks(lambda c: jnp.array([1.0, 10.0]) ** c, clients, 10)
+    reply = lambda c, memory: (jnp.array([1.0, 10.0]) ** c, memory + c)  # noqa: E731
+    total, memory = simulation._sum_in_blocks(reply, clients, 100 * jnp.arange(cohort), 10)
     expected = [sum(base ** int(c) for c in clients) for base in (1.0, 10.0)]
     np.testing.assert_allclose(total, expected)
+    np.testing.assert_array_equal(memory, 100 * np.arange(cohort) + clients)
 
 
 def test_a_horizon_of_padded_rounds_changes_nothing(plan_of, algorithms_of, shards):

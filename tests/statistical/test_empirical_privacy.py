@@ -152,5 +152,7 @@ def test_the_canary_is_the_worst_case_in_every_round():
     for theta in (-10.0, 0.0, 10.0):
         state = ServerState(jnp.array([theta], jnp.float32), jnp.zeros((), jnp.int32))
         shards = [shards_with(target).of(0) for target in (1e6, -1e6)]
-        updates = [float(algorithm.local_update(state, 0, shard, jax.random.key(0))[0]) for shard in shards]
+        updates = [
+            float(algorithm.local_update(state, 0, (), shard, jax.random.key(0))[0][0]) for shard in shards
+        ]
         np.testing.assert_allclose(updates, [-CLIP / RECORDS, CLIP / RECORDS], rtol=1e-5)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from jax import Array
 
 from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.linear import Moments
 
 Numbers: TypeAlias = Array | np.ndarray
 """Numbers of an algorithm: on the host while trainings are assembled, on the device while they run."""
+Memory: TypeAlias = Any
+"""What a client keeps from one round to the next, a pytree of arrays; () if nothing."""
+Shard: TypeAlias = Batch | Moments
+"""What a client computes with: its records, or what full batches need to know of them."""
 
 
 class ServerState(NamedTuple):
@@ -25,7 +30,7 @@ class Algorithm(Protocol):
     """A federated algorithm with local privacy, as pure functions on a pytree of its numbers.
 
     The ledger is charged by `rounds.run_round` between `select` and `local_update`. Everything after
-    `privatize` is post-processing and costs nothing.
+    `privatize` is post-processing and costs nothing. A client's memory never leaves it.
     """
 
     @property
@@ -38,19 +43,30 @@ class Algorithm(Protocol):
         """Whom to ask in each round, shape (T, b): public, and drawn before training."""
         ...
 
+    @property
+    def condensed(self) -> bool:
+        """Whether a client needs only the mean gradient of all its records."""
+        ...
+
     def init(self, key: Array) -> ServerState:
         """The public start."""
+        ...
+
+    def init_client(self, theta: Array) -> Memory:
+        """What a client remembers before its first round, from the public start."""
         ...
 
     def select(self, state: ServerState) -> Array:
         """Clients to ask in this round, shape (b,); drawn before training."""
         ...
 
-    def local_update(self, state: ServerState, client: Array, shard: Batch, key: Array) -> Array:
-        """The raw update of one client, shape (p,); it never leaves the client."""
+    def local_update(
+        self, state: ServerState, client: Array, memory: Memory, shard: Any, key: Array
+    ) -> tuple[Array, Memory]:
+        """The raw update of one client, shape (p,), which never leaves it, and what it remembers."""
         ...
 
-    def privatize(self, update: Array, client: Array, key: Array) -> Array:
+    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The upload: the update with the client's planned noise."""
         ...
 

@@ -16,15 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
 
 from noiseworthy._keys import Purpose, named_key, schedule_generator
-from noiseworthy.algorithms.base import Numbers, ServerState
+from noiseworthy.algorithms.base import Memory, Numbers, ServerState
+from noiseworthy.algorithms.making import as_float, trainable
 from noiseworthy.algorithms.selection import reshuffled_round_robin
-from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.plan import Plan
 from noiseworthy.privacy.mechanisms import Family
-from noiseworthy.privacy.noise import simulated_noise
+from noiseworthy.privacy.noise import simulated_noise, simulated_sum
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Batch, Task
 
@@ -58,15 +57,26 @@ class FedSGDDPC(eqx.Module):
     steps: Numbers
     cohorts: Numbers
 
+    @property
+    def condensed(self) -> bool:
+        """Clipping reads every record's gradient."""
+        return False
+
     def init(self, key: Array) -> ServerState:
         """theta_0 from the task, before round 0."""
         return ServerState(self.task.initial(named_key(key, Purpose.START)), jnp.zeros((), jnp.int32))
+
+    def init_client(self, theta: Array) -> Memory:
+        """Nothing: a reply is a gradient at the model that was sent."""
+        return ()
 
     def select(self, state: ServerState) -> Array:
         """The cohort of this round in the schedule drawn before training."""
         return self.cohorts[state.round]
 
-    def local_update(self, state: ServerState, client: Array, shard: Batch, key: Array) -> Array:
+    def local_update(
+        self, state: ServerState, client: Array, memory: Memory, shard: Batch, key: Array
+    ) -> tuple[Array, Memory]:
         """Mean of the client's clipped per-record gradients, over all records or a Poisson batch."""
         if self.sampled:
             chosen = jax.random.bernoulli(
@@ -74,9 +84,9 @@ class FedSGDDPC(eqx.Module):
             )
             shard = shard._replace(mask=shard.mask * chosen)
         total = self.task.clipped_gradient_sum(state.theta, shard, jnp.asarray(self.clip_norm), self.norm)
-        return total / self.divisors[client]
+        return total / self.divisors[client], memory
 
-    def privatize(self, update: Array, client: Array, key: Array) -> Array:
+    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The update plus the noise that the plan calibrated for this client."""
         return update + simulated_noise(key, self.family, self.noise[client], self.task.dimension)
 
@@ -90,12 +100,9 @@ class FedSGDDPC(eqx.Module):
         return ServerState(state.theta - self.steps[state.round] * direction, state.round + 1)
 
     def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
-        """The summed noise of a cohort: one Gaussian draw of the summed variance, or b Laplace draws."""
+        """The noise of the weighted sum of a cohort's uploads."""
         sizes = self.weights[cohort] * self.noise[cohort]
-        if self.family != "laplace":
-            return simulated_noise(key, self.family, jnp.sqrt(jnp.sum(sizes**2)), self.task.dimension)
-        draws = jax.random.laplace(key, (len(cohort), self.task.dimension), jnp.float32)
-        return sizes @ draws
+        return simulated_sum(key, self.family, sizes, self.task.dimension)
 
 
 def make(plan: Plan, task: Task, seed: int, *, horizon: int | None = None) -> FedSGDDPC:
@@ -112,14 +119,7 @@ def make(plan: Plan, task: Task, seed: int, *, horizon: int | None = None) -> Fe
 
     Guarantee: the schedule asks no client more often than `plan.releases` says.
     """
-    if not plan.train or plan.release is None:
-        raise InvalidInput(f"this plan does not train: {plan.outcome}")
-    if plan.step is None:
-        raise InvalidInput("this plan has no step size; state [algorithm] step_size before training")
-    if task.dimension != plan.problem.dimension:
-        raise InvalidInput(
-            f"the plan was made for {plan.problem.dimension} parameters, the task has {task.dimension}"
-        )
+    step = trainable(plan, task)
     problem, b = plan.problem, plan.clients_per_round
     cohorts = reshuffled_round_robin(problem.n_clients, b, plan.rounds, schedule_generator(seed))
     pad = (horizon or plan.rounds) - plan.rounds
@@ -128,16 +128,11 @@ def make(plan: Plan, task: Task, seed: int, *, horizon: int | None = None) -> Fe
         family=problem.family,
         norm=problem.norm,
         sampled=problem.sampling_rate < 1,
-        clip_norm=_float(problem.clip_norm),
-        noise=_float(plan.noise),
-        weights=_float(problem.n_clients / b * problem.weights),
-        divisors=_float(problem.sampling_rate * problem.sizes),
-        sampling_rate=_float(problem.sampling_rate),
-        steps=_float(np.pad(plan.step.at(np.arange(plan.rounds)), (0, pad))),
+        clip_norm=as_float(problem.clip_norm),
+        noise=as_float(plan.noise),
+        weights=as_float(problem.n_clients / b * problem.weights),
+        divisors=as_float(problem.sampling_rate * problem.sizes),
+        sampling_rate=as_float(problem.sampling_rate),
+        steps=as_float(np.pad(step.at(np.arange(plan.rounds)), (0, pad))),
         cohorts=np.pad(cohorts, ((0, pad), (0, 0))),
     )
-
-
-def _float(value: float | NDArray[np.floating]) -> NDArray[np.float32]:
-    """Numbers stay on the host until a whole stack of trainings travels to the device at once."""
-    return np.asarray(value, np.float32)

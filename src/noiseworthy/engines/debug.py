@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,14 +25,15 @@ def debug(
 
     Gives the same numbers as the simulation engine with `single_uploads=True`, up to float rounding.
     """
-    key = jax.random.key(seed)
+    algorithm, key = jax.tree.map(jnp.asarray, algorithm), jax.random.key(seed)
     state, ledger = algorithm.init(key), Ledger.open(planned)
+    memories = {client: algorithm.init_client(state.theta) for client in range(shards.clients)}
     scores = []
     for t in range(int(evaluate_at[-1]) + 1):
         if t in evaluate_at:
             scores.append(algorithm.task.score(state.theta, shards.test_x, shards.test_y))
         if t < evaluate_at[-1]:
-            state, ledger = run_round(algorithm, state, ledger, shards.of, key)
+            state, memories, ledger = run_round(algorithm, state, memories, ledger, shards.of, key)
     loss, accuracy = np.array(scores, dtype=np.float64).T
     return Trajectory(
         evaluate_at, loss[None], accuracy[None], np.asarray(state.theta)[None], ledger.used[None]

@@ -18,12 +18,14 @@ from jax import Array, lax
 from numpy.typing import NDArray
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.algorithms.base import Algorithm, ServerState
+from noiseworthy.algorithms.base import Algorithm, Memory, ServerState, Shard
+from noiseworthy.algorithms.making import aligned
 from noiseworthy.data.federation import Federation
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import client_step
+from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Batch, Score, Task
 
 _BLOCK_ELEMENTS = 50_000
@@ -35,23 +37,38 @@ _GATHER_ELEMENTS = 4_000_000
 class Shards(NamedTuple):
     """A federation on the device, with features prepared for the task."""
 
-    train: Batch
+    train: Shard
     test_x: Array
     test_y: Array
 
     @classmethod
-    def load(cls, federation: Federation, task: Task) -> Shards:
-        """Prepare features once, and mark padding by a mask of zeros."""
+    def load(cls, federation: Federation, task: Task, *, condensed: bool = False) -> Shards:
+        """Prepare features once, and mark padding by a mask of zeros.
+
+        With `condensed`, clients of a least-squares model keep their moments instead of their records.
+        """
         shape = federation.x.shape
         prepare = jax.jit(task.prepare)
         flat = prepare(federation.x.reshape(-1, *shape[2:]))
         mask = jnp.asarray(np.arange(shape[1]) < federation.sizes[:, None], jnp.float32)
         train = Batch(flat.reshape(*shape[:2], *flat.shape[1:]), jnp.asarray(federation.y), mask)
+        if condensed and isinstance(task, LinearModel):
+            train = jax.jit(jax.vmap(task.condense))(train)
         return cls(train, prepare(federation.test_x), jnp.asarray(federation.test_y))
 
-    def of(self, client: Array | int) -> Batch:
-        """The records of one client."""
-        return Batch(self.train.x[client], self.train.y[client], self.train.mask[client])
+    def of(self, client: Array | int) -> Shard:
+        """What one client holds."""
+        return jax.tree.map(lambda leaf: leaf[client], self.train)
+
+    @property
+    def clients(self) -> int:
+        """Number of clients N."""
+        return self.train[0].shape[0]
+
+    @property
+    def elements(self) -> int:
+        """Numbers that one client holds as features."""
+        return self.train[0][0].size
 
 
 class Checkpoint(NamedTuple):
@@ -64,6 +81,7 @@ class Checkpoint(NamedTuple):
         rounds: evaluated rounds so far, shape (e,).
         loss: shape (S, e).
         accuracy: shape (S, e).
+        memory: what clients keep between rounds, arrays of shape (S, N, ...).
     """
 
     round: int
@@ -72,6 +90,7 @@ class Checkpoint(NamedTuple):
     rounds: NDArray[np.int64]
     loss: NDArray[np.float64]
     accuracy: NDArray[np.float64]
+    memory: tuple[NDArray[np.float32], ...] = ()
 
 
 def simulate(
@@ -108,22 +127,24 @@ def simulate(
     _check_schedules(algorithms, planned, evaluate_at, seeds)
     stacked = _stack(algorithms)
     keys = _keys(jnp.asarray(seeds, jnp.uint32))
-    ledgers = [Ledger.open(planned) for _ in seeds]
-    done = resume or _start(stacked, keys, len(planned))
-    ledgers = [
-        ledger.charge_rounds(a.cohorts[: done.round]) for ledger, a in zip(ledgers, algorithms, strict=True)
-    ]
+    states, memory = _initial(stacked, keys, shards.clients)
+    layout = jax.tree.structure(memory)
+    done = resume or _start(states, memory, shards.clients)
+    ledgers = [Ledger.open(planned).charge_rounds(a.cohorts[: done.round]) for a in algorithms]
     states = ServerState(jnp.asarray(done.theta), jnp.full(len(seeds), done.round, jnp.int32))
-    sequential = _gathers_much(stacked, shards)
+    memory = layout.unflatten([jnp.asarray(leaf) for leaf in done.memory])
+    sequential = _in_turn(stacked, shards)
     for stop in evaluate_at[evaluate_at >= done.round]:
         if len(done.rounds) and stop == done.rounds[-1]:
             continue
         window = slice(done.round, int(stop))
         ledgers = [led.charge_rounds(a.cohorts[window]) for led, a in zip(ledgers, algorithms, strict=True)]
         bounds = jnp.array([done.round, stop], jnp.int32)
-        states = _advance(stacked, states, shards.train, keys, bounds, single_uploads, sequential)
+        states, memory = _advance(
+            stacked, states, memory, shards.train, keys, bounds, single_uploads, sequential
+        )
         score = _score(stacked.task, states.theta, shards.test_x, shards.test_y)
-        done = _record(done, int(stop), states, ledgers, score)
+        done = _record(done, int(stop), states, memory, ledgers, score)
         on_segment(done)
     return Trajectory(done.rounds, done.loss, done.accuracy, done.theta, done.used)
 
@@ -144,16 +165,14 @@ def _check_schedules(
         Ledger.open(planned).charge_rounds(algorithm.cohorts[:rounds])
 
 
-def _start(stacked: Algorithm, keys: Array, clients: int) -> Checkpoint:
-    theta = np.asarray(_initial(stacked, keys))
-    empty = np.empty((len(theta), 0))
-    return Checkpoint(
-        0, theta, np.zeros((len(theta), clients), np.int64), np.empty(0, np.int64), empty, empty
-    )
+def _start(states: ServerState, memory: Memory, clients: int) -> Checkpoint:
+    theta = np.asarray(states.theta)
+    used, empty = np.zeros((len(theta), clients), np.int64), np.empty((len(theta), 0))
+    return Checkpoint(0, theta, used, np.empty(0, np.int64), empty, empty, _leaves(memory))
 
 
 def _record(
-    done: Checkpoint, stop: int, states: ServerState, ledgers: list[Ledger], score: Score
+    done: Checkpoint, stop: int, states: ServerState, memory: Memory, ledgers: list[Ledger], score: Score
 ) -> Checkpoint:
     return Checkpoint(
         stop,
@@ -162,18 +181,28 @@ def _record(
         np.append(done.rounds, stop),
         np.column_stack([done.loss, np.asarray(score.loss, np.float64)]),
         np.column_stack([done.accuracy, np.asarray(score.accuracy, np.float64)]),
+        _leaves(memory),
     )
 
 
+def _leaves(memory: Memory) -> tuple[NDArray[np.float32], ...]:
+    return tuple(np.asarray(leaf) for leaf in jax.tree.leaves(memory))
+
+
 def _stack(algorithms: Sequence[Algorithm]) -> Algorithm:
-    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *algorithms)
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *aligned(algorithms))
 
 
-def _gathers_much(stacked: Algorithm, shards: Shards) -> bool:
-    """Whether mapped trainings would copy more records per round than one core's cache holds."""
+def _in_turn(stacked: Algorithm, shards: Shards) -> bool:
+    """Whether trainings run one after the other.
+
+    Where mapping them would copy more records per round than one core's cache holds, and for networks,
+    whose mapped convolutions are slower than one training's.
+    """
     trainings, _, cohort = stacked.cohorts.shape
-    everyone = cohort == shards.train.mask.shape[0]
-    return trainings > 1 and not everyone and trainings * shards.train.x[0].size > _GATHER_ELEMENTS
+    if trainings == 1 or not isinstance(stacked.task, LinearModel):
+        return trainings > 1
+    return cohort != shards.clients and trainings * shards.elements > _GATHER_ELEMENTS
 
 
 @jax.jit
@@ -182,58 +211,78 @@ def _keys(seeds: Array) -> Array:
 
 
 @eqx.filter_jit
-def _initial(stacked: Algorithm, keys: Array) -> Array:
-    return jax.vmap(lambda algorithm, key: algorithm.init(key).theta)(stacked, keys)
+def _initial(stacked: Algorithm, keys: Array, clients: int) -> tuple[ServerState, Memory]:
+    """Every training's public start, and what each of its clients remembers then."""
+
+    def start(algorithm: Algorithm, key: Array) -> tuple[ServerState, Memory]:
+        state = algorithm.init(key)
+        one = algorithm.init_client(state.theta)
+        return state, jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (clients, *leaf.shape)), one)
+
+    return jax.vmap(start)(stacked, keys)
 
 
 @eqx.filter_jit
-def _advance(stacked, states, train, keys, bounds: Array, single_uploads: bool, sequential: bool):
+def _advance(
+    stacked, states, memory, train: Shard, keys, bounds: Array, single_uploads: bool, sequential: bool
+):
     """Rounds bounds[0]..bounds[1] of every training; the bounds are traced, so one program serves all."""
 
-    def training(algorithm: Algorithm, state: ServerState, key: Array) -> ServerState:
-        body = lambda _, state: _round(algorithm, state, train, key, single_uploads)  # noqa: E731
-        return lax.fori_loop(bounds[0], bounds[1], body, state)
+    def training(algorithm: Algorithm, state: ServerState, memory: Memory, key: Array):
+        body = lambda _, carry: _round(algorithm, *carry, train, key, single_uploads)  # noqa: E731
+        return lax.fori_loop(bounds[0], bounds[1], body, (state, memory))
 
     if sequential:
-        return lax.map(lambda args: training(*args), (stacked, states, keys))
-    return jax.vmap(training)(stacked, states, keys)
+        return lax.map(lambda args: training(*args), (stacked, states, memory, keys))
+    return jax.vmap(training)(stacked, states, memory, keys)
 
 
 def _round(
-    algorithm: Algorithm, state: ServerState, train: Batch, key: Array, single_uploads: bool
-) -> ServerState:
+    algorithm: Algorithm, state: ServerState, memory: Memory, train: Shard, key: Array, single_uploads: bool
+) -> tuple[ServerState, Memory]:
     cohort = algorithm.select(state)
-    if len(cohort) == train.mask.shape[0]:
+    if len(cohort) == train[0].shape[0]:
         cohort = jnp.arange(len(cohort))  # everybody: no gather, one matrix product serves all trainings
 
-    def contribution(client: Array) -> Array:
-        shard = Batch(train.x[client], train.y[client], train.mask[client])
+    def reply(client: Array, memory: Memory) -> tuple[Array, Memory]:
+        shard = jax.tree.map(lambda leaf: leaf[client], train)
         if single_uploads:
-            reply = client_step(algorithm, state, client, shard, key)
+            upload, memory = client_step(algorithm, state, client, memory, shard, key)
         else:
-            reply = algorithm.local_update(state, client, shard, key)
-        return algorithm.weight(client) * reply
+            upload, memory = algorithm.local_update(state, client, memory, shard, key)
+        return algorithm.weight(client) * upload, memory
 
-    total = _sum_in_blocks(contribution, cohort, train.x[0].size)
+    own = jax.tree.map(lambda leaf: leaf[cohort], memory)
+    total, own = _sum_in_blocks(reply, cohort, own, train[0][0].size)
     if not single_uploads:
         total += algorithm.aggregate_noise(state, cohort, named_key(key, Purpose.AGGREGATE, state.round))
-    return algorithm.aggregate(state, total)
+    memory = jax.tree.map(lambda everyone, new: everyone.at[cohort].set(new), memory, own)
+    return algorithm.aggregate(state, total), memory
 
 
-def _sum_in_blocks(contribution: Callable[[Array], Array], cohort: Array, elements: int) -> Array:
-    """Sum of contributions, a block of clients at a time, so that memory stays flat in the cohort."""
+def _sum_in_blocks(
+    reply: Callable[[Array, Memory], tuple[Array, Memory]], cohort: Array, memory: Memory, elements: int
+) -> tuple[Array, Memory]:
+    """Sum of replies, a block of clients at a time, so that memory stays flat in the cohort."""
     most = max(1, _BLOCK_ELEMENTS // elements)
     block = max(size for size in range(1, len(cohort) + 1) if len(cohort) % size == 0 and size <= most)
+    split = lambda leaf: leaf.reshape(-1, block, *leaf.shape[1:])  # noqa: E731
+    first = lambda leaf: leaf[0]  # noqa: E731
 
-    def add(total: Array, clients: Array) -> tuple[Array, None]:
+    def add(total: Array, part: tuple[Array, Memory]) -> tuple[Array, Memory]:
         if block == 1:  # mapping over one client would turn its matrix products into slow batched ones
-            return total + contribution(clients[0]), None
-        return total + jnp.sum(jax.vmap(contribution)(clients), axis=0), None
+            one, own = reply(*jax.tree.map(first, part))
+            return total + one, jax.tree.map(lambda leaf: leaf[None], own)
+        replies, own = jax.vmap(reply)(*part)
+        return total + jnp.sum(replies, axis=0), own
 
-    shape = jax.eval_shape(contribution, cohort[0])
-    return lax.scan(add, jnp.zeros(shape.shape, shape.dtype), cohort.reshape(-1, block))[0]
+    shape, _ = jax.eval_shape(reply, *jax.tree.map(first, (cohort, memory)))
+    total, own = lax.scan(add, jnp.zeros(shape.shape, shape.dtype), jax.tree.map(split, (cohort, memory)))
+    return total, jax.tree.map(lambda leaf: leaf.reshape(len(cohort), *leaf.shape[2:]), own)
 
 
 @eqx.filter_jit
 def _score(task: Task, theta: Array, x: Array, y: Array) -> Score:
-    return jax.vmap(task.score, in_axes=(0, None, None))(theta, x, y)
+    if isinstance(task, LinearModel):
+        return jax.vmap(task.score, in_axes=(0, None, None))(theta, x, y)
+    return lax.map(lambda one: task.score(one, x, y), theta)

@@ -39,7 +39,9 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, mark: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{FILE}"
     with draft.open("wb") as file:
-        np.savez(file, fingerprint=mark, **checkpoint._asdict())
+        fields = checkpoint._asdict()
+        memory = {f"memory_{i:02d}": leaf for i, leaf in enumerate(fields.pop("memory"))}
+        np.savez(file, fingerprint=mark, **fields, **memory)
     os.replace(draft, folder / FILE)
 
 
@@ -64,4 +66,5 @@ def load_checkpoint(folder: Path | None, mark: str) -> Checkpoint:
             f"{folder} belongs to another study, plan or other seeds; choose another folder with --out, "
             "or run the study that made it"
         )
-    return Checkpoint(**{**values, "round": int(values["round"])})
+    memory = [values.pop(name) for name in sorted(values) if name.startswith("memory_")]
+    return Checkpoint(**{**values, "round": int(values["round"]), "memory": tuple(memory)})

@@ -119,7 +119,7 @@ def proxy_task(study: Study, shape: tuple[int, ...], classes: int) -> Task:
 def believed_partition(study: Study) -> tuple[str, dict[str, Any]]:
     """How trials deal records out: as the study says, and iid where only the private data could tell."""
     table = study.federation
-    if table.partition in ("label-shards", "dirichlet"):
+    if table.partition in ("label-shards", "dirichlet", "sorted"):
         settings = {"labels_per_client": table.labels_per_client, "alpha": table.alpha}
         return table.partition, {name: value for name, value in settings.items() if value is not None}
     return "iid", {}

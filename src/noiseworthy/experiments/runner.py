@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.algorithms.fedsgd_dpc import make
+from noiseworthy.algorithms.registry import make
 from noiseworthy.config import Study
 from noiseworthy.data import Federation
 from noiseworthy.engines.records import Trajectory, evaluation_rounds

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy.planning.local_work import Coins, LocalSteps
 from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.privacy.accountants import Release, accountant_name, spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.budget import ADVERSARY, PrivacyBudget
@@ -19,7 +21,8 @@ from noiseworthy.privacy.mechanisms import NoNoise
 class StepSize:
     """Step size eta_t = initial / (1 + t / decay_rounds); `decay_rounds` infinite keeps it constant.
 
-    The schedule of the theory, (2/mu) / (t + gamma), is `StepSize(1/L, 2 L / mu)`.
+    t counts steps: rounds where a client takes one step per reply, local iterations where it takes several.
+    The schedule of the theory, (2/mu) / (t + gamma), is `StepSize(2 / (mu gamma), gamma)`.
 
     Example:
         >>> StepSize(0.05, 50.0).at(np.array([0, 50]))
@@ -88,6 +91,8 @@ class Plan:
         step: step sizes, None when training was not asked for.
         notes: warnings a user should read.
         pilot: a charged upload that came before, if constants were bought.
+        local: what a client computes before each upload; None where that is one gradient, which the server
+            multiplies by the step size.
     """
 
     algorithm: str
@@ -104,6 +109,7 @@ class Plan:
     step: StepSize | None = None
     notes: tuple[str, ...] = ()
     pilot: Pilot | None = None
+    local: LocalSteps | Coins | None = None
 
     @property
     def train(self) -> bool:
@@ -112,10 +118,28 @@ class Plan:
 
     @property
     def noise(self) -> NDArray[np.float64]:
-        """Per-coordinate noise of one upload: Laplace scale or Gaussian std, shape (N,)."""
+        """Per-coordinate noise of the first upload: Laplace scale or Gaussian std, shape (N,)."""
         if self.release is None:
             return np.zeros(self.problem.n_clients)
-        return self.release.mechanism.size
+        return self.release.mechanism.size * self.upload_scale[0]
+
+    @cached_property
+    def upload_scale(self) -> NDArray[np.float64]:
+        """Factor by which the noise of `release` grows in each round, shape (T,).
+
+        The sum H_t of the local step sizes of the round for an update that clips gradients, because its
+        sensitivity is H_t times theirs; 1 for an upload that is clipped as a whole, and for gradients.
+        """
+        if self.step is None or not isinstance(self.local, LocalSteps) or self.problem.clipping == "D":
+            return np.ones(self.rounds)
+        return self.local_step_sizes.reshape(self.rounds, self.local.steps).sum(axis=1)
+
+    @property
+    def local_step_sizes(self) -> NDArray[np.float64]:
+        """eta_k of every local iteration that precedes an upload, in their order, shape (T E,)."""
+        if self.step is None or self.local is None:
+            return np.empty(0)
+        return self.step.at(np.arange(int(self.local.counts(self.rounds).sum())))
 
     def spent(self, uploads: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Exact epsilon_i after `uploads` (by default all that are planned) and the pilot, shape (N,)."""
@@ -166,7 +190,17 @@ class Plan:
             "outcome": self.outcome,
             "notes": list(self.notes),
             "as_printed": self.as_printed,
+            **self._local_keys(),
         }
+
+    def _local_keys(self) -> dict[str, Any]:
+        """What plans with local work add: its counts, and the noise of every round where it changes."""
+        if self.local is None:
+            return {}
+        keys = {"clipping_mode": self.problem.clipping, **self.local.as_dict(self.rounds)}
+        if self.release is not None and np.ptp(self.upload_scale) > 0:
+            keys["noise_per_round"] = np.outer(self.upload_scale, self.release.mechanism.size).tolist()
+        return keys
 
 
 def _finite(value: float) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
 from noiseworthy import _validate as check
+from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import calibrate, unit_noise
+from noiseworthy.privacy.clipping import ClippingMode, clip_norm_of, of_upload, unit_of
 from noiseworthy.privacy.mechanisms import Family
-from noiseworthy.privacy.sensitivity import Norm, Sensitivity, of_mean_gradient
+from noiseworthy.privacy.sensitivity import Norm, Sensitivity
 
 ASSUMED = "assumed"
 """Provenance of a constant that the user stated."""
@@ -43,11 +45,13 @@ class Problem:
         dimension: number of parameters p.
         budget: (epsilon_i, delta_i) with their relation.
         family: `laplace`, `gaussian` or `none`.
-        clip_norm: per-record clip xi in the norm of the family.
+        clip_norm: clip xi: of a record's gradient, of a batch gradient or of an update, as `clipping` says.
         sampling_rate: probability q of a record to enter a batch; 1 is the full batch.
+        clipping: what is clipped (`privacy.clipping`): A for one step per upload, B to E for several.
 
     Raises:
         InvalidInput: a client without records, a clip that is not above 0, lengths that differ.
+        UnsoundClaim: a clipping mode without proof for this noise, or a budget of another unit.
     """
 
     sizes: NDArray[np.int64]
@@ -56,13 +60,22 @@ class Problem:
     family: Family
     clip_norm: float
     sampling_rate: float = 1.0
+    clipping: ClippingMode = "A"
 
     def __post_init__(self):
         check.counts("sizes", self.sizes, remedy="leave a client without records out of the federation")
         check.count("dimension", self.dimension)
         check.one_of("mechanism", self.family, ["laplace", "gaussian", "none"])
         check.per_client("epsilon", self.budget.epsilon, len(self.sizes))
-        _ = self.sensitivity
+        if self.sensitivity.unit != self.budget.unit:
+            raise UnsoundClaim(
+                f"clipping mode {self.clipping} protects one {self.sensitivity.unit}, the budget is stated "
+                f"for one {self.budget.unit}; use one unit for both"
+            )
+
+    def clipped_as(self, mode: ClippingMode) -> Problem:
+        """The same facts under another clipping mode, the budget in that mode's unit."""
+        return replace(self, clipping=mode, budget=replace(self.budget, unit=unit_of(mode)))
 
     @property
     def n_clients(self) -> int:
@@ -71,8 +84,8 @@ class Problem:
 
     @property
     def norm(self) -> Norm:
-        """Norm of the clip: l1 for Laplace noise, l2 otherwise."""
-        return "l1" if self.family == "laplace" else "l2"
+        """Norm of the clip: l1 for Laplace noise (but for mode E), l2 otherwise."""
+        return clip_norm_of(self.clipping, self.family)
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -81,10 +94,11 @@ class Problem:
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """What one record can change in one upload."""
-        return of_mean_gradient(
-            self.clip_norm, self.sizes, self.norm, self.budget.relation, self.sampling_rate
-        )
+        """What one record, or one client, can change in one upload; per unit of H where steps vary."""
+        return of_upload(
+            self.clipping, self.clip_norm, self.sizes, self.dimension, self.family, self.budget.relation,
+            self.sampling_rate,
+        )  # fmt: skip
 
     def release(self, releases: NDArray[np.int64]):
         """The least noise that pays for `releases[i]` uploads of client i, as a `Release`."""
@@ -143,6 +157,6 @@ class Problem:
         ):
             return unit_noise(family, budget, releases, self.sampling_rate)
         knots = np.geomspace(low, high, _FEW)
-        some = PrivacyBudget.of(knots, budget.delta[0], _FEW, budget.relation)
+        some = PrivacyBudget.of(knots, budget.delta[0], _FEW, budget.relation, budget.unit)
         known = np.log(unit_noise(family, some, releases, self.sampling_rate))
         return np.exp(PchipInterpolator(np.log(knots), known)(np.log(np.clip(budget.epsilon, low, high))))

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 
-Unit = Literal["record"]
+Unit = Literal["record", "client"]
 Relation = Literal["replace-one", "add-remove"]
 RELATIONS: tuple[Relation, ...] = ("replace-one", "add-remove")
+UNITS: tuple[Unit, ...] = ("record", "client")
 ADVERSARY = "the server and everybody who sees the traffic: every upload, and who sent it when"
 
 
@@ -28,8 +29,9 @@ class PrivacyBudget:
         epsilon: privacy loss, above 0 and finite, shape (N,).
         delta: probability of a larger loss, in [0, 1), shape (N,).
         relation: which data sets count as neighbours. `replace-one` (one record exchanged, the sizes
-            public) or `add-remove` (one record more or less, with a fixed public divisor).
-        unit: whose change is hidden; one record of one client.
+            public) or `add-remove` (one record more or less, with a fixed public divisor; a client whose
+            data are left out uploads zero).
+        unit: whose change is hidden: one `record` of one client, or everything that one `client` holds.
 
     Raises:
         InvalidInput: an epsilon that is not above 0, a delta outside [0, 1), lengths that differ.
@@ -55,16 +57,23 @@ class PrivacyBudget:
                 f"and {np.shape(self.delta)}; PrivacyBudget.of takes one number for all"
             )
         check.one_of("relation", self.relation, RELATIONS)
+        check.one_of("unit", self.unit, UNITS)
 
     @classmethod
     def of(
-        cls, epsilon: ArrayLike, delta: ArrayLike, clients: int, relation: Relation = "replace-one"
+        cls,
+        epsilon: ArrayLike,
+        delta: ArrayLike,
+        clients: int,
+        relation: Relation = "replace-one",
+        unit: Unit = "record",
     ) -> PrivacyBudget:
         """Budgets for `clients` clients from one number for all, or one per client."""
         return cls(
             check.per_client("epsilon", epsilon, clients),
             check.per_client("delta", delta, clients),
             relation,
+            unit,
         )
 
     @property

@@ -92,6 +92,11 @@ def calibrate(
         raise UnsoundClaim(
             f"sensitivity is {sensitivity.relation}, the budget {budget.relation}; use one relation for both"
         )
+    if sensitivity.unit != budget.unit:
+        raise UnsoundClaim(
+            f"sensitivity is of one {sensitivity.unit}, the budget protects one {budget.unit}; "
+            "use one unit for both"
+        )
     size = sensitivity.value * unit_noise(family, budget, releases, sampling_rate)
     if family == "none":
         return Release(NoNoise(budget.clients), sensitivity)

@@ -29,3 +29,17 @@ def simulated_noise(key: Array, family: Family, size: Array, dimension: int) -> 
     if family == "laplace":
         return size * jax.random.laplace(key, (dimension,), jnp.float32)
     return jnp.zeros(dimension, jnp.float32)
+
+
+def simulated_sum(key: Array, family: Family, sizes: Array, dimension: int) -> Array:
+    """The summed noise of several uploads, shape (dimension,), with weighted sizes (b,).
+
+    One Gaussian draw of the summed variance has the law of the sum of b draws; Laplace noise needs all b.
+
+    Example:
+        >>> simulated_sum(jax.random.key(0), "none", jnp.ones(5), 2)
+        Array([0., 0.], dtype=float32)
+    """
+    if family != "laplace":
+        return simulated_noise(key, family, jnp.sqrt(jnp.sum(jnp.square(sizes))), dimension)
+    return sizes @ jax.random.laplace(key, (len(sizes), dimension), jnp.float32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -83,3 +83,51 @@ def of_mean_gradient(
         raise InvalidInput(f"sampling_rate must be a probability in (0, 1], got {rate:g}")
     factor = 2.0 if relation == "replace-one" else 1.0
     return Sensitivity(factor * clip / (rate * records), norm, relation, sampling_rate=rate)
+
+
+def of_clipped_whole(
+    clip_norm: float, clients: int, norm: Norm, relation: Relation = "replace-one"
+) -> Sensitivity:
+    """Sensitivity of an upload that is clipped as a whole, to everything that its client holds.
+
+    Nothing is divided by the number of records, because one record may turn the whole vector:
+
+        replace-one: 2C          add-remove (the client uploads zero): C
+
+    Args:
+        clip_norm: bound C on the norm of the upload, or per unit of H = sum of the step sizes on the batch
+            gradient of every local step: sum eta_i clip(g_i) has norm at most C H on any path.
+        clients: number of clients N.
+        norm: the norm of the clip.
+        relation: `replace-one` or `add-remove`, of clients.
+
+    Returns:
+        A `Sensitivity` of unit `client` with the same value for all.
+
+    Raises:
+        InvalidInput: a clip that is not above 0, no client, an unknown norm or relation.
+
+    Guarantee: holds for any two data sets of the client and any local algorithm, minibatches included.
+
+    Example:
+        >>> of_clipped_whole(10.0, 3, "l2").value
+        array([20., 20., 20.])
+
+    Source: theory 2.2 (modes C and D), 3.2; Hou et al., Lemma 1 (which omits the factor 2).
+    """
+    clip = check.positive("clip_norm", clip_norm, remedy="a clip of 0 would remove every update").item()
+    check.count("clients", clients)
+    check.one_of("norm", norm, NORMS)
+    check.one_of("relation", relation, RELATIONS)
+    factor = 2.0 if relation == "replace-one" else 1.0
+    return Sensitivity(np.full(clients, factor * clip), norm, relation, unit="client")
+
+
+def in_l1(sensitivity: Sensitivity, dimension: int) -> Sensitivity:
+    """An L2 sensitivity measured in L1: sqrt(p) times as large, because |v|_1 <= sqrt(p) |v|_2.
+
+    Example:
+        >>> in_l1(of_mean_gradient(1.0, [8], "l2"), 16).value
+        array([1.])
+    """
+    return replace(sensitivity, value=np.sqrt(dimension) * sensitivity.value, norm="l1")

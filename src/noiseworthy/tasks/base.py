@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import jax.numpy as jnp
 from jax import Array
 
 from noiseworthy.privacy.sensitivity import Norm
@@ -13,15 +14,23 @@ SAFETY = 1.0 - 2.0**-20
 
 
 class Batch(NamedTuple):
-    """Records of one client: features (n, *shape), labels (n,), mask (n,) that is 0 on padding."""
+    """Records of one client: features (n, *shape), labels, mask (n,) that is 0 on padding.
+
+    Labels have shape (n,), or (n, *label_shape) where a record has many: tokens (n, L), masks (n, D, H, W).
+    """
 
     x: Array
     y: Array
     mask: Array
 
+    @property
+    def size(self) -> Array:
+        """Number of records with mask 1."""
+        return jnp.sum(self.mask > 0, axis=-1)
+
 
 class Score(NamedTuple):
-    """Mean test loss without the ridge term, and accuracy (or R^2 for regression)."""
+    """Mean test loss without the ridge term, and accuracy (R^2 for regression, Dice for segmentation)."""
 
     loss: Array
     accuracy: Array
@@ -64,6 +73,14 @@ class Task(Protocol):
 
         Guarantee: each record changes the result by a vector of norm at most `clip_norm`; a record whose
         gradient is not finite contributes zero.
+        """
+        ...
+
+    def gradient(self, theta: Array, batch: Batch) -> Array:
+        """Mean over the records with mask 1 of their unclipped gradients, shape (p,); zero without any.
+
+        The ridge is not part of it. It bounds no record's influence: whoever calls it clips what a client
+        sends, and decides what becomes of a gradient that is not finite.
         """
         ...
 

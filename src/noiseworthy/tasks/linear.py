@@ -1,9 +1,9 @@
-"""Linear models: softmax, logistic and least squares, with per-record clipping in closed form."""
+"""Linear models: softmax, logistic and least squares, with gradients in closed form."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,20 @@ from noiseworthy.tasks.clipping import clip, upper_norm
 from noiseworthy.tasks.losses import LOSSES
 
 LinearLoss = Literal["softmax", "logistic", "squared"]
+_CURVATURE = {"softmax": 0.5, "logistic": 0.25, "squared": 1.0}
+"""Largest eigenvalue of the second derivative of a loss in its outputs."""
+
+
+class Moments(NamedTuple):
+    """All that the squared loss of n records says about theta, besides a constant.
+
+    Attributes:
+        gram: X^T X / n, shape (q, q).
+        cross: X^T y / n, shape (q,).
+    """
+
+    gram: Array
+    cross: Array
 
 
 @dataclass(frozen=True)
@@ -84,6 +98,20 @@ class LinearModel:
         """Public bound on the L2 norm of a prepared record, bias included; None without `feature_norm`."""
         return None if self.feature_norm is None else (self.feature_norm**2 + self.bias) ** 0.5
 
+    @property
+    def smoothness(self) -> float | None:
+        """Public bound on the smoothness of one record's loss without the ridge; None without `feature_norm`.
+
+        R^2 times 1 (squared), 1/4 (logistic) or 1/2 (softmax), with R = `record_norm`: the Hessian is
+        x x^T times the second derivative of the loss in its outputs, and diag(p) - p p^T is at most 1/2.
+        """
+        return None if self.record_norm is None else _CURVATURE[self.loss] * self.record_norm**2
+
+    @property
+    def scalar(self) -> bool:
+        """Whether a record has one output; its clipped gradient is then the gradient of a convex loss."""
+        return self.outputs == 1
+
     def initial(self, key: Array) -> Array:
         """The origin, shape (p,): the loss is convex, so the key is not needed."""
         return jnp.zeros(self.dimension, jnp.float32)
@@ -130,11 +158,62 @@ class LinearModel:
 
         Source: privacy 2; Goodfellow, Efficient per-example gradient computations (2015).
         """
-        outputs = self._outputs(theta, batch.x)
-        slopes = jax.vmap(jax.grad(LOSSES[self.loss].value))(outputs, batch.y)
+        slopes = self._slopes(theta, batch)
         sizes = upper_norm(batch.x, norm) * upper_norm(slopes, norm)
         kept = jnp.where(batch.mask[:, None] > 0, clip(slopes, sizes, clip_norm), 0.0)
         return jnp.matmul(batch.x.T, kept, precision="highest").ravel()
+
+    def gradient(self, theta: Array, batch: Batch | Moments) -> Array:
+        """Mean of the records' gradients, unclipped and without the ridge.
+
+            X^T (dloss/dz) / n,    from moments:  (X^T X / n) theta - X^T y / n
+
+        Args:
+            theta: parameters, shape (p,).
+            batch: records from `prepare`, labels and mask; or, for squared loss, their `condense`.
+
+        Returns:
+            Shape (p,); zero if no record has mask 1.
+
+        Raises:
+            InvalidInput: records that have not been through `prepare`.
+
+        Example:
+            >>> model = LinearModel(1, 1, "squared")
+            >>> batch = Batch(jnp.array([[1.0], [2.0]]), jnp.array([1.0, 1.0]), jnp.ones(2))
+            >>> model.gradient(jnp.zeros(1), batch)
+            Array([-1.5], dtype=float32)
+        """
+        if isinstance(batch, Moments):
+            return jnp.matmul(batch.gram, theta, precision="highest") - batch.cross
+        slopes = jnp.where(batch.mask[:, None] > 0, self._slopes(theta, batch), 0.0)
+        return jnp.matmul(batch.x.T, slopes, precision="highest").ravel() / jnp.maximum(1, batch.size)
+
+    def condense(self, batch: Batch) -> Moments | Batch:
+        """The moments of a client's records for squared loss, the batch itself for other losses.
+
+        A client that takes many full-batch steps computes them once: a step on n records of q features
+        then costs q^2 instead of n q.
+
+        Args:
+            batch: records from `prepare`, labels, and a mask that is 0 on padding.
+
+        Returns:
+            What `gradient` accepts; all moments are zero if no record has mask 1.
+
+        Example:
+            >>> batch = Batch(jnp.array([[1.0], [2.0]]), jnp.array([1.0, 1.0]), jnp.ones(2))
+            >>> LinearModel(1, 1, "squared").condense(batch)
+            Moments(gram=Array([[2.5]], dtype=float32), cross=Array([1.5], dtype=float32))
+        """
+        if self.loss != "squared":
+            return batch
+        rows = jnp.where(batch.mask[:, None] > 0, batch.x, 0.0)
+        labels = jnp.where(batch.mask > 0, batch.y, 0).astype(rows.dtype)
+        gram = jnp.matmul(rows.T, rows, precision="highest")
+        cross = jnp.matmul(rows.T, labels, precision="highest")
+        n = jnp.maximum(1, batch.size)
+        return Moments(gram / n, cross / n)
 
     def score(self, theta: Array, x: Array, y: Array) -> Score:
         """Mean loss without the ridge, and accuracy (R^2 for squared loss), on prepared records."""
@@ -152,6 +231,10 @@ class LinearModel:
     def _outputs(self, theta: Array, x: Array) -> Array:
         self._check_width(x, self._width, "pass records through prepare first")
         return x @ theta.reshape(self._width, self.outputs)
+
+    def _slopes(self, theta: Array, batch: Batch) -> Array:
+        """dloss/dz of each record, shape (n, outputs)."""
+        return jax.vmap(jax.grad(LOSSES[self.loss].value))(self._outputs(theta, batch.x), batch.y)
 
     def _scaled(self, rows: Array) -> Array:
         """Rows within the ball, or on its sphere; dividing by the peak first avoids over- and underflow."""

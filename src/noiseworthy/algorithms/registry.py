@@ -1,0 +1,26 @@
+"""Algorithms by their name in a study file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from noiseworthy import _validate as check
+from noiseworthy.algorithms import dp_fedavg, dp_scaffnew, fedsgd_dpc
+from noiseworthy.algorithms.base import Algorithm
+from noiseworthy.planning.plan import Plan
+from noiseworthy.tasks.base import Task
+
+MAKERS: dict[str, Callable[[Plan, Task, int], Algorithm]] = {
+    "fedsgd-dpc": fedsgd_dpc.make,
+    "dp-fedavg": dp_fedavg.make,
+    "dp-scaffnew": dp_scaffnew.make,
+}
+
+
+def make(plan: Plan, task: Task, seed: int) -> Algorithm:
+    """The algorithm that a plan names, its schedule drawn from `seed`.
+
+    Raises:
+        InvalidInput: an unknown algorithm, or a plan that its algorithm cannot follow.
+    """
+    return MAKERS[check.one_of("algorithm", plan.algorithm, MAKERS.keys())](plan, task, seed)

@@ -1,0 +1,114 @@
+"""What is clipped before noise is added, and what that lets one claim: five modes, each with its condition.
+
+A client that takes E local steps uploads Delta = theta_local - theta. With step sizes eta_i and
+H = sum of the eta_i in one round, what one change of the data can do to Delta depends on where the clip sits:
+
+    mode  what is clipped                        sensitivity of Delta        needs                      unit
+    A     each record's gradient, one step       2 eta zeta / n              E = 1                      record
+    B     each record's gradient, every step     2 zeta H / n, L2 only       convexity, eta <= 2/lambda record
+    C     the batch gradient, every step         2 zeta H, no 1/n            nothing                    client
+    D     the update Delta                       2 zeta                      nothing                    client
+    E     as B, measured in L1                   sqrt(p) 2 zeta H / n        as B                       record
+
+Clipping records does not give 1/n for E > 1 on a general model, because two runs that differ in one record
+compute their gradients at different parameters (theory 2.6, item 1). Source: theory 2.2.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from numpy.typing import ArrayLike
+
+from noiseworthy import _validate as check
+from noiseworthy.errors import UnsoundClaim
+from noiseworthy.privacy.budget import Relation, Unit
+from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.sensitivity import Norm, Sensitivity, in_l1, of_clipped_whole, of_mean_gradient
+
+ClippingMode = Literal["A", "B", "C", "D", "E"]
+CLIPPING_MODES: tuple[ClippingMode, ...] = ("A", "B", "C", "D", "E")
+
+WORDS: dict[ClippingMode, str] = {
+    "A": "each record's gradient is clipped and the client takes one step",
+    "B": "each record's gradient is clipped in every local step of a convex, smooth loss (L2)",
+    "C": "the gradient of the client's whole batch is clipped in every local step",
+    "D": "the client's whole update is clipped",
+    "E": "each record's gradient is clipped in L2 in every local step of a convex, smooth loss, "
+    "and its effect is measured in L1",
+}
+"""A mode in words, for statements and errors."""
+
+
+def unit_of(mode: ClippingMode) -> Unit:
+    """Whose change a mode hides: one record, or everything that one client holds.
+
+    Example:
+        >>> unit_of("B"), unit_of("C")
+        ('record', 'client')
+    """
+    return "client" if mode in ("C", "D") else "record"
+
+
+def clip_norm_of(mode: ClippingMode, family: Family) -> Norm:
+    """The norm in which a mode clips: L2 for B and E, else the norm that the noise needs."""
+    return "l1" if family == "laplace" and mode != "E" else "l2"
+
+
+def of_upload(
+    mode: ClippingMode,
+    clip_norm: float,
+    sizes: ArrayLike,
+    dimension: int,
+    family: Family,
+    relation: Relation = "replace-one",
+    sampling_rate: float = 1.0,
+) -> Sensitivity:
+    """Sensitivity of one upload under a mode, per unit of H for A, B, C and E (the table of this module).
+
+    Args:
+        mode: where the clip sits.
+        clip_norm: zeta, or C for mode D.
+        sizes: records n_i of each client, shape (N,).
+        dimension: number of parameters p.
+        family: the noise, which decides the norm.
+        relation: `replace-one` or `add-remove`.
+        sampling_rate: q of Poisson batches, mode A only.
+
+    Returns:
+        A `Sensitivity` in the norm of the noise, with the unit of the mode. Scaling noise and update by the
+        same step sizes leaves their ratio as it is, so one value serves rounds with different steps.
+
+    Raises:
+        UnsoundClaim: a mode without proof for this noise or for Poisson batches.
+        InvalidInput: a clip, a size or a relation out of range.
+
+    Example:
+        >>> [float(of_upload(mode, 1.0, [100], 9, "gaussian").value[0]) for mode in ("A", "B", "C", "D")]
+        [0.02, 0.02, 2.0, 2.0]
+        >>> float(of_upload("E", 1.0, [100], 9, "laplace").value[0])
+        0.06
+
+    Source: theory 2.2.
+    """
+    check.one_of("clipping_mode", mode, CLIPPING_MODES)
+    _check_noise(mode, family)
+    if mode != "A" and sampling_rate != 1.0:
+        raise UnsoundClaim(f"clipping mode {mode} has no proof for Poisson batches; use sampling_rate = 1")
+    norm = clip_norm_of(mode, family)
+    if unit_of(mode) == "client":
+        return of_clipped_whole(clip_norm, len(check.counts("sizes", sizes)), norm, relation)
+    one = of_mean_gradient(clip_norm, sizes, norm, relation, sampling_rate)
+    return in_l1(one, dimension) if mode == "E" else one
+
+
+def _check_noise(mode: ClippingMode, family: Family) -> None:
+    if mode == "B" and family == "laplace":
+        raise UnsoundClaim(
+            "clipping mode B is proved in L2 only and needs Gaussian noise, got laplace; "
+            "use mode E, which pays sqrt(dimension) for L1, or C, or gaussian noise"
+        )
+    if mode == "E" and family != "laplace":
+        raise UnsoundClaim(
+            f"clipping mode E turns an L2 sensitivity into L1 for Laplace noise, got {family}; use mode B"
+        )
