@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noiseworthy.config import Study, load_study, parse_study
+from noiseworthy.config import FedSGDTable, Study, load_study, parse_study
+from noiseworthy.data import PARTITIONS
 from noiseworthy.errors import ConfigError
 
 MINIMAL = {"federation": {"sizes": [5, 5]}, "privacy": {"mechanism": "laplace"}}
@@ -46,6 +47,7 @@ def test_the_study_that_ships_is_a_study():
 
 
 TABLES = sorted(Study.model_fields)
+MODELS = {name: field.annotation for name, field in Study.model_fields.items()} | {"algorithm": FedSGDTable}
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -53,7 +55,7 @@ TABLES = sorted(Study.model_fields)
 def test_an_unknown_key_is_refused_in_every_table_with_the_allowed_ones(table, key):
     text = complaint(with_value(table, key, 1))
     assert text.startswith(f"[{table}] {key} is not a key of this table; allowed: ")
-    for allowed in Study.model_fields[table].annotation.model_fields:
+    for allowed in MODELS[table].model_fields:
         assert allowed in text
 
 
@@ -86,7 +88,7 @@ def test_a_missing_table_is_named(table):
         ("algorithm", "step_size", 0.0, "greater than 0"),
         ("algorithm", "step_size", float("inf"), "a finite number"),
         ("algorithm", "step_decay", -1.0, "greater than 0"),
-        ("algorithm", "name", "fedavg", "'fedsgd-dpc', got 'fedavg'"),
+        ("algorithm", "name", "fedavg", "one of fedsgd-dpc, dp-fedavg, dp-scaffnew, got 'fedavg'"),
         ("federation", "sizes", "abc", "[federation] sizes must be a valid list, got 'abc'"),
         ("federation", "sizes", [1.5], "[federation] sizes must be a valid integer, got 1.5"),
         ("federation", "fraction", 0.0, "greater than 0, got 0.0"),
@@ -204,3 +206,9 @@ def test_a_budget_column_that_cannot_be_read_is_named(tmp_path, source, says):
 def test_a_data_folder_is_a_path(tmp_path):
     text = '[federation]\ndata = "mnist"\ndata_dir = "some/where"\n[privacy]\nmechanism = "laplace"\n'
     assert str(load_study(written(tmp_path, text)).federation.data_dir) == "some/where"
+
+
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_every_partition_can_be_named(partition):
+    raw = {**MINIMAL, "federation": {"data": "digits", "partition": partition}}
+    assert parse_study(raw).federation.partition == partition

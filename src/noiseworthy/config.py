@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from noiseworthy.errors import ConfigError
+from noiseworthy.privacy.clipping import ClippingMode
 
 Auto = Literal["auto"]
 PerClient = float | list[float]
@@ -34,7 +35,7 @@ class FederationTable(Table):
     data: str | None = None
     data_dir: Annotated[Path, Field(strict=False)] | None = None
     clients: int | None = None
-    partition: Literal["iid", "dirichlet", "label-shards", "quantity-skew", "natural"] | None = None
+    partition: Literal["iid", "dirichlet", "sorted", "label-shards", "quantity-skew", "natural"] | None = None
     alpha: Positive | None = None
     labels_per_client: int | None = None
     records_per_client: int | None = None
@@ -86,8 +87,11 @@ class PrivacyTable(Table):
         return self
 
 
-class AlgorithmTable(Table):
-    """`[algorithm]`: which, and what of it is fixed."""
+Count = Annotated[int, Field(ge=1)]
+
+
+class FedSGDTable(Table):
+    """`[algorithm]` of Zhou et al.: one gradient per reply."""
 
     name: Literal["fedsgd-dpc"] = "fedsgd-dpc"
     rounds: int | Auto = "auto"
@@ -95,6 +99,55 @@ class AlgorithmTable(Table):
     max_rounds: int = 500
     step_size: Positive | Auto = "auto"
     step_decay: Positive | Literal["none"] = 50.0
+
+
+class FedAvgTable(Table):
+    """`[algorithm]` of Fu et al.: local steps before every reply; also DP-FedAvg of Hou et al."""
+
+    name: Literal["dp-fedavg"]
+    clipping_mode: ClippingMode | Auto = "auto"
+    clients_per_round: int | Auto = "auto"
+    total_iterations: Count | Auto = "auto"
+    local_steps: Count | Auto = "auto"
+    max_iterations: Count = 500
+    batch_size: Count | Literal["full"] = "full"
+    step_size: Positive | Auto = "auto"
+    step_decay: Positive | Literal["none"] = "none"
+
+
+class ScaffNewTable(Table):
+    """`[algorithm]` of Hou et al.: control variates, and communication when a public coin falls."""
+
+    name: Literal["dp-scaffnew"]
+    rule: Literal["joint", "paper"] = "joint"
+    iterations: Count | Auto = "auto"
+    communication_probability: Annotated[float, Field(gt=0, le=1)] | Auto = "auto"
+    max_iterations: Count = 10_000
+    coin_seed: Seed = 0
+    batch_size: Count | Literal["full"] = "full"
+    step_size: Positive | Auto = "auto"
+
+
+ALGORITHMS: dict[str, type[Table]] = {
+    "fedsgd-dpc": FedSGDTable,
+    "dp-fedavg": FedAvgTable,
+    "dp-scaffnew": ScaffNewTable,
+}
+
+
+def _name(table: Any) -> str:
+    """Which algorithm a table is of; the first is meant where none is named."""
+    return (
+        table.get("name", "fedsgd-dpc") if isinstance(table, dict) else getattr(table, "name", "fedsgd-dpc")
+    )
+
+
+AlgorithmTable = Annotated[
+    Annotated[FedSGDTable, Tag("fedsgd-dpc")]
+    | Annotated[FedAvgTable, Tag("dp-fedavg")]
+    | Annotated[ScaffNewTable, Tag("dp-scaffnew")],
+    Discriminator(_name),
+]
 
 
 class ConstantsTable(Table):
@@ -108,6 +161,7 @@ class ConstantsTable(Table):
     initial_distance_sq: float | None = None
     heterogeneity: float | None = None
     record_variance: float | None = None
+    optimum_gradient_sq: float | None = None
 
     def assumed(self) -> dict[str, float]:
         """The constants that the user stated, by name."""
@@ -129,10 +183,17 @@ class TrainingTable(Table):
 
 
 class CompareTable(Table):
-    """`[compare]`: the grid of fixed settings; clip and step are the plan's unless given."""
+    """`[compare]`: the grid of fixed settings; clip and step are the plan's unless given.
 
-    rounds: list[int] = Field(default=[10, 20, 50, 100, 200, 500], min_length=1)
-    clients_per_round: list[int] | Auto = "auto"
+    FedSGD-DPC varies rounds and clients, DP-FedAvg iterations and local steps, DP-ScaffNew iterations and
+    the probability of communication.
+    """
+
+    rounds: list[Count] = Field(default=[10, 20, 50, 100, 200, 500], min_length=1)
+    clients_per_round: list[Count] | Auto = "auto"
+    iterations: list[Count] | Auto = "auto"
+    local_steps: list[Count] | Auto = "auto"
+    communication_probability: list[Annotated[float, Field(gt=0, le=1)]] | Auto = "auto"
     clip_norm: Positive | None = None
     step_size: Positive | None = None
     seeds: list[Seed] = Field(default=[100, 101, 102], min_length=1)
@@ -144,7 +205,7 @@ class Study(Table):
     federation: FederationTable
     task: TaskTable = TaskTable()
     privacy: PrivacyTable
-    algorithm: AlgorithmTable = AlgorithmTable()
+    algorithm: AlgorithmTable = FedSGDTable()
     constants: ConstantsTable = ConstantsTable()
     planning: PlanningTable = PlanningTable()
     training: TrainingTable = TrainingTable()
@@ -224,6 +285,8 @@ def _one_line(error: ValidationError) -> str:
         return f"{where} is missing; add it to the study file"
     if first["type"] == "value_error":
         return first["msg"].removeprefix("Value error, ")
+    if first["type"] == "union_tag_invalid":
+        return f"{where} name must be one of {', '.join(ALGORITHMS)}, got {first['ctx']['tag']!r}"
     if first["type"] == "model_type":
         return f"{where} must be a table, got {first['input']!r}"
     allowed = " or ".join(dict.fromkeys(other["msg"].removeprefix("Input should be ") for other in alike))
@@ -239,4 +302,7 @@ def _where(location: tuple[int | str, ...]) -> str:
 def _allowed(location: tuple[int | str, ...]) -> str:
     table = Study.model_fields.get(str(location[0])) if len(location) > 1 else None
     model = table.annotation if table is not None else Study
+    model = (
+        ALGORITHMS.get(str(location[1]), model) if location[0] == "algorithm" and len(location) > 1 else model
+    )
     return ", ".join(model.model_fields) if isinstance(model, type) and issubclass(model, Table) else ""

@@ -27,6 +27,21 @@ def test_regression_labels_stay_numbers():
     assert (fed.y.dtype, fed.y[0, 0]) == (np.float32, 0.5)
 
 
+def test_tokens_stay_whole_and_every_one_has_a_label():
+    tokens = np.arange(12, dtype=np.int32).reshape(3, 4)
+    fed = build((tokens[:1], tokens[:1] + 1), (tokens, tokens + 1), test=(tokens, tokens + 1), classes=13)
+    assert (fed.x.dtype, fed.y.dtype, fed.record_shape, fed.label_shape) == (np.int32, np.int32, (4,), (4,))
+    np.testing.assert_array_equal(fed.y[1], tokens + 1)
+    np.testing.assert_array_equal(fed.y[0], [[1, 2, 3, 4], [0] * 4, [0] * 4])
+    np.testing.assert_array_equal(fed.take_records(2).y[1], tokens[:2] + 1)
+
+
+def test_a_mask_may_lead_the_axes_of_its_record():
+    volumes = np.ones((2, 3, 4, 5, 1))
+    fed = build((volumes, np.ones((2, 3, 4, 5))), test=(volumes, np.zeros((2, 3, 4, 5))))
+    assert (fed.x.dtype, fed.label_shape) == (np.float32, (3, 4, 5))
+
+
 def test_taking_records_keeps_the_first_and_clears_the_rest():
     fed = build(([[1.0], [2.0], [3.0]], [1, 1, 1]), ([[4.0]], [1])).take_records(2)
     np.testing.assert_array_equal(fed.sizes, [2, 1])
@@ -56,11 +71,22 @@ def test_taking_a_fraction_rounds_down_but_keeps_one():
         ([([[1.0]], [0.5])], "label 0.5"),
         ([([[1.0]], [np.nan])], "labels that are NaN"),
         ([([[1.0, 2.0]], [0])], "one shape"),
+        (
+            [([[1.0], [2.0]], [[0, 0], [1, 1]])],
+            r"labels of shape \(2, 2\).*per position of the record \(1,\)",
+        ),
+        ([([[1.0], [2.0]], [[0], [1]])], r"all labels must have one shape, got \[\(\), \(1,\)\]"),
+        ([(np.array([[1]], np.int32), [0])], "int32 tokens for everybody or for nobody"),
     ],
 )
 def test_records_that_cannot_be_trained_on_are_refused_by_name(clients, message):
     with pytest.raises(DataError, match=message):
         build(*clients)
+
+
+def test_a_target_is_one_number_per_record():
+    with pytest.raises(DataError, match=r"labels of shape \(1, 2\); give one label per record$"):
+        build(([[1.0, 2.0]], [[0.5, 1.5]]), test=([[1.0, 2.0]], [0.5]), classes=None)
 
 
 def test_names_must_match_the_clients():

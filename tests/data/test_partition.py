@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -106,6 +108,45 @@ def test_the_seed_decides_the_partition(name):
     first, again, other = (np.concatenate(partition(name, labels, 5, s, **settings)) for s in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
+
+
+@given(st.lists(st.floats(-5, 5, width=16), min_size=12, max_size=80).map(np.array), CLIENTS, SEEDS)
+def test_sorted_groups_are_equal_and_follow_each_other_in_the_order_of_labels(targets, clients, seed):
+    parts = partition("sorted", targets, clients, seed)
+    owned = np.concatenate(parts)
+    assert sizes_of(parts) == [len(targets) // clients] * clients
+    assert len(np.unique(owned)) == len(owned)
+    ranges = [(targets[part].min(), targets[part].max()) for part in parts]
+    assert all(low[1] <= high[0] for low, high in pairwise(ranges))
+
+
+def test_sorted_leaves_out_no_particular_range_of_labels():
+    # 11 records for 10 clients: each is left out with chance 1/11; 2,000 seeds, false alarm below 1e-6
+    left = [
+        set(range(11)) - set(np.concatenate(partition("sorted", np.arange(11), 10, s))) for s in range(2000)
+    ]
+    counts = np.bincount([one for (one,) in left], minlength=11)
+    assert np.all(np.abs(counts - 2000 / 11) < 5.5 * np.sqrt(2000 / 11))
+
+
+def test_sorted_classes_give_most_clients_one_class():
+    labels = np.tile(np.arange(4), 25)
+    parts = partition("sorted", labels, 10, seed=0)
+    assert sum(len(np.unique(labels[part])) == 1 for part in parts) == 8
+
+
+@pytest.mark.parametrize("name", ["dirichlet", "label-shards", "sorted"])
+def test_rules_on_labels_refuse_records_of_many_labels(name):
+    settings = {"alpha": 1.0} if name == "dirichlet" else {}
+    with pytest.raises(DataError, match=rf"'{name}' needs one label per record .* \(7,\).*natural"):
+        partition(name, np.zeros((20, 7), int), 2, seed=0, **settings)
+
+
+@pytest.mark.parametrize("name", ["iid", "quantity-skew", "natural"])
+def test_rules_that_read_no_label_deal_out_records_of_many_labels(name):
+    settings = {"quantity-skew": {"alpha": 1.0}, "natural": {"client_ids": np.repeat(np.arange(4), 5)}}
+    parts = partition(name, np.zeros((20, 7), int), 4, seed=0, **settings.get(name, {}))
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(20))
 
 
 @pytest.mark.parametrize("name", ["dirichlet", "label-shards"])

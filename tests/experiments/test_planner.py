@@ -13,8 +13,8 @@ from scipy.stats import norm
 
 from noiseworthy.config import parse_study
 from noiseworthy.errors import ConfigError, InvalidInput, UnsoundClaim
-from noiseworthy.experiments import planner
 from noiseworthy.experiments.planner import decide
+from noiseworthy.experiments.planners import fedsgd_dpc
 from noiseworthy.experiments.prepare import prepare
 
 CONSTANTS = {
@@ -184,7 +184,7 @@ def test_missing_constants_are_asked_for_by_name():
 ])  # fmt: skip
 def test_before_trials_begin_fixed_settings_are_checked(tables, monkeypatch):
     monkeypatch.setattr(
-        "noiseworthy.experiments.planner.make_proxies", lambda *_: pytest.fail("trials began")
+        "noiseworthy.experiments.planners.fedsgd_dpc.make_proxies", lambda *_: pytest.fail("trials began")
     )
     with pytest.raises(InvalidInput, match=r"rounds|clients_per_round|clip_norm"):
         decided(changed(IRIS, **tables))
@@ -274,13 +274,13 @@ def test_what_a_client_uploads_to_sell_constants_carries_the_noise_that_it_pays_
     mechanism, law, monkeypatch
 ):
     """Uploads minus the same uploads at a vanishing noise, in units of the pilot's noise; 2,560 draws."""
-    seen, original = [], planner.bought_constants
+    seen, original = [], fedsgd_dpc.bought_constants
 
     def watch(gradients, problem, pilot, *rest):
         seen.append((gradients, pilot.mechanism.size))
         return original(gradients, problem, pilot, *rest)
 
-    monkeypatch.setattr(planner, "bought_constants", watch)
+    monkeypatch.setattr(fedsgd_dpc, "bought_constants", watch)
     for epsilon in (0.5, 1e7):
         raw = changed(IRIS, constants={"source": "bought"}, privacy={
             "mechanism": mechanism, "epsilon": epsilon, "delta": 1e-4 if mechanism == "gaussian" else 0.0

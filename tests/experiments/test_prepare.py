@@ -99,6 +99,10 @@ def test_public_facts_hold_the_stated_skew_and_no_array_of_records():
     np.testing.assert_array_equal(facts.problem.sizes, prepared.sizes)
 
 
+def test_trials_sort_public_records_where_the_study_sorts_private_ones():
+    assert believed_partition(study({**IRIS, "partition": "sorted"})) == ("sorted", {})
+
+
 @pytest.mark.parametrize(
     "federation", [{"data": "x.csv"}, {"data": "x.csv", "partition": "natural"},
                    {"data": "iris", "clients": 3, "partition": "quantity-skew", "alpha": 1.0}],

@@ -25,6 +25,7 @@ from noiseworthy.experiments.record import (
     with_training,
 )
 from noiseworthy.experiments.runner import Cell, Comparison
+from noiseworthy.planning.replies_bound import theory_bound
 
 STUDY = parse_study(
     {
@@ -70,11 +71,15 @@ def test_a_record_repeats_the_study_it_was_made_from(record):
 
 def test_curves_of_the_evidence_are_the_bound(record, decision):
     for curve in record["evidence"]["curves"]:
-        b, rounds = curve["clients_per_round"], np.array(curve["rounds"])
+        b, rounds = int(curve["label"].removeprefix("b = ")), np.array(curve["x"])
         assert np.all(np.diff(rounds) > 0)
-        expected = decision.bound.at(decision.plan.problem, rounds, b)
+        expected = theory_bound(decision.plan.problem, decision.plan.constants).at(
+            decision.plan.problem, rounds, b
+        )
         np.testing.assert_allclose(curve["bound"], expected)
-    assert {1, 2, 3} == {curve["clients_per_round"] for curve in record["evidence"]["curves"]}
+    assert [curve["label"] for curve in record["evidence"]["curves"]] == ["b = 2", "b = 1", "b = 3"]
+    assert record["evidence"]["chosen"] == 4
+    assert record["evidence"]["axis"] == "rounds T"
 
 
 def test_training_is_recorded_with_what_each_client_spent_under_each_seed(record, decision):
@@ -90,11 +95,13 @@ def test_training_is_recorded_with_what_each_client_spent_under_each_seed(record
 
 
 def test_a_comparison_is_recorded_with_its_lost_gain(record, tmp_path):
-    planned = Cell(4, 2, np.array([1.0, 1.2]), np.array([0.5, 0.7]))
-    other = Cell(9, 1, np.array([np.inf, 3.0]), np.array([np.nan, 0.1]))
+    planned = Cell({"rounds": 4, "clients_per_round": 2}, np.array([1.0, 1.2]), np.array([0.5, 0.7]))
+    other = Cell({"rounds": 9, "clients_per_round": 1}, np.array([np.inf, 3.0]), np.array([np.nan, 0.1]))
     compared = with_comparison(record, Comparison(planned, (planned, other), 2.0), [1, 2])
     assert compared["compare"]["lost_gain"] == 0.0
     assert compared["compare"]["best"] == {"rounds": 4, "clients_per_round": 2}
+    assert compared["compare"]["axes"] == ["rounds", "clients_per_round"]
+    assert compared["compare"]["cells"][2]["rounds"] == 9
     assert [cell["planned"] for cell in compared["compare"]["cells"]] == [True, False, False]
     assert compared["compare"]["cells"][2]["loss"] == [None, 3.0]
     save_record(compared, tmp_path)

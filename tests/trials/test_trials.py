@@ -96,7 +96,12 @@ def test_the_skew_of_labels_is_kept_as_a_share_of_the_classes():
 
 @pytest.mark.parametrize(
     ("source", "public"),
-    [("wine", ["wine"]), ("mnist-writers", ["digits", "mnist"]), ("mnist", ["mnist-writers"])],
+    [
+        ("wine", ["wine"]),
+        ("mnist-writers", ["digits", "mnist"]),
+        ("mnist", ["mnist-writers"]),
+        ("cifar10", ["cifar10-jpeg"]),
+    ],
 )
 def test_the_private_data_are_never_public(source, public):
     with pytest.raises(InvalidInput, match=r"is the private data of this study .* \[planning\] public"):

@@ -7,15 +7,14 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from jax import Array
 
-from noiseworthy.tasks.base import Batch, Task
-from noiseworthy.tasks.linear import Moments
+from noiseworthy.tasks.base import Task
 
 Numbers: TypeAlias = Array | np.ndarray
 """Numbers of an algorithm: on the host while trainings are assembled, on the device while they run."""
 Memory: TypeAlias = Any
 """What a client keeps from one round to the next, a pytree of arrays; () if nothing."""
-Shard: TypeAlias = Batch | Moments
-"""What a client computes with: its records, or what full batches need to know of them."""
+Shard: TypeAlias = Any
+"""What a client computes with: its records as a `Batch`, or what full batches need to know, as `Moments`."""
 
 
 class ServerState(NamedTuple):
@@ -46,6 +45,11 @@ class Algorithm(Protocol):
     @property
     def condensed(self) -> bool:
         """Whether a client needs only the mean gradient of all its records."""
+        ...
+
+    @property
+    def moves_locally(self) -> bool:
+        """Whether clients compute at models of their own, so that their products share no factor."""
         ...
 
     def init(self, key: Array) -> ServerState:

@@ -26,9 +26,11 @@ def missing_convexity(task: Task) -> str:
     return ""
 
 
-def largest_step(task: LinearModel) -> float:
-    """2 / (lambda + ridge), up to which a local step of modes B and E is non-expansive."""
-    return 2 / ((task.smoothness or 0.0) + task.ridge)
+def largest_step(task: Task) -> float:
+    """2 / (lambda + ridge), up to which a step of modes B and E is non-expansive; 0 without a lambda."""
+    if not isinstance(task, LinearModel) or task.smoothness is None:
+        return 0.0
+    return 2 / (task.smoothness + task.ridge)
 
 
 def check_condition(mode: ClippingMode, task: Task, step_size: float, local: LocalSteps) -> None:
@@ -68,7 +70,6 @@ def check_condition(mode: ClippingMode, task: Task, step_size: float, local: Loc
 def _check_contraction(mode: ClippingMode, task: Task, step_size: float) -> None:
     if missing := missing_convexity(task):
         raise UnsoundClaim(f"clipping mode {mode} has no proof here: {missing}; use mode C or D")
-    assert isinstance(task, LinearModel)
     if step_size > largest_step(task):
         raise UnsoundClaim(
             f"clipping mode {mode} needs steps of at most 2/(smoothness + ridge) = {largest_step(task):.4g}, "

@@ -76,6 +76,11 @@ class DPFedAvg(eqx.Module):
         """Where the batch gradient or the update is clipped, no single record's gradient is needed."""
         return self.clipping in ("C", "D") and self.batch_size is None
 
+    @property
+    def moves_locally(self) -> bool:
+        """Every local step moves the client's own model."""
+        return True
+
     def init(self, key: Array) -> ServerState:
         """theta_0 from the task, before round 0."""
         return ServerState(self.task.initial(named_key(key, Purpose.START)), jnp.zeros((), jnp.int32))
@@ -145,11 +150,10 @@ def make(plan: Plan, task: Task, seed: int) -> DPFedAvg:
     sensitivity that the plan's noise was calibrated for.
     """
     step = trainable(plan, task)
-    if not isinstance(plan.local, LocalSteps):
+    if not isinstance(plan.local, LocalSteps) or plan.release is None:
         raise InvalidInput("dp-fedavg needs planned local steps; plan with planning.local_iterations")
     problem, b = plan.problem, plan.clients_per_round
     check_condition(problem.clipping, task, step.initial, plan.local)
-    assert plan.release is not None
     return DPFedAvg(
         task=task,
         family=problem.family,

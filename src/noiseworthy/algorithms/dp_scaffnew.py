@@ -78,6 +78,11 @@ class DPScaffNew(eqx.Module):
         """Only the update is clipped, so no single record's gradient is needed."""
         return self.batch_size is None
 
+    @property
+    def moves_locally(self) -> bool:
+        """Every local step moves the client's own model."""
+        return True
+
     def init(self, key: Array) -> ServerState:
         """x_0 from the task, before round 0."""
         return ServerState(self.task.initial(named_key(key, Purpose.START)), jnp.zeros((), jnp.int32))

@@ -62,6 +62,11 @@ class FedSGDDPC(eqx.Module):
         """Clipping reads every record's gradient."""
         return False
 
+    @property
+    def moves_locally(self) -> bool:
+        """A reply is a gradient at the model that was sent."""
+        return False
+
     def init(self, key: Array) -> ServerState:
         """theta_0 from the task, before round 0."""
         return ServerState(self.task.initial(named_key(key, Purpose.START)), jnp.zeros((), jnp.int32))

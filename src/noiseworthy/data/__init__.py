@@ -4,11 +4,13 @@ from noiseworthy.data.datasets import EMBEDDED, FILES, federate, load_federation
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.files import DATA_DIR_VARIABLE
 from noiseworthy.data.hub import read_hub
+from noiseworthy.data.ixi import read_ixi
 from noiseworthy.data.leaf import read_leaf
 from noiseworthy.data.partition import PARTITIONS, partition
 from noiseworthy.data.records import Records
 from noiseworthy.data.synthetic import LeastSquares, least_squares
 from noiseworthy.data.tables import Columns, from_columns, read_table
+from noiseworthy.data.volumes import synthetic_volumes
 
 __all__ = [
     "DATA_DIR_VARIABLE",
@@ -26,6 +28,8 @@ __all__ = [
     "load_records",
     "partition",
     "read_hub",
+    "read_ixi",
     "read_leaf",
     "read_table",
+    "synthetic_volumes",
 ]

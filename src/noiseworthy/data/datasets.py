@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._validate import count
-from noiseworthy.data import embedded, idx
+from noiseworthy.data import embedded, idx, images, lending, text
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.files import locate, required_folder
 from noiseworthy.data.hub import read_hub
+from noiseworthy.data.ixi import read_ixi
 from noiseworthy.data.leaf import read_leaf
 from noiseworthy.data.partition import Parts
 from noiseworthy.data.partition import partition as deal_out
@@ -31,8 +32,15 @@ FILES: dict[str, Callable[[Path], Records]] = {
     "mnist": idx.mnist,
     "fashion-mnist": idx.fashion_mnist,
     "mnist-writers": idx.mnist_writers,
+    "cifar10": images.cifar10,
+    "cifar10-jpeg": images.cifar10_jpeg,
+    "pneumoniamnist": images.pneumoniamnist,
+    "shakespeare": text.shakespeare,
+    "lending-club": lending.lending_club,
+    "lending-club-2018": lending.lending_club_2018,
 }
-_FORMS = "leaf:FOLDER, hub:NAME, or a path ending in .csv, .csv.gz, .npz or .parquet"
+FOLDERS: dict[str, Callable[[Path], Records]] = {"leaf": read_leaf, "ixi": read_ixi}
+_FORMS = "leaf:FOLDER, ixi:FOLDER, hub:NAME, or a path ending in .csv, .csv.gz, .npz or .parquet"
 
 
 def load_records(
@@ -48,9 +56,10 @@ def load_records(
 
     Args:
         source: `digits`, `breast-cancer`, `wine`, `iris`, `diabetes` (shipped);
-            `mnist`, `fashion-mnist`, `mnist-writers`
-            (files in `data_dir`); `leaf:FOLDER`; `hub:NAME`; or the path of a table. A relative path is
-            looked up from the working directory, then in `data_dir`.
+            `mnist`, `fashion-mnist`, `mnist-writers`, `cifar10`, `cifar10-jpeg`, `pneumoniamnist`,
+            `shakespeare`, `lending-club`, `lending-club-2018` (files in `data_dir`); `leaf:FOLDER`;
+            `ixi:FOLDER`; `hub:NAME`; or the path of a table. A relative path is looked up from the working
+            directory, then in `data_dir`.
         data_dir: folder of data files; None takes the environment variable NOISEWORTHY_DATA.
         label_column: of a table or hub data set.
         client_column: of a table or hub data set; the column `client` may be absent: no owners.
@@ -177,8 +186,9 @@ def _without_columns(source: str, data_dir: str | Path | None) -> Records:
         return EMBEDDED[source]()
     if source in FILES:
         return FILES[source](required_folder(source, data_dir))
-    if source.startswith("leaf:"):
-        return read_leaf(locate(source.removeprefix("leaf:"), data_dir))
+    kind, _, folder = source.partition(":")
+    if kind in FOLDERS and folder:
+        return FOLDERS[kind](locate(folder, data_dir))
     raise InvalidInput(f"source must be one of {', '.join([*EMBEDDED, *FILES])}, {_FORMS}; got {source!r}")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy._validate import counts
+from noiseworthy.data.records import Features, Labels
 from noiseworthy.errors import DataError
 
 
@@ -18,11 +19,13 @@ class Federation:
     """Private records of N clients and a test set that nobody's privacy depends on.
 
     Attributes:
-        x: features, float32, shape (N, n_max, *record_shape); rows past a client's size are zero.
-        y: labels, int32 (classes) or float32 (regression), shape (N, n_max); zero past the size.
+        x: features, float32 (int32 where they are tokens), shape (N, n_max, *record_shape); rows past a
+            client's size are zero.
+        y: labels, int32 (classes) or float32 (regression), shape (N, n_max, *label_shape); zero past the
+            size.
         sizes: records per client n_i, int64, shape (N,). Public under replace-one neighbours.
-        test_x: test features, float32, shape (m, *record_shape).
-        test_y: test labels, shape (m,).
+        test_x: test features, shape (m, *record_shape).
+        test_y: test labels, shape (m, *label_shape).
         classes: number of classes, or None for regression.
         name: what the data are, for reports.
         clients: names of the clients, in order.
@@ -35,11 +38,11 @@ class Federation:
         (array([1, 2]), (2, 2, 1))
     """
 
-    x: NDArray[np.float32]
-    y: NDArray[np.int32] | NDArray[np.float32]
+    x: Features
+    y: Labels
     sizes: NDArray[np.int64]
-    test_x: NDArray[np.float32]
-    test_y: NDArray[np.int32] | NDArray[np.float32]
+    test_x: Features
+    test_y: Labels
     classes: int | None
     name: str
     clients: tuple[str, ...]
@@ -57,15 +60,16 @@ class Federation:
         """Stack one (features, labels) pair per client.
 
         Args:
-            clients: for each client, features (n_i, *record_shape) and labels (n_i,).
-            test: features (m, *record_shape) and labels (m,) of the common test set.
+            clients: for each client, features (n_i, *record_shape) and labels (n_i, *label_shape). Arrays
+                of type int32 are tokens and stay whole; all other features become float32.
+            test: features (m, *record_shape) and labels (m, *label_shape) of the common test set.
             classes: number of classes, or None for regression.
             name: what the data are, for reports.
             client_names: names in order; None gives `client 0` and so on.
 
         Raises:
-            DataError: no clients, a client without records, lengths or shapes that differ, NaN or
-                infinite values, labels outside 0..classes-1.
+            DataError: no clients, a client without records, lengths, shapes or types that differ, NaN or
+                infinite values, labels outside 0..classes-1 or of a shape that does not lead the record's.
         """
         if not clients:
             raise DataError("a federation needs at least one client, got none")
@@ -74,18 +78,10 @@ class Federation:
             raise DataError(f"client_names must hold {len(clients)} names, got {len(names)}")
         pairs = [_checked_pair(x, y, classes, who) for (x, y), who in zip(clients, names, strict=True)]
         test_x, test_y = _checked_pair(*test, classes, "the test set")
-        shapes = {x.shape[1:] for x, _ in pairs} | {test_x.shape[1:]}
-        if len(shapes) > 1:
-            raise DataError(
-                f"all records must have one shape, got {sorted(shapes)}; pad or select columns first"
-            )
+        _check_alike([*pairs, (test_x, test_y)])
         sizes = np.array([len(x) for x, _ in pairs], dtype=np.int64)
-        stacked_x = np.zeros((len(pairs), int(sizes.max()), *shapes.pop()), np.float32)
-        stacked_y: Any = np.zeros((len(pairs), int(sizes.max())), test_y.dtype)
-        for i, (x, y) in enumerate(pairs):
-            stacked_x[i, : len(x)] = x
-            stacked_y[i, : len(y)] = y
-        return cls(stacked_x, stacked_y, sizes, test_x, test_y, classes, name, names)
+        x, y = (_padded(arrays, int(sizes.max())) for arrays in zip(*pairs, strict=True))
+        return cls(x, y, sizes, test_x, test_y, classes, name, names)
 
     @property
     def n_clients(self) -> int:
@@ -96,6 +92,11 @@ class Federation:
     def record_shape(self) -> tuple[int, ...]:
         """Shape of one record."""
         return self.x.shape[2:]
+
+    @property
+    def label_shape(self) -> tuple[int, ...]:
+        """Shape of one label: () for a class or a number, (L,) for tokens, (D, H, W) for a mask."""
+        return self.y.shape[2:]
 
     def take(self, fraction: float) -> Federation:
         """The same federation with the first `fraction` of every client's records (at least one).
@@ -125,16 +126,44 @@ class Federation:
         return replace(self, x=x, y=y, sizes=kept)
 
 
-def _checked_pair(
-    x: ArrayLike, y: ArrayLike, classes: int | None, who: str
-) -> tuple[NDArray[np.float32], Any]:
-    features = _finite(x, f"{who} has features")
+def _checked_pair(x: ArrayLike, y: ArrayLike, classes: int | None, who: str) -> tuple[Any, Any]:
+    features = _features(x, who)
     labels = _finite(y, f"{who} has labels") if classes is None else _classes(y, classes, who)
     if len(features) == 0:
         raise DataError(f"{who} has no records; leave it out of the federation")
-    if labels.shape != features.shape[:1]:
-        raise DataError(f"{who} has {len(features)} records but labels of shape {labels.shape}")
+    most = 1 if classes is None else features.ndim
+    if labels.ndim > most or labels.shape != features.shape[: labels.ndim]:
+        raise DataError(
+            f"{who} has {len(features)} records but labels of shape {labels.shape}; give one label per record"
+            f"{'' if classes is None else f', or one per position of the record {features.shape[1:]}'}"
+        )
     return features, labels
+
+
+def _check_alike(pairs: Sequence[tuple[NDArray, NDArray]]) -> None:
+    for what, arrays in zip(("records", "labels"), zip(*pairs, strict=True), strict=True):
+        shapes = {array.shape[1:] for array in arrays}
+        if len(shapes) > 1:
+            raise DataError(
+                f"all {what} must have one shape, got {sorted(shapes)}; pad or select columns first"
+            )
+    types = {str(x.dtype) for x, _ in pairs}
+    if len(types) > 1:
+        raise DataError("features must be int32 tokens for everybody or for nobody; convert the others")
+
+
+def _padded(arrays: Sequence[NDArray], length: int) -> Any:
+    """Arrays (n_i, ...) stacked to (N, length, ...), with zeros past n_i."""
+    stacked = np.zeros((len(arrays), length, *arrays[0].shape[1:]), arrays[0].dtype)
+    for row, array in zip(stacked, arrays, strict=True):
+        row[: len(array)] = array
+    return stacked
+
+
+def _features(values: ArrayLike, who: str) -> Features:
+    if isinstance(values, np.ndarray) and values.dtype == np.int32:
+        return values
+    return _finite(values, f"{who} has features")
 
 
 def _finite(values: ArrayLike, what: str) -> NDArray[np.float32]:

@@ -1,7 +1,8 @@
 """Partitions: who owns which record. Each rule is a pure function of the labels and a generator.
 
-A rule takes the labels (n,), the number of clients N and a generator, and returns N arrays of positions. The
-arrays are disjoint, none is empty, and together they hold every record; `label-shards` alone leaves some out.
+A rule takes the labels (n, ...), the number of clients N and a generator, and returns N arrays of positions.
+The arrays are disjoint, none is empty, and together they hold every record; only `label-shards` and `sorted`
+leave some out. These two and `dirichlet` read the labels, which must then be one number per record.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def partition(name: str, labels: NDArray, clients: int, seed: int, **settings: A
 
     Args:
         name: a key of `PARTITIONS`.
-        labels: label of each record, shape (n,).
+        labels: label of each record, shape (n, ...).
         clients: number of clients N, at most n.
         seed: of the only randomness; equal seeds give equal partitions.
         settings: what the rule takes by keyword, such as `alpha`.
@@ -122,6 +123,29 @@ def quantity_skew(labels: NDArray, clients: int, rng: np.random.Generator, *, al
     return np.split(rng.permutation(len(labels)), np.cumsum(sizes)[:-1])
 
 
+def sorted_by_label(labels: NDArray, clients: int, rng: np.random.Generator) -> Parts:
+    """Records in ascending order of their labels, cut into equal groups: every client sees one narrow range.
+
+    Each group has floor(n / N) records. The n mod N records left over belong to nobody; which ones is drawn
+    at random before the sorting, so that no range of labels is cut off. Equal labels are in random order.
+
+    Args:
+        labels: class or target of each record, shape (n,).
+        clients: N.
+        rng: randomness: the records left out, and the order among equal labels.
+
+    Example:
+        >>> targets = np.array([3.5, 1.0, 2.0, 9.0])
+        >>> [sorted(part.tolist()) for part in sorted_by_label(targets, 2, np.random.default_rng(0))]
+        [[1, 2], [0, 3]]
+
+    Source: Fu et al., experiments (loans sorted by interest rate, 5,000 groups of 80).
+    """
+    numbers = _one_per_record("sorted", labels)
+    kept = rng.permutation(len(numbers))[: len(numbers) - len(numbers) % clients]
+    return np.split(kept[np.argsort(numbers[kept], kind="stable")], clients)
+
+
 def natural(labels: NDArray, clients: int, rng: np.random.Generator, *, client_ids: NDArray) -> Parts:
     """Every owner keeps its records.
 
@@ -154,6 +178,7 @@ PARTITIONS: dict[str, Callable[..., Parts]] = {
     "label-shards": label_shards,
     "quantity-skew": quantity_skew,
     "natural": natural,
+    "sorted": sorted_by_label,
 }
 
 
@@ -170,10 +195,20 @@ def _check_settings(name: str, rule: Callable[..., Parts], settings: dict[str, A
             raise InvalidInput(f"partition {name!r} needs {parameter.name}")
 
 
+def _one_per_record(name: str, labels: NDArray) -> NDArray:
+    if labels.ndim > 1:
+        raise DataError(
+            f"partition {name!r} needs one label per record and each record has {labels.shape[1:]} of them; "
+            "take iid, quantity-skew or natural"
+        )
+    return labels
+
+
 def _classes(name: str, labels: NDArray) -> list[NDArray[np.int64]]:
+    _one_per_record(name, labels)
     if labels.dtype.kind not in "iu":
         raise DataError(
-            f"partition {name!r} needs classes and the labels are {labels.dtype}; take iid or quantity-skew"
+            f"partition {name!r} needs classes and the labels are {labels.dtype}; take iid or sorted"
         )
     return members_of(labels)
 

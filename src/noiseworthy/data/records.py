@@ -13,6 +13,7 @@ HOLDOUT_FRACTION = 0.2
 HOLDOUT_SEED = 0
 """The split of data that bring no test set; fixed, so that every run is scored on the same records."""
 
+Features = NDArray[np.float32] | NDArray[np.int32]
 Labels = NDArray[np.int32] | NDArray[np.float32]
 
 
@@ -21,18 +22,20 @@ class Records:
     """What a loader gives: private records, a test set, and the owners where the data name them.
 
     Attributes:
-        x: features of the n private records, float32, shape (n, *record_shape); images keep their axes.
-        y: labels, int32 in 0..classes-1, or float32 targets, shape (n,).
-        test_x: test features, float32, shape (m, *record_shape).
-        test_y: test labels, shape (m,).
+        x: features of the n private records, float32, shape (n, *record_shape); images keep their axes, and
+            tokens are int32.
+        y: labels, int32 in 0..classes-1, or float32 targets, shape (n, *label_shape). Most labels are
+            scalars; a sequence has one per token (L,), a segmented volume one per voxel (D, H, W).
+        test_x: test features, shape (m, *record_shape).
+        test_y: test labels, shape (m, *label_shape).
         classes: number of classes, or None for regression.
         name: what the data are, for reports.
         client_ids: owner of each private record, shape (n,), or None where the data name no owners.
     """
 
-    x: NDArray[np.float32]
+    x: Features
     y: Labels
-    test_x: NDArray[np.float32]
+    test_x: Features
     test_y: Labels
     classes: int | None
     name: str
@@ -46,9 +49,14 @@ class Records:
         """Shape of one record."""
         return self.x.shape[1:]
 
+    @property
+    def label_shape(self) -> tuple[int, ...]:
+        """Shape of one label: () for a class or a number."""
+        return self.y.shape[1:]
+
 
 def split_records(
-    x: NDArray[np.float32],
+    x: Features,
     y: Labels,
     is_test: NDArray[np.bool_],
     *,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseworthy.data.files import existing, read_npz
+from noiseworthy.data.files import existing, read_frame, read_npz
 from noiseworthy.data.records import Labels, Records, class_numbers, holdout, scaled_images, split_records
 from noiseworthy.errors import DataError
 
@@ -81,17 +80,9 @@ def read_table(path: Path, columns: Columns) -> Records:
     raise DataError(f"{path} must end in one of {', '.join(_READERS)}")
 
 
-def _read_frame(reader: str) -> Callable[[Path], Table]:
-    def read(path: Path) -> Table:
-        import pandas as pd  # here, because it takes most of a second to import
-
-        try:
-            frame = getattr(pd, reader)(path)
-        except (ValueError, OSError, EOFError, zlib.error) as cause:
-            raise DataError(f"{path} cannot be read as a table: {cause}") from None
-        return {str(name): _plain(frame[name]) for name in frame.columns}
-
-    return read
+def _read_columns(path: Path) -> Table:
+    frame = read_frame(path)
+    return {str(name): _plain(frame[name]) for name in frame.columns}
 
 
 def _plain(column: Any) -> NDArray:
@@ -102,12 +93,7 @@ def _plain(column: Any) -> NDArray:
     return values
 
 
-_READERS: dict[str, Callable[[Path], Table]] = {
-    ".csv": _read_frame("read_csv"),
-    ".csv.gz": _read_frame("read_csv"),
-    ".parquet": _read_frame("read_parquet"),
-    ".npz": read_npz,
-}
+_READERS = {".csv": _read_columns, ".csv.gz": _read_columns, ".parquet": _read_columns, ".npz": read_npz}
 
 
 def _column(table: Table, column: str, name: str) -> NDArray:

@@ -13,6 +13,7 @@ from noiseworthy.data import Federation, load_federation
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.planning.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.tasks import Task, make_task
 from noiseworthy.trials.facts import PublicFacts
 
@@ -27,11 +28,15 @@ class Prepared:
     sizes: np.ndarray
     dimension: int
 
-    def problem(self, clip_norm: float) -> Problem:
-        """The planner's problem with a given clip."""
+    def problem(self, clip_norm: float, clipping: ClippingMode = "A") -> Problem:
+        """The planner's problem with a given clip, the budget in the unit of its clipping mode."""
         table = self.study.privacy
-        budget = PrivacyBudget.of(table.epsilon, table.delta, len(self.sizes), table.relation)
-        return Problem(self.sizes, self.dimension, budget, table.mechanism, clip_norm, table.sampling_rate)
+        budget = PrivacyBudget.of(
+            table.epsilon, table.delta, len(self.sizes), table.relation, unit_of(clipping)
+        )
+        return Problem(
+            self.sizes, self.dimension, budget, table.mechanism, clip_norm, table.sampling_rate, clipping
+        )
 
     def trained(self) -> tuple[Federation, Task]:
         """Federation and task, for commands that train.

@@ -9,18 +9,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from noiseworthy._validate import strict_json
 from noiseworthy.config import Study
 from noiseworthy.data import Federation
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.errors import DataError
-from noiseworthy.experiments.planner import Decision
+from noiseworthy.experiments.planners.decision import Decision
 from noiseworthy.experiments.runner import Cell, Comparison
 from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.replies_bound import RepliesBound
 from noiseworthy.privacy.noise import ASSURANCE
 
 FILE = "record.json"
@@ -68,10 +64,11 @@ def with_comparison(record: Record, comparison: Comparison, seeds: list[int]) ->
     cells = [(comparison.planned, True), *((cell, False) for cell in comparison.grid)]
     best = comparison.best
     compared = {
+        "axes": list(best.setting),
         "seeds": list(seeds),
         "untrained_loss": comparison.untrained_loss,
         "cells": [_cell(cell, planned) for cell, planned in cells],
-        "best": {"rounds": best.rounds, "clients_per_round": best.clients_per_round},
+        "best": best.setting,
         "lost_gain": comparison.lost_gain,
     }
     return {**record, "compare": strict_json(compared)}
@@ -126,38 +123,25 @@ def _federation(federation: Federation, dimension: int) -> Record:
     }
 
 
-def _evidence(decision: Decision) -> Record:
-    plan, bound = decision.plan, decision.bound
-    problem, n = plan.problem, plan.problem.n_clients
-    cohorts = sorted({1, max(1, round(np.sqrt(n))), n} | ({plan.clients_per_round} - {0}))
-    most = max(plan.rounds, *(t.rounds for t in decision.trials), 500)
-    trials = [
-        {"rounds": t.rounds, "clients_per_round": max(1, round(n / (1 + t.asked * (n - 1)))), "loss": t.loss}
-        for t in decision.trials
-    ]
+def _evidence(decision: Decision) -> Record | None:
+    """The bound as curves with the plan's place on them, and trials beside; None where all was stated."""
+    lines, predicted = decision.curves, decision.plan.prediction
+    if lines is None or predicted is None:
+        return None
     return {
-        "unit": bound.unit,
-        "no_training": bound.no_training,
-        "curves": [_curve(problem, bound, b, most) for b in cohorts],
-        "trials": trials,
+        "unit": predicted.unit,
+        "no_training": predicted.no_training,
+        "axis": lines.axis,
+        "chosen": lines.chosen,
+        "curves": [vars(curve) for curve in lines.curves],
+        "trials": [vars(trial) for trial in decision.trials],
         "spread": decision.spread,
     }
 
 
-def _curve(problem: Problem, bound: RepliesBound, clients_per_round: int, most: int) -> Record:
-    """The bound at the ends of passes over the clients, where every reply paid for has been asked for."""
-    n = problem.n_clients
-    spaced = np.unique(np.geomspace(1, most, 120).round().astype(int))
-    passes = np.maximum(spaced * clients_per_round // n, 1)
-    rounds = np.unique(np.where(spaced * clients_per_round < n, spaced, passes * n // clients_per_round))
-    values = bound.at(problem, rounds, np.full_like(rounds, clients_per_round))
-    return {"clients_per_round": clients_per_round, "rounds": rounds.tolist(), "bound": values.tolist()}
-
-
 def _cell(cell: Cell, planned: bool) -> Record:
     return {
-        "rounds": cell.rounds,
-        "clients_per_round": cell.clients_per_round,
+        **cell.setting,
         "loss": cell.loss.tolist(),
         "accuracy": cell.accuracy.tolist(),
         "planned": planned,

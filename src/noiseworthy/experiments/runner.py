@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import jax
@@ -11,20 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._keys import Purpose, named_key
+from noiseworthy.algorithms.base import Algorithm
+from noiseworthy.algorithms.conditions import tightest_mode
+from noiseworthy.algorithms.making import aligned
 from noiseworthy.algorithms.registry import make
-from noiseworthy.config import Study
+from noiseworthy.config import FedSGDTable, Study
 from noiseworthy.data import Federation
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
 from noiseworthy.errors import InvalidInput
 from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint, save_checkpoint
+from noiseworthy.experiments.grids import grid_of, setting_of
 from noiseworthy.experiments.prepare import check_same_sizes
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.queries_replies import stated
+from noiseworthy.planning.plan import Plan
 from noiseworthy.tasks import Task
 
 Progress = Callable[[float], None]
+_LONGEST = 1000
+"""Iterations to centre a grid on where the plan does not train."""
 
 
 def train(
@@ -73,7 +78,7 @@ def train(
     return simulate(
         algorithms,
         plan.releases,
-        Shards.load(federation, task),
+        Shards.load(federation, task, condensed=algorithms[0].condensed),
         evaluation_rounds(plan.rounds, evaluations),
         seeds,
         resume=done,
@@ -83,10 +88,9 @@ def train(
 
 @dataclass(frozen=True)
 class Cell:
-    """One fixed setting: T, b, and its final test losses (infinite if diverged) and accuracies per seed."""
+    """One fixed setting: where it lies on the axes, final test losses (infinite if diverged), accuracies."""
 
-    rounds: int
-    clients_per_round: int
+    setting: dict[str, float]
     loss: NDArray[np.float64]
     accuracy: NDArray[np.float64]
 
@@ -96,7 +100,7 @@ class Comparison:
     """The plan beside a grid of fixed settings.
 
     Attributes:
-        planned: the plan's cell; its rounds are 0 if it does not train.
+        planned: the plan's cell; its setting is 0 if it does not train.
         grid: the fixed cells.
         untrained_loss: test loss without training.
     """
@@ -128,26 +132,43 @@ def untrained_loss(task: Task, shards: Shards) -> float:
 
 
 def run_grid(
-    problem: Problem,
-    step: StepSize,
-    cells: Sequence[tuple[int, int]],
-    shards: Shards,
+    plans: Sequence[Plan],
+    federation: Federation,
     task: Task,
     seeds: Sequence[int],
     on_progress: Progress = lambda done: None,
 ) -> list[Cell]:
-    """Train fixed settings (T, b) with the noise each needs; cells of one b share a compiled program."""
-    horizon = max(rounds for rounds, _ in cells)
-    results, work, total = [], 0, sum(rounds * b for rounds, b in cells)
-    for rounds, b in cells:
-        plan = stated(problem, rounds, b, step)
-        algorithms = [make(plan, task, seed, horizon=horizon) for seed in seeds]
-        run = simulate(algorithms, plan.releases, shards, np.array([rounds]), seeds)
+    """Train each plan under each seed; plans that ask as many clients share a compiled program."""
+    algorithms = [[make(plan, task, seed) for seed in seeds] for plan in plans]
+    for b in {plan.clients_per_round for plan in plans}:
+        alike = [i for i, plan in enumerate(plans) if plan.clients_per_round == b]
+        for kind in _kinds([algorithms[i][0] for i in alike]):
+            same = [alike[i] for i in kind]
+            padded = aligned([one for i in same for one in algorithms[i]])
+            for place, i in enumerate(same):
+                algorithms[i] = padded[place * len(seeds) : (place + 1) * len(seeds)]
+    load = cache(lambda condensed: Shards.load(federation, task, condensed=condensed))
+    results, work = [], np.cumsum([_work(plan) for plan in plans])
+    for plan, mapped, done in zip(plans, algorithms, work, strict=True):
+        shards = load(mapped[0].condensed)
+        run = simulate(mapped, plan.releases, shards, np.array([plan.rounds]), seeds)
         diverged = ~np.isfinite(run.final_loss)
-        results.append(Cell(rounds, b, np.where(diverged, np.inf, run.final_loss), run.final_accuracy))
-        work += rounds * b
-        on_progress(work / total)
+        loss = np.where(diverged, np.inf, run.final_loss)
+        results.append(Cell(setting_of(plan), loss, run.final_accuracy))
+        on_progress(done / work[-1])
     return results
+
+
+def _kinds(algorithms: Sequence[Algorithm]) -> list[list[int]]:
+    """Indices of algorithms whose static parts agree, so that one program can run them."""
+    structures = [jax.tree.structure(algorithm) for algorithm in algorithms]
+    return [[i for i, other in enumerate(structures) if other == one] for one in dict.fromkeys(structures)]
+
+
+def _work(plan: Plan) -> int:
+    """Local steps of a whole training, over all clients that are asked."""
+    steps = plan.rounds if plan.local is None else int(plan.local.counts(plan.rounds).sum())
+    return steps * plan.clients_per_round
 
 
 def compare(
@@ -165,21 +186,28 @@ def compare(
         InvalidInput: a grid with more clients per round than there are clients.
     """
     check_same_sizes(plan.problem, federation)
+    seeds, grid = study.compare.seeds, _fixed_settings(plan, task, study)
+    shards = Shards.load(federation, task)
+    start = untrained_loss(task, shards)
+    plans = [*grid, plan] if plan.train else grid
+    cells = run_grid(plans, federation, task, seeds, on_progress)
+    untrained = Cell(setting_of(plan), np.full(len(seeds), start), np.full(len(seeds), np.nan))
+    planned = cells.pop() if plan.train else untrained
+    return Comparison(planned, tuple(cells), start)
+
+
+def _fixed_settings(plan: Plan, task: Task, study: Study) -> list[Plan]:
+    """The grid of a study, each cell with a clipping mode and steps that its claim holds for."""
     if plan.step is None:
         raise InvalidInput("comparing needs step sizes; state [algorithm] step_size")
-    table, n = study.compare, plan.problem.n_clients
-    cohorts = sorted({1, max(1, n // 2), n}) if table.clients_per_round == "auto" else table.clients_per_round
-    cells = [(rounds, b) for b in cohorts for rounds in table.rounds]
-    shards, seeds = Shards.load(federation, task), table.seeds
-    clip = table.clip_norm or plan.problem.clip_norm
-    problem = replace(plan.problem, budget=plan.budget, clip_norm=clip)
-    step = plan.step if table.step_size is None else StepSize(table.step_size, plan.step.decay_rounds)
-    grid = run_grid(problem, step, cells, shards, task, seeds, lambda done: on_progress(0.9 * done))
-    start = untrained_loss(task, shards)
-    planned = Cell(0, 0, np.full(len(seeds), start), np.full(len(seeds), np.nan))
-    if plan.train:
-        (planned,) = run_grid(
-            plan.problem, plan.step, [(plan.rounds, plan.clients_per_round)], shards, task, seeds
+    table = study.algorithm
+    longest = table.max_rounds if isinstance(table, FedSGDTable) else min(table.max_iterations, _LONGEST)
+    batch = plan.local.batch_size if plan.local is not None else None
+    several, _ = tightest_mode(task, plan.problem.family, batch)
+    plans = grid_of(plan, plan.step, study.compare, longest, several)
+    if not plans:
+        raise InvalidInput(
+            "the grid of [compare] has no cell: no iterations are divisible by any of the local steps, or no "
+            "coin falls for communication; name others"
         )
-    on_progress(1.0)
-    return Comparison(planned, tuple(grid), start)
+    return plans

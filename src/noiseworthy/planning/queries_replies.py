@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy.planning.curves import BoundCurves, Curve
 from noiseworthy.planning.plan import Plan, Prediction, StepSize
 from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.planning.replies_bound import RepliesBound, laplace_curve, uploads, vacuous_until
@@ -187,6 +188,25 @@ def _outcome(
         f"Do not train: the noise outweighs the gain ({compared}, best of {most} rounds); "
         "raise epsilon or add records."
     )
+
+
+def curves(problem: Problem, bound: RepliesBound, made: Plan, most: int) -> BoundCurves:
+    """The bound against rounds, for the planned b and a few others, up to `most` rounds."""
+    n = problem.n_clients
+    others = {1, max(1, round(np.sqrt(n))), n} - {made.clients_per_round}
+    cohorts = [made.clients_per_round] * made.train + sorted(others)
+    lines = tuple(_curve(problem, bound, b, most) for b in cohorts)
+    return BoundCurves("rounds T", lines, made.rounds if made.train else None)
+
+
+def _curve(problem: Problem, bound: RepliesBound, clients_per_round: int, most: int) -> Curve:
+    """The bound at the ends of passes over the clients, where every reply paid for has been asked for."""
+    n = problem.n_clients
+    spaced = np.unique(np.geomspace(1, most, 120).round().astype(int))
+    passes = np.maximum(spaced * clients_per_round // n, 1)
+    rounds = np.unique(np.where(spaced * clients_per_round < n, spaced, passes * n // clients_per_round))
+    values = bound.at(problem, rounds, np.full_like(rounds, clients_per_round))
+    return Curve(f"b = {clients_per_round}", rounds.tolist(), values.tolist())
 
 
 # As printed -------------------------------------------------------------------------------------------

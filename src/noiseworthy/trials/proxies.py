@@ -25,7 +25,7 @@ MOST_CLIENTS = 50
 RECORDS_PER_CLIENT = 100
 TEST_RECORDS = 1000
 _SEED = 20
-_MNIST = {"mnist", "mnist-writers"}
+_TWINS = ({"mnist", "mnist-writers"}, {"cifar10", "cifar10-jpeg"})
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,11 @@ def make_proxies(
 
 
 def _same_data(one: str, other: str, data_dir: str | Path | None) -> bool:
-    """Whether two sources hold the same records: one name, one file, or MNIST in two orders."""
-    if one == other or {one, other} == _MNIST:
+    """Whether two sources hold the same records: one name, one file, MNIST or CIFAR-10 in two forms."""
+    if one == other or {one, other} in _TWINS:
         return True
     try:
-        paths = [locate(source.removeprefix("leaf:"), data_dir).resolve() for source in (one, other)]
+        paths = [locate(source.split(":", 1)[-1], data_dir).resolve() for source in (one, other)]
     except DataError:
         return False
     return paths[0] == paths[1]
@@ -131,7 +131,7 @@ def _like(records: Records, shape: tuple[int, ...]) -> Records:
     return replace(records, x=_resized(records.x, shape), test_x=_resized(records.test_x, shape))
 
 
-def _resized(images: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
+def _resized(images: NDArray, shape: tuple[int, ...]) -> NDArray[np.float32]:
     factors = [1.0, *(new / old for new, old in zip(shape, images.shape[1:], strict=True))]
     return np.asarray(zoom(images, factors, order=1), np.float32)
 

@@ -1,0 +1,141 @@
+"""Fed-IXI: where is the brain? T1-weighted scans from three hospitals in London, with one mask each.
+
+A folder holds one folder per subject, at any depth, as the IXI Tiny archive of FLamby unpacks:
+
+    IXI002-Guys-0828/T1/IXI002-Guys-0828_image.nii.gz
+    IXI002-Guys-0828/label/IXI002-Guys-0828_label.nii.gz
+
+Source: du Terrail et al. (2022), "FLamby", arXiv:2210.04620 (Fed-IXI); Perez-Garcia et al. (2021), "TorchIO"
+(IXI Tiny, 566 subjects); the IXI data set, https://brain-development.org/ixi-dataset/, CC BY-SA 3.0.
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.data.records import Records, split_records
+from noiseworthy.errors import DataError
+
+SHAPE = (48, 60, 48)
+CENTRES = ("Guys", "HH", "IOP")
+TEST_SUBJECTS = frozenset((
+    2, 12, 15, 17, 24, 27, 34, 36, 49, 54, 58, 63, 65, 75, 97, 106, 107, 111, 112, 116, 118, 120, 121, 127,
+    129, 135, 141, 145, 148, 151, 153, 161, 185, 189, 194, 201, 211, 214, 218, 229, 231, 238, 240, 248, 254,
+    256, 264, 269, 270, 279, 282, 289, 291, 293, 294, 310, 313, 314, 319, 327, 328, 329, 336, 337, 362, 364,
+    369, 383, 388, 398, 401, 402, 406, 408, 415, 420, 428, 430, 437, 444, 451, 456, 461, 470, 479, 485, 492,
+    496, 499, 502, 503, 504, 511, 518, 519, 523, 524, 543, 547, 571, 585, 586, 589, 594, 595, 598, 607, 612,
+    626, 633, 634, 635, 648,
+))  # fmt: skip
+"""Numbers of the test subjects in FLamby's split, 62 + 36 + 15 of 311 + 181 + 74; all others train."""
+_ROUNDING = 1e-6
+
+
+def read_ixi(folder: Path) -> Records:
+    """Scans and brain masks of 48x60x48 voxels; the hospitals Guys, HH and IOP are the owners.
+
+    Prepared as in FLamby. Scan and mask are resized by adaptive averaging: voxel i of m along an axis is the
+    mean of voxels floor(i n / m) to ceil((i + 1) n / m) - 1 of n. A scan is then standardised by its own mean
+    and deviation, which reads no other record; a voxel belongs to the mask where its average is 1, so masks
+    lose the voxels at their edge. Train and test are FLamby's (`TEST_SUBJECTS`).
+
+    Args:
+        folder: of the subjects, as the module describes. Read through the optional package nibabel.
+
+    Returns:
+        Records with x (n, 48, 60, 48) float32, y of the same shape in {0, 1}, in the order of the subjects.
+
+    Raises:
+        DataError: no package nibabel, no subjects, another hospital, a scan without its mask, damaged files,
+            volumes of other axes, or masks of other values.
+    """
+    nibabel = _nibabel()
+    scans = sorted(folder.glob("**/IXI*/T1/*.nii.gz"), key=lambda path: path.parent.parent.name)
+    if not scans:
+        raise DataError(f"no scans IXI*/T1/*.nii.gz in {folder}; unpack the IXI Tiny archive of FLamby there")
+    subjects = [scan.parent.parent for scan in scans]
+    x, y = np.empty((len(scans), *SHAPE), np.float32), np.empty((len(scans), *SHAPE), np.int32)
+    for i, (subject, scan) in enumerate(zip(subjects, scans, strict=True)):
+        x[i], y[i] = _prepared(scan, _label_of(subject), nibabel)
+    is_test = np.array([_number(subject) in TEST_SUBJECTS for subject in subjects])
+    centres = np.array([_centre(subject) for subject in subjects])
+    return split_records(x, y, is_test, classes=2, name="ixi", client_ids=centres)
+
+
+def resized(volume: NDArray, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """A volume of another shape by adaptive averaging, axis by axis, as `read_ixi` defines it.
+
+    Example:
+        >>> resized(np.array([0.0, 1.0, 5.0]), (2,))
+        array([0.5, 3. ])
+    """
+    for axis, size in enumerate(shape):
+        volume = _averaged(volume, axis, size)
+    return volume
+
+
+def _averaged(volume: NDArray, axis: int, size: int) -> NDArray[np.float64]:
+    n, i = volume.shape[axis], np.arange(size)
+    starts, ends = i * n // size, -(-(i + 1) * n // size)
+    sums = np.cumsum(np.insert(volume.astype(np.float64), 0, 0, axis=axis), axis=axis)
+    widths = np.expand_dims(ends - starts, [other for other in range(volume.ndim) if other != axis])
+    return (sums.take(ends, axis) - sums.take(starts, axis)) / widths
+
+
+def _prepared(scan: Path, label: Path, nibabel: ModuleType) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    voxels, inside = _volume(scan, nibabel), _volume(label, nibabel)
+    if inside.shape != voxels.shape or not np.all((inside == 0) | (inside == 1)):
+        raise DataError(
+            f"{label} must be a mask of 0 and 1 of the scan's shape {voxels.shape}, "
+            f"got {inside.shape} and values from {inside.min():g} to {inside.max():g}"
+        )
+    return _standardised(resized(voxels, SHAPE)), resized(inside, SHAPE) > 1 - _ROUNDING
+
+
+def _standardised(scan: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean 0 and deviation 1; an empty scan stays 0."""
+    return (scan - scan.mean()) / (scan.std() or 1)
+
+
+def _volume(path: Path, nibabel: ModuleType) -> NDArray[np.float64]:
+    broken = (nibabel.filebasedimages.ImageFileError, nibabel.spatialimages.HeaderDataError)
+    try:
+        volume = nibabel.load(path).get_fdata()
+    except (*broken, OSError, EOFError, ValueError, zlib.error) as cause:
+        raise DataError(f"{path} is not a complete NIfTI file ({cause}); unpack it again") from None
+    if volume.ndim != 3 or not np.all(np.isfinite(volume)):
+        raise DataError(f"{path} must be a finite volume of three axes, got shape {volume.shape}")
+    return volume
+
+
+def _label_of(subject: Path) -> Path:
+    labels = sorted((subject / "label").glob("*.nii.gz"))
+    if len(labels) != 1:
+        raise DataError(f"{subject} must hold one mask label/*.nii.gz, got {len(labels)}; unpack it again")
+    return labels[0]
+
+
+def _number(subject: Path) -> int:
+    digits = subject.name.split("-")[0].removeprefix("IXI")
+    if not digits.isdecimal():
+        raise DataError(f"{subject} must be named like IXI002-Guys-0828")
+    return int(digits)
+
+
+def _centre(subject: Path) -> str:
+    centre = subject.name.partition("-")[2].partition("-")[0]
+    if centre not in CENTRES:
+        raise DataError(f"{subject} must name one of the hospitals {', '.join(CENTRES)}, got {centre!r}")
+    return centre
+
+
+def _nibabel() -> ModuleType:
+    try:
+        import nibabel
+    except ImportError:
+        raise DataError("ixi: sources need the package nibabel; pip install 'noiseworthy[imaging]'") from None
+    return nibabel

@@ -1,0 +1,110 @@
+"""Grids of fixed settings to hold a plan against: for each algorithm its two axes and its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from noiseworthy.config import CompareTable
+from noiseworthy.planning import communication_probability, local_iterations, queries_replies
+from noiseworthy.planning.local_work import Coins, LocalSteps
+from noiseworthy.planning.plan import Plan, StepSize
+from noiseworthy.planning.problem import Problem
+from noiseworthy.privacy.clipping import ClippingMode
+
+AXES = {
+    "fedsgd-dpc": ("rounds", "clients_per_round"),
+    "dp-fedavg": ("local_steps", "iterations"),
+    "dp-scaffnew": ("communication_probability", "iterations"),
+}
+"""What a comparison varies: along the picture, and from series to series."""
+_PROBABILITIES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
+
+
+def setting_of(plan: Plan) -> dict[str, float]:
+    """Where a plan lies on the axes of its algorithm; zeros if it does not train."""
+    across, series = AXES[plan.algorithm]
+    if not plan.train:
+        return {across: 0, series: 0}
+    if isinstance(plan.local, Coins):
+        return {across: plan.local.probability, series: plan.local.iterations}
+    if isinstance(plan.local, LocalSteps):
+        return {across: plan.local.steps, series: plan.rounds * plan.local.steps}
+    return {across: plan.rounds, series: plan.clients_per_round}
+
+
+def grid_of(
+    plan: Plan, own_step: StepSize, table: CompareTable, longest: int, several: ClippingMode
+) -> list[Plan]:
+    """Fixed settings beside a plan, each with the noise that it needs and none for bought constants.
+
+    Args:
+        plan: what they stand beside.
+        own_step: its step sizes.
+        table: `[compare]`.
+        longest: iterations to centre the grid of a local algorithm on where the plan does not train.
+        several: clipping mode of several local steps where the plan takes one.
+    """
+    problem = replace(plan.problem, budget=plan.budget, clip_norm=table.clip_norm or plan.problem.clip_norm)
+    step = own_step if table.step_size is None else StepSize(table.step_size, own_step.decay_rounds)
+    if plan.algorithm == "dp-fedavg":
+        return _local_steps(plan, problem, step, table, longest, several)
+    if plan.algorithm == "dp-scaffnew":
+        return _coins(plan, problem, step, table, longest)
+    n = problem.n_clients
+    cohorts = sorted({1, max(1, n // 2), n}) if table.clients_per_round == "auto" else table.clients_per_round
+    return [queries_replies.stated(problem, t, b, step) for b in cohorts for t in table.rounds]
+
+
+def some_divisors(number: int, most: int = 6) -> list[int]:
+    """The divisors of a number, at most so many of them, evenly chosen with both ends.
+
+    Example:
+        >>> some_divisors(12), some_divisors(120)
+        ([1, 2, 3, 4, 6, 12], [1, 4, 8, 15, 30, 120])
+    """
+    every = local_iterations.divisors(number)
+    chosen = np.unique(np.linspace(0, len(every) - 1, min(most, len(every))).round().astype(int))
+    return every[chosen].tolist()
+
+
+def _local_steps(
+    plan: Plan, problem: Problem, step: StepSize, table: CompareTable, longest: int, several: ClippingMode
+) -> list[Plan]:
+    planned = setting_of(plan)
+    b = plan.clients_per_round or problem.n_clients
+    batch = plan.local.batch_size if isinstance(plan.local, LocalSteps) else None
+    cells = [
+        (t, e)
+        for t in _iterations(table, int(planned["iterations"]) or longest)
+        for e in (some_divisors(t) if table.local_steps == "auto" else table.local_steps)
+        if t % e == 0
+    ]
+
+    def clipped(e: int) -> Problem:
+        return problem if problem.clipping != "A" or e == 1 else problem.clipped_as(several)
+
+    return [local_iterations.stated(clipped(e), t, e, b, step, batch) for t, e in cells]
+
+
+def _coins(plan: Plan, problem: Problem, step: StepSize, table: CompareTable, longest: int) -> list[Plan]:
+    """Cells whose coins never fall for communication are left out: nothing would be trained."""
+    planned = setting_of(plan)
+    coins = plan.local if isinstance(plan.local, Coins) else Coins(1, 1.0)
+    probabilities = table.communication_probability
+    chosen: Sequence[float] = _PROBABILITIES if probabilities == "auto" else probabilities
+    cells = [
+        communication_probability.stated(problem, t, p, step, coins.seed, coins.batch_size)
+        for t in _iterations(table, int(planned["iterations"]) or longest)
+        for p in chosen
+    ]
+    return [cell for cell in cells if cell.train]
+
+
+def _iterations(table: CompareTable, planned: int) -> list[int]:
+    """The stated iterations, or the planned ones with half and twice as many."""
+    if table.iterations != "auto":
+        return list(table.iterations)
+    return sorted({max(1, planned // 2), planned, 2 * planned})

@@ -1,0 +1,100 @@
+"""What planning a study comes to, and what its planners share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeVar, cast
+
+from noiseworthy.config import Study
+from noiseworthy.errors import ConfigError
+from noiseworthy.experiments.prepare import Prepared
+from noiseworthy.planning.curves import BoundCurves
+from noiseworthy.planning.estimation import analytic_constants
+from noiseworthy.planning.plan import Plan
+from noiseworthy.planning.problem import ASSUMED, Constant
+from noiseworthy.tasks import LinearModel
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class TrialMark:
+    """A trial on public data beside the curves: its x, the curve it belongs to, and its mean loss."""
+
+    x: float
+    label: str
+    loss: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A plan with what it rests on.
+
+    Attributes:
+        plan: the plan.
+        curves: the bound that was minimised; None where everything was stated.
+        trials: trial cells on public data, empty without trials.
+        spread: lost gain on the proxy the choice suits least; None without trials.
+    """
+
+    plan: Plan
+    curves: BoundCurves | None
+    trials: tuple[TrialMark, ...] = ()
+    spread: float | None = None
+
+
+T = TypeVar("T")
+
+
+def given(value: T | Literal["auto"]) -> T | None:
+    """What the user fixed, None where it is "auto"."""
+    return None if value == "auto" else cast(T, value)
+
+
+def decay(step_decay: float | str) -> float:
+    """Rounds or iterations after which the step is halved."""
+    return float("inf") if step_decay == "none" else float(step_decay)
+
+
+def stated_constants(study: Study) -> dict[str, Constant]:
+    """The constants that the user vouches for."""
+    return {name: Constant(value, ASSUMED) for name, value in study.constants.assumed().items()}
+
+
+def analytic(prepared: Prepared, clip_norm: float) -> dict[str, Constant]:
+    """Constants of a linear classifier that follow from public bounds.
+
+    Raises:
+        ConfigError: another model. InvalidInput: no feature norm or no ridge.
+    """
+    federation, task = prepared.trained()
+    if not isinstance(task, LinearModel):
+        raise ConfigError(
+            "analytic constants exist for linear models only; plan by trial or state [constants]"
+        )
+    return analytic_constants(task.loss, task.record_norm, task.ridge, clip_norm, federation.classes)
+
+
+def local_constants(prepared: Prepared, clip_norm: float) -> dict[str, Constant]:
+    """Constants for the planners of local steps: stated, or analytic where the study says so.
+
+    Raises:
+        ConfigError: no constants, or a source that these planners do not have.
+    """
+    study, name = prepared.study, prepared.study.algorithm.name
+    source = study.constants.source
+    if source in ("fitted", "bought"):
+        raise ConfigError(
+            f'[constants] source = "{source}" is not available for {name}; state the constants, '
+            'or use source = "analytic" for a linear classifier with [task] feature_norm and ridge'
+        )
+    stated = stated_constants(study)
+    if source == "analytic":
+        return analytic(prepared, clip_norm) | stated
+    if not stated:
+        raise ConfigError(
+            f"[constants] are missing: planning {name} needs smoothness, strong_convexity and "
+            "initial_distance_sq of the loss (the README has the rest); or fix everything under [algorithm]"
+        )
+    return stated
