@@ -116,7 +116,7 @@ def account(
     ] = None,
     mechanism: Annotated[str | None, typer.Option(help="laplace or gaussian")] = None,
     noise: Annotated[str | None, typer.Option(help="scale or std per coordinate; one or per client")] = None,
-    clip_norm: Annotated[float | None, typer.Option(help="per-record clip")] = None,
+    clip_norm: Annotated[float | None, typer.Option(help="clip of records, or of uploads")] = None,
     sizes: Annotated[str | None, typer.Option(help="records per client, separated by commas")] = None,
     delta: Annotated[str, typer.Option(help="0 for pure epsilon; one number or one per client")] = "0",
     releases: Annotated[str | None, typer.Option(help="uploads; one number or one per client")] = None,
@@ -124,6 +124,7 @@ def account(
     clients_per_round: Annotated[int | None, typer.Option(help="clients per round, with rounds")] = None,
     relation: Annotated[str, typer.Option(help="replace-one or add-remove")] = "replace-one",
     sampling_rate: Annotated[float, typer.Option(help="Poisson sampling rate of records")] = 1.0,
+    unit: Annotated[str, typer.Option(help="record or client: whose change is hidden")] = "record",
     data: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -145,7 +146,7 @@ def account(
             sizes=_numbers("sizes", sizes), delta=_numbers("delta", delta),
             releases=None if releases is None else _numbers("releases", releases), rounds=rounds,
             clients_per_round=clients_per_round, relation=relation,  # pyright: ignore[reportArgumentType]
-            sampling_rate=sampling_rate,
+            sampling_rate=sampling_rate, unit=unit,  # pyright: ignore[reportArgumentType]
         )  # fmt: skip
     if as_json:
         print(json.dumps(strict_json(answer), allow_nan=False))

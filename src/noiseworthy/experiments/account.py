@@ -12,9 +12,9 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.replies_bound import uploads
 from noiseworthy.privacy.accountants import Release, spent_epsilon
-from noiseworthy.privacy.budget import ADVERSARY, Relation
+from noiseworthy.privacy.budget import ADVERSARY, UNITS, Relation, Unit
+from noiseworthy.privacy.clipping import ClippingMode, of_upload
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
-from noiseworthy.privacy.sensitivity import of_mean_gradient
 
 
 def account(
@@ -29,13 +29,15 @@ def account(
     clients_per_round: int | None = None,
     relation: Relation = "replace-one",
     sampling_rate: float = 1.0,
+    unit: Unit = "record",
 ) -> dict[str, Any]:
     """Exact epsilon of every client for noise and uploads that somebody states.
 
     Args:
         mechanism: `laplace` or `gaussian`.
-        noise: Laplace scale or Gaussian std per coordinate of the mean gradient, one or per client.
-        clip_norm: per-record clip, L1 for Laplace and L2 for Gaussian.
+        noise: Laplace scale or Gaussian std per coordinate of an upload, one or per client.
+        clip_norm: clip of each record's gradient, or of the whole upload for unit `client`; L1 for Laplace
+            and L2 for Gaussian.
         sizes: records of each client.
         delta: 0 for pure epsilon (Laplace), else in (0, 1); one or per client.
         releases: uploads of each client; or give `rounds` and `clients_per_round` for ceil(bT/N).
@@ -43,6 +45,7 @@ def account(
         clients_per_round: its b.
         relation: `replace-one` or `add-remove`.
         sampling_rate: q of Poisson batches.
+        unit: `record` for means of clipped gradients (2C/n), `client` for clipped updates (2C).
 
     Returns:
         `mechanism`, `releases`, `noise` and `privacy` with `spent_epsilon` per client.
@@ -59,13 +62,15 @@ def account(
     size = check.positive("noise", check.per_client("noise", noise, n))
     used = _releases(releases, rounds, clients_per_round, n)
     family = Laplace(size) if mechanism == "laplace" else Gaussian(size)
-    sensitivity = of_mean_gradient(clip_norm, records, family.norm, relation, sampling_rate)
+    check.one_of("unit", unit, UNITS)
+    mode: ClippingMode = "D" if unit == "client" else "A"
+    sensitivity = of_upload(mode, clip_norm, records, 1, family.family, relation, sampling_rate)
     deltas = check.in_unit_interval(
         "delta", check.per_client("delta", delta, n), closed_left=mechanism == "laplace"
     )
     spent = spent_epsilon(Release(family, sensitivity, sampling_rate), used, deltas)
     clients = [{"delta": d, "spent_epsilon": e} for d, e in zip(deltas.tolist(), spent.tolist(), strict=True)]
-    privacy = {"unit": "record", "relation": relation, "adversary": ADVERSARY, "clients": clients}
+    privacy = {"unit": unit, "relation": relation, "adversary": ADVERSARY, "clients": clients}
     return {"mechanism": mechanism, "releases": used.tolist(), "noise": size.tolist(), "privacy": privacy}
 
 
