@@ -57,6 +57,11 @@ class Prepared:
             raise ConfigError(
                 "planning by trial needs a classifier; for a regression state [constants], clip and step"
             )
+        if federation.label_shape:
+            raise ConfigError(
+                "planning by trial knows one class per record; for tokens and masks fix everything under "
+                "[algorithm], clip_norm and step_size included"
+            )
         partition, settings = believed_partition(self.study)
         return PublicFacts(
             problem=self.problem(1.0),
@@ -86,6 +91,7 @@ def prepare(study: Study) -> Prepared:
         dimension = check.count("[task] dimension", study.task.dimension)
         return Prepared(study, None, None, sizes, dimension)
     federation = open_federation(study)
+    _check_model(study.task.model, federation)
     task = open_task(study, federation.record_shape, federation.classes)
     if study.task.dimension not in (None, task.dimension):
         raise ConfigError(
@@ -93,6 +99,25 @@ def prepare(study: Study) -> Prepared:
             f"{task.dimension} parameters; leave dimension out when data are given"
         )
     return Prepared(study, federation, task, federation.sizes, task.dimension)
+
+
+_STRUCTURED = ("lstm", "unet3d")
+"""Models whose records have a label for every token or voxel."""
+
+
+def _check_model(model: str | None, federation: Federation) -> None:
+    """Refuse a model for another kind of labels than the data have."""
+    structured = len(federation.label_shape) > 0
+    if structured and model not in _STRUCTURED:
+        raise ConfigError(
+            f"[task] model must be {' or '.join(_STRUCTURED)} for {federation.name}, whose records have labels of "
+            f"shape {federation.label_shape}, got {model or 'none'}"
+        )
+    if model in _STRUCTURED and not structured:
+        raise ConfigError(
+            f"[task] model {model} needs a label for every token or voxel, {federation.name} has one per record; "
+            "choose another model"
+        )
 
 
 def open_federation(study: Study) -> Federation:
