@@ -2,7 +2,7 @@
 
 import noiseworthy as nw
 from noiseworthy.planning.local_bound import LocalBound, PowerLaw
-from noiseworthy.planning.local_iterations import optimum
+from noiseworthy.planning.local_search import optimum
 
 CONSTANTS = {
     "smoothness": 1.0,

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.planning.local_bound import LocalBound, PowerLaw, UploadNoise, local_bound
-from noiseworthy.planning.local_iterations import Given, curves, divisors, optimum, plan, stated
+from noiseworthy.planning.local_iterations import curves, plan, stated
+from noiseworthy.planning.local_search import Given, divisors, optimum
 from noiseworthy.planning.local_work import LocalSteps
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem

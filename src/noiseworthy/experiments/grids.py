@@ -9,6 +9,7 @@ import numpy as np
 
 from noiseworthy.config import CompareTable
 from noiseworthy.planning import communication_probability, local_iterations, queries_replies
+from noiseworthy.planning.local_search import divisors
 from noiseworthy.planning.local_work import Coins, LocalSteps
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Problem
@@ -65,7 +66,7 @@ def some_divisors(number: int, most: int = 6) -> list[int]:
         >>> some_divisors(12), some_divisors(120)
         ([1, 2, 3, 4, 6, 12], [1, 4, 8, 15, 30, 120])
     """
-    every = local_iterations.divisors(number)
+    every = divisors(number)
     chosen = np.unique(np.linspace(0, len(every) - 1, min(most, len(every))).round().astype(int))
     return every[chosen].tolist()
 

@@ -7,13 +7,9 @@ The exact integer optimum of the bound in `local_bound` over T and the divisors 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
@@ -23,126 +19,17 @@ from noiseworthy.planning.local_bound import (
     LocalBound,
     Noise,
     UploadNoise,
-    asymptotic_local_steps,
-    best_growth,
-    best_iterations,
-    best_local_steps,
-    convergence_statement,
-    noise_exponent,
-    power,
     power_law,
 )
+from noiseworthy.planning.local_search import Given, Setting, divisors, optimum
+from noiseworthy.planning.local_words import as_printed, notes_of, outcome_of, training
 from noiseworthy.planning.local_work import LocalSteps
 from noiseworthy.planning.plan import Plan, Prediction, StepSize
 from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import candidates
 from noiseworthy.planning.replies_bound import uploads
 from noiseworthy.privacy.clipping import unit_of
 
-Whole = NDArray[np.int64]
 CITATION = "Fu et al., local iterations in client based DP-FedAvg, Theorems 1 to 5; corrected"
-
-
-class Given(NamedTuple):
-    """What is fixed; None is planned."""
-
-    total_iterations: int | None = None
-    local_steps: int | None = None
-    clients_per_round: int | None = None
-
-
-NOTHING = Given()
-
-
-class Setting(NamedTuple):
-    """T, E and b, with the bound there."""
-
-    total_iterations: int
-    local_steps: int
-    clients_per_round: int
-    value: float
-
-    @property
-    def rounds(self) -> int:
-        """T_g = T/E."""
-        return self.total_iterations // self.local_steps
-
-
-# The integer optimum ----------------------------------------------------------------------------------
-
-
-def divisors(number: int) -> Whole:
-    """All divisors, ascending.
-
-    Example:
-        >>> divisors(12)
-        array([ 1,  2,  3,  4,  6, 12])
-    """
-    small = np.arange(1, math.isqrt(number) + 1)
-    small = small[number % small == 0]
-    return np.unique(np.append(small, number // small))
-
-
-def optimum(
-    bound: LocalBound, noise: Noise, clients: int, max_iterations: int, given: Given = NOTHING
-) -> Setting:
-    """The (T, E, b) of least bound over the integers, E a divisor of T; ties go to the fewest rounds.
-
-    Enumerates T <= max_iterations and E | T, at every b that can be best: for T_g rounds and k uploads only
-    the largest b with ceil(b T_g/N) = k.
-
-    Args:
-        bound: from `local_bound`.
-        noise: n(T_g, b): `UploadNoise` of a problem, or a `PowerLaw` of one's own.
-        clients: N.
-        max_iterations: most T to consider where T is not fixed.
-        given: what is fixed.
-
-    Example:
-        >>> from noiseworthy.planning.local_bound import PowerLaw
-        >>> bound = LocalBound(1.0, 0.5, 1.0, 0.1, 100.0)
-        >>> optimum(bound, PowerLaw(2.0, 0.1), 10, 500)[:3]
-        (36, 2, 10)
-        >>> optimum(bound, PowerLaw(2.0, 0.1), 10, 500, Given(total_iterations=64))[:3]
-        (64, 4, 10)
-
-    Source: theory 2.4, "this enumeration is the reference answer".
-    """
-    found = [_least(bound, noise, clients, *block) for block in _blocks(clients, max_iterations, given)]
-    value = min(setting.value for setting in found)
-    return next(setting for setting in found if setting.value <= value + 1e-12 * abs(value))
-
-
-def _least(bound: LocalBound, noise: Noise, clients: int, rounds: Whole, steps: Whole, b: Whole) -> Setting:
-    """The best of some (T_g, E), shape (m,), and some b, shape (n,)."""
-    values = bound.at(noise, (rounds * steps)[:, None], steps[:, None], b, clients)
-    row, column = np.unravel_index(np.argmin(values), values.shape)
-    e = int(steps[row])
-    return Setting(int(rounds[row]) * e, e, int(b[column]), float(values[row, column]))
-
-
-def _blocks(clients: int, most: int, given: Given) -> Iterator[tuple[Whole, Whole, Whole]]:
-    """All (T_g, E), rounds ascending, in blocks that share the candidates b."""
-    rounds, steps = _pairs(most, given)
-    if given.clients_per_round is not None:
-        yield rounds, steps, np.array([given.clients_per_round])
-        return
-    for block in np.split(np.arange(len(rounds)), np.flatnonzero(np.diff(rounds)) + 1):
-        t = int(rounds[block[0]])
-        yield rounds[block], steps[block], candidates(clients, t, t, None)[1]
-
-
-def _pairs(most: int, given: Given) -> tuple[Whole, Whole]:
-    t, e = given.total_iterations, given.local_steps
-    if t is not None:
-        steps = divisors(t)[::-1] if e is None else np.array([e])
-        return t // steps, steps
-    if e is not None:
-        rounds = np.arange(1, most // e + 1)
-        return rounds, np.full_like(rounds, e)
-    rounds = np.arange(1, most + 1)
-    steps = [np.arange(1, most // t + 1) for t in range(1, most + 1)]
-    return np.repeat(rounds, most // rounds), np.concatenate(steps)
 
 
 # The plan ---------------------------------------------------------------------------------------------
@@ -217,9 +104,9 @@ def plan(
         _scheduled(problem, found, step, trains),
         prediction=Prediction(found.value if trains else bound.no_training, bound.no_training, bound.unit),
         constants=constants,
-        outcome=_outcome(problem, bound, found, given, trains, most),
+        outcome=outcome_of(problem, bound, found, given, trains, most),
         as_printed=as_printed(problem, found, given, step),
-        notes=(*notes, *_notes(problem, bound, found, given, trains)),
+        notes=(*notes, *notes_of(problem, bound, found, given, trains)),
     )
 
 
@@ -426,121 +313,7 @@ def _scheduled(problem: Problem, setting: Setting, step: StepSize, trains: bool 
         release=problem.release(releases) if trains else None,
         prediction=None,
         constants={},
-        outcome=f"{_training(problem, setting)}, as stated.",
+        outcome=f"{training(problem, setting)}, as stated.",
         step=step,
         local=LocalSteps(setting.local_steps),
     )
-
-
-# In words ---------------------------------------------------------------------------------------------
-
-
-def _training(problem: Problem, setting: Setting) -> str:
-    t, e, b, _ = setting
-    k = int(uploads(setting.rounds, b, problem.n_clients))
-    steps = f"{setting.rounds} rounds of {e} local step{'s' if e > 1 else ''} ({t} iterations)"
-    return f"Train {steps} with {b} of {problem.n_clients} clients, {k} upload{'s' if k > 1 else ''} each"
-
-
-def _outcome(
-    problem: Problem, bound: LocalBound, found: Setting, given: Given, trains: bool, most: int
-) -> str:
-    compared = f"bound {found.value:.4g} against {bound.no_training:.4g} without training"
-    if trains:
-        advised = found.value < bound.no_training
-        against = "" if advised else ", as stated, although the bound advises against it"
-        return f"{_training(problem, found)}{against}: {compared}."
-    n = problem.n_clients
-    needed = bound.vacuous_until(given.local_steps or 1, given.clients_per_round or n, n)
-    if most <= needed:
-        return (
-            f"Do not train, but the bound is vacuous here: even without noise it recommends nothing up to "
-            f"{needed:.3g} iterations; plan by trial on public data instead ({compared})."
-        )
-    more = "records" if problem.sensitivity.unit == "record" else "clients"
-    return (
-        f"Do not train: the noise outweighs the gain ({compared}, best of {most} iterations); "
-        f"raise epsilon or add {more}."
-    )
-
-
-def _notes(
-    problem: Problem, bound: LocalBound, found: Setting, given: Given, trains: bool
-) -> tuple[str, ...]:
-    """The continuous guide, the law for large T and what more iterations bring; and who is never asked."""
-    z, notes = noise_exponent(problem), []
-    if problem.clipping != "A":
-        notes.append(_guide(problem, bound, found))
-    if given.local_steps is not None and given.total_iterations is None:
-        notes.append(_best_length(problem, bound, found))
-    noise = "There is no noise"
-    if problem.family != "none":
-        noise = f"For a fixed budget the variance of the noise grows like {power('T_g', z)}"
-    notes.append(f"{noise}. {convergence_statement(z)}")
-    reached = found.rounds * found.clients_per_round
-    if trains and reached < problem.n_clients:
-        notes.append(
-            f"{reached} of {problem.n_clients} clients are asked once and the others never: "
-            "fewer rounds than N/b."
-        )
-    return tuple(note for note in notes if note)
-
-
-def _guide(problem: Problem, bound: LocalBound, found: Setting) -> str:
-    t, _, b, _ = found
-    law = power_law(problem, b)
-    if law is None:
-        return "Laplace noise with a delta follows no power of T_g: E comes from enumeration alone."
-    guide = best_local_steps(bound, law, t, b, problem.n_clients)
-    far = float(asymptotic_local_steps(law.exponent, t))
-    growth = best_growth(law.exponent)
-    large = f"E grows like {power('T', growth)} ({far:.3g} for the pure rates)" if growth else "E = O(1)"
-    return f"Continuous guide at T = {t}: E = {guide:.3g}. Law for large T: {large}."
-
-
-def _best_length(problem: Problem, bound: LocalBound, found: Setting) -> str:
-    _, e, b, _ = found
-    law = power_law(problem, b)
-    if law is None:
-        return ""
-    t = best_iterations(bound, law, e, b, problem.n_clients)
-    return f"Continuous guide at E = {e}: T = {t:.4g}." if np.isfinite(t) else ""
-
-
-# As printed -------------------------------------------------------------------------------------------
-
-_PRINTED_EXPONENT = {"laplace": 2.0, "gaussian": 1.0}
-
-
-def as_printed(problem: Problem, found: Setting, given: Given, step: StepSize) -> dict[str, Any]:
-    """What Theorems 1, 2, 4 and 5 choose at the same T and how little noise they add; not private.
-
-    E = T^(z/(z+1)) rounded; T_l = b T_g/N uploads that need not be whole; for S = E times the largest step
-    size and the sensitivity of one gradient, Laplace noise T_l S/epsilon, Gaussian noise with c2 = 1 and S/2
-    (theory 2.6, items 1, 2, 3 and 7).
-    """
-    if problem.family == "none":
-        return {}
-    t, b = found.total_iterations, found.clients_per_round
-    z = _PRINTED_EXPONENT[problem.family]
-    e = given.local_steps or max(round(t ** (z / (z + 1))), 1)
-    k = b * t / (e * problem.n_clients)
-    noise, why = _printed_noise(problem, k)
-    return {
-        "total_iterations": t, "local_steps": e, "rounds": t / e, "clients_per_round": b, "uploads": k,
-        "noise": (step.initial * e * noise).tolist(), "private": False, "why": why,
-    }  # fmt: skip
-
-
-def _printed_noise(problem: Problem, uploaded: float) -> tuple[NDArray[np.float64], str]:
-    """Per unit of eta E, and what is wrong with it."""
-    budget, sensitivity = problem.budget, problem.sensitivity.value
-    why = "uploads counted as b T_g/N, not ceil(b T_g/N)"
-    if problem.family == "gaussian":
-        half = 1.0 if budget.relation == "add-remove" else 0.5
-        unit = np.sqrt(uploaded * np.log(1 / budget.delta)) / budget.epsilon
-        return half * sensitivity * unit, f"{why}; c2 = 1; the norm of a gradient for its sensitivity"
-    if problem.clipping == "E":
-        sensitivity = sensitivity / np.sqrt(problem.dimension)
-        why = f"{why}; E times the L1 sensitivity of one gradient, which is no bound after several steps"
-    return uploaded * sensitivity / budget.epsilon, why
