@@ -15,15 +15,17 @@ from noiseworthy.planning.local_bound import (
     LocalBound,
     PowerLaw,
     UploadNoise,
+    local_bound,
+    noise_exponent,
+    power_law,
+)
+from noiseworthy.planning.local_guides import (
     asymptotic_local_steps,
     best_growth,
     best_iterations,
     best_local_steps,
     convergence,
     convergence_statement,
-    local_bound,
-    noise_exponent,
-    power_law,
 )
 from noiseworthy.planning.local_iterations import stated
 from noiseworthy.planning.plan import StepSize

@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.planning.local_bound import (
-    LocalBound,
+from noiseworthy.planning.local_bound import LocalBound, noise_exponent, power_law
+from noiseworthy.planning.local_guides import (
     asymptotic_local_steps,
     best_growth,
     best_iterations,
     best_local_steps,
     convergence_statement,
-    noise_exponent,
     power,
-    power_law,
 )
 from noiseworthy.planning.local_search import Given, Setting
 from noiseworthy.planning.plan import StepSize
