@@ -421,7 +421,7 @@ def test_curves_show_the_bound_of_the_plan_first(epsilon, step):
     assert drawn.axis == "iterations"
     assert drawn.chosen == (coins.iterations if made.train else None)
     assert len({curve.label for curve in drawn.curves}) == len(drawn.curves) in (2, 3)
-    assert any(curve.label.startswith("p = sqrt(mu/L)") for curve in drawn.curves)
+    assert any(curve.label.startswith("p = √(μ/L)") for curve in drawn.curves)
     assert any(curve.label == "p = 1" for curve in drawn.curves)
     first = drawn.curves[0]
     at_plan = first.bound[first.x.index(coins.iterations)]

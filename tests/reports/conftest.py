@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import copy
-import json
 from typing import Any
 
 import numpy as np
 import pytest
 
+from noiseworthy._validate import strict_json
+from noiseworthy.planning import communication_probability, local_iterations, queries_replies
+from noiseworthy.planning.curves import BoundCurves
+from noiseworthy.planning.local_bound import local_bound
+from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import plan
 from noiseworthy.planning.replies_bound import RepliesBound, theory_bound
+from noiseworthy.planning.scaffnew_bound import scaffnew_bound
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.clipping import unit_of
 
 Record = dict[str, Any]
 VALUES = {
@@ -20,6 +25,9 @@ VALUES = {
     "heterogeneity": 0.5,
 }  # fmt: skip
 CONSTANTS = {name: Constant(value, "assumed") for name, value in VALUES.items()}
+PSI = {
+    "smoothness": 1.0, "strong_convexity": 0.05, "initial_distance_sq": 4.0, "optimum_gradient_sq": 0.5,
+}  # fmt: skip
 FITTED = {"gamma": 0.9, "sampling": 2.6, "rest": 1.8, "noise_weight": 50.0, "offset": 0.06}
 FITTED = {name: Constant(value, "fitted to trials on wine, iris") for name, value in FITTED.items()}
 
@@ -31,48 +39,73 @@ def bound_of_trials(scale: float = 1.0) -> RepliesBound:
     )  # fmt: skip
 
 
-def problem(n=10, size=143, p=640, epsilon: Any = 4.0, delta=1e-5, family="gaussian", clip=0.8) -> Problem:
-    return Problem(np.full(n, size), p, PrivacyBudget.of(epsilon, delta, n), family, clip)
+def problem(
+    n=10, size=143, p=640, epsilon: Any = 4.0, delta=1e-5, family="gaussian", clip=0.8, clipping: Any = "A"
+) -> Problem:
+    budget = PrivacyBudget.of(epsilon, delta, n, unit=unit_of(clipping))
+    return Problem(np.full(n, size), p, budget, family, clip, clipping=clipping)
 
 
-def evidence(problem: Problem, bound: RepliesBound, b: int, trials: bool) -> Record:
-    t, n = np.unique(np.geomspace(1, 500, 60).round().astype(int)), problem.n_clients
-    cohorts = sorted({1, max(1, round(n**0.5)), n} | ({b} - {0}))
-    dots = [(t, c) for c in cohorts for t in (2, 10, 50, 200)] if trials else []
+def evidence(made: Plan, drawn: BoundCurves, trials: bool) -> Record:
+    """The curves of a planner, with trials a tenth above them."""
+    dots = [
+        {"x": curve.x[i], "label": curve.label, "loss": 1.1 * curve.bound[i]}
+        for curve in drawn.curves if trials
+        for i in np.linspace(0, len(curve.x) - 1, 4).astype(int)
+    ]  # fmt: skip
     return {
-        "unit": bound.unit,
-        "no_training": bound.no_training,
-        "curves": [
-            {"clients_per_round": c, "rounds": t.tolist(), "bound": bound.at(problem, t, c).tolist()}
-            for c in cohorts
-        ],
-        "trials": [
-            {"rounds": t, "clients_per_round": c, "loss": 1.1 * float(bound.at(problem, t, c))}
-            for t, c in dots
-        ],
+        "unit": made.prediction.unit,
+        "no_training": made.prediction.no_training,
+        "axis": drawn.axis,
+        "chosen": drawn.chosen,
+        "curves": [vars(curve) for curve in drawn.curves],
+        "trials": dots,
         "spread": 0.05 if trials else None,
-    }  # fmt: skip
+    }
 
 
-def record_of(problem: Problem, bound: RepliesBound, constants: dict[str, Constant], **chosen: Any) -> Record:
+def record_of(made: Plan, drawn: BoundCurves | None = None, trials: bool = False, **study: Any) -> Record:
     """A record with a plan and its evidence, without data."""
-    decided = plan(problem, bound, constants, **chosen)
-    made = {
+    problem = made.problem
+    record = {
         "name": "study",
         "created": "2026-11-21T10:00:00+00:00",
         "version": "0.1.0",
         "study": {
             "federation": {"sizes": problem.sizes.tolist()},
             "privacy": {"mechanism": problem.family, "epsilon": problem.budget.epsilon.tolist()},
-            "algorithm": {"name": "fedsgd-dpc", "rounds": "auto", "max_rounds": 500},
+            "algorithm": {"name": made.algorithm, **study},
         },
-        "plan": decided.as_dict(),
+        "plan": made.as_dict(),
         "federation": None,
-        "evidence": evidence(problem, bound, decided.clients_per_round, trials=constants is FITTED),
+        "evidence": None if drawn is None else evidence(made, drawn, trials),
         "training": None,
         "compare": None,
     }
-    return json.loads(json.dumps(made))
+    return strict_json(record)
+
+
+def of_replies(
+    problem: Problem, bound: RepliesBound, constants: dict[str, Constant], **chosen: Any
+) -> Record:
+    """A record of FedSGD-DPC."""
+    made = queries_replies.plan(problem, bound, constants, **chosen)
+    drawn = queries_replies.curves(problem, bound, made, 500)
+    return record_of(made, drawn, trials=constants is FITTED, rounds="auto", max_rounds=500)
+
+
+def of_local_steps(problem: Problem, **chosen: Any) -> Record:
+    """A record of DP-FedAvg."""
+    bound = local_bound(CONSTANTS)
+    made = local_iterations.plan(problem, bound, CONSTANTS, **chosen)
+    return record_of(made, local_iterations.curves(problem, bound, made))
+
+
+def of_coins(problem: Problem, **chosen: Any) -> Record:
+    """A record of DP-ScaffNew."""
+    constants = {name: Constant(value, "assumed") for name, value in PSI.items()}
+    made = communication_probability.plan(problem, constants, **chosen)
+    return record_of(made, communication_probability.curves(scaffnew_bound(problem, constants), made))
 
 
 def with_federation(record: Record, classes: int | None = 10) -> Record:
@@ -104,45 +137,57 @@ def with_training(record: Record, seeds: int = 3) -> Record:
     return {**record, "training": training}
 
 
+GRIDS = {
+    "fedsgd-dpc": ("rounds", (5, 20, 100, 500), "clients_per_round", (1, 5, 10)),
+    "dp-fedavg": ("local_steps", (1, 4, 12, 60), "iterations", (60, 120, 240)),
+    "dp-scaffnew": ("communication_probability", (0.02, 0.1, 0.5, 1.0), "iterations", (20, 40, 80)),
+}
+"""Axes and values of a comparison; the last but one of the first axis with the last of the second is best."""
+
+
+def place_of(plan: Record) -> Record:
+    """Where a plan lies on the axes of its comparison."""
+    keys = GRIDS[plan["algorithm"]][::2]
+    return {key: plan.get(key, plan.get(f"total_{key}")) if plan["train"] else 0 for key in keys}
+
+
 def with_comparison(record: Record, lost_gain: float | None = 0.0371, seeds: int = 3) -> Record:
-    """A grid with its best cell at T = 100, b = 10, and a plan that loses the stated gain."""
-    plan = record["plan"]
-    noise = 0.02 * np.arange(seeds)
-    grid = [(t, b) for b in (1, 5, 10) for t in (5, 20, 100, 500)]
-    best = 0.6
+    """A grid with its best cell at its third column and last row, and a plan that loses the stated gain."""
+    across, columns, along, rows = GRIDS[record["plan"]["algorithm"]]
+    noise, best = 0.02 * np.arange(seeds), 0.6
 
-    def cell(t: int, b: int, loss: float, planned: bool) -> Record:
+    def cell(place: Record, loss: float, planned: bool = False) -> Record:
         losses = loss + noise - noise.mean()
-        return {"rounds": t, "clients_per_round": b, "loss": losses.tolist(),
-                "accuracy": (1 - losses / 3).tolist(), "planned": planned}  # fmt: skip
+        return {**place, "loss": losses.tolist(), "accuracy": (1 - losses / 3).tolist(), "planned": planned}
 
-    fixed = [cell(t, b, best + 0.3 * abs(np.log(t / 100)) + 0.2 / b - 0.02, False) for t, b in grid]
-    planned = cell(plan["rounds"], plan["clients_per_round"], best + (lost_gain or 0) * (2.303 - best), True)
+    fixed = [
+        cell({across: x, along: y}, best + 0.3 * abs(np.log(x / columns[2])) + 0.2 * (1 - y / rows[-1]))
+        for y in rows for x in columns
+    ]  # fmt: skip
+    planned = cell(place_of(record["plan"]), best + (lost_gain or 0) * (2.303 - best), planned=True)
     compare = {
-        "seeds": [100 + i for i in range(seeds)], "untrained_loss": 2.303, "cells": [planned, *fixed],
-        "best": {"rounds": 100, "clients_per_round": 10}, "lost_gain": lost_gain,
+        "axes": [across, along], "seeds": [100 + i for i in range(seeds)], "untrained_loss": 2.303,
+        "cells": [planned, *fixed], "best": {across: columns[2], along: rows[-1]}, "lost_gain": lost_gain,
     }  # fmt: skip
     return {**record, "compare": compare}
 
 
 def full() -> Record:
-    made = record_of(problem(), bound_of_trials(), FITTED)
+    made = of_replies(problem(), bound_of_trials(), FITTED)
     return with_comparison(with_training(with_federation(made)))
 
 
 def plan_only() -> Record:
     laplace = problem(size=6000, p=7840, epsilon=5.0, delta=0.0, family="laplace", clip=300.0)
-    return record_of(laplace, theory_bound(laplace, CONSTANTS), CONSTANTS)
+    return of_replies(laplace, theory_bound(laplace, CONSTANTS), CONSTANTS)
 
 
 def do_not_train() -> Record:
     """So little budget that the noise outweighs any gain; compared all the same."""
     tiny = problem(epsilon=0.2, delta=0.0, family="laplace")
-    made = with_federation(record_of(tiny, bound_of_trials(), FITTED))
+    made = with_federation(of_replies(tiny, bound_of_trials(), FITTED))
     compared = with_comparison(made, 1.0)
-    compared["compare"]["cells"][0].update(
-        rounds=0, clients_per_round=0, loss=[2.303] * 3, accuracy=[None] * 3
-    )
+    compared["compare"]["cells"][0].update(loss=[2.303] * 3, accuracy=[None] * 3)
     return compared
 
 
@@ -150,18 +195,18 @@ def many() -> Record:
     """500 clients with 500 budgets."""
     budgets = np.geomspace(0.5, 8.0, 500)
     crowd = problem(n=500, epsilon=budgets, delta=0.0, family="laplace", size=2000)
-    made = record_of(crowd, bound_of_trials(), FITTED, rounds=120, clients_per_round=50)
+    made = of_replies(crowd, bound_of_trials(), FITTED, rounds=120, clients_per_round=50)
     return with_training(with_federation(made), seeds=2)
 
 
 def no_noise() -> Record:
     bare = problem(family="none")
-    made = record_of(bare, bound_of_trials(), FITTED, rounds=50, clients_per_round=5)
+    made = of_replies(bare, bound_of_trials(), FITTED, rounds=50, clients_per_round=5)
     return with_comparison(with_training(with_federation(made)), -0.02)
 
 
 def one_seed() -> Record:
-    made = record_of(problem(n=2), bound_of_trials(), FITTED, rounds=20, clients_per_round=1)
+    made = of_replies(problem(n=2), bound_of_trials(), FITTED, rounds=20, clients_per_round=1)
     return with_comparison(with_training(with_federation(made, classes=None), seeds=1), 0.0, seeds=1)
 
 
@@ -177,9 +222,45 @@ def diverged() -> Record:
     return made
 
 
+def local_steps() -> Record:
+    """DP-FedAvg whose batch gradients are clipped: client level, noise that falls with the steps."""
+    crowd = problem(n=50, size=80, p=11, epsilon=3.0, delta=0.0, family="laplace", clip=2.0, clipping="C")
+    made = of_local_steps(crowd, clients_per_round=5, total_iterations=120)
+    return with_comparison(with_training(with_federation(made)))
+
+
+def convex_steps() -> Record:
+    """DP-FedAvg whose records are clipped in every step of a convex loss: record level, planned alone."""
+    return of_local_steps(problem(n=20, p=10, epsilon=2.0, clip=10.0, clipping="B"), local_steps=3)
+
+
+def whole_updates() -> Record:
+    """DP-FedAvg on minibatches with clipped updates, all of it stated: no evidence."""
+    step = StepSize(0.5, float("inf"))
+    made = local_iterations.stated(problem(clipping="D"), 120, 12, 5, step, batch_size=16)
+    return with_comparison(with_training(with_federation(record_of(made))))
+
+
+def coins() -> Record:
+    """DP-ScaffNew, planned, trained and compared."""
+    made = of_coins(problem(n=20, size=500, p=10, clip=0.1, clipping="D"))
+    return with_comparison(with_training(with_federation(made)))
+
+
+def no_coins() -> Record:
+    """DP-ScaffNew with a budget that no iteration is worth."""
+    made = with_federation(of_coins(problem(n=20, p=10, epsilon=0.05, clipping="D")))
+    compared = with_comparison(made, None)
+    compared["compare"]["cells"][0].update(loss=[2.303] * 3, accuracy=[None] * 3)
+    return compared
+
+
 RECORDS = {
     made.__name__: made
-    for made in (full, plan_only, do_not_train, many, no_noise, one_seed, diverged)
+    for made in (
+        full, plan_only, do_not_train, many, no_noise, one_seed, diverged,
+        local_steps, convex_steps, whole_updates, coins, no_coins,
+    )
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from itertools import combinations
 
 import matplotlib
 import numpy as np
@@ -29,6 +30,11 @@ EXPECTED = {
     "no_noise": {"why", "training", "who", "compare", "hero"},
     "one_seed": {"why", "training", "who", "compare", "hero"},
     "diverged": {"why", "training", "who", "compare", "hero"},
+    "local_steps": {"why", "training", "who", "compare", "hero"},
+    "convex_steps": {"why", "who", "hero"},
+    "whole_updates": {"training", "who", "compare", "hero"},
+    "coins": {"why", "training", "who", "compare", "hero"},
+    "no_coins": {"why", "compare", "hero"},
 }
 
 
@@ -50,12 +56,22 @@ def dots(axes):
     return np.vstack([np.asarray(offsets) for offsets in found])
 
 
+def _shared(a, b):
+    """Area that two boxes share, as part of the smaller."""
+    width = min(a.x1, b.x1) - max(a.x0, b.x0)
+    height = min(a.y1, b.y1) - max(a.y0, b.y0)
+    return max(width, 0) * max(height, 0) / min(a.width * a.height, b.width * b.height)
+
+
 @pytest.mark.parametrize("name", EXPECTED)
-def test_every_figure_that_has_data_is_drawn_without_a_warning(make_record, name):
+def test_every_figure_that_has_data_is_drawn_and_no_label_lies_on_another(make_record, name):
     figures = all_figures(make_record(name))
     assert figures.keys() == EXPECTED[name]
-    for figure in figures.values():
-        assert png(figure, dpi=30).startswith(b"\x89PNG")
+    for title, figure in figures.items():
+        assert png(figure, dpi=30).startswith(b"\x89PNG")  # a warning of the layout would be an error
+        for axes in figure.axes:
+            boxes = [text.get_window_extent() for text in axes.texts if text.get_text().strip()]
+            assert not any(_shared(a, b) > 0.1 for a, b in combinations(boxes, 2)), (title, texts(axes))
 
 
 def test_nothing_is_drawn_from_nothing(make_record):
@@ -67,15 +83,35 @@ def test_nothing_is_drawn_from_nothing(make_record):
     )
 
 
-@pytest.mark.parametrize("name", ["full", "plan_only", "many", "no_noise", "one_seed"])
+RINGS = {
+    "full": "T = 261, b = 10",
+    "plan_only": "T = 80, b = 1",
+    "many": "T = 120, b = 50",
+    "no_noise": "T = 50, b = 5",
+    "one_seed": "T = 20, b = 1",
+    "local_steps": "T = 120, E = 2, b = 5",
+    "convex_steps": "T = 498, E = 3, b = 20",
+    "coins": "T = 31, p = 0.224",
+}
+
+
+@pytest.mark.parametrize("name", RINGS)
 def test_the_ring_is_at_the_plan_and_on_its_curve(make_record, name):
     record = make_record(name)
-    plan = record["plan"]
     (axes,) = why_figure(record).axes
-    point = [plan["rounds"], plan["predicted"]["bound"]]
+    point = [record["evidence"]["chosen"], record["plan"]["predicted"]["bound"]]
     assert plan_marks(axes) == [point]
-    assert f"plan: T = {plan['rounds']}, b = {plan['clients_per_round']}" in texts(axes)
+    assert f"plan: {RINGS[name]}" in texts(axes)
     assert any(point in line.get_xydata().tolist() for line in axes.lines if line.get_gid() != "plan")
+    low, high = axes.get_ylim()
+    assert low <= point[1] <= high
+
+
+def test_a_plan_that_the_bound_advises_against_stays_in_view(make_record):
+    record = make_record("local_steps")
+    record["plan"]["predicted"]["bound"] = 1e6
+    (axes,) = why_figure(record).axes
+    assert axes.get_ylim()[1] > 1e6
 
 
 def test_curves_and_trials_are_where_the_record_has_them(make_record):
@@ -83,13 +119,42 @@ def test_curves_and_trials_are_where_the_record_has_them(make_record):
     (axes,) = why_figure(record).axes
     drawn = [line.get_xydata() for line in axes.lines]
     for curve in record["evidence"]["curves"]:
-        points = np.column_stack([curve["rounds"], curve["bound"]])
+        points = np.column_stack([curve["x"], curve["bound"]])
         assert any({*map(tuple, points)} <= {*map(tuple, line)} for line in drawn)
     top = axes.get_ylim()[1]
-    trials = {(t["rounds"], t["loss"]) for t in record["evidence"]["trials"]}
+    trials = {(t["x"], t["loss"]) for t in record["evidence"]["trials"]}
     assert {*map(tuple, dots(axes).tolist())} == {t for t in trials if t[1] <= top}
     above = [c for c in axes.collections if c.get_offset_transform() == axes.get_xaxis_transform()]
     assert sum(len(c.get_offsets()) for c in above) == sum(t[1] > top for t in trials) > 0
+
+
+@pytest.mark.parametrize("name", ["full", "local_steps", "coins"])
+def test_every_curve_is_named_once_in_its_colour(make_record, name):
+    record = make_record(name)
+    (axes,) = why_figure(record).axes
+    top = axes.get_ylim()[1]
+    for curve in record["evidence"]["curves"]:
+        if min(curve["bound"]) <= top:
+            (label,) = [text for text in axes.texts if text.get_text() == curve["label"]]
+            mine = [line for line in axes.lines if set(curve["bound"]) <= set(line.get_ydata())]
+            assert label.get_color() == mine[0].get_color()
+
+
+def test_the_axis_of_the_prediction_is_the_evidences(make_record):
+    axes = {name: why_figure(make_record(name)).axes[0] for name in ("full", "local_steps", "coins")}
+    assert {name: a.get_xlabel() for name, a in axes.items()} == {
+        "full": "rounds T", "local_steps": "local steps per upload", "coins": "iterations",
+    }  # fmt: skip
+    assert {name: a.get_xscale() for name, a in axes.items()} == {
+        "full": "log", "local_steps": "log", "coins": "linear",
+    }  # fmt: skip
+
+
+def test_settings_far_above_the_untrained_model_do_not_stretch_the_axis(make_record):
+    record = make_record("local_steps")
+    (axes,) = why_figure(record).axes
+    assert max(record["evidence"]["curves"][0]["x"]) == 120
+    assert axes.get_xlim()[1] < 12
 
 
 def test_not_training_is_shown_as_the_plan(make_record):
@@ -102,26 +167,39 @@ def test_not_training_is_shown_as_the_plan(make_record):
     assert "plan: untrained 2.30" in texts(compare_figure(record).axes[0])
 
 
-def test_the_diamond_is_at_the_plans_measured_means(make_record):
-    record = make_record("full")
+@pytest.mark.parametrize(
+    ("name", "across", "label"),
+    [
+        ("full", 261, "rounds T"),
+        ("local_steps", 2, "local steps E per upload"),
+        ("coins", pytest.approx(0.05**0.5), "probability p of communication"),
+    ],
+)
+def test_the_diamond_is_at_the_plans_measured_means(make_record, name, across, label):
+    record = make_record(name)
     cell = planned_cell(record)
     loss, accuracy = compare_figure(record).axes
-    assert plan_marks(loss) == [[261, pytest.approx(np.mean(cell["loss"]))]]
-    assert plan_marks(accuracy) == [[261, pytest.approx(np.mean(cell["accuracy"]))]]
+    assert plan_marks(loss) == [[across, pytest.approx(np.mean(cell["loss"]))]]
+    assert plan_marks(accuracy) == [[across, pytest.approx(np.mean(cell["accuracy"]))]]
+    assert loss.get_xlabel() == label
     assert f"plan: {np.mean(cell['loss']):.3f}" in texts(loss)
     assert loss.get_title(loc="left").startswith("The plan keeps 96")
 
 
-def test_fixed_settings_have_dots_at_means_and_bars_over_seeds(make_record):
-    record = make_record("full")
+@pytest.mark.parametrize("name", ["full", "whole_updates", "coins"])
+def test_fixed_settings_have_dots_at_means_and_bars_over_seeds(make_record, name):
+    record = make_record(name)
+    across, along = record["compare"]["axes"]
     axes = compare_figure(record).axes[0]
     bars = [segment for c in axes.collections if hasattr(c, "get_segments") for segment in c.get_segments()]
     for cell in record["compare"]["cells"]:
         if not cell["planned"]:
             near = dots(axes)[np.isclose(dots(axes)[:, 1], np.mean(cell["loss"]))]
-            assert np.any(np.abs(np.log(near[:, 0] / cell["rounds"])) < 0.06)  # moved aside a little
+            assert np.any(np.abs(np.log(near[:, 0] / cell[across])) < 0.06)  # moved aside a little
         ends = sorted([min(cell["loss"]), max(cell["loss"])])
         assert any(np.allclose(sorted(bar[:, 1]), ends) for bar in bars if len(bar))
+    symbol = "b" if along == "clients_per_round" else "T"
+    assert {f"{symbol} = {cell[along]}" for cell in record["compare"]["cells"][1:]} <= {*texts(axes)}
 
 
 def test_the_plan_stays_in_view_where_it_is_worse_than_untrained(make_record):
@@ -148,6 +226,18 @@ def without_scores(record):
     record = copy.deepcopy(record)
     record["training"]["accuracy"] = [[None] * len(c) for c in record["training"]["accuracy"]]
     return record
+
+
+def test_a_score_that_is_worse_than_guessing_stays_in_the_picture(make_record):
+    record = make_record("one_seed")
+    record["training"]["accuracy"] = [[-9.0 + 0.3 * i for i in range(len(record["training"]["rounds"]))]]
+    for cell in record["compare"]["cells"]:
+        cell["accuracy"] = [-7.0]
+    for axes, last in ((training_figure(record).axes[1], -5.7), (compare_figure(record).axes[1], -7.0)):
+        low, high = axes.get_ylim()
+        assert low < last < high
+    record["training"]["accuracy"][0][-1] = -50.0
+    png(training_figure(record), dpi=30)
 
 
 def test_a_row_per_client_shows_most_uploads_and_spending_over_seeds(make_record):

@@ -38,16 +38,30 @@ def test_findings_of_plans_that_do_not_train_or_diverge(make_record):
     assert findings.finding(make_record("plan_only")) is None
 
 
-def test_the_headline_is_the_decision(make_record):
-    assert findings.headline(make_record("full")) == "Train 261 rounds, asking all 10 clients in each."
-    assert findings.headline(make_record("plan_only")) == "Train 80 rounds, asking 1 of 10 clients in each."
-    assert findings.headline(make_record("do_not_train")) == "Do not train."
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("plan_only", "other way round"),
+        ("full", "flattens"),
+        ("do_not_train", "No setting"),
+        ("no_coins", "No setting"),
+        ("coins", "other way round"),
+        ("convex_steps", "drift apart by more"),
+        ("local_steps", "Few local steps need many noised uploads"),
+    ],
+)
+def test_the_caption_reads_the_shape_off_the_plans_own_curve(make_record, name, said):
+    record = make_record(name)
+    assert said in findings.why_caption(record)
+    assert f"against {record['evidence']['axis']}" in findings.why_caption(record)
 
 
-def test_the_caption_reads_the_shape_off_the_plans_own_curve(make_record):
-    assert "other way round" in findings.why_caption(make_record("plan_only"))
-    assert "flattens" in findings.why_caption(make_record("full"))
-    assert "No setting" in findings.why_caption(make_record("do_not_train"))
+@pytest.mark.parametrize(
+    ("name", "best"),
+    [("full", "T = 100, b = 10"), ("local_steps", "E = 12, T = 240"), ("coins", "p = 0.5, T = 80")],
+)
+def test_the_best_setting_is_named_by_the_axes(make_record, name, best):
+    assert findings.compare_caption(make_record(name)).endswith(f"The best of them has {best}.")
 
 
 def test_prediction_and_measurement_are_compared_in_one_unit_only(make_record):

@@ -55,7 +55,7 @@ def page(pages, make_record, name):
     return pages[name]
 
 
-NAMES = ["full", "plan_only", "do_not_train", "many", "no_noise"]
+NAMES = ["full", "plan_only", "do_not_train", "many", "no_noise", "local_steps", "whole_updates", "coins"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -105,6 +105,22 @@ def test_key_numbers_of_the_odd_cases(make_record):
     keys = {key.name: key.value for key in key_numbers(make_record("diverged"))}
     assert (keys["test loss"], keys["lost gain"]) == ("diverged", "not defined")
     assert {key.name for key in key_numbers(make_record("one_seed"))} >= {"test R²"}
+
+
+def test_key_numbers_say_what_clients_compute(make_record):
+    keys = {key.name: (key.value, key.remark) for key in key_numbers(make_record("local_steps"))}
+    assert keys["rounds"] == ("60", "")
+    assert keys["local steps in each"] == ("2", "120 iterations in all")
+    assert keys["uploads per client"] == ("6", "paid for by its noise")
+    keys = {key.name: (key.value, key.remark) for key in key_numbers(make_record("coins"))}
+    assert keys["iterations"] == ("31", "communication: p\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0.224")
+    assert keys["rounds"] == ("4", "6.93 expected; drawn by coins")
+    assert keys["clients in each"] == ("20", "of 20")
+
+
+def test_noise_that_falls_is_named_as_that_of_the_first_round(pages, make_record):
+    assert "one upload of the first round; spent" in Page(page(pages, make_record, "local_steps")).text
+    assert "one upload; spent" in Page(page(pages, make_record, "coins")).text
 
 
 def test_names_never_become_markup(make_record):

@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 
+from noiseworthy.privacy.clipping import WORDS
 from noiseworthy.reports.privacy_statement import privacy_statement
 
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)*(?:e[-+]?\d+)?(?!\w)")
@@ -48,7 +49,10 @@ def test_no_number_is_invented(record):
             assert np.any(np.isclose(float(written), known, rtol=0.006, atol=0)), (found.title, written)
 
 
-@pytest.mark.parametrize("name", ["full", "plan_only", "many", "one_seed"])
+@pytest.mark.parametrize(
+    "name",
+    ["full", "plan_only", "many", "one_seed", "local_steps", "convex_steps", "whole_updates", "coins"],
+)
 def test_budget_spending_and_noise_read_back(make_record, name):
     record = make_record(name)
     plan, rows = record["plan"], record["plan"]["privacy"]["clients"]
@@ -84,6 +88,73 @@ def test_what_the_statement_must_say(make_record):
         "Do not release", "closed form", "noiseworthy 0.1.0", "was not used", "13 settings",
     ):  # fmt: skip
         assert said in text, said
+
+
+@pytest.mark.parametrize("name", ["local_steps", "whole_updates", "coins", "no_coins"])
+def test_at_client_level_all_that_a_client_holds_is_exchanged(make_record, name):
+    record = make_record(name)
+    protected = clause(record, "What is protected").text
+    assert "one client with everything that it holds" in protected
+    assert "everything that one client holds were exchanged for anything else" in protected
+    assert "Single records of a client are covered by this, too" in protected
+    limits = whole(clause(record, "What is not protected"))
+    assert "records at several clients is protected less" in limits
+    assert "true of many clients is learnt" in limits
+    record["plan"]["privacy"]["relation"] = "add-remove"
+    left_out = clause(record, "What is protected").text
+    assert "uploaded noise alone" in left_out
+    assert "takes two such changes" in left_out
+
+
+@pytest.mark.parametrize("mode", "ABCDE")
+def test_every_clipping_mode_says_what_is_clipped(make_record, mode):
+    record = make_record("local_steps")
+    record["plan"]["clipping_mode"] = mode
+    assert f"at L1 norm 2, {WORDS[mode]}" in clause(record, "By what means").text
+
+
+def test_modes_of_convex_losses_state_their_condition(make_record):
+    means = whole(clause(make_record("convex_steps"), "By what means"))
+    assert "rests on a convex loss and on steps of at most twice the inverse of its smoothness" in means
+    assert "No model was at hand to check it." in means
+    record = make_record("local_steps")
+    assert clause(record, "By what means").points == ()
+    record["plan"]["clipping_mode"] = "E"
+    assert "This was checked for the model." in whole(clause(record, "By what means"))
+
+
+def test_an_upload_is_what_the_algorithm_sends(make_record):
+    sent = {name: clause(make_record(name), "By what means").text for name in ("local_steps", "coins")}
+    assert "change of the model by 2 local steps on all its records" in sent["local_steps"]
+    assert "in the first round, falling with the step sizes to" in sent["local_steps"]
+    assert "since the last communication, by local steps on all its records" in sent["coins"]
+    assert "corrected by its control variate" in sent["coins"]
+    assert "on batches of 16 records" in clause(make_record("whole_updates"), "By what means").text
+
+
+def test_coins_are_charged_as_they_fell(make_record):
+    record = make_record("coins")
+    counted = whole(clause(record, "How it is counted"))
+    assert "drawn before training (seed 0)" in counted
+    assert "the 4 rounds that they give are charged, not their mean of 6.93" in counted
+    assert "when the coins make clients communicate" in whole(clause(record, "What is not protected"))
+    assert "coins" not in whole(clause(make_record("local_steps"), "How it is counted"))
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"), [("coins", "T = 113, p = 0.224"), ("local_steps", "T = 120, E = 24, b = 5")]
+)
+def test_the_printed_setting_of_every_planner_is_named(make_record, name, setting):
+    said = clause(make_record(name), "As printed: not private").text
+    assert setting in said
+    assert make_record(name)["plan"]["as_printed"]["why"] in said
+
+
+def test_a_printed_answer_without_noise_is_left_out(make_record):
+    record = make_record("coins")
+    record["plan"]["as_printed"].update(iterations=None, rounds=None)
+    record["plan"]["as_printed"].pop("noise")
+    assert all("As printed" not in c.title for c in privacy_statement(record))
 
 
 def test_simulation_is_a_warning_and_comes_first(make_record):

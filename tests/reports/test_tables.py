@@ -38,6 +38,29 @@ def test_the_plan_panel_says_what_was_decided(make_record):
     assert "fitted to trials on wine, iris: gamma, sampling, rest, noise weight, offset" in text
 
 
+def test_the_plan_panel_says_what_clients_compute_clip_and_add(make_record):
+    record = make_record("local_steps")
+    first, last = (record["plan"]["noise_per_round"][i][0] for i in (0, -1))
+    assert first > last
+    text = words(plan_panel(record))
+    for said in (
+        "local steps 2 before each upload, on all records",
+        f"Laplace, scale {first:.3g} per coordinate in the first round, falling",
+        f"to {last:.3g} in the last",
+        "L1 norm 2: the gradient of the client's whole batch is clipped in every local step (mode C)",
+        f"halved after {record['plan']['step_decay_rounds']:g} local steps",
+    ):
+        assert said in text
+
+
+def test_noise_that_does_not_change_is_one_number(make_record):
+    assert "falling" not in words(plan_panel(make_record("whole_updates")))
+    assert "by the coins of seed 0" in words(plan_panel(make_record("coins")))
+    text = words(plan_panel(make_record("full")))
+    assert "clip L2 norm 0.8: each record's gradient" in text
+    assert "local steps" not in text
+
+
 def test_the_training_panel_says_how_it_ended(make_record):
     text = words(training_panel(make_record("full")))
     assert "0.752 (0.702 to 0.802), untrained 2.30, predicted 0.534" in text
@@ -58,6 +81,21 @@ def test_the_comparison_puts_the_plan_first_and_the_best_next(make_record):
     assert "lost gain 3.7\N{NO-BREAK SPACE}%, untrained loss 2.30" in text
     assert "and 4 worse settings" in text
     assert comparison_table(make_record("plan_only")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "plan", "best"),
+    [
+        ("local_steps", "local steps E iterations T", ["2", "120"], ["12", "240"]),
+        ("coins", "probability p iterations T", ["0.224", "31"], ["0.5", "80"]),
+        ("no_coins", "probability p iterations T", ["none", "none"], ["0.5", "80"]),
+    ],
+)
+def test_the_columns_of_a_comparison_are_its_axes(make_record, name, columns, plan, best):
+    lines = shown(comparison_table(make_record(name))).splitlines()
+    assert any(" ".join(line.split()).startswith(f"setting {columns} test loss") for line in lines)
+    rows = [line.split()[1:3] for line in lines if line.startswith((" plan", " fixed"))]
+    assert rows[:2] == [plan, best]
 
 
 def test_a_plan_that_does_not_train_has_no_rounds(make_record):

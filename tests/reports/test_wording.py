@@ -44,5 +44,17 @@ def test_spread_labels_keep_their_order_and_distance(heights, gap):
     assert np.isclose(placed.mean(), np.mean(heights))
 
 
+@given(st.lists(st.floats(-0.5, 1.5), min_size=1, max_size=8), st.floats(0.01, 0.1))
+def test_spread_labels_stay_between_the_ends(heights, gap):
+    placed = spread(heights, gap, 0.0, 1.0)
+    order = np.argsort(heights, kind="stable")
+    assert np.all(np.diff(placed[order]) >= gap - 1e-9)
+    assert np.all((placed >= -1e-9) & (placed <= 1 + 1e-9))
+
+
+def test_labels_at_an_end_do_not_move_the_others():
+    assert np.allclose(spread([1.0, 1.0, 0.4], 0.1, 0.0, 1.0), [0.9, 1.0, 0.4])
+
+
 def test_spread_moves_nothing_without_need():
     assert np.array_equal(spread([0.9, 0.1, 0.5], 0.2), [0.9, 0.1, 0.5])

@@ -155,7 +155,7 @@ def curves(bound: ScaffNewBound, plan: Plan) -> BoundCurves:
     bound = _at_step(bound, plan.step)
     chosen, paper = plan.local.iterations, bound.paper_probability
     labels = dict.fromkeys([plan.local.probability, paper, 1.0], "p = {:.3g}")
-    labels[paper] = "p = sqrt(mu/L) = {:.3g}"
+    labels[paper] = "p = √(μ/L) = {:.3g}"
     most = 2 * max(chosen, 5, *(bound.best_iterations(p, _LONGEST_CURVE) for p in labels))
     t = np.unique(np.append(np.linspace(0, most, _POINTS).astype(int), chosen))
     drawn = [Curve(label.format(p), t.tolist(), bound.at(t, p).tolist()) for p, label in labels.items()]

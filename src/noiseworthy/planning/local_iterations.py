@@ -151,7 +151,13 @@ def stated(
     return replace(_scheduled(problem, setting, step), local=LocalSteps(e, batch_size))
 
 
-def curves(problem: Problem, bound: LocalBound, plan: Plan, max_iterations: int = 500) -> BoundCurves:
+def curves(
+    problem: Problem,
+    bound: LocalBound,
+    plan: Plan,
+    total_iterations: int | None = None,
+    max_iterations: int = 500,
+) -> BoundCurves:
     """The bound against local steps E: for the T of the plan, and for half and twice as many iterations.
 
     Under mode A, which takes one step per upload, against rounds instead. A plan not to train shows the best
@@ -161,7 +167,8 @@ def curves(problem: Problem, bound: LocalBound, plan: Plan, max_iterations: int 
         problem: of the plan.
         bound: from `local_bound`, for the constants of the plan.
         plan: of `dp-fedavg`.
-        max_iterations: where a plan does not train.
+        total_iterations: T if it was fixed, for a plan that does not train.
+        max_iterations: else the most T to consider for such a plan.
 
     Raises:
         InvalidInput: a plan without local steps.
@@ -171,7 +178,8 @@ def curves(problem: Problem, bound: LocalBound, plan: Plan, max_iterations: int 
     noise, n = UploadNoise.of(problem), problem.n_clients
     t, b = plan.rounds * plan.local.steps, plan.clients_per_round
     if not plan.train:
-        t, _, b, _ = _best(problem, bound, _given(problem, None, None, None, max_iterations), max_iterations)
+        given = _given(problem, total_iterations, None, None, max_iterations)
+        t, _, b, _ = _best(problem, bound, given, max_iterations)
     if problem.clipping == "A":
         x = np.unique(np.linspace(1, 2 * t, 200).round().astype(int))
         drawn = Curve("one local step per upload", x.tolist(), bound.at(noise, x, 1, b, n).tolist())

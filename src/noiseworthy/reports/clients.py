@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from noiseworthy.reports.findings import Record, client_names, clients_of, most_spent
+from noiseworthy.reports.findings import Record, client_names, most_spent
+from noiseworthy.reports.schedules import clients_of
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, drawable, head, new_figure, styled
 from noiseworthy.reports.wording import finite, shortened
 
@@ -82,10 +83,12 @@ def _steps(
     shown = np.unique(np.linspace(0, len(most) - 1, min(len(most), MOST_DOTS)).round().astype(int))
     _head(axes, title, verb, limit, 1)
     axes.fill_between(np.arange(len(most)), most[order], step="mid", color=RULE, linewidth=0)
-    axes.step(shown, most[order][shown], where="mid", color=INK, linewidth=1.4)
-    axes.scatter(shown, used[order][shown], 5, PLAN, linewidths=0, zorder=3)
+    axes.step(shown, most[order][shown], where="mid", color=INK, linewidth=1.2, zorder=4)
+    axes.scatter(shown, used[order][shown], 8, PLAN, linewidths=0, zorder=3)
     axes.set_xlim(0, len(most) - 1)
     axes.set_ylim(0, 1.12 * max(most.max(), used.max()))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=title == "Uploads"))
     drawn = "" if len(shown) == len(most) else f" ({len(shown):,} of them drawn)"
     axes.set_xlabel(f"{len(most):,} clients in order{drawn}")
 

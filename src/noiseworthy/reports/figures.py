@@ -14,18 +14,9 @@ from matplotlib.figure import Figure
 
 from noiseworthy.reports import panels
 from noiseworthy.reports.clients import who_figure
-from noiseworthy.reports.findings import (
-    Record,
-    asked,
-    final,
-    finding,
-    headline,
-    is_scored,
-    score_name,
-    setting,
-)
+from noiseworthy.reports.findings import Record, final, finding, is_scored, score_name, setting
+from noiseworthy.reports.schedules import in_brief
 from noiseworthy.reports.style import MUTED, drawable, new_figure, styled
-from noiseworthy.reports.wording import count
 
 WIDTH = 7.4
 LARGE: dict[Any, Any] = {
@@ -38,11 +29,11 @@ LARGE: dict[Any, Any] = {
 
 @styled
 def why_figure(record: Record) -> Figure | None:
-    """Why the plan is right: the predicted value against rounds and clients, with the plan marked."""
+    """Why the plan is right: the predicted value along the axis that was decided, with the plan marked."""
     if not record["evidence"] or not record["evidence"]["curves"]:
         return None
     figure = new_figure(WIDTH, 3.9)
-    panels.prediction(figure.subplots(), record, headline(record).removesuffix("."))
+    panels.prediction(figure.subplots(), record, f"Planned: {in_brief(record)}")
     return figure
 
 
@@ -85,7 +76,7 @@ def hero_figure(record: Record) -> Figure | None:
         figure = new_figure(12.6 if predicted and measured else 8.0, 4.9)
         axes = figure.subplots(1, predicted + measured, squeeze=False)[0]
         if predicted:
-            panels.prediction(axes[0], record, f"Planned: {_decision(record)}")
+            panels.prediction(axes[0], record, f"Planned: {in_brief(record)}")
         if measured:
             _measured(axes[-1], record)
         figure.suptitle(
@@ -100,12 +91,6 @@ def _measured(axes: Axes, record: Record) -> None:
         panels.curves(axes, record, "loss", "Measured: test loss of the plan")
     else:
         panels.settings(axes, record, "loss", f"Measured: {found[0].lower()}{found[1:]}")
-
-
-def _decision(record: Record) -> str:
-    if not record["plan"]["train"]:
-        return "do not train"
-    return f"{count(record['plan']['rounds'], 'round')}, {asked(record)} in each"
 
 
 FIGURES = {

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from noiseworthy.reports.schedules import Record, clients_of, symbols
 from noiseworthy.reports.wording import count, finite, level, number, percent, rounded_up, span, times
-
-Record = dict[str, Any]
-"""A run record as `experiments.record` writes it, or the same read back from JSON."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +27,6 @@ class Outcome:
         if quantity != "loss":
             array = array[np.isfinite(array)]
         return cls(float(array.mean()), float(array.min()), float(array.max())) if array.size else None
-
-
-def clients_of(record: Record) -> int:
-    """Number of clients N."""
-    return len(record["plan"]["releases"])
 
 
 def client_names(record: Record) -> list[str]:
@@ -92,20 +84,6 @@ def predicts_test_loss(record: Record) -> bool:
 # Sentences --------------------------------------------------------------------------------------------
 
 
-def headline(record: Record) -> str:
-    """The decision in one sentence."""
-    plan = record["plan"]
-    if not plan["train"]:
-        return "Do not train."
-    return f"Train {count(plan['rounds'], 'round')}, asking {asked(record)} in each."
-
-
-def asked(record: Record) -> str:
-    """How many of how many clients a round asks."""
-    b, n = record["plan"]["clients_per_round"], clients_of(record)
-    return f"all {n} clients" if b == n else f"{b} of {n} clients"
-
-
 def setting(record: Record) -> str:
     """Whose training it is, in a line: data, clients, mechanism, budget."""
     plan, federation = record["plan"], record["federation"]
@@ -150,21 +128,29 @@ def why_caption(record: Record) -> str:
     """What the figure of the prediction shows."""
     evidence, plan = record["evidence"], record["plan"]
     dots = " Dots are trials on public data." if evidence["trials"] else ""
-    start = f"The {evidence['unit']}, for T rounds and b clients per round.{dots}"
+    start = f"The {evidence['unit']}, against {evidence['axis']}.{dots}"
     if not plan["train"]:
-        return f"{start} No setting is predicted to end below the untrained model."
-    return f"{start} The ring is the plan. {_shape(evidence, plan)}"
+        return f"{start} No setting that the study allows is predicted to end below the untrained model."
+    return f"{start} The ring is the plan. {_shape(evidence)}".rstrip()
 
 
-def _shape(evidence: Record, plan: Record) -> str:
-    """Whether the predicted loss rises again or flattens, read off the plan's own curve."""
-    curves = {curve["clients_per_round"]: curve["bound"] for curve in evidence["curves"]}
-    bound = curves.get(plan["clients_per_round"])
-    if bound is None:
-        return ""
-    if bound[-1] > 1.02 * min(bound):
-        return "First each round teaches more than its noise hides; later it is the other way round."
-    return "The curve flattens: more rounds share the same budget and gain little."
+def _shape(evidence: Record) -> str:
+    """What the plan's own curve does, read off its ends and its least value."""
+    bound = finite(evidence["curves"][0]["bound"])
+    least = bound.min()
+    falls, rises = bound[0] > 1.02 * least, bound[-1] > 1.02 * least
+    return _SHAPES["local" in evidence["axis"], falls, rises]
+
+
+_SHAPES = {
+    (False, True, True): "First a step teaches more than its noise hides; later it is the other way round.",
+    (False, True, False): "The curve flattens: more steps share the same budget and gain little.",
+    (False, False, True): "From the start, more steps add more noise than they teach.",
+    (True, True, True): "Few local steps need many noised uploads; many let the clients drift apart.",
+    (True, True, False): "The longer clients compute, the fewer noised uploads it takes.",
+    (True, False, True): "More local steps let the clients drift apart by more than the noise they save.",
+} | {(local, False, False): "The curve is flat." for local in (False, True)}
+"""By whether the axis counts local steps, and whether the curve first falls and at last rises."""
 
 
 def training_caption(record: Record) -> str:
@@ -210,7 +196,7 @@ def compare_caption(record: Record) -> str:
     means = "one training each" if seeds == 1 else f"means of {seeds} seeds with bars from least to most"
     return (
         f"The plan beside {count(fixed, 'fixed setting')} with their own exact noise ({means}). "
-        f"The best of them has T = {best['rounds']}, b = {best['clients_per_round']}."
+        f"The best of them has {symbols(best, compare['axes'])}."
     )
 
 

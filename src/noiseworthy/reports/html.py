@@ -15,8 +15,9 @@ from noiseworthy.reports import findings
 from noiseworthy.reports.figures import FIGURES, all_figures
 from noiseworthy.reports.findings import Record, final
 from noiseworthy.reports.privacy_statement import privacy_statement
+from noiseworthy.reports.schedules import by_coins, clients_of, headline, is_local, symbols
 from noiseworthy.reports.style import png, svg
-from noiseworthy.reports.wording import level, number, rounded_up, span
+from noiseworthy.reports.wording import about, count, level, number, rounded_up, span
 
 FILE = "report.html"
 FOLDED, LISTED = 20, 1000
@@ -107,7 +108,7 @@ def _page(record: Record, figures: dict[str, Figure]) -> str:
     ]
     return _PAGES.get_template("report.html.jinja").render(
         record=record,
-        headline=findings.headline(record),
+        headline=headline(record),
         finding=findings.finding(record),
         setting=findings.setting(record),
         keys=key_numbers(record),
@@ -132,8 +133,8 @@ def key_numbers(record: Record) -> list[Key]:
     keys = []
     if plan["train"]:
         keys += [
-            Key("rounds", f"{plan['rounds']:,}"),
-            Key("clients in each", f"{plan['clients_per_round']:,}", f"of {findings.clients_of(record):,}"),
+            *_work(plan),
+            Key("clients in each", f"{plan['clients_per_round']:,}", f"of {clients_of(record):,}"),
             Key("uploads per client", span(plan["releases"]), "paid for by its noise"),
         ]
     if plan["privacy"]["private"]:
@@ -150,6 +151,20 @@ def key_numbers(record: Record) -> list[Key]:
     if record["compare"]:
         keys.append(Key("lost gain", findings.lost_gain(record), "against the best fixed setting"))
     return keys
+
+
+def _work(plan: Record) -> list[Key]:
+    """Rounds, and what clients compute in them."""
+    rounds = f"{plan['rounds']:,}"
+    if by_coins(plan):
+        expected = f"{about(plan['expected_rounds'])} expected; drawn by coins"
+        each = f"communication: {symbols(plan, ['communication_probability'])}"
+        each = each.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+        return [Key("iterations", f"{plan['iterations']:,}", each), Key("rounds", rounds, expected)]
+    if is_local(plan):
+        total = f"{count(plan['total_iterations'], 'iteration')} in all"
+        return [Key("rounds", rounds), Key("local steps in each", f"{plan['local_steps']:,}", total)]
+    return [Key("rounds", rounds)]
 
 
 def _range(outcome: findings.Outcome, write: Any) -> str:

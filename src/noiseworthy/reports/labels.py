@@ -7,36 +7,31 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+
+from noiseworthy.reports.style import ON_PAPER
 
 Label = tuple[float, str, str]
 """Height in data, text and colour."""
 
 
-def spread(positions: Sequence[float], gap: float) -> NDArray[np.float64]:
+def spread(
+    positions: Sequence[float], gap: float, low: float = -np.inf, high: float = np.inf
+) -> NDArray[np.float64]:
     """Positions moved apart, as little as needed, until neighbours are `gap` from each other.
 
+    Less the gaps below them they are to be in order and between the ends, which is isotonic regression.
+
     Example:
-        >>> spread([1.0, 1.0, 5.0], 2.0)
-        array([0., 2., 5.])
+        >>> spread([1.0, 1.0, 5.0], 2.0), spread([1.0, 1.0, 0.5], 0.1, 0.0, 1.0)
+        (array([0., 2., 5.]), array([0.9, 1. , 0.5]))
     """
     order = np.argsort(positions, kind="stable")
-    groups: list[list[float]] = []  # of ordered positions, each group packed at `gap` about its mean
-    for position in np.asarray(positions, float)[order]:
-        groups.append([position])
-        while len(groups) > 1 and _start(groups[-1], gap) - _end(groups[-2], gap) < gap:
-            last = groups.pop()
-            groups[-1] += last
+    below = gap * np.arange(len(order))
+    apart = isotonic_regression(np.asarray(positions, float)[order] - below).x
     placed = np.empty(len(order))
-    placed[order] = [_start(group, gap) + i * gap for group in groups for i in range(len(group))]
+    placed[order] = np.clip(apart, low, high - gap * (len(order) - 1)) + below
     return placed
-
-
-def _start(group: list[float], gap: float) -> float:
-    return float(np.mean(group)) - gap * (len(group) - 1) / 2
-
-
-def _end(group: list[float], gap: float) -> float:
-    return float(np.mean(group)) + gap * (len(group) - 1) / 2
 
 
 def label_right(axes: Axes, labels: Sequence[Label], size: float) -> None:
@@ -49,6 +44,23 @@ def label_inside(axes: Axes, across: Sequence[float], labels: Sequence[Label], s
     _annotate(axes, across, "data", labels, size)
 
 
+def label_top(axes: Axes, labels: Sequence[tuple[float, Label]], size: float) -> list[Label]:
+    """Texts below the top edge at shares of its width, each to the right of what leaves through it there.
+
+    Where they would run into each other none is drawn, and all are returned for the right edge.
+    """
+    ordered = sorted(labels, key=lambda placed: placed[0])
+    ends = [share + 0.65 * size * len(text) / _width_in_points(axes) for share, (_, text, _) in ordered]
+    if any(end > share for end, (share, _) in zip(ends, ordered[1:], strict=False)):
+        return [label for _, label in reversed(ordered)]
+    for share, (_, text, colour) in ordered:
+        axes.annotate(
+            text, (share, 1), (4, -5), "axes fraction", textcoords="offset points", va="top", color=colour,
+            fontsize=size, annotation_clip=False, bbox=ON_PAPER,
+        )  # fmt: skip
+    return []
+
+
 def _annotate(
     axes: Axes, across: Sequence[float], coordinates: str, labels: Sequence[Label], size: float
 ) -> None:
@@ -56,12 +68,11 @@ def _annotate(
         return
     to_axes = axes.transData + axes.transAxes.inverted()
     heights = [float(to_axes.transform((1, y))[1]) for y, _, _ in labels]
-    placed = spread(heights, 1.45 * size / (0.9 * _height_in_points(axes)))
-    placed += min(0.0, 1 - placed.max()) - min(0.0, placed.min())
+    placed = spread(heights, 1.45 * size / (0.9 * _height_in_points(axes)), 0.0, 1.0)
     for x, (_, text, colour), height in zip(across, labels, placed, strict=True):
         axes.annotate(
             text, (x, height), (size * 0.6, 0), (coordinates, "axes fraction"), textcoords="offset points",
-            va="center", color=colour, fontsize=size, annotation_clip=False,
+            va="center", color=colour, fontsize=size, annotation_clip=False, bbox=ON_PAPER,
         )  # fmt: skip
 
 
@@ -69,3 +80,9 @@ def _height_in_points(axes: Axes) -> float:
     """Height of the axes before layout, which gives or takes a little."""
     figure = axes.get_figure(root=True)
     return 1.0 if figure is None else axes.get_position().height * figure.get_figheight() * 72
+
+
+def _width_in_points(axes: Axes) -> float:
+    """Width of the axes before layout, which gives or takes a little."""
+    figure = axes.get_figure(root=True)
+    return 1.0 if figure is None else axes.get_position().width * figure.get_figwidth() * 72

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import matplotlib
@@ -11,38 +12,37 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from noiseworthy.reports.findings import Outcome, Record, planned_cell, predicted_beside, score, score_name
-from noiseworthy.reports.labels import Label, label_inside, label_right
+from noiseworthy.reports.labels import Label, label_inside, label_right, label_top
 from noiseworthy.reports.marks import Ink, inks, plan_diamond, plan_label, plan_ring, points, untrained_line
-from noiseworthy.reports.scales import loss_limits, round_axis, score_limits
+from noiseworthy.reports.scales import loss_limits, score_limits, setting_axis
+from noiseworthy.reports.schedules import TERMS, decided, symbols
 from noiseworthy.reports.style import MUTED, PLAN, head
 from noiseworthy.reports.wording import finite, level
 
-ROUNDS = "rounds T"
+Line = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""A curve: places along the axis and values."""
+_FEW_POINTS = 24
+"""Up to so many, the points of a curve are marked: between the divisors of T there is nothing to choose."""
 
 
 def prediction(axes: Axes, record: Record, title: str) -> None:
-    """Predicted value against rounds, a curve per b, trials as dots, the plan as a ring."""
+    """Predicted value along the axis that was decided: curves, trials as dots, the plan as a ring."""
     evidence, plan = record["evidence"], record["plan"]
-    lines = {part["clients_per_round"]: _line(part, plan) for part in evidence["curves"]}
-    trials = evidence["trials"]
-    colours = inks([*lines, *(trial["clients_per_round"] for trial in trials)])
-    rounds, lowest = np.concatenate([x for x, _ in lines.values()]), [y.min() for _, y in lines.values()]
-    head(axes, title, evidence["unit"], ROUNDS)
-    round_axis(axes, rounds.min(), rounds.max())
-    start = evidence["no_training"]
-    loss_limits(axes, [*lowest, start], start if min(lowest) < start else 3 * max(lowest))
-    for b, (x, y) in lines.items():
-        axes.plot(x, y, color=colours[b].colour, linewidth=1.8, zorder=2)
-    for b, ink in colours.items():
-        mine = [trial for trial in trials if trial["clients_per_round"] == b]
-        points(axes, [t["rounds"] for t in mine], finite([t["loss"] for t in mine]), ink)
-    labels = [untrained_line(axes, start, is_plan=not plan["train"])]
-    for b, (x, y) in lines.items():
-        labels += _curve_label(axes, x, y, f"b = {b}", colours[b].colour)
-    if _is_predicted(plan):
-        text = f"plan: T = {plan['rounds']}, b = {plan['clients_per_round']}"
-        plan_ring(axes, plan["rounds"], plan["predicted"]["bound"], text)
-    label_right(axes, labels, _size())
+    lines, trials, place = _lines(record), evidence["trials"], _place(record)
+    colours = inks(sorted({*lines, *(trial["label"] for trial in trials)}, key=_rank))
+    head(axes, title, evidence["unit"], evidence["axis"])
+    _prediction_limits(axes, record, lines)
+    for label, (x, y) in lines.items():
+        marker = "o" if len(x) <= _FEW_POINTS else None
+        axes.plot(x, y, color=colours[label].colour, linewidth=1.8, marker=marker, markersize=3.5, zorder=2)
+    for label, ink in colours.items():
+        mine = [trial for trial in trials if trial["label"] == label]
+        points(axes, [t["x"] for t in mine], finite([t["loss"] for t in mine]), ink)
+    inside, right = _curve_labels(axes, lines, colours)
+    start = untrained_line(axes, evidence["no_training"], is_plan=not plan["train"])
+    if place is not None:
+        plan_ring(axes, *place, f"plan: {decided(plan)}")
+    label_right(axes, [start, *right, *label_top(axes, inside, _size())], _size())
 
 
 def curves(axes: Axes, record: Record, quantity: str, title: str) -> None:
@@ -61,20 +61,20 @@ def curves(axes: Axes, record: Record, quantity: str, title: str) -> None:
         labels = []
     axes.fill_between(rounds, values.min(axis=0), values.max(axis=0), color=PLAN, alpha=0.18, linewidth=0)
     axes.plot(rounds, mean, color=PLAN, linewidth=1.8, gid="mean")
-    axes.plot(rounds[-1:], mean[-1:], "o", color=PLAN, markersize=4.5, clip_on=False)
-    end = mean[-1] if np.isfinite(mean[-1]) else axes.get_ylim()[1]
-    label_right(axes, [(end, _written(record, quantity, mean[-1]), PLAN), *labels], _size())
+    end = np.clip(mean[-1:], *axes.get_ylim())
+    axes.plot(rounds[-1:], end, "o", color=PLAN, markersize=4.5, clip_on=False)
+    label_right(axes, [(end.item(), _written(record, quantity, mean[-1]), PLAN), *labels], _size())
 
 
 def settings(axes: Axes, record: Record, quantity: str, title: str) -> None:
-    """The plan beside fixed (T, b): dots for means over seeds, bars from least to most."""
+    """The plan beside fixed settings: dots for means over seeds, bars from least to most."""
     compare, planned = record["compare"], planned_cell(record)
-    fixed = [cell for cell in compare["cells"] if not cell["planned"]]
+    across, _ = compare["axes"]
     known = [outcome for cell in compare["cells"] if (outcome := Outcome.of(quantity, cell[quantity]))]
     unit = "test loss" if quantity == "loss" else f"test {score_name(record)}"
-    head(axes, title, f"{unit} after T rounds, {_over_seeds(len(compare['seeds']))}", ROUNDS)
-    rounds = [cell["rounds"] for cell in compare["cells"] if cell["rounds"] > 0]
-    round_axis(axes, min(rounds), max(rounds))
+    head(axes, title, f"{unit} after training, {_over_seeds(len(compare['seeds']))}", TERMS[across].axis)
+    places = [cell[across] for cell in compare["cells"] if cell[across] > 0]
+    setting_axis(axes, min(places), max(places))
     labels = []
     if quantity == "loss":
         start = compare["untrained_loss"]
@@ -82,8 +82,8 @@ def settings(axes: Axes, record: Record, quantity: str, title: str) -> None:
         labels.append(untrained_line(axes, start, is_plan=not record["plan"]["train"]))
     else:
         score_limits(axes, record, [o.least for o in known])
-    labels += _all_series(axes, fixed, quantity)
-    if planned is not None and planned["rounds"] > 0:
+    labels += _all_series(axes, compare, quantity)
+    if planned is not None and planned[across] > 0:
         _plan(axes, record, planned, quantity)
     label_right(axes, labels, _size())
 
@@ -103,33 +103,68 @@ def _written(record: Record, quantity: str, value: float) -> str:
     return level(value) if quantity == "loss" else score(record, value)
 
 
-def _is_predicted(plan: Record) -> bool:
-    return plan["train"] and bool(plan["predicted"]) and plan["predicted"]["bound"] is not None
+def _place(record: Record) -> tuple[float, float] | None:
+    """Where the plan is on its curve; None if it does not train, or nothing was predicted for it."""
+    chosen, predicted = record["evidence"]["chosen"], record["plan"]["predicted"]
+    if chosen is None or not predicted or predicted["bound"] is None:
+        return None
+    return chosen, predicted["bound"]
 
 
-def _line(curve: Record, plan: Record) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Rounds and values of a curve, the plan's own point among them."""
-    known = dict(zip(curve["rounds"], finite(curve["bound"]), strict=True))
-    if _is_predicted(plan) and plan["clients_per_round"] == curve["clients_per_round"]:
-        known[plan["rounds"]] = plan["predicted"]["bound"]
-    return np.array(sorted(known), float), np.array([known[t] for t in sorted(known)])
+def _lines(record: Record) -> dict[str, Line]:
+    """The curves by their labels, the plan's own point among those of the first."""
+    place, lines = _place(record), {}
+    for curve in record["evidence"]["curves"]:
+        known = dict(zip(curve["x"], finite(curve["bound"]), strict=True))
+        if place is not None and not lines:
+            known[place[0]] = place[1]
+        lines[curve["label"]] = np.array(sorted(known), float), np.array([known[x] for x in sorted(known)])
+    return lines
 
 
-def _curve_label(axes: Axes, x: NDArray, y: NDArray, text: str, colour: str) -> list[Label]:
-    """The label of a curve: for the right edge, or else put where it leaves through the top."""
+def _rank(label: str) -> float:
+    """Labels are in the order of the number that they end in."""
+    numbers = re.findall(r"[\d.]+(?:e[+-]?\d+)?", label)
+    return float(numbers[-1]) if numbers else 0.0
+
+
+def _prediction_limits(axes: Axes, record: Record, lines: dict[str, Line]) -> None:
+    """Heights up to the untrained value and the plan, and of the settings those that are in sight."""
+    start, place = record["evidence"]["no_training"], _place(record)
+    lowest = min(y.min() for _, y in lines.values())
+    reference = start if lowest <= start else 3 * lowest
+    loss_limits(axes, [lowest, start], max(reference, place[1] / 1.1 if place else 0))
     top = axes.get_ylim()[1]
-    inside = np.flatnonzero(y <= top)
-    if inside.size == 0:
+    shown = [ends for line in lines.values() for ends in _in_sight(*line, top)]
+    shown += [trial["x"] for trial in record["evidence"]["trials"]] + ([place[0]] if place else [])
+    setting_axis(axes, min(shown), max(shown))
+
+
+def _in_sight(x: NDArray[np.float64], y: NDArray[np.float64], top: float) -> list[float]:
+    """The ends of a curve below `top`, with the next points if they are near; nothing if it is all above."""
+    seen = np.flatnonzero(y <= top)
+    if seen.size == 0:
         return []
-    last = inside[-1]
-    if last == len(y) - 1:
-        return [(y[-1], text, colour)]
-    share = (top - y[last]) / (y[last + 1] - y[last]) if np.isfinite(y[last + 1]) else 0.0
-    axes.annotate(
-        text, (x[last] * (x[last + 1] / x[last]) ** share, 1), (4, -5), ("data", "axes fraction"),
-        textcoords="offset points", va="top", color=colour, fontsize=_size(),
-    )  # fmt: skip
-    return []
+    first, last = x[max(seen[0] - 1, 0)], x[min(seen[-1] + 1, len(x) - 1)]
+    return [float(max(first, x[seen[0]] / 2)), float(min(last, max(2 * x[seen[-1]], 1)))]
+
+
+def _curve_labels(
+    axes: Axes, lines: dict[str, Line], colours: dict[str, Ink]
+) -> tuple[list[tuple[float, Label]], list[Label]]:
+    """Labels of curves: at shares of the width where they leave through the top, or at the right edge."""
+    top, inside, right = axes.get_ylim()[1], [], []
+    to_axes = axes.transData + axes.transAxes.inverted()
+    for text, (x, y) in lines.items():
+        seen, colour = np.flatnonzero(y <= top), colours[text].colour
+        if seen.size and seen[-1] == len(y) - 1:
+            right.append((y[-1], text, colour))
+        elif seen.size:
+            last = seen[-1]
+            share = (top - y[last]) / (y[last + 1] - y[last]) if np.isfinite(y[last + 1]) else 0.0
+            ends = to_axes.transform(np.column_stack([x[last : last + 2], [top, top]]))[:, 0]
+            inside.append((ends[0] + np.diff(ends).item() * share, (top, text, colour)))
+    return inside, right
 
 
 def _levels(axes: Axes, record: Record, mean: NDArray[np.float64]) -> list[Label]:
@@ -151,21 +186,23 @@ def _in_view(planned: Record | None) -> float:
     return outcome.mean / 1.08 if outcome and np.isfinite(outcome.mean) else 0.0
 
 
-def _all_series(axes: Axes, fixed: Sequence[Record], quantity: str) -> list[Label]:
-    """Every b beside the others; returns labels for the right edge, and puts the others inside."""
-    colours = inks(cell["clients_per_round"] for cell in fixed)
+def _all_series(axes: Axes, compare: Record, quantity: str) -> list[Label]:
+    """Every series beside the others; returns labels for the right edge, and puts the others inside."""
+    across, along = compare["axes"]
+    fixed = sorted((c for c in compare["cells"] if not c["planned"]), key=lambda cell: cell[across])
+    colours = inks(sorted({cell[along] for cell in fixed}))
     right, inside = [], []
-    for place, (b, ink) in enumerate(colours.items()):
-        mine = sorted((c for c in fixed if c["clients_per_round"] == b), key=lambda c: c["rounds"])
-        known = [(c["rounds"], o) for c in mine if (o := Outcome.of(quantity, c[quantity]))]
-        x = np.array([rounds for rounds, _ in known]) * 1.045 ** (place - (len(colours) - 1) / 2)
+    for place, (value, ink) in enumerate(colours.items()):
+        mine = [cell for cell in fixed if cell[along] == value]
+        known = [(c[across], o) for c in mine if (o := Outcome.of(quantity, c[quantity]))]
+        x = np.array([x for x, _ in known]) * 1.045 ** (place - (len(colours) - 1) / 2)
         mean = np.array([outcome.mean for _, outcome in known])
         _series(axes, x, [outcome for _, outcome in known], ink)
-        seen = np.flatnonzero(mean <= axes.get_ylim()[1])
+        seen, text = np.flatnonzero(mean <= axes.get_ylim()[1]), symbols({along: value}, [along])
         if seen.size and seen[-1] == len(mean) - 1:
-            right.append((mean[-1], f"b = {b}", ink.colour))
+            right.append((mean[-1], text, ink.colour))
         elif seen.size:
-            inside.append((x[seen[-1]], (mean[seen[-1]], f"b = {b}", ink.colour)))
+            inside.append((x[seen[-1]], (mean[seen[-1]], text, ink.colour)))
     label_inside(axes, [x for x, _ in inside], [label for _, label in inside], _size())
     return right
 
@@ -181,8 +218,9 @@ def _plan(axes: Axes, record: Record, planned: Record, quantity: str) -> None:
     outcome = Outcome.of(quantity, planned[quantity])
     if outcome is None:
         return
+    x = planned[record["compare"]["axes"][0]]
     text = f"plan: {_written(record, quantity, outcome.mean)}"
     if np.isfinite(outcome.mean):
-        plan_diamond(axes, planned["rounds"], outcome.mean, outcome.least, outcome.most, text)
+        plan_diamond(axes, x, outcome.mean, outcome.least, outcome.most, text)
     else:
-        plan_label(axes, planned["rounds"], axes.get_ylim()[1], text)
+        plan_label(axes, x, axes.get_ylim()[1], axes.get_ylim()[1], text)

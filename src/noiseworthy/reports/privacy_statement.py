@@ -6,15 +6,36 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from noiseworthy.privacy.clipping import WORDS
 from noiseworthy.reports.findings import Record, client_names, most_spent
-from noiseworthy.reports.wording import count, level, number, rounded_up, shortened, span
+from noiseworthy.reports.schedules import DECIDED, by_coins, clipped_to, is_local, noise_falls, symbols
+from noiseworthy.reports.wording import about, count, level, number, rounded_up, shortened, span
 
 Kind = Literal["claim", "limit", "warning"]
 
-_NEIGHBOURS = {
-    "replace-one": "one record of a client were exchanged for any other (how many it holds is public)",
-    "add-remove": "one record of a client were left out or added (what its mean divides by is public)",
+_UNITS = {
+    "record": "one record of one client",
+    "client": "one client with everything that it holds",
 }
+_NEIGHBOURS = {
+    ("record", "replace-one"): "one record of a client were exchanged for any other "
+    "(how many it holds is public)",
+    ("record", "add-remove"): "one record of a client were left out or added "
+    "(what its mean divides by is public)",
+    ("client", "replace-one"): "everything that one client holds were exchanged for anything else "
+    "(how many records it holds is public)",
+    ("client", "add-remove"): "one client had nothing and uploaded noise alone, or the other way round "
+    "(who takes part is public)",
+}
+_RECORDS_TOO = {
+    "replace-one": "Single records of a client are covered by this, too.",
+    "add-remove": "Single records of a client are covered, too, but to exchange one takes two such changes.",
+}
+_CONVEX = (
+    "That a record counts no more than its share after several local steps rests on a convex loss and on "
+    "steps of at most twice the inverse of its smoothness; with another model or longer steps the same noise "
+    "would protect less."
+)
 
 
 @dataclass(frozen=True)
@@ -106,10 +127,11 @@ def _assurance(record: Record) -> Clause | None:
 
 def _protected(record: Record) -> Clause:
     privacy = record["plan"]["privacy"]
+    unit, relation = privacy["unit"], privacy["relation"]
+    too = f" {_RECORDS_TOO[relation]}" if unit == "client" else ""
     text = (
-        f"The unit is one {privacy['unit']} of one client, under {privacy['relation']} neighbours: whatever "
-        "is seen of a private training by this plan would be nearly as likely if "
-        f"{_NEIGHBOURS.get(privacy['relation'], privacy['relation'])}."
+        f"The unit is {_UNITS[unit]}, under {relation} neighbours: whatever is seen of a private training by "
+        f"this plan would be nearly as likely if {_NEIGHBOURS[unit, relation]}.{too}"
     )
     return Clause("What is protected", text)
 
@@ -131,18 +153,19 @@ def _at_most(record: Record) -> Clause:
     text = f"Each client spends at most epsilon {epsilon} at delta {delta} over the whole training."
     if "to" in epsilon + delta:
         text += " These are the least and the greatest of the clients' own budgets."
-    return Clause("What each client spends", f"{text} {_meaning(rows)}", tuple(points))
+    meaning = _meaning(rows, record["plan"]["privacy"]["unit"])
+    return Clause("What each client spends", f"{text} {meaning}", tuple(points))
 
 
-def _meaning(rows: list[Record]) -> str:
+def _meaning(rows: list[Record], unit: str) -> str:
     """What epsilon bounds, while it says anything at all."""
     epsilon = max(row["epsilon"] for row in rows)
     if epsilon > 20:
         return "At an epsilon this large the guarantee says next to nothing."
     beside = ", plus delta" if any(row["delta"] > 0 for row in rows) else ""
     return (
-        "Changing the record makes no outcome more than "
-        f"e^{_exact(epsilon)} = {level(math.exp(epsilon))} times as likely{beside}."
+        f"Changing {'the record' if unit == 'record' else 'what the client holds'} makes no outcome more "
+        f"than e^{_exact(epsilon)} = {level(math.exp(epsilon))} times as likely{beside}."
     )
 
 
@@ -151,17 +174,50 @@ def _mechanism(record: Record) -> Clause:
     if not any(plan["releases"]):
         return Clause("By what means", "No client uploads anything in training, so training costs nothing.")
     size = "scale" if plan["mechanism"] == "laplace" else "standard deviation"
-    batch = "all its records" if plan["sampling_rate"] == 1 else (
-        f"a fresh Poisson batch (each record with probability {number(plan['sampling_rate'])})"
-    )  # fmt: skip
+    noise = f"{plan['mechanism'].capitalize()} noise of {size} {span(plan['noise'])} on every coordinate"
     uploads = span(plan["releases"])
     text = (
-        f"Each upload is the mean gradient over {batch}, each record's gradient clipped to "
-        f"{plan['clip'].upper()} norm {number(plan['clip_norm'])}, plus {plan['mechanism'].capitalize()} "
-        f"noise of {size} {span(plan['noise'])} on every coordinate. The noise pays for {uploads} "
-        f"upload{'' if uploads == '1' else 's'} per client; a client refuses to upload more."
+        f"Each upload is {_upload(plan)}, plus {noise}{noise_falls(plan)}. {_clipped_before(plan)}"
+        f"The noise pays for {uploads} upload{'' if uploads == '1' else 's'} per client; "
+        "a client refuses to upload more."
     )
-    return Clause("By what means", text)
+    return Clause("By what means", text, _condition(record))
+
+
+def _upload(plan: Record) -> str:
+    """What a client sends, before noise."""
+    if not is_local(plan):
+        return f"the mean gradient over {_batch(plan)}, each record's gradient clipped to {clipped_to(plan)}"
+    if not by_coins(plan):
+        return f"the change of the model by {count(plan['local_steps'], 'local step')} on {_batch(plan)}"
+    return (
+        f"the change of the client's model since the last communication, by local steps on {_batch(plan)}, "
+        "corrected by its control variate"
+    )
+
+
+def _clipped_before(plan: Record) -> str:
+    mode = plan.get("clipping_mode")
+    return f"Before the noise, at {clipped_to(plan)}, {WORDS[mode]}. " if mode else ""
+
+
+def _condition(record: Record) -> tuple[str, ...]:
+    """What the sensitivity of some clipping modes rests on."""
+    if record["plan"].get("clipping_mode") not in ("B", "E"):
+        return ()
+    checked = (
+        "This was checked for the model." if record["federation"] else "No model was at hand to check it."
+    )
+    return (f"{_CONVEX} {checked}",)
+
+
+def _batch(plan: Record) -> str:
+    """The records that a client computes on."""
+    if plan.get("batch_size") is not None:
+        return f"batches of {count(plan['batch_size'], 'record')}"
+    if plan["sampling_rate"] == 1:
+        return "all its records"
+    return f"a fresh Poisson batch (each record with probability {number(plan['sampling_rate'])})"
 
 
 def _accounting(record: Record) -> Clause:
@@ -177,7 +233,18 @@ def _accounting(record: Record) -> Clause:
         f"True uploads are counted per client (not their mean) by {how}, in noiseworthy {version}. "
         "Clients hold different records, so their costs do not add up across clients."
     )
-    return Clause("How it is counted", text)
+    return Clause("How it is counted", text, _coins(plan))
+
+
+def _coins(plan: Record) -> tuple[str, ...]:
+    """Why the coins of a plan cost nothing more."""
+    if not by_coins(plan):
+        return ()
+    return (
+        f"The coins that say when clients communicate are public and were drawn before training (seed "
+        f"{plan['coin_seed']}): the {plan['realised_rounds']:,} rounds that they give are charged, not their "
+        f"mean of {about(plan['expected_rounds'])}.",
+    )
 
 
 # Limits -----------------------------------------------------------------------------------------------
@@ -193,11 +260,13 @@ def _limits(record: Record) -> Clause | None:
     if not record["plan"]["privacy"]["private"]:
         return None
     unit = record["plan"]["privacy"]["unit"]
+    several = "several records" if unit == "record" else "records at several clients"
+    when = ", and when the coins make clients communicate" if by_coins(record["plan"]) else ""
     points = [
         "How many records each client holds, its budget, and the whole study file are public.",
-        "Who takes part in which round is seen; no amplification by client sampling is claimed.",
-        f"Somebody with several {unit}s is protected less: epsilon grows with their number.",
-        "What is true of many records is learnt; that is the purpose of training.",
+        f"Who takes part in which round is seen{when}; no amplification by client sampling is claimed.",
+        f"Somebody with {several} is protected less: epsilon grows with their number.",
+        f"What is true of many {unit}s is learnt; that is the purpose of training.",
         "Every other run on the same records adds to what is spent, tuning and repeated training included.",
         "The test set and public data are read in the clear; keep records that need protection out of them.",
     ]
@@ -212,14 +281,15 @@ def _as_printed(record: Record) -> Clause | None:
     plan, printed, noise = record["plan"], record["plan"]["as_printed"], record["plan"]["noise"]
     if not printed or "noise" not in printed or not any(noise):
         return None
-    same_setting = all(printed[key] == plan[key] for key in ("rounds", "clients_per_round"))
+    keys = [key for key in DECIDED[plan["algorithm"]] if key in printed]
+    same_setting = all(printed[key] == plan[key] for key in keys)
     as_noisy = all(theirs >= ours * (1 - 1e-9) for theirs, ours in zip(printed["noise"], noise, strict=True))
     if same_setting and as_noisy:
         return None
     text = (
-        f"By the formulas as the paper prints them: T = {number(printed['rounds'])}, "
-        f"b = {number(printed['clients_per_round'])} and noise {span(printed['noise'])}; here the noise is "
-        f"{span(noise)}. The printed one is not private ({printed['why']}) and was not used."
+        f"By the formulas as the paper prints them: {symbols(printed, keys)} and noise "
+        f"{span(printed['noise'])}; here the noise is {span(noise)}. The printed one is not private "
+        f"({printed['why']}) and was not used."
     )
     return Clause("As printed: not private", text, kind="limit")
 

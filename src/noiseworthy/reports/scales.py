@@ -1,4 +1,4 @@
-"""Axes of losses, scores and rounds that show what matters and no more."""
+"""Axes of losses, scores and settings that show what matters and no more."""
 
 from __future__ import annotations
 
@@ -7,51 +7,74 @@ import math
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from noiseworthy.reports.findings import Record, score_name
 from noiseworthy.reports.wording import number
 
+_PLAIN = FuncFormatter(lambda value, _: f"{value:,.0f}" if 1000 <= value < 1e9 else number(value, 6))
+"""Numbers at axes as they are in texts."""
+
 
 def loss_limits(axes: Axes, values: ArrayLike, reference: float) -> None:
     """Limits that show `values` up to somewhat above `reference` and leave room below for a label.
 
-    A logarithmic axis where the least value is far below the reference.
+    A logarithmic axis where the least value is far below the reference, down to twelve powers of ten.
     """
     shown = np.asarray(values, float)
     shown = shown[np.isfinite(shown)]
     low, high = min(shown.min(initial=reference), reference), 1.18 * reference
+    low = max(low, 1e-12 * high) if low > 0 else low
     if low > 0 and high / low > 20:
         axes.set_yscale("log")
         axes.set_ylim(low / (high / low) ** 0.15, high * 1.1)
         _plain_ticks(axes.yaxis, *axes.get_ylim())
     else:
         axes.set_ylim(max(0.0, low - 0.2 * (high - low)), high)
+        if high >= 1000:
+            axes.yaxis.set_major_formatter(_PLAIN)
 
 
 def score_limits(axes: Axes, record: Record, values: ArrayLike) -> None:
-    """Accuracy in percent from 0 to 100; R² from a little below the least."""
+    """Accuracy in percent from 0 to 100; R² from a little below the least, at most 2 below the best."""
     if score_name(record) != "R²":
         axes.set_ylim(0, 1.0)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
         return
-    least = np.nanmin(np.append(np.asarray(values, float), 0.5))
-    axes.set_ylim(max(-1.0, least - 0.05), 1.0)
+    known = np.asarray(values, float)
+    least, best = np.nanmin(np.append(known, 0.5)), np.nanmax(np.append(known, -np.inf))
+    axes.set_ylim(max(least, min(-1.0, best - 2.0)) - 0.05, 1.0)
 
 
-def round_axis(axes: Axes, least: float, most: float) -> None:
-    """A logarithmic axis of rounds with ticks at 1, 2, 5, 10, ..."""
+def setting_axis(axes: Axes, least: float, most: float) -> None:
+    """A logarithmic axis of settings with ticks at 1, 2, 5, 10, ...; a linear one from 0."""
+    if least <= 0:
+        axes.set_xlim(0, 1.02 * max(most, 1))
+        axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10], integer=True))
+        axes.xaxis.set_major_formatter(_PLAIN)
+        return
     axes.set_xscale("log")
     low, high = least / 1.25, max(most, 2 * least) * 1.25
     axes.set_xlim(low, high)
-    _plain_ticks(axes.xaxis, low, high)
+    _plain_ticks(axes.xaxis, low if least < 1 else max(low, 1), high)
 
 
 def _plain_ticks(axis: Axis, low: float, high: float) -> None:
-    """Ticks of a logarithmic axis at 1, 2, 5, 10, ... or, over a wide range, at powers of ten alone."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = [s * 10.0**e for e in powers for s in ((1, 2, 5) if high / low < 3000 else (1,))]
-    axis.set_major_locator(FixedLocator([s for s in steps if low <= s <= high]))
+    axis.set_major_locator(FixedLocator(_round_numbers(low, high)))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    axis.set_major_formatter(_PLAIN)
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Round numbers for a logarithmic axis: over a wide range eight powers of ten.
+
+    Example:
+        >>> _round_numbers(1, 3.75), _round_numbers(8, 80), _round_numbers(1, 1e16)[:3]
+        ([1.0, 2.0, 3.0], [10.0, 20.0, 50.0], [1.0, 1000.0, 1000000.0])
+    """
+    first, last, ratio = math.floor(math.log10(low)), math.ceil(math.log10(high)), high / low
+    digits = range(1, 10) if ratio < 8 else (1, 2, 5) if ratio < 3000 else (1,)
+    stride = 1 if ratio < 3000 else 1 + (last - first) // 8
+    numbers = [float(f"{digit}e{power}") for power in range(first, last + 1, stride) for digit in digits]
+    return [number for number in numbers if low <= number <= high]

@@ -21,12 +21,15 @@ INK, MUTED, RULE, PAPER = "#1b1f24", "#68717b", "#dfe3e8", "#ffffff"
 PLAN = "#d1490c"
 """The plan, and nothing else, is drawn in this colour."""
 TONES = ("#2a9a8f", "#2684ad", "#2d68b0", "#2f4a99", "#262c66")
-"""Clients per round, from few (light) to many (dark): told apart by lightness alone, too."""
+"""Series in order, from light to dark: told apart by lightness alone, too."""
 MARKERS = ("o", "s", "^", "v", "p")
 NAMES = {INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper", PLAN: "plan"} | {
     tone: f"tone-{i}" for i, tone in enumerate(TONES)
 }
 """Colour -> CSS variable, by which a page recolours inline figures in the dark."""
+
+ON_PAPER = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.8}
+"""The box of a text inside the picture, so that no line crosses it."""
 
 RC = {
     "font.family": "sans-serif",

@@ -24,6 +24,14 @@ from noiseworthy.reports.findings import (
     warnings_of,
 )
 from noiseworthy.reports.privacy_statement import privacy_statement
+from noiseworthy.reports.schedules import (
+    TERMS,
+    clipped_to,
+    is_local,
+    local_steps,
+    noise_falls,
+    what_is_clipped,
+)
 from noiseworthy.reports.wording import count, finite, level, number, rounded_up, span, times
 
 WIDTH = 80
@@ -34,8 +42,11 @@ def plan_panel(record: Record) -> Panel:
     plan = record["plan"]
     facts = _facts()
     if plan["train"]:
+        if is_local(plan):
+            _fact(facts, "local steps", local_steps(plan))
         _fact(facts, "uploads", f"{span(plan['releases'])} per client, paid for by its noise")
         _fact(facts, "noise", _noise(plan))
+        _fact(facts, "clip", f"{clipped_to(plan)}: {what_is_clipped(plan)}")
         _fact(facts, "step size", _step(plan))
     _fact(facts, "privacy", _budget(plan))
     if plan["predicted"]:
@@ -84,7 +95,8 @@ def comparison_table(record: Record) -> RenderableType | None:
     scored = is_scored({**record, "training": None})
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", expand=False)
     table.add_column("setting")
-    for name in ("rounds T", "clients b", "test loss", "least to most"):
+    axes = compare["axes"]
+    for name in (*(TERMS[axis].column for axis in axes), "test loss", "least to most"):
         table.add_column(name, justify="right")
     if scored:
         table.add_column(score_name(record), justify="right")
@@ -164,8 +176,8 @@ def _noise(plan: Record) -> str:
     if plan["mechanism"] == "none":
         return "none"
     size = "scale" if plan["mechanism"] == "laplace" else "std"
-    clip = f"records clipped to {plan['clip'].upper()} norm {number(plan['clip_norm'])}"
-    return f"{plan['mechanism'].capitalize()}, {size} {span(plan['noise'])} per coordinate; {clip}"
+    first = f"{size} {span(plan['noise'])} per coordinate{noise_falls(plan)}"
+    return f"{plan['mechanism'].capitalize()}, {first}"
 
 
 def _step(plan: Record) -> str:
@@ -173,7 +185,8 @@ def _step(plan: Record) -> str:
         return "none stated"
     if plan["step_decay_rounds"] is None:
         return f"{number(plan['step_size'])}, constant"
-    return f"{number(plan['step_size'])}, halved after {number(plan['step_decay_rounds'])} rounds"
+    steps = "local steps" if is_local(plan) else "rounds"
+    return f"{number(plan['step_size'])}, halved after {number(plan['step_decay_rounds'])} {steps}"
 
 
 def _budget(plan: Record) -> str:
@@ -195,7 +208,7 @@ def _over(outcome: Outcome, write) -> str:
 def _cell(record: Record, cell: Record, scored: bool) -> list[str]:
     loss, accuracy = Outcome.of("loss", cell["loss"]), Outcome.of("accuracy", cell["accuracy"])
     row = ["plan" if cell["planned"] else "fixed"]
-    row += [str(cell["rounds"]), str(cell["clients_per_round"])] if cell["rounds"] else ["none", "none"]
+    row += [number(cell[axis]) if cell[axis] else "none" for axis in record["compare"]["axes"]]
     row += (
         ["diverged", ""] if loss is None else [level(loss.mean), f"{level(loss.least)} to {level(loss.most)}"]
     )

@@ -37,6 +37,16 @@ def level(value: float | None) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:#.3g}".removesuffix(".")
 
 
+def about(mean: float) -> str:
+    """A mean count to three digits.
+
+    Example:
+        >>> about(4.8113), about(220.4), about(1234.5), about(5.0)
+        ('4.81', '220', '1,234', '5')
+    """
+    return f"{mean:,.0f}" if mean >= 100 else number(mean)
+
+
 def rounded_up(value: float, digits: int = 4) -> str:
     """A privacy loss, never written smaller than it is (but for rounding errors of 1e-9).
 

@@ -13,7 +13,7 @@ from noiseworthy.planning.local_bound import local_bound
 from noiseworthy.planning.local_iterations import curves, plan, stated
 from noiseworthy.planning.local_work import LocalSteps
 from noiseworthy.planning.plan import StepSize
-from noiseworthy.privacy.clipping import WORDS, ClippingMode
+from noiseworthy.privacy.clipping import ClippingMode
 
 Mode = tuple[ClippingMode, str]
 """A clipping mode and why it was chosen."""
@@ -73,7 +73,8 @@ def _planned(prepared: Prepared, table: FedAvgTable, chosen: Mode) -> Decision:
         made = replace(made, local=local)
         if prepared.task is not None and made.step is not None and made.train:
             check_condition(mode, prepared.task, made.step.initial, local)
-    return Decision(made, curves(problem, bound, made))
+    lines = curves(problem, bound, made, given(table.total_iterations), table.max_iterations)
+    return Decision(made, lines)
 
 
 def _all_stated(prepared: Prepared, table: FedAvgTable) -> bool:
@@ -111,7 +112,7 @@ def _check_mode(prepared: Prepared, table: FedAvgTable) -> None:
 
 
 def _mode_note(chosen: Mode) -> str:
-    return f"Clipping mode {chosen[0]}: {WORDS[chosen[0]]} ({chosen[1]})."
+    return f"Clipping mode {chosen[0]}: {chosen[1]}."
 
 
 def _unchecked(prepared: Prepared, mode: ClippingMode) -> tuple[str, ...]:

@@ -1,0 +1,70 @@
+"""What clients do is said alike for every algorithm, with the numbers of the plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from noiseworthy.experiments.grids import AXES
+from noiseworthy.reports import schedules
+
+SAID = {
+    "full": ("Train 261 rounds, asking all 10 clients in each.", "261 rounds, all 10 clients in each"),
+    "plan_only": ("Train 80 rounds, asking 1 of 10 clients in each.", "80 rounds, 1 of 10 clients in each"),
+    "local_steps": (
+        "Train 120 iterations: 60 rounds of 2 local steps, asking 5 of 50 clients in each.",
+        "60 rounds of 2 local steps, 5 of 50 clients",
+    ),
+    "coins": (
+        "Train 31 iterations, communication after each with probability 0.224: 6.93 rounds expected, "
+        "4 by the coins.",
+        "31 iterations in 4 rounds",
+    ),
+    "do_not_train": ("Do not train.", "no training"),
+    "no_coins": ("Do not train.", "no training"),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_the_headline_is_the_decision(make_record, name):
+    record = make_record(name)
+    assert (schedules.headline(record), schedules.in_brief(record)) == SAID[name]
+
+
+def test_one_local_step_and_certain_communication_need_fewer_words(make_record):
+    record = make_record("local_steps")
+    record["plan"].update(local_steps=1, rounds=120)
+    assert schedules.headline(record) == "Train 120 rounds of 1 local step, asking 5 of 50 clients in each."
+    record = make_record("coins")
+    record["plan"].update(communication_probability=1.0, iterations=1200)
+    assert schedules.headline(record) == "Train 1,200 iterations, with communication after each."
+
+
+def test_large_numbers_are_grouped(make_record):
+    record = make_record("coins")
+    record["plan"].update(iterations=10000, expected_rounds=2236.07, realised_rounds=2219)
+    assert "10,000 iterations" in schedules.headline(record)
+    assert "2,236 rounds expected, 2,219 by the coins" in schedules.headline(record)
+
+
+def test_local_steps_name_their_records_and_coins(make_record):
+    assert schedules.local_steps(make_record("local_steps")["plan"]) == "2 before each upload, on all records"
+    of_batches = schedules.local_steps(make_record("whole_updates")["plan"])
+    assert of_batches == "12 before each upload, on batches of 16 records"
+    drawn = schedules.local_steps(make_record("coins")["plan"])
+    assert drawn == "4.47 on average before each upload, by the coins of seed 0; on all records"
+
+
+def test_what_is_clipped_is_named_by_its_mode(make_record):
+    assert schedules.what_is_clipped(make_record("full")["plan"]) == "each record's gradient"
+    assert "whole batch is clipped" in schedules.what_is_clipped(make_record("local_steps")["plan"])
+    assert schedules.what_is_clipped(make_record("coins")["plan"]) == (
+        "the client's whole update is clipped (mode D)"
+    )
+
+
+def test_every_axis_and_every_decision_has_its_words(make_record):
+    assert {key for axes in AXES.values() for key in axes} <= schedules.TERMS.keys()
+    assert schedules.DECIDED.keys() == AXES.keys()
+    for name in ("full", "local_steps", "whole_updates", "coins", "no_coins"):
+        plan = make_record(name)["plan"]
+        assert {*schedules.DECIDED[plan["algorithm"]]} <= plan.keys()
