@@ -307,3 +307,12 @@ def test_minibatches_train_at_client_level():
     prepared = prepare(parse_study(raw))
     run = train(decide(prepared).plan, *prepared.trained(), [0])
     assert run.final_loss[0] < run.loss[0, 0]
+
+
+def test_a_record_keeps_the_noise_of_the_first_and_the_last_round():
+    prepared = prepare(parse_study(changed(FU, algorithm={"local_steps": 6})))
+    decision = decide(prepared)
+    kept = new_record(prepared.study, decision, None, 11, name="x")["plan"]["noise_per_round"]
+    every = decision.plan.as_dict()["noise_per_round"]
+    assert len(every) == 20
+    assert kept == [every[0], every[-1]]

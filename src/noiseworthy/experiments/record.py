@@ -33,7 +33,7 @@ def new_record(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": version("noiseworthy"),
         "study": study.model_dump(mode="json", exclude_none=True),
-        "plan": decision.plan.as_dict(),
+        "plan": _plan(decision.plan),
         "federation": None if federation is None else _federation(federation, dimension),
         "evidence": _evidence(decision),
         "training": None,
@@ -110,6 +110,17 @@ def load_record(folder: Path) -> Record:
     if not isinstance(record, dict) or not record.keys() >= _KEYS:
         raise DataError(f"{path} is no record of a run; give a folder that train, compare or quickstart made")
     return record
+
+
+def _plan(plan: Plan) -> Record:
+    """The plan's contract, with a noise that changes in its first and last round only.
+
+    A file would else grow by rounds times clients.
+    """
+    stated = plan.as_dict()
+    if "noise_per_round" in stated:
+        stated["noise_per_round"] = [stated["noise_per_round"][i] for i in (0, -1)]
+    return stated
 
 
 def _federation(federation: Federation, dimension: int) -> Record:
