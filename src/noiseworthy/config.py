@@ -57,7 +57,10 @@ class TaskTable(Table):
     """`[task]`: a dimension for planning without data, or a model for training."""
 
     dimension: int | None = None
-    model: Literal["softmax", "logistic", "linear", "cnn"] | None = None
+    model: (
+        Literal["softmax", "logistic", "linear", "cnn", "fu-cnn", "two-layer-cnn", "vgg11", "lstm", "unet3d"]
+        | None
+    ) = None
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     feature_norm: Positive | None = None
     normalise: bool = False

@@ -1,9 +1,23 @@
 """Tasks by name: each name gives its model, and every misfit says what to change."""
 
+from typing import get_args
+
 import pytest
 
+from noiseworthy.config import TaskTable
 from noiseworthy.errors import InvalidInput
-from noiseworthy.tasks import LinearModel, Task, make_task, paper_cnn
+from noiseworthy.tasks import (
+    MODELS,
+    LinearModel,
+    Task,
+    fu_cnn,
+    lstm,
+    make_task,
+    paper_cnn,
+    two_layer_cnn,
+    unet3d,
+    vgg11,
+)
 
 
 def test_each_name_gives_its_model():
@@ -14,17 +28,42 @@ def test_each_name_gives_its_model():
     assert make_task("cnn", (28, 28), 62) is paper_cnn()
     assert make_task("cnn", (28, 28), 10, ridge=0.5).ridge == 0.5
     assert isinstance(make_task("cnn", (28, 28), 10), Task)
+    assert make_task("fu-cnn", (28, 28), 62) is fu_cnn()
+    assert make_task("two-layer-cnn", (32, 32, 3), 10) is two_layer_cnn()
+    assert make_task("vgg11", (224, 224, 3), 2, ridge=0.1) is vgg11(2, (224, 224, 3), ridge=0.1)
+    assert make_task("lstm", (10,), 96) is lstm(96)
+    assert make_task("unet3d", (48, 60, 48), 2) is unet3d()
+
+
+def test_flat_squares_are_images():
+    assert make_task("fu-cnn", (784,), 62) is fu_cnn()
+    assert make_task("cnn", [64], 10) is paper_cnn(10, (8, 8))
+
+
+def test_a_study_file_knows_the_same_names():
+    literal = next(kind for kind in get_args(TaskTable.model_fields["model"].annotation) if get_args(kind))
+    assert set(get_args(literal)) == set(MODELS)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"model": "svm"}, "model must be one of 'softmax', 'logistic', 'linear', 'cnn', got 'svm'"),
+        (
+            {"model": "svm"},
+            "model must be one of 'softmax', 'logistic', 'linear', 'cnn', 'fu-cnn'.*, got 'svm'",
+        ),
         ({"model": "logistic"}, "logistic needs 2 classes, got 10; use softmax"),
         ({"classes": None}, "softmax needs classes, got real targets; use linear"),
         ({"model": "cnn", "classes": None}, "cnn needs classes"),
         ({"model": "linear"}, "linear needs real targets, got 10 classes; use softmax or logistic"),
-        ({"model": "cnn", "record_shape": (784,)}, "the cnn needs images"),
+        ({"model": "cnn", "record_shape": (783,)}, "cnn needs images, got records of 783 numbers"),
+        ({"model": "cnn", "record_shape": (49,)}, r"multiples of 4, got \(7, 7\)"),
+        ({"model": "vgg11", "record_shape": (3072,)}, "vgg11 needs images, got records of 3072 numbers"),
+        ({"model": "lstm"}, r"lstm needs records of shape \(L,\), tokens of a text, got \(28, 28\)"),
+        ({"model": "lstm", "classes": None}, "lstm needs classes"),
+        ({"model": "unet3d", "classes": 2}, r"unet3d needs records of shape \(D, H, W\)"),
+        ({"model": "unet3d", "record_shape": (4, 4, 4)}, "classes must be between 2 and 2, got 10; unet3d"),
+        ({"model": "lstm", "feature_norm": 1.0}, "feature_norm .* must be left out for lstm"),
         ({"model": "cnn", "record_shape": (28, 30)}, "multiples of 4"),
         ({"model": "cnn", "bias": True}, "bias belongs to linear models"),
         ({"model": "cnn", "feature_norm": 1.0}, "feature_norm belongs to linear models"),

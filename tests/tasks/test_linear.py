@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jax_privacy.clipping import clipped_grad
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.tasks import Batch, LinearModel, Task
+from noiseworthy.tasks import Batch, LinearModel, Moments, Task
 from noiseworthy.tasks.base import SAFETY
 
 FEATURES, N, ORDER = 7, 23, {"l1": 1, "l2": 2}
@@ -247,6 +247,114 @@ def test_the_score_is_the_mean_loss_without_ridge(loss):
     model, theta, batch = make_problem(loss, ridge=5.0)
     expected = jnp.mean(jax.vmap(record_loss(model), (None, 0, 0))(theta, batch.x, batch.y))
     assert float(scored(model)(theta, batch.x, batch.y).loss) == pytest.approx(float(expected), rel=1e-4)
+
+
+def masked(batch, kept=9):
+    """The first records count, the others are noise with mask 0."""
+    return batch._replace(mask=(jnp.arange(N) < kept).astype(jnp.float32))
+
+
+def textbook_gradient(model, theta, batch):
+    """Float64 NumPy: X^T (link(X W) - target) / n over the records that count."""
+    kept = np.asarray(batch.mask) > 0
+    x, y = np.asarray(batch.x, np.float64)[kept], np.asarray(batch.y)[kept]
+    z = x @ np.asarray(theta, np.float64).reshape(-1, model.outputs)
+    if model.loss == "softmax":
+        slopes = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) - np.eye(model.outputs)[y]
+    else:
+        slopes = (z if model.loss == "squared" else 1 / (1 + np.exp(-z))) - y[:, None]
+    return (x.T @ slopes / len(x)).ravel()
+
+
+@LOSSES
+@BIAS
+@pytest.mark.parametrize("kept", [1, 9, N])
+def test_the_mean_gradient_is_that_of_the_textbook(loss, bias, kept):
+    model, theta, batch = make_problem(loss, bias=bias, ridge=3.0)
+    batch = masked(batch, kept)
+    result = jax.jit(model.gradient)(theta, batch)
+    np.testing.assert_allclose(result, textbook_gradient(model, theta, batch), rtol=1e-4, atol=1e-5)
+
+
+@LOSSES
+def test_the_mean_gradient_is_the_clipped_sum_where_nothing_is_clipped(loss):
+    model, theta, batch = make_problem(loss)
+    total = compiled(model, "l2")(theta, masked(batch), 1e6)
+    np.testing.assert_allclose(model.gradient(theta, masked(batch)) * 9, total, rtol=1e-4, atol=1e-5)
+
+
+@BIAS
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), kept=st.integers(0, N))
+def test_moments_say_what_the_records_say(bias, seed, kept):
+    model, theta, batch = make_problem("squared", seed, bias=bias)
+    batch = masked(batch, kept)
+    gram, cross = jax.jit(model.condense)(batch)
+    x, y = np.asarray(batch.x, np.float64)[:kept], np.asarray(batch.y, np.float64)[:kept]
+    np.testing.assert_allclose(gram, x.T @ x / max(1, kept), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(cross, x.T @ y / max(1, kept), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        model.gradient(theta, Moments(gram, cross)), model.gradient(theta, batch), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_moments_ignore_what_padding_holds():
+    model, theta, batch = make_problem("squared")
+    spoilt = masked(batch)._replace(x=batch.x.at[9:].set(1e30), y=batch.y.at[9:].set(jnp.inf))
+    for mine, clean in zip(model.condense(spoilt), model.condense(masked(batch)), strict=True):
+        np.testing.assert_array_equal(mine, clean)
+    np.testing.assert_array_equal(model.gradient(theta, spoilt), model.gradient(theta, masked(batch)))
+
+
+def test_integer_targets_have_moments_too():
+    model, theta, batch = make_problem("squared")
+    whole = batch._replace(y=jnp.arange(N))
+    np.testing.assert_allclose(
+        model.gradient(theta, model.condense(whole)), model.gradient(theta, whole), rtol=1e-4, atol=1e-4
+    )
+
+
+@LOSSES
+def test_a_client_without_records_has_gradient_zero(loss):
+    model, theta, batch = make_problem(loss)
+    empty = masked(batch, 0)
+    np.testing.assert_array_equal(model.gradient(theta, empty), np.zeros(model.dimension))
+    np.testing.assert_array_equal(model.gradient(theta, model.condense(empty)), np.zeros(model.dimension))
+
+
+@pytest.mark.parametrize("loss", ["softmax", "logistic"])
+def test_only_squared_loss_has_moments(loss):
+    model, _, batch = make_problem(loss)
+    assert model.condense(batch) is batch
+
+
+@LOSSES
+@BIAS
+def test_no_curvature_exceeds_the_smoothness(loss, bias):
+    """Largest eigenvalue of the Hessian of single records, by autodiff."""
+    model = LinearModel(FEATURES, OUTPUTS[loss], loss, bias=bias, feature_norm=1.5)
+    x = prepared(model)(10 * jax.random.normal(jax.random.key(0), (N, FEATURES)))
+    hessian = jax.jit(jax.hessian(record_loss(model)))
+    thetas = 2 * np.random.default_rng(1).normal(size=(N, model.dimension)).astype(np.float32)
+    top = [np.linalg.eigvalsh(hessian(theta, row, 0)).max() for theta, row in zip(thetas, x, strict=True)]
+    assert max(top) <= model.smoothness * (1 + 1e-5)
+
+
+def test_smoothness_is_reached_and_public():
+    """Squared and logistic reach it at the origin; softmax with two classes does, with more it is a bound."""
+    for loss, outputs, expected in [("squared", 1, 4.0), ("logistic", 1, 1.0), ("softmax", 2, 2.0)]:
+        model = LinearModel(3, outputs, loss, feature_norm=2.0)
+        assert model.smoothness == pytest.approx(expected)
+        row = jnp.array([2.0, 0.0, 0.0])
+        value = jax.hessian(record_loss(model))(jnp.zeros(model.dimension), row, 0)
+        assert np.linalg.eigvalsh(value).max() == pytest.approx(expected, rel=1e-5)
+    assert LinearModel(3, 2, "softmax").smoothness is None
+    assert LinearModel(3, 1, "squared", feature_norm=2.0, bias=True).smoothness == pytest.approx(5.0)
+
+
+def test_scalar_models_have_one_output():
+    assert LinearModel(3, 1, "logistic").scalar
+    assert not LinearModel(3, 2, "softmax").scalar
 
 
 def test_accuracy_and_r_squared():

@@ -1,4 +1,4 @@
-"""Models a user brings: per-record clipping by autodiff, chunk by chunk, and the CNN of Zhou et al."""
+"""Models a user brings: per-record clipping by autodiff, chunk by chunk, and mean gradients."""
 
 from functools import cache
 
@@ -10,8 +10,7 @@ import pytest
 from jax_privacy.clipping import clipped_grad
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.tasks import Batch, LinearModel, Task, equinox_task, model_task, paper_cnn
-from noiseworthy.tasks.cnn import _convolve, _convolve_patches
+from noiseworthy.tasks import Batch, LinearModel, Task, equinox_task, model_task
 
 N, FEATURES, CLASSES, ORDER = 23, 5, 3, {"l1": 1, "l2": 2}
 NORMS = pytest.mark.parametrize("norm", ORDER)
@@ -166,6 +165,53 @@ def test_a_linear_function_agrees_with_the_linear_model(loss, norm):
     )
 
 
+@cache
+def compiled_gradient(task):
+    return jax.jit(task.gradient)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 50])
+@pytest.mark.parametrize("kept", [1, 9, N])
+def test_the_mean_gradient_is_that_of_the_records_that_count(chunk, kept):
+    """Chunks of 1 and 7 leave some that are padding throughout, and one that is not full."""
+    task, batch = make_task(chunk), make_batch()
+    expected = exact_gradients(task, start(task), batch)[:kept].mean(axis=0)
+    spoilt = batch._replace(mask=(jnp.arange(N) < kept).astype(jnp.float32), x=batch.x.at[kept:].set(jnp.nan))
+    np.testing.assert_allclose(compiled_gradient(task)(start(task), spoilt), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_mean_gradient_is_the_slope_of_the_mean_loss():
+    task, batch = make_task(), make_batch()
+    theta, step = start(task), 1e-2
+    direction = jax.random.normal(jax.random.key(2), theta.shape)
+    ahead, behind = (
+        compiled_score(task)(theta + sign * step * direction, batch.x, batch.y).loss for sign in (1, -1)
+    )
+    slope = jnp.vdot(compiled_gradient(task)(theta, batch), direction)
+    assert float(slope) == pytest.approx(float(ahead - behind) / (2 * step), rel=1e-2)
+
+
+def test_a_client_without_records_has_gradient_zero():
+    task, batch = make_task(), make_batch()
+    empty = batch._replace(mask=jnp.zeros(N), x=jnp.full_like(batch.x, jnp.nan))
+    np.testing.assert_array_equal(compiled_gradient(task)(start(task), empty), np.zeros(task.dimension))
+
+
+def test_padding_cannot_spoil_a_model_that_is_undefined_at_zero():
+    task = model_task(lambda w, x: (x / jnp.linalg.norm(x)) @ w, np.ones((FEATURES, CLASSES)), chunk=5)
+    batch = make_batch()
+    masked = batch._replace(mask=(jnp.arange(N) < 9).astype(jnp.float32), x=batch.x.at[9:].set(0.0))
+    expected = task.gradient(start(task), Batch(*(values[:9] for values in batch)))
+    np.testing.assert_allclose(task.gradient(start(task), masked), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_linear_function_has_the_mean_gradient_of_the_linear_model():
+    batch = make_batch()
+    general = model_task(lambda w, x: x @ w, np.full((FEATURES, CLASSES), 0.1), ridge=2.0)
+    linear, theta = LinearModel(FEATURES, CLASSES, "softmax"), start(general)
+    np.testing.assert_allclose(general.gradient(theta, batch), linear.gradient(theta, batch), atol=1e-5)
+
+
 def test_an_equinox_module_works_like_the_function_it_is():
     module = eqx.nn.MLP(FEATURES, CLASSES, width_size=4, depth=1, key=jax.random.key(0))
     task, batch = equinox_task(module), make_batch()
@@ -195,6 +241,8 @@ def test_tasks_are_static_arguments_and_prepare_changes_nothing():
     assert hash(task) == hash(make_task())
     assert task != model_task(apply, make_params())
     np.testing.assert_array_equal(task.prepare(batch.x), batch.x)
+    assert task.prepare(np.arange(6, dtype=np.uint8).reshape(2, 3)).dtype == jnp.int32
+    assert task.prepare(np.ones((2, 3))).dtype == jnp.float32
 
 
 @pytest.mark.parametrize(
@@ -209,63 +257,3 @@ def test_tasks_are_static_arguments_and_prepare_changes_nothing():
 def test_bad_models_are_refused_by_name(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         model_task(**{"apply": apply, "params": make_params(), **arguments})
-
-
-@pytest.mark.parametrize(("classes", "dimension"), [(62, 110_526), (10, 416 + 12_832 + 15_690)])
-def test_the_cnn_has_the_parameters_of_the_paper(classes, dimension):
-    task = paper_cnn(classes)
-    assert task.dimension == dimension
-    assert jax.eval_shape(task.initial, jax.random.key(0)).shape == (dimension,)
-    assert task is paper_cnn(classes, [28, 28])
-
-
-def test_the_start_of_the_cnn_depends_on_the_key_alone():
-    task = paper_cnn(3, (8, 4))
-    np.testing.assert_array_equal(start(task), start(task))
-    assert not np.array_equal(start(task), task.initial(jax.random.key(1)))
-
-
-def test_patches_and_lax_give_one_convolution():
-    keys = jax.random.split(jax.random.key(0))
-    x = jax.random.normal(keys[0], (12, 8, 3))
-    weight = jax.random.normal(keys[1], (5, 5, 3, 2))
-    patches, plain = jax.jit(_convolve_patches)(weight, x), jax.jit(_convolve)(weight, x)
-    np.testing.assert_allclose(patches, plain, rtol=1e-4, atol=1e-4)
-
-
-def test_clipped_gradients_of_the_cnn():
-    task = paper_cnn(3, (8, 4))
-    rng = np.random.default_rng(0)
-    x = jnp.asarray(rng.normal(size=(6, 8, 4)), jnp.float32)
-    batch = Batch(x, jnp.asarray(rng.integers(0, 3, 6), jnp.int32), jnp.ones(6))
-    gradients = exact_gradients(task, start(task), batch)
-    sizes = np.linalg.norm(gradients, axis=1)
-    clip_norm = np.median(sizes)
-    expected = (gradients * np.minimum(1, clip_norm / sizes)[:, None]).sum(axis=0)
-    result = compiled(task, "l2")(batch, clip_norm)
-    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
-
-
-def test_the_cnn_is_the_network_of_the_paper():
-    """Convolution, ReLU, pool, twice, then dense, as in the paper's order and by lax throughout."""
-    task, x = paper_cnn(3, (8, 4)), jax.random.normal(jax.random.key(1), (8, 4))
-    theta = start(task)
-    sizes = np.cumsum([16, 5 * 5 * 16, 32, 5 * 5 * 16 * 32, 3])
-    b1, w1, b2, w2, b3, w3 = jnp.split(theta, sizes)
-    hidden = x[..., None]
-    for weight, bias in ((w1.reshape(5, 5, 1, 16), b1), (w2.reshape(5, 5, 16, 32), b2)):
-        hidden = jax.nn.relu(_convolve(weight, hidden) + bias)
-        hidden = jax.lax.reduce_window(hidden, -jnp.inf, jax.lax.max, (2, 2, 1), (2, 2, 1), "VALID")
-    expected = hidden.ravel() @ w3.reshape(-1, 3) + b3
-    np.testing.assert_allclose(task.outputs(theta, x), expected, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("image", [(28, 30), (28,), (28, 28, 1), (0, 4)])
-def test_images_that_cannot_be_halved_twice_are_refused(image):
-    with pytest.raises(InvalidInput, match="multiples of 4"):
-        paper_cnn(10, image)
-
-
-def test_one_class_is_refused():
-    with pytest.raises(InvalidInput, match="classes must be at least 2"):
-        paper_cnn(1)

@@ -1,9 +1,9 @@
 """Models with their losses, as clipped gradients of records."""
 
 from noiseworthy.tasks.base import SAFETY, Batch, Score, Task
-from noiseworthy.tasks.cnn import paper_cnn
 from noiseworthy.tasks.factory import MODELS, make_task
-from noiseworthy.tasks.linear import LinearModel
+from noiseworthy.tasks.linear import LinearModel, Moments
+from noiseworthy.tasks.models import fu_cnn, lstm, paper_cnn, two_layer_cnn, unet3d, vgg11
 from noiseworthy.tasks.networks import ModelTask, equinox_task, model_task
 
 __all__ = [
@@ -12,10 +12,16 @@ __all__ = [
     "Batch",
     "LinearModel",
     "ModelTask",
+    "Moments",
     "Score",
     "Task",
     "equinox_task",
+    "fu_cnn",
+    "lstm",
     "make_task",
     "model_task",
     "paper_cnn",
+    "two_layer_cnn",
+    "unet3d",
+    "vgg11",
 ]

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.base import Task
-from noiseworthy.tasks.cnn import paper_cnn
 from noiseworthy.tasks.linear import LinearLoss, LinearModel
+from noiseworthy.tasks.models import fu_cnn, lstm, paper_cnn, two_layer_cnn, unet3d, vgg11
+from noiseworthy.tasks.networks import ModelTask
 
 _LINEAR: dict[str, LinearLoss] = {"softmax": "softmax", "logistic": "logistic", "linear": "squared"}
-MODELS = (*_LINEAR, "cnn")
+_IMAGES: dict[str, Callable[..., ModelTask]] = {
+    "cnn": paper_cnn,
+    "fu-cnn": fu_cnn,
+    "two-layer-cnn": two_layer_cnn,
+    "vgg11": vgg11,
+}
+MODELS = (*_LINEAR, *_IMAGES, "lstm", "unet3d")
 """The names that `make_task` knows."""
 
 
@@ -29,13 +36,15 @@ def make_task(
     """The task called `model` for records of a shape.
 
     Args:
-        model: `softmax`, `logistic` (2 classes), `linear` (regression) or `cnn` (images).
-        record_shape: shape of one record.
-        classes: number of classes, or None for regression.
+        model: `softmax`, `logistic` (2 classes), `linear` (regression); `cnn` (Zhou et al.), `fu-cnn`,
+            `two-layer-cnn` (Hou et al.), `vgg11` (images); `lstm` (tokens); `unet3d` (volumes with masks).
+        record_shape: shape of one record: (H, W) or (H, W, channels) for images, or (H^2,) for square ones
+            that come flat; (L,) for tokens; (D, H, W) for volumes.
+        classes: number of classes, or None for regression; the vocabulary of tokens, 2 for masks.
         ridge: weight mu of (mu/2)||theta||^2, at least 0.
         feature_norm: radius of the L2 ball onto which each record is projected; linear models only.
         normalise: scale each record to norm `feature_norm` instead; linear models only.
-        bias: append a feature that is always 1; linear models only (the cnn has biases).
+        bias: append a feature that is always 1; linear models only (networks have biases).
 
     Returns:
         A task; equal arguments give equal tasks.
@@ -44,29 +53,62 @@ def make_task(
         InvalidInput: an unknown model, or one that does not fit the labels, the records or the options.
 
     Example:
-        >>> make_task("softmax", (28, 28), 10).dimension, make_task("cnn", (28, 28), 62).dimension
+        >>> make_task("softmax", (28, 28), 10).dimension, make_task("cnn", (784,), 62).dimension
         (7840, 110526)
     """
     check.one_of("model", model, MODELS)
-    _check_labels(model, classes)
     shape = tuple(record_shape)
-    if model == "cnn":
-        _check_plain(feature_norm, normalise, bias)
-        return paper_cnn(classes or 0, shape, ridge=ridge)
-    outputs = (classes or 0) if model == "softmax" else 1
-    return LinearModel(math.prod(shape), outputs, _LINEAR[model], ridge, bias, feature_norm, normalise)
+    if model in _LINEAR:
+        _check_labels(model, classes)
+        outputs = (classes or 0) if model == "softmax" else 1
+        return LinearModel(math.prod(shape), outputs, _LINEAR[model], ridge, bias, feature_norm, normalise)
+    _check_plain(model, feature_norm, normalise, bias)
+    return _network(model, shape, _classes(model, classes), ridge)
+
+
+def _network(model: str, shape: tuple[int, ...], classes: int, ridge: float) -> ModelTask:
+    if model in _IMAGES:
+        return _IMAGES[model](classes, _image(model, shape), ridge=ridge)
+    if model == "lstm":
+        return lstm(classes, *_lengths(model, shape, "(L,), tokens of a text", 1), ridge=ridge)
+    check.count("classes", classes, least=2, most=2, remedy="unet3d tells two kinds of voxels apart")
+    return unet3d(_lengths(model, shape, "(D, H, W), volumes", 3), ridge=ridge)
+
+
+def _image(model: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an image; flat records of square length are square images in grey."""
+    if len(shape) != 1:
+        return shape
+    side = math.isqrt(shape[0])
+    if side**2 != shape[0]:
+        raise InvalidInput(
+            f"{model} needs images, got records of {shape[0]} numbers, which make no square; "
+            "give records the shape (H, W) or (H, W, channels)"
+        )
+    return side, side
+
+
+def _lengths(model: str, shape: tuple[int, ...], wanted: str, axes: int) -> tuple[int, ...]:
+    if len(shape) != axes:
+        raise InvalidInput(f"{model} needs records of shape {wanted}, got {shape}; choose another model")
+    return shape
+
+
+def _classes(model: str, classes: int | None) -> int:
+    if classes is None:
+        raise InvalidInput(f"{model} needs classes, got real targets; use linear for regression")
+    return classes
 
 
 def _check_labels(model: str, classes: int | None) -> None:
-    if model == "linear" and classes is not None:
-        raise InvalidInput(f"linear needs real targets, got {classes} classes; use softmax or logistic")
-    if model != "linear" and classes is None:
-        raise InvalidInput(f"{model} needs classes, got real targets; use linear for regression")
-    if model == "logistic" and classes != 2:
+    if model == "linear":
+        if classes is not None:
+            raise InvalidInput(f"linear needs real targets, got {classes} classes; use softmax or logistic")
+    elif _classes(model, classes) != 2 and model == "logistic":
         raise InvalidInput(f"logistic needs 2 classes, got {classes}; use softmax")
 
 
-def _check_plain(feature_norm: float | None, normalise: bool, bias: bool) -> None:
+def _check_plain(model: str, feature_norm: float | None, normalise: bool, bias: bool) -> None:
     given = {"feature_norm": feature_norm is not None, "normalise": normalise, "bias": bias}
     for option in (name for name, present in given.items() if present):
-        raise InvalidInput(f"{option} belongs to linear models and must be left out for cnn; remove it")
+        raise InvalidInput(f"{option} belongs to linear models and must be left out for {model}; remove it")

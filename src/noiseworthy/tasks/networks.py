@@ -20,7 +20,12 @@ from noiseworthy.tasks.losses import LOSSES, Loss, unknown_quality
 
 PyTree = Any
 CHUNK = 50
-"""Records whose gradients are held at once; for the CNN on CPU 25 to 50 are fastest, 200 half as fast."""
+"""Records that are worked on at once; for the CNN on CPU 25 to 50 are fastest, 200 half as fast."""
+
+
+def as_numbers(x: Array) -> Array:
+    """Records as float32, and as int32 if they are whole numbers, such as tokens."""
+    return x.astype(jnp.int32 if jnp.issubdtype(x.dtype, jnp.integer) else jnp.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +35,13 @@ class ModelTask:
     It is equal to itself only: compiled programs are reused for the same object, not for a twin.
 
     Attributes:
-        outputs: (theta, record) -> z, shape (K,) or ().
+        outputs: (theta, record) -> z, of the shape that the loss takes.
         start: key -> theta_0, shape (p,).
         dimension: number of parameters p.
         loss: loss of one record, and the quality that a score reports.
         ridge: weight mu of (mu/2)||theta||^2, at least 0.
-        chunk: most records whose gradients are held at once; memory is chunk times p.
+        chunk: most records that are worked on at once; for clipped gradients memory is chunk times p.
+        form: records (n, *shape) -> records as `outputs` takes them; each record on its own.
     """
 
     outputs: Callable[[Array, Array], Array]
@@ -44,6 +50,7 @@ class ModelTask:
     loss: Loss
     ridge: float = 0.0
     chunk: int = CHUNK
+    form: Callable[[Array], Array] = as_numbers
 
     def __post_init__(self) -> None:
         check.count("dimension", self.dimension, remedy="give the model at least one parameter")
@@ -55,8 +62,8 @@ class ModelTask:
         return self.start(key)
 
     def prepare(self, x: Array) -> Array:
-        """The records themselves, as float32."""
-        return jnp.asarray(x, jnp.float32)
+        """The records in the form that the model takes; float32, or int32 if they are whole numbers."""
+        return self.form(jnp.asarray(x))
 
     def clipped_gradient_sum(self, theta: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> Array:
         """Sum of the records' gradients, each clipped to C; chunks in sequence, records of a chunk at once.
@@ -85,6 +92,27 @@ class ModelTask:
 
         return jax.lax.scan(add, jnp.zeros_like(theta), _chunks(batch, self.chunk))[0]
 
+    def gradient(self, theta: Array, batch: Batch) -> Array:
+        """Mean of the records' gradients, unclipped and without the ridge; chunks in sequence.
+
+        Args:
+            theta: parameters, shape (p,).
+            batch: records from `prepare`, labels, and a mask that is 0 on padding.
+
+        Returns:
+            Shape (p,); zero if no record has mask 1. Records with mask 0 do not count, whatever they hold.
+        """
+
+        def total_loss(theta: Array, chunk: Batch) -> Array:
+            losses = jax.vmap(self._loss, (None, 0, 0))(theta, chunk.x, chunk.y)
+            return jnp.vdot((chunk.mask > 0).astype(losses.dtype), losses)
+
+        def add(total: Array, chunk: Batch) -> tuple[Array, None]:
+            return total + jax.grad(total_loss)(theta, chunk), None
+
+        total = jax.lax.scan(add, jnp.zeros_like(theta), _chunks(_without_padding(batch), self.chunk))[0]
+        return jnp.where(batch.size > 0, total / jnp.maximum(1, batch.size), 0.0)
+
     def score(self, theta: Array, x: Array, y: Array) -> Score:
         """Mean loss without the ridge, and accuracy (R^2 for squared loss, NaN for a loss of the user)."""
         outputs = jax.lax.map(lambda record: self.outputs(theta, record), x, batch_size=self.chunk)
@@ -105,10 +133,11 @@ def model_task(
     """A task from a pure function of parameters and one record.
 
     Args:
-        apply: (params, record) -> outputs z, shape (K,) for softmax, () or (1,) otherwise. No state that
-            mixes records (batch norm): one record must not reach another one's gradient.
+        apply: (params, record) -> outputs z, shape (K,) for softmax, (L, V) for tokens, that of the mask
+            for dice, () or (1,) otherwise. No state that mixes records (batch norm): one record must not
+            reach another one's gradient.
         params: pytree of arrays, all of them trained; also the public start.
-        loss: `softmax`, `logistic`, `squared`, or a function (z, y) -> loss of one record.
+        loss: `softmax`, `logistic`, `squared`, `tokens`, `dice`, or a function (z, y) -> loss of one record.
         ridge: weight mu of (mu/2)||theta||^2, at least 0.
         chunk: most records whose gradients are held at once.
 
@@ -162,13 +191,23 @@ def _loss_of(loss: str | Callable[[Array, Array], Array]) -> Loss:
 
 
 def _chunks(batch: Batch, most: int) -> Batch:
-    """The batch as (chunks, records, ...) with chunks as even as possible; added records have mask 0."""
+    """The batch as (chunks, records, ...) with chunks as even as possible; added copies have mask 0."""
     n = len(batch.mask)
     chunks = max(1, -(-n // most))
     size = -(-n // chunks)
 
-    def split(values: Array) -> Array:
+    def split(values: Array, mode: str) -> Array:
         padding = [(0, chunks * size - n)] + [(0, 0)] * (values.ndim - 1)
-        return jnp.pad(values, padding).reshape(chunks, size, *values.shape[1:])
+        return jnp.pad(values, padding, mode=mode).reshape(chunks, size, *values.shape[1:])
 
-    return Batch(*map(split, batch))
+    return Batch(split(batch.x, "edge"), split(batch.y, "edge"), split(batch.mask, "constant"))
+
+
+def _without_padding(batch: Batch) -> Batch:
+    """The batch with a copy of a record in each place of mask 0: what padding holds can spoil no sum."""
+    first, kept = jnp.argmax(batch.mask > 0), batch.mask > 0
+
+    def fill(values: Array) -> Array:
+        return jnp.where(kept.reshape(-1, *[1] * (values.ndim - 1)), values, values[first])
+
+    return Batch(fill(batch.x), fill(batch.y), batch.mask)

@@ -1,0 +1,126 @@
+"""Convolutional networks of Zhou et al., Fu et al. and Hou et al.: two convolutions and a dense layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+import jax
+from jax import Array
+
+from noiseworthy import _validate as check
+from noiseworthy.errors import InvalidInput
+from noiseworthy.tasks.models import layers as nn
+from noiseworthy.tasks.networks import CHUNK, ModelTask
+
+
+@dataclass(frozen=True)
+class _Design:
+    """Sides of the square kernels, channels after each convolution, where weights start, records at once."""
+
+    kernels: tuple[int, ...]
+    channels: tuple[int, ...]
+    start: nn.Start
+    chunk: int = CHUNK
+
+
+_ZHOU = _Design((5, 5), (16, 32), nn.he_start)
+_FU = _Design((7, 3), (32, 64), nn.he_start)
+_HOU = _Design((5, 5), (32, 64), nn.uniform_start, chunk=16)
+
+
+def paper_cnn(classes: int = 62, image: Sequence[int] = (28, 28), *, ridge: float = 0.0) -> ModelTask:
+    """Zhou et al.: 5x5 convolutions of 16 and 32 channels, each with ReLU and 2x2 max pool; a dense layer.
+
+    For 62 classes and 28x28 images: 416 + 12,832 + 97,278 = 110,526 parameters. Convolutions keep the size
+    of the image (padding 2). Equal arguments give the same object, so compiled programs are reused.
+
+    Args:
+        classes: number of classes K, at least 2.
+        image: shape (H, W) or (H, W, channels) of a record, H and W multiples of 4 (two pools halve them
+            twice). Records may come flat; `prepare` gives them this shape.
+        ridge: weight mu of (mu/2)||theta||^2, at least 0.
+
+    Returns:
+        A `ModelTask` with softmax loss; its start is random (He, biases 0), drawn from the key.
+
+    Raises:
+        InvalidInput: fewer than 2 classes, an image of another shape, a negative ridge.
+
+    Example:
+        >>> paper_cnn(10).dimension
+        28938
+
+    Source: Zhou et al., experiments; theory 1.7.
+    """
+    return _checked(_ZHOU, classes, image, ridge)
+
+
+def fu_cnn(classes: int = 62, image: Sequence[int] = (28, 28), *, ridge: float = 0.0) -> ModelTask:
+    """Fu et al.: convolutions, 7x7 of 32 and 3x3 of 64 channels, as in `paper_cnn`; a dense layer.
+
+    For 62 classes and 28x28 images: 1,600 + 18,496 + 194,494 = 214,590 parameters. The paper does not say
+    where weights start; they start as in `paper_cnn`. Arguments, result and errors are those of `paper_cnn`.
+
+    Example:
+        >>> fu_cnn().dimension
+        214590
+
+    Source: Fu et al., experiments (padding 3 and 1).
+    """
+    return _checked(_FU, classes, image, ridge)
+
+
+def two_layer_cnn(classes: int = 10, image: Sequence[int] = (32, 32, 3), *, ridge: float = 0.0) -> ModelTask:
+    """Hou et al.: two convolutions, each with ReLU and 2x2 max pool, and a dense layer.
+
+    The paper gives no sizes. Here: kernels 5x5 of 32 and 64 channels, padding 2, which makes 94,666
+    parameters for CIFAR-10 and 246,590 for 62 classes of 28x28 in grey. Weights start uniform within
+    1 / sqrt(fan-in), as the paper's do. Arguments, result and errors are those of `paper_cnn`.
+
+    Example:
+        >>> two_layer_cnn().dimension, two_layer_cnn(62, (28, 28)).dimension
+        (94666, 246590)
+
+    Source: Hou et al., experiments; theory 3.5.
+    """
+    return _checked(_HOU, classes, image, ridge)
+
+
+def _checked(design: _Design, classes: int, image: Sequence[int], ridge: float) -> ModelTask:
+    check.count("classes", classes, least=2)
+    if len(image) not in (2, 3) or any(side < 4 or side % 4 for side in image[:2]) or min(image) < 1:
+        raise InvalidInput(
+            f"the cnn needs images (H, W) or (H, W, channels) with H and W multiples of 4, "
+            f"got {tuple(image)}; crop or pad the images"
+        )
+    return _cnn(design, classes, tuple(image), ridge)
+
+
+@cache
+def _cnn(design: _Design, classes: int, image: tuple[int, ...], ridge: float) -> ModelTask:
+    (first, second), (middle, last) = design.kernels, design.channels
+    shapes = {
+        "conv1": (first, first, *(image[2:] or (1,)), middle),
+        "conv2": (second, second, middle, last),
+        "dense": (image[0] // 4 * (image[1] // 4) * last, classes),
+    }
+    return nn.network(
+        partial(nn.layers, shapes=shapes, start=design.start),
+        _apply,
+        "softmax",
+        ridge=ridge,
+        chunk=design.chunk,
+        form=partial(nn.as_shape, shape=image, model="the cnn"),
+    )
+
+
+def _apply(params: dict[str, nn.Layer], x: Array) -> Array:
+    hidden = _stage(params["conv1"], nn.channels_last(x, 2))
+    return nn.dense(params["dense"], _stage(params["conv2"], hidden).ravel())
+
+
+def _stage(layer: nn.Layer, x: Array) -> Array:
+    """Convolution, max pool, ReLU. ReLU and maximum commute; this order rectifies a quarter as many."""
+    return jax.nn.relu(nn.max_pool(nn.convolve(layer["weight"], x) + layer["bias"]))
