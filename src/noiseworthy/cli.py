@@ -161,20 +161,26 @@ def account(
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="paper: zhou")],
-    item: Annotated[str, typer.Argument(help="table-1, figure-1 ... figure-8, or all")] = "table-1",
+    paper: Annotated[str, typer.Argument(help="paper: zhou, fu, hou")],
+    item: Annotated[
+        str | None, typer.Argument(help="table-1, figure-1 and so on, or all; by default its first")
+    ] = None,
     data: DataDir = None,
     out_folder: Annotated[Path, typer.Option("--out")] = Path("runs/reproductions"),
-    scale: Annotated[float, typer.Option(help="share of repeats, and of the CNN's records")] = 1.0,
+    scale: Annotated[float, typer.Option(help="share of repeats, and of what a network trains on")] = 1.0,
 ) -> None:
     """A table or figure of a paper: its claim beside our numbers, with a verdict."""
+    from noiseworthy.engines.compilation import use_persistent_cache
+    from noiseworthy.experiments.papers import PAPERS
     from noiseworthy.experiments.papers import reproduce as run
+    from noiseworthy.experiments.papers.keeping import load
     from noiseworthy.reports.reproductions import verdict_table, write_reproductions
 
+    use_persistent_cache()
     with _progress("Reproducing", 100, "%") as bar:
         results = run(paper, item, data_dir=data, scale=scale, folder=out_folder, on_progress=bar)
-    page = write_reproductions(results, out_folder / "reproductions.md")
-    out.print(verdict_table(results))
+    page = write_reproductions(PAPERS[paper], load(out_folder, PAPERS[paper]), out_folder)
+    out.print(verdict_table(PAPERS[paper], results))
     out.print(f"Page: {page}", soft_wrap=True)
 
 

@@ -11,10 +11,21 @@ import pytest
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.experiments.papers import claims, reproduce
 from noiseworthy.experiments.papers.keeping import Store, load, save
-from noiseworthy.experiments.papers.laboratory import Laboratory
-from noiseworthy.experiments.papers.reproduction import ITEMS, reproduce_figure
+from noiseworthy.experiments.papers.laboratory import Laboratory, Training
+from noiseworthy.experiments.papers.reproduction import reproduce_figure
+from noiseworthy.experiments.papers.settings import FedSGD, quantities
 from noiseworthy.experiments.papers.spec import Arm, Bench, Claim, Figure, Point, Series
-from noiseworthy.experiments.papers.zhou import DIGITS, FIGURES, PLANS, STEP
+from noiseworthy.experiments.papers.zhou import (
+    CLIENTS,
+    CURVES,
+    DATA,
+    DIGITS,
+    EPSILON,
+    FIGURES,
+    PAPER,
+    PLANS,
+    STEP,
+)
 from noiseworthy.experiments.papers.zhou_table import FEMNIST, MNIST, ROWS, gamma_range
 from noiseworthy.reports.reproductions import reproductions_page, verdict_table, write_reproductions
 
@@ -35,7 +46,7 @@ def point(
     fraction: float = 1.0,
 ) -> Point:
     return Point(
-        mechanism, epsilon, fraction, series, role, 10, b, 1.0, 0.1, [0, 10],  # pyright: ignore[reportArgumentType]
+        mechanism, epsilon, fraction, series, role, "fedsgd-dpc", quantities(FedSGD(10, b)), 1.0, 0.1, [0, 10],  # pyright: ignore[reportArgumentType]
         [[2.3, loss], [2.3, loss]], [[0.1, accuracy], [0.1, accuracy]], 0.0,
     )  # fmt: skip
 
@@ -73,7 +84,7 @@ def test_the_fitted_constants_lie_in_the_feasible_set_and_others_do_not(row):
 
 def test_fewer_records_are_a_smaller_budget():
     assert MNIST.planned(10.0, 0.5) == MNIST.planned(5.0)
-    assert MNIST.planned(5.0) == (121, 1)
+    assert MNIST.planned(5.0) == FedSGD(121, 1)
 
 
 # Specifications ---------------------------------------------------------------------------------------
@@ -99,8 +110,11 @@ def test_every_arm_has_one_optimum_of_the_paper_and_settings_in_range(name):
     for arm in figure.arms:
         assert len({(s.label, s.role) for s in arm.series}) == len(arm.series)
         assert [s.role for s in arm.series].count("paper") == 1
-        cells = [s.cell(e, f) for s in arm.series if s.cell for e in arm.epsilons for f in figure.fractions]
-        assert all(1 <= rounds <= 500 and 1 <= b <= 10 for rounds, b in cells)
+        assert all((s.setting is None) != (s.planner is None) for s in arm.series)
+        settings = [
+            s.setting(e, f) for s in arm.series if s.setting for e in arm.epsilons for f in figure.fractions
+        ]
+        assert all(1 <= s.rounds <= 500 and 1 <= s.clients_per_round <= 10 for s in settings)
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -114,9 +128,10 @@ def test_every_claim_can_be_judged_on_its_figure_and_can_fail(name):
             for series in arm.series:
                 for epsilon in arm.epsilons:
                     for fraction in figure.fractions:
-                        cell = series.cell(epsilon, fraction) if series.cell else (10, 10)
+                        setting = series.setting(epsilon, fraction) if series.setting else FedSGD(10, 10)
+                        b = setting.clients_per_round
                         loss, accuracy = 1 + apart * rng.uniform(), apart * rng.uniform()
-                        drawn = point(loss, accuracy, arm.mechanism, epsilon, cell[1], series.label)
+                        drawn = point(loss, accuracy, arm.mechanism, epsilon, b, series.label)
                         points.append(replace(drawn, role=series.role, fraction=fraction))
         for claim in figure.claims:
             word, evidence = claim.judge(points)
@@ -126,7 +141,7 @@ def test_every_claim_can_be_judged_on_its_figure_and_can_fail(name):
 
 
 def test_the_items_of_the_paper_are_its_table_and_eight_figures():
-    assert ("table-1", *(f"figure-{i}" for i in range(1, 9))) == ITEMS
+    assert list(PAPER.items) == ["table-1", *(f"figure-{i}" for i in range(1, 9))]
 
 
 # Judges -----------------------------------------------------------------------------------------------
@@ -180,10 +195,13 @@ def test_worse_inflated_drops_and_level():
 
 # The runner -------------------------------------------------------------------------------------------
 
-SERIES = (Series("long", "paper", lambda e, f: (60, 10)), Series("short", "fixed", lambda e, f: (2, 1)))
+SERIES = (
+    Series("long", "paper", lambda e, f: FedSGD(60, 10)),
+    Series("short", "fixed", lambda e, f: FedSGD(2, 1)),
+)
 TINY = Figure(
     "a stand-in",
-    "epsilon",
+    EPSILON,
     Bench("digits", "softmax", "label-shards", 2),
     (Arm("gaussian", (20.0, 100.0), 1e-5, 10.0, STEP, SERIES),),
     (
@@ -196,7 +214,9 @@ TINY = Figure(
 
 def test_the_runner_measures_judges_and_keeps(tmp_path, monkeypatch):
     told = []
-    result = reproduce_figure("figure-9", TINY, Store.open(tmp_path), scale=0.1, on_progress=told.append)
+    result = reproduce_figure(
+        "zhou", "figure-9", TINY, Store.open(tmp_path), scale=0.1, on_progress=told.append
+    )
     assert [verdict.word for verdict in result.verdicts] == ["agrees", "disagrees"]
     assert [verdict.reason for verdict in result.verdicts] == ["", "It is not."]
     assert len(result.points) == 2 * 2 * 2
@@ -209,18 +229,18 @@ def test_the_runner_measures_judges_and_keeps(tmp_path, monkeypatch):
         raise AssertionError("measured twice")
 
     monkeypatch.setattr(Laboratory, "train", never)
-    again = reproduce_figure("figure-9", TINY, Store.open(tmp_path), scale=0.1)
+    again = reproduce_figure("zhou", "figure-9", TINY, Store.open(tmp_path), scale=0.1)
     assert again == result
     save(result, tmp_path)
-    assert load(tmp_path, ["figure-9"]) == [result]
+    assert load(tmp_path, replace(PAPER, items={"figure-9": TINY})) == [result]
 
 
 def test_results_become_a_table_a_page_and_pictures(tmp_path):
-    result = reproduce_figure("figure-9", TINY, Store.open(None), scale=0.1)
+    result = reproduce_figure("zhou", "figure-9", TINY, Store.open(None), scale=0.1)
     results = [*reproduce("zhou", "table-1"), result]
-    assert verdict_table(results).row_count == sum(len(r.verdicts) for r in results)
-    page = write_reproductions(results, tmp_path / "reproductions.md").read_text()
-    assert page == reproductions_page(results)
+    assert verdict_table(PAPER, results).row_count == sum(len(r.verdicts) for r in results)
+    page = write_reproductions(PAPER, results, tmp_path).read_text()
+    assert page == reproductions_page(PAPER, results)
     for expected in (
         "24 of 24",
         "Training longer is worse",
@@ -232,8 +252,8 @@ def test_results_become_a_table_a_page_and_pictures(tmp_path):
     assert (tmp_path / "figures" / "zhou-figure-9.png").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("layout", ["curves", "clients", "data"])
-def test_every_layout_is_drawn(tmp_path, layout):
+@pytest.mark.parametrize("layout", [CURVES, CLIENTS, DATA], ids=lambda layout: layout.along)
+def test_every_layout_is_drawn(layout):
     from noiseworthy.reports.reproduction_figures import draw
 
     points = [
@@ -262,10 +282,9 @@ def test_a_miniature_averages_over_the_records_it_holds():
     """Almost without noise, a tenth of the records learn nearly as fast, by their own mean."""
     bench = Bench("digits", "softmax", "iid", miniature=True)
     arm = Arm("gaussian", (1e6,), 1e-5, 1e3, STEP, ())
+    training = Training(arm, FedSGD(20, 10), 1e3, STEP)
     losses = [
-        Laboratory(replace(bench, miniature=mini), None, 0.2).train(arm, (20, 10), (1e6,), 1.0, 1e3, STEP)[
-            1e6
-        ]["losses"][0][-1]
+        Laboratory(replace(bench, miniature=mini), None, 0.2).train(training, (1e6,))[1e6]["losses"][0][-1]
         for mini in (False, True)
     ]
     assert losses[0] == pytest.approx(losses[1], rel=0.15)
@@ -293,7 +312,8 @@ def test_flat_images_of_the_real_femnist_become_square_for_the_cnn(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (("fu", "table-1"), "paper"),
+        (("nobody", "table-1"), "paper"),
+        (("fu", "table-1"), "item"),
         (("zhou", "figure-9"), "item"),
         (("zhou", "table-1", 0.0), "scale"),
         (("zhou", "table-1", 2.0), "scale"),
@@ -309,7 +329,7 @@ def test_missing_data_and_missing_results_are_said(tmp_path):
     with pytest.raises(DataError, match="no file"):
         reproduce("zhou", "figure-3", data_dir=tmp_path, scale=0.1)
     with pytest.raises(DataError, match="reproduce"):
-        load(tmp_path, ITEMS)
+        load(tmp_path, PAPER)
     (tmp_path / "measurements.json").write_text("{")
     with pytest.raises(DataError, match="damaged"):
         Store.open(tmp_path)
@@ -324,11 +344,14 @@ def test_missing_data_and_missing_results_are_said(tmp_path):
 def test_on_mnist_the_plan_is_near_the_grid_and_beats_it_with_clip_and_step(data_dir, arm, epsilon):
     """Two seeds and the grid at one b; docs/reproductions.md has the whole grid with more seeds."""
     full, b = FIGURES["figure-5"], (1, 10)[arm]
-    kept = [s for s in full.arms[arm].series if s.cell is None or s.cell(epsilon, 1.0)[1] == b]
+    kept = [
+        s for s in full.arms[arm].series
+        if s.setting is None or s.setting(epsilon, 1.0).clients_per_round == b
+    ]  # fmt: skip
     small = replace(full.arms[arm], epsilons=(epsilon,), series=tuple(kept))
     near, _ = (claim for claim in full.claims if claim.ours)
-    figure = Figure("the bar", "epsilon", DIGITS, (small,), (near,))
-    result = reproduce_figure("figure-5", figure, Store.open(None), data_dir=data_dir, scale=0.2)
+    figure = Figure("the bar", EPSILON, DIGITS, (small,), (near,))
+    result = reproduce_figure("zhou", "figure-5", figure, Store.open(None), data_dir=data_dir, scale=0.2)
     assert {series.role for series in PLANS} <= {p.role for p in result.points}
     assert result.verdicts[0].word == "agrees", result.verdicts[0].evidence
     planned = next(p for p in result.points if p.role == "planned")

@@ -1,133 +1,216 @@
-"""The figures of a reproduction: loss per round, and final scores against b, epsilon or share of records."""
+"""The figures of a reproduction: curves while training, and final scores against any quantity."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from noiseworthy.experiments.papers.spec import Point, Reproduction
+from noiseworthy.errors import InvalidInput
+from noiseworthy.experiments.papers.spec import NO_NOISE, Layout, Point, Reproduction, Score
 from noiseworthy.reports.style import INK, MARKERS, MUTED, PLAN, RULE, TONES, head, new_figure, styled
 
-Line = Sequence[Point]
+Points = Sequence[Point]
+Look = dict[str, Any]
+_WHILE_TRAINING = ("round", "iteration")
+_AXES = {
+    "round": "round",
+    "iteration": "iteration k",
+    "clients_per_round": "clients per round b",
+    "iterations": "iterations T",
+    "local_steps": "local steps per upload",
+    "epsilon": "ε",
+    "fraction": "share of the records",
+    "clip_norm": "clip",
+    "step_size": "step size",
+}
+_SCORES = {"accuracy": "test accuracy", "error": "test error"}
+_TONES = (*TONES[1:], TONES[0])
+_ALGORITHMS = {"fedsgd-dpc": "FedSGD-DPC", "dp-fedavg": "DP-FedAvg", "dp-scaffnew": "DP-ScaffNew"}
+_ROOM = 0.06
+"""Share of an axis between two ticks."""
+_SIZES = {(1, 1): (7.6, 4.2), (2, 1): (7.6, 6.4)}
+"""Inches of figures of one column, which have their legend beside them."""
 
 
 @styled
 def draw(result: Reproduction) -> Figure:
-    """The figure of a result, in the layout that its specification names."""
-    return _LAYOUTS[result.layout](result.points)
+    """The figure of a result, in the layout that its specification names.
 
-
-def _curves(points: Line) -> Figure:
-    """Loss per round: a row per mechanism, a column per epsilon."""
-    mechanisms = _distinct(points, "mechanism")
-    figure = new_figure(10.5, 3.4 * len(mechanisms))
-    grid = figure.subplots(len(mechanisms), 3, squeeze=False)
-    for row, mechanism in zip(grid, mechanisms, strict=True):
-        mine = [p for p in points if p.mechanism == mechanism]
-        for axes, epsilon in zip(row, _distinct(mine, "epsilon"), strict=False):
-            head(axes, f"{mechanism.capitalize()}, ε = {epsilon:g}", "test loss", "round")
-            for point, look in _looks([p for p in mine if p.epsilon == epsilon]):
-                losses = np.array(point.losses)
-                mean, std = losses.mean(axis=0), losses.std(axis=0)
-                axes.plot(point.at, mean, label=point.series, **{**look, "marker": ""})
-                axes.fill_between(point.at, mean - std, mean + std, color=look["color"], alpha=0.15, lw=0)
-            axes.set_ylim(0, 3.2)
-            axes.set_xscale("symlog", linthresh=1)
-            axes.set_xlim(0, 600)
-            axes.set_xticks([0, 1, 10, 100, 500], ["0", "1", "10", "100", "500"])
-        _legend(row[-1])
+    Raises:
+        InvalidInput: a result without a layout.
+    """
+    if result.layout is None:
+        raise InvalidInput(f"{result.item} has no figure; its numbers are a table")
+    layout, points = result.layout, _drawable(result.layout, result.points)
+    grid = list(_panels(layout, points))
+    rows, columns = 1 + max(row for row, *_ in grid), 1 + max(column for _, column, *_ in grid)
+    figure = new_figure(*_SIZES.get((rows, columns), (min(5.0 * columns, 10.5), 3.2 * rows)))
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for row, column, score, title, own in grid:
+        _panel(axes[row, column], layout, score, title, own, result.loss.name)
+    for row in axes:
+        _legend(row[-1], outside=columns == 1)
     return figure
 
 
-def _scores(points: Line, along: str, xlabel: str) -> Figure:
-    """Final loss and accuracy against one quantity: a column per mechanism, a line per setting."""
-    mechanisms = _distinct(points, "mechanism")
-    figure = new_figure(10.0, 6.2)
-    grid = figure.subplots(2, len(mechanisms), squeeze=False)
-    for column, mechanism in enumerate(mechanisms):
-        for axes, score in zip(grid[:, column], ("loss", "accuracy"), strict=True):
-            head(axes, mechanism.capitalize(), f"final test {score}", xlabel)
-            for line, look, label in _lines([p for p in points if p.mechanism == mechanism], along):
-                axes.errorbar(
-                    [getattr(p, along) for p in line], [getattr(p, score) for p in line],
-                    None if line[0].role == "grid" else [p.std(score) for p in line], label=label, **look,
-                )  # fmt: skip
-            axes.set_ylim(0, 3.2 if score == "loss" else 1)
-            axes.set_xticks(_distinct([p for p in points if p.mechanism == mechanism], along))
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        _legend(grid[0, column])
-    return figure
+def _drawable(layout: Layout, points: Points) -> Points:
+    """Points that have a place on the horizontal axis: a logarithmic one has none for not training."""
+    if "x" not in layout.log or layout.along in _WHILE_TRAINING:
+        return points
+    return [p for p in points if p.quantity(layout.along) > 0]
 
 
-def _data(points: Line) -> Figure:
-    """Accuracy against the share of records: a panel per mechanism, a line per epsilon."""
-    mechanisms = _distinct(points, "mechanism")
-    figure = new_figure(10.0, 3.6)
-    for axes, mechanism in zip(
-        figure.subplots(1, len(mechanisms), squeeze=False)[0], mechanisms, strict=True
-    ):
-        head(axes, mechanism.capitalize(), "final test accuracy", "share of the records")
-        mine = [p for p in points if p.mechanism == mechanism]
-        for i, epsilon in enumerate(_distinct(mine, "epsilon")):
-            line = sorted((p for p in mine if p.epsilon == epsilon), key=lambda p: p.fraction)
-            look = {"color": TONES[1 + i % 4], "marker": MARKERS[i % len(MARKERS)]}
-            axes.plot(
-                [p.fraction for p in line], [p.accuracy for p in line], label=f"ε = {epsilon:g}", **look
-            )
+def _panels(layout: Layout, points: Points) -> Iterator[tuple[int, int, Score, str, list[Point]]]:
+    """(row, column, score, title, points): a row per score, and per value of all panels but the last."""
+    above, last = layout.panels[:-1], layout.panels[-1:]
+    rows = product(layout.scores, *(_distinct(points, name) for name in above))
+    for row, (score, *values) in enumerate(rows):
+        held = _where(points, above, values)
+        for column, value in enumerate(product(*(_distinct(held, name) for name in last))):
+            title = _title(layout.panels, [*values, *value])
+            yield row, column, score, title, _where(held, last, value)
+
+
+def _panel(axes: Axes, layout: Layout, score: Score, title: str, points: Points, loss: str) -> None:
+    final = "" if layout.along in _WHILE_TRAINING else "final "
+    head(axes, title, final + _SCORES.get(score, loss), _AXES[layout.along])
+    for line, look, label in _lines(layout, points):
+        if layout.along in _WHILE_TRAINING:
+            _curve(axes, layout, score, line[0], look, label)
+        else:
+            _line(axes, layout, score, line, look, label)
+    _scale(axes, layout, score, points)
+
+
+def _curve(axes: Axes, layout: Layout, score: Score, point: Point, look: Look, label: str | None) -> None:
+    steps = point.setting["local_steps"] if layout.along == "iteration" else 1
+    at, scores = np.array(point.at) * max(steps, 1), point.curves(score)
+    mean, std = scores.mean(axis=0), scores.std(axis=0)
+    axes.plot(at, mean, label=label, **{**look, "marker": ""})
+    axes.fill_between(at, mean - std, mean + std, color=look["color"], alpha=0.15, lw=0)
+
+
+def _line(axes: Axes, layout: Layout, score: Score, line: Points, look: Look, label: str | None) -> None:
+    grid = line[0].role == "grid" and layout.lines == "series"
+    axes.errorbar(
+        [p.quantity(layout.along) for p in line], [getattr(p, score) for p in line],
+        None if grid else [p.std(score) for p in line], label=label, elinewidth=0.8, **look,
+    )  # fmt: skip
+
+
+def _scale(axes: Axes, layout: Layout, score: Score, points: Points) -> None:
+    """Limits and ticks: shares from 0 to 1, quantities marked where they were measured."""
+    if score != "loss":
         axes.set_ylim(0, 1)
-        axes.set_xticks(_distinct(mine, "fraction"))
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        _legend(axes)
-    return figure
+    elif layout.most is not None:
+        axes.set_ylim(0, layout.most)
+    if score == "loss" and "y" in layout.log:
+        axes.set_yscale("log")
+    if "x" in layout.log and layout.along in _WHILE_TRAINING:
+        axes.set_xscale("symlog", linthresh=1)
+    elif "x" in layout.log:
+        axes.set_xscale("log", base=2)
+    if layout.along == "round" and "x" in layout.log:
+        axes.set_xlim(0, 600)
+        axes.set_xticks([0, 1, 10, 100, 500], ["0", "1", "10", "100", "500"])
+    elif layout.along not in _WHILE_TRAINING:
+        _mark(axes, layout, points)
 
 
-_LAYOUTS: dict[str, Callable[[Line], Figure]] = {
-    "curves": _curves,
-    "clients": lambda points: _scores(points, "clients_per_round", "clients per round b"),
-    "epsilon": lambda points: _scores(points, "epsilon", "ε"),
-    "data": _data,
-}
+def _mark(axes: Axes, layout: Layout, points: Points) -> None:
+    """Ticks where points were measured, as many as have room."""
+    measured = [v for v in _distinct(points, layout.along) if np.isfinite(v)]
+    places = np.log(measured) if "x" in layout.log else np.array(measured, float)
+    chosen, room = [0], _ROOM * float(np.ptp(places))
+    for i in range(1, len(places)):
+        if places[i] - places[chosen[-1]] >= room:
+            chosen.append(i)
+    axes.set_xticks([measured[i] for i in chosen])
+    axes.minorticks_off()
+    as_share = layout.along == "fraction"
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}" if as_share else f"{value:g}")
 
 
-def _lines(points: Line, along: str):
-    """Points joined along the axis with their look and label: per epsilon against b, else per setting."""
-    if along == "clients_per_round":
-        for i, epsilon in enumerate(_distinct(points, "epsilon")):
-            line = sorted((p for p in points if p.epsilon == epsilon), key=lambda p: p.clients_per_round)
-            yield line, {"color": TONES[1 + i], "marker": MARKERS[i]}, f"ε = {epsilon:g}"
+# Lines and their looks --------------------------------------------------------------------------------
+
+
+def _lines(layout: Layout, points: Points) -> Iterator[tuple[list[Point], Look, str | None]]:
+    """Points joined along the axis, with their look and label."""
+    if layout.lines == "epsilon":
+        yield from _lines_by_epsilon(layout, points)
         return
     seen: dict[str, list[Point]] = {}
-    for point in sorted(points, key=lambda p: p.epsilon):
-        seen.setdefault(point.series, []).append(point)
-    looks = dict(zip(seen, (look for _, look in _looks([line[0] for line in seen.values()])), strict=True))
-    first_grid = next((name for name, line in seen.items() if line[0].role == "grid"), None)
-    for name, line in seen.items():
-        grid = "grid" if name == first_grid else None
-        yield line, looks[name], name if line[0].role != "grid" else grid
+    for point in _along(layout, points):
+        name = point.series.removesuffix(", as printed") if "noise" in layout.panels else point.series
+        seen.setdefault(name, []).append(point)
+    looks = _looks([line[0] for line in seen.values()])
+    labelled_grid = False
+    for (name, line), look in zip(seen.items(), looks, strict=True):
+        grid = line[0].role == "grid"
+        yield line, look, name if not grid else None if labelled_grid else "grid"
+        labelled_grid |= grid
 
 
-def _looks(points: Line):
+def _lines_by_epsilon(layout: Layout, points: Points) -> Iterator[tuple[list[Point], Look, str | None]]:
+    """A line per epsilon through the settings, dotted where its noise is the paper's; plans as marks."""
+    for i, epsilon in enumerate(_distinct(points, "epsilon")):
+        own = [p for p in _along(layout, points) if p.epsilon == epsilon and not p.role.startswith("planned")]
+        look: Look = {"color": _TONES[i % len(_TONES)], "marker": MARKERS[i % len(MARKERS)]}
+        name = "ε = ∞" if epsilon == NO_NOISE else f"ε = {epsilon:g}"
+        if sound := [p for p in own if p.role != "as printed"]:
+            yield sound, {**look, "ls": "-", "ms": 4.5, "lw": 1.3}, name
+        if printed := [p for p in own if p.role == "as printed"]:
+            yield printed, {**look, "ls": ":", "ms": 3.5, "lw": 1.0}, f"{name}, as printed"
+    if planned := [p for p in _along(layout, points) if p.role.startswith("planned")]:
+        yield planned, {"color": PLAN, "marker": "D", "ls": "none", "zorder": 4}, planned[0].series
+
+
+def _looks(points: Points) -> Iterator[Look]:
     """A look per setting: plans in the plan's colour, the paper's optimum dark, its grid faint."""
-    tones = iter(TONES[1:] * 3)
-    marks = iter(MARKERS * 3)
+    tones, marks = iter(_TONES * 3), iter(MARKERS * 3)
     for point in points:
         if point.role == "grid":
-            yield point, {"color": RULE, "marker": ".", "lw": 0.8, "ls": "-", "zorder": 1}
+            yield {"color": RULE, "marker": ".", "lw": 0.8, "ls": "-", "zorder": 1}
         elif point.role.startswith("planned"):
             style = "-" if point.role == "planned" else "--"
-            yield point, {"color": PLAN, "marker": "D", "lw": 2.0, "ls": style, "zorder": 4}
+            yield {"color": PLAN, "marker": "D", "lw": 2.0, "ls": style, "zorder": 4}
         elif point.role == "paper":
-            yield point, {"color": INK, "marker": "o", "lw": 1.8, "ls": "-", "zorder": 3}
+            yield {"color": INK, "marker": "o", "lw": 1.8, "ls": "-", "zorder": 3}
         else:
-            yield point, {"color": next(tones), "marker": next(marks), "lw": 1.2, "ls": "-", "zorder": 2}
+            yield {"color": next(tones), "marker": next(marks), "lw": 1.2, "ls": "-", "zorder": 2}
 
 
-def _legend(axes: Axes) -> None:
-    axes.legend(frameon=False, fontsize=7.5, labelcolor=MUTED)
+def _along(layout: Layout, points: Points) -> list[Point]:
+    if layout.along in _WHILE_TRAINING:
+        return list(points)
+    return sorted(points, key=lambda p: p.quantity(layout.along))
 
 
-def _distinct(points: Line, name: str) -> list:
-    return sorted({getattr(p, name) for p in points}, key=lambda v: (v == "gaussian", v))
+def _where(points: Points, names: Sequence[str], values: Sequence[Any]) -> list[Point]:
+    return [p for p in points if all(getattr(p, n) == v for n, v in zip(names, values, strict=True))]
+
+
+def _title(panels: Sequence[str], values: Sequence[Any]) -> str:
+    return ", ".join(_named(name, value) for name, value in zip(panels, values, strict=True))
+
+
+def _named(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return _ALGORITHMS.get(value, value[:1].upper() + value[1:])
+    return f"{_AXES[name]} = {value:g}"
+
+
+def _legend(axes: Axes, *, outside: bool) -> None:
+    place: Look = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if outside else {}
+    axes.legend(frameon=False, fontsize=7.5, labelcolor=MUTED, **place)
+
+
+def _distinct(points: Points, name: str) -> list:
+    """Numbers in their order, names in that of their appearance."""
+    found = list(dict.fromkeys(p.quantity(name) for p in points))
+    return found if found and isinstance(found[0], str) else sorted(found)

@@ -1,4 +1,4 @@
-"""Reproductions as a table for the terminal and as the page docs/reproductions.md."""
+"""Reproductions as a table for the terminal and as a page of docs/reproductions, one per paper."""
 
 from __future__ import annotations
 
@@ -7,35 +7,29 @@ from pathlib import Path
 
 from rich.table import Table as RichTable
 
-from noiseworthy.experiments.papers.spec import Point, Reproduction, Verdict
+from noiseworthy.experiments.papers.settings import SYMBOLS
+from noiseworthy.experiments.papers.spec import NO_NOISE, Paper, Point, Reproduction, Verdict
 
 STYLES = {"agrees": "green", "partly": "yellow", "disagrees": "red"}
 _INTRO = """\
-# Reproductions
+# Reproductions of {authors}
 
-Every table and figure of the papers, run again: what the paper says, what we measured, and whether we
-agree. This page is generated from the results of `noiseworthy reproduce zhou all`; no result is typed.
+Every table and figure of the paper, run again: what the paper says, what we measured, and whether we
+agree. This page is generated from the results of `noiseworthy reproduce {name} all`; no result is typed.
 
 **How to read it.** *agrees*: the claim held in every case we looked at. *partly*: in at least half of them,
 or nearly. *disagrees*: otherwise. How a claim is judged is part of its specification,
-`noiseworthy.experiments.papers.zhou_claims`; where a setting is to be the best, 2 % more loss is a tie and
+`noiseworthy.experiments.papers.{name}_claims`; where a setting is to be the best, 2 % more loss is a tie and
 up to 10 % is *partly*. Claims marked *Ours* are this product's, not the paper's.
 
 **What is common to all figures.**
 
-- Noise is what the stated budget needs under replace-one neighbours: exact composition over the ⌈bT/N⌉
-  uploads that a client really makes. The paper counts bT/N and leaves a constant of its Gaussian noise open.
-- The Gaussian mechanism uses full batches. The paper samples q = 0.01 of the records, which in this
-  setting needs *more* noise for the same budget, and adds sampling variance (theory 1.8, item 11).
-- The paper says that the step size starts at 0.05 and decays, not how; we take 0.05 / (1 + t/50).
-- Seeds change schedule, start and noise; the partition of the records is one and the same. ± is the standard
-  deviation over seeds. Losses are test cross-entropies after the last round; ln 10 = 2.303 is a guess.
-"""
+{common}"""
 
 
-def verdict_table(results: Sequence[Reproduction]) -> RichTable:
+def verdict_table(paper: Paper, results: Sequence[Reproduction]) -> RichTable:
     """Claims, verdicts and the numbers behind them, for the terminal."""
-    table = RichTable(title="Reproductions of Zhou et al.", show_lines=True)
+    table = RichTable(title=f"Reproductions of {paper.authors}", show_lines=True)
     for name, width in (("item", 9), ("claim", None), ("verdict", 9), ("measured", None)):
         table.add_column(name, min_width=width, overflow="fold")
     for result in results:
@@ -46,23 +40,24 @@ def verdict_table(results: Sequence[Reproduction]) -> RichTable:
     return table
 
 
-def write_reproductions(results: Sequence[Reproduction], page: Path) -> Path:
-    """Write the page, and a PNG per figure into `figures/` beside it."""
+def write_reproductions(paper: Paper, results: Sequence[Reproduction], folder: str | Path) -> Path:
+    """Write the page of a paper into a folder, and a PNG per figure into its `figures/`."""
     from noiseworthy.reports.reproduction_figures import draw
     from noiseworthy.reports.style import png
 
-    folder = page.parent / "figures"
-    folder.mkdir(parents=True, exist_ok=True)
+    page, figures = Path(folder) / f"{paper.name}.md", Path(folder) / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
     for result in results:
-        if result.points:
-            (folder / f"{_name(result)}.png").write_bytes(png(draw(result), dpi=90))
-    page.write_text(reproductions_page(results))
+        if result.layout is not None:
+            (figures / f"{_name(result)}.png").write_bytes(png(draw(result), dpi=90))
+    page.write_text(reproductions_page(paper, results))
     return page
 
 
-def reproductions_page(results: Sequence[Reproduction]) -> str:
+def reproductions_page(paper: Paper, results: Sequence[Reproduction]) -> str:
     """The page as markdown: all verdicts, where we disagree and why, then item by item."""
-    parts = [_INTRO, _summary(results), _disagreements(results), *(_section(result) for result in results)]
+    intro = _INTRO.format(authors=paper.authors, name=paper.name, common=paper.common)
+    parts = [intro, _summary(results), _disagreements(results), *(_section(result) for result in results)]
     return "\n".join(part for part in parts if part)
 
 
@@ -91,10 +86,10 @@ def _disagreements(results: Sequence[Reproduction]) -> str:
 
 def _section(result: Reproduction) -> str:
     parts = [f'<a id="{_name(result)}"></a>\n\n## {result.title}', " ".join([*result.notes, _effort(result)])]
-    if result.points:
+    if result.layout is not None:
         parts.append(f"![{result.title}](figures/{_name(result)}.png)")
     parts += [_verdict(verdict) for verdict in result.verdicts]
-    parts += [_details("Entry by entry", _table(table.header, table.rows)) for table in result.tables]
+    parts += [_details(table.title, _table(table.header, table.rows)) for table in result.tables]
     parts += [_measured(result, mechanism) for mechanism in dict.fromkeys(p.mechanism for p in result.points)]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
@@ -102,10 +97,11 @@ def _section(result: Reproduction) -> str:
 def _effort(result: Reproduction) -> str:
     if not result.points:
         return ""
-    minutes = max(1, round(result.seconds / 60))
+    minutes = result.seconds / 60
+    cost = f"{minutes:.0f} min" if minutes >= 1 else f"{max(result.seconds, 1):.0f} s"
     return (
-        f"{result.seeds} seeds (scale {result.scale:g}; the paper repeats 10 times). Cost of its trainings "
-        f"and plans: about {minutes} min on two shared CPU cores."
+        f"{result.seeds} seeds (scale {result.scale:g}; the paper repeats {result.repeats} times). Cost of "
+        f"its trainings and plans: about {cost} on two shared CPU cores."
     )
 
 
@@ -118,26 +114,38 @@ def _measured(result: Reproduction, mechanism: str) -> str:
     """Losses and accuracies of one mechanism; grid cells folded away."""
     points = [p for p in result.points if p.mechanism == mechanism]
     shown, folded = [p for p in points if p.role != "grid"], [p for p in points if p.role == "grid"]
-    name = f"{mechanism.capitalize()}: final loss ± seeds (accuracy) [T, b]"
+    symbols = dict.fromkeys(", ".join(SYMBOLS[p.algorithm]) for p in points if p.algorithm)
+    what = f"final {result.loss.name.removeprefix('test ')} ± seeds ({result.loss.quality})"
+    name = f"{mechanism.capitalize()}: {what} [{' or '.join(symbols)}]"
     return f"{name}\n\n{_points(shown)}" + ("\n" + _details("The grid", _points(folded)) if folded else "")
 
 
 def _points(points: Sequence[Point]) -> str:
+    """A row per series; several where it has several settings under one budget."""
     epsilons = list(dict.fromkeys(p.epsilon for p in points))
-    rows = []
-    for series, fraction in dict.fromkeys((p.series, p.fraction) for p in points):
-        cells = {p.epsilon: _cell(p) for p in points if (p.series, p.fraction) == (series, fraction)}
-        label = series if fraction == 1 else f"{series}, {fraction:.0%} of the records"
-        rows.append([label, *(cells.get(epsilon, "") for epsilon in epsilons)])
-    return _table(["setting", *(f"ε = {epsilon:g}" for epsilon in epsilons)], rows)
+    rows: dict[tuple[str, float, int], dict[float, str]] = {}
+    for point in points:
+        place = 0
+        while point.epsilon in rows.get((point.series, point.fraction, place), {}):
+            place += 1
+        rows.setdefault((point.series, point.fraction, place), {})[point.epsilon] = _cell(point)
+    header = ["setting", *("ε = ∞" if e == NO_NOISE else f"ε = {e:g}" for e in epsilons)]
+    return _table(
+        header, [[_row(*key), *(cells.get(e, "") for e in epsilons)] for key, cells in rows.items()]
+    )
+
+
+def _row(series: str, fraction: float, place: int) -> str:
+    return series if fraction == 1 else f"{series}, {fraction:.0%} of the records"
 
 
 def _cell(point: Point) -> str:
     score = f"{point.loss:.3f} ± {point.std('loss'):.3f} ({point.accuracy:.3f})"
     if not point.rounds:
         return f"{score} do not train"
+    chosen = ", ".join(f"{point.setting[name]:g}" for name in SYMBOLS[point.algorithm].values())
     planned = f"; C={point.clip_norm:.3g}, η={point.step_size:.3g}" if point.role == "planned" else ""
-    return f"{score} [{point.rounds}, {point.clients_per_round}{planned}]"
+    return f"{score} [{chosen}{planned}]"
 
 
 def _attributed(verdict: Verdict) -> str:

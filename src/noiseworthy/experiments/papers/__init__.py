@@ -1,5 +1,5 @@
 """Tables and figures of papers as data, run by one runner."""
 
-from noiseworthy.experiments.papers.reproduction import reproduce
+from noiseworthy.experiments.papers.reproduction import PAPERS, reproduce
 
-__all__ = ["reproduce"]
+__all__ = ["PAPERS", "reproduce"]

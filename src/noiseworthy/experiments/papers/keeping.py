@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from noiseworthy.errors import DataError
-from noiseworthy.experiments.papers.spec import Point, Reproduction, Table, Verdict
+from noiseworthy.experiments.papers.spec import Layout, LossUnit, Paper, Point, Reproduction, Table, Verdict
 
 MEASUREMENTS = "measurements.json"
 
@@ -47,26 +47,40 @@ def save(result: Reproduction, folder: str | Path | None) -> None:
         _write(asdict(result), Path(folder) / f"{result.paper}-{result.item}.json")
 
 
-def load(folder: str | Path, items: Iterable[str]) -> list[Reproduction]:
-    """The results of these items that `reproduce` left in a folder, in their order.
+def load(folder: str | Path, paper: Paper) -> list[Reproduction]:
+    """The results of a paper's items that `reproduce` left in a folder, in their order.
 
     Raises:
-        DataError: no results there, or a file that is not JSON.
+        DataError: no results there, a file that is not JSON, or one of another version.
     """
-    paths = [Path(folder) / f"zhou-{item}.json" for item in items]
-    results = [_result(_read(path)) for path in paths if path.exists()]
+    paths = [Path(folder) / f"{paper.name}-{item}.json" for item in paper.items]
+    results = [_result(path) for path in paths if path.exists()]
     if not results:
         raise DataError(f"{folder} holds no reproductions; run noiseworthy reproduce with --out first")
     return results
 
 
-def _result(raw: dict[str, Any]) -> Reproduction:
-    parts: dict[str, Any] = {
+def _result(path: Path) -> Reproduction:
+    raw = _read(path)
+    try:
+        return Reproduction(**(raw | _parts(raw)))
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{path} is of another version ({error}); delete it and run again") from None
+
+
+def _parts(raw: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "layout": None if raw["layout"] is None else _layout(raw["layout"]),
+        "loss": LossUnit(*raw["loss"]),
         "verdicts": [Verdict(**verdict) for verdict in raw["verdicts"]],
         "points": [Point(**point) for point in raw["points"]],
         "tables": [Table(**table) for table in raw["tables"]],
     }
-    return Reproduction(**(raw | parts))
+
+
+def _layout(raw: dict[str, Any]) -> Layout:
+    tuples: dict[str, Any] = {name: tuple(raw[name]) for name in ("scores", "panels")}
+    return Layout(**(raw | tuples))
 
 
 def _read(path: Path) -> Any:

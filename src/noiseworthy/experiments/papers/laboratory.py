@@ -1,40 +1,62 @@
-"""Where a figure is measured: one bench opened at a scale, trainings and plans on it, each done once."""
+"""Where a figure is measured: one bench opened at a scale, trainings on it side by side."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC, make
+from noiseworthy.algorithms.base import Algorithm
+from noiseworthy.algorithms.making import aligned
+from noiseworthy.algorithms.registry import make
 from noiseworthy.data import EMBEDDED, Federation, federate, load_records
 from noiseworthy.data.files import data_folder
+from noiseworthy.data.records import Records
 from noiseworthy.engines.records import evaluation_rounds
 from noiseworthy.engines.simulation import Shards, simulate
-from noiseworthy.experiments.papers.spec import Arm, Bench, Cell
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.experiments.papers.noise_shares import noise_share
+from noiseworthy.experiments.papers.settings import Setting
+from noiseworthy.experiments.papers.spec import NO_NOISE, Arm, Bench
+from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.queries_replies import stated
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.clipping import unit_of
 from noiseworthy.tasks import Task, make_task
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.proxies import Proxy, make_proxies
-from noiseworthy.trials.search import Choice, plan_by_trial
 
-HORIZON = 500
-"""Most rounds of any setting; arrays are padded to it, so that all settings share compiled programs."""
-_EVALUATIONS = 12
 _MINIATURE_TEST = 1000
-Progress = Callable[[float], None]
+Curves = dict[str, Any]
+
+
+class Training(NamedTuple):
+    """What one training needs besides its budget and seed.
+
+    Attributes:
+        arm: mechanism, delta and clipping mode.
+        setting: what to train.
+        clip_norm: C.
+        step: step sizes.
+        fraction: share of the records.
+        printed: whether the noise is the paper's own, which is not private.
+        evaluations: how often to score.
+    """
+
+    arm: Arm
+    setting: Setting
+    clip_norm: float
+    step: StepSize
+    fraction: float = 1.0
+    printed: bool = False
+    evaluations: int = 12
 
 
 @dataclass(frozen=True)
@@ -52,7 +74,7 @@ class Laboratory:
     data_dir: str | Path | None
     scale: float
     repeats: int = 10
-    _shards: dict[float, Shards] = field(default_factory=dict, repr=False)
+    _shards: dict[tuple[float, bool], Shards] = field(default_factory=dict, repr=False)
 
     @property
     def seeds(self) -> list[int]:
@@ -68,64 +90,61 @@ class Laboratory:
     @cached_property
     def federation(self) -> Federation:
         """All clients with all their records; flat images get their two axes back for a CNN."""
-        records, bench = load_records(self.source, data_dir=self.data_dir), self.bench
-        if bench.model == "cnn" and len(records.record_shape) == 1:
+        records, bench = self._records(), self.bench
+        if bench.model.endswith("cnn") and len(records.record_shape) == 1:
             side = round(records.record_shape[0] ** 0.5)
             square = [x.reshape(len(x), side, side) for x in (records.x, records.test_x)]
             records = replace(records, x=square[0], test_x=square[1])
         return federate(
             records, clients=bench.clients, partition=bench.partition, seed=0,
-            labels_per_client=bench.labels_per_client,
+            labels_per_client=bench.labels_per_client, records_per_client=bench.records_per_client,
         )  # fmt: skip
 
     @cached_property
     def task(self) -> Task:
         """The bench's model on its records."""
-        return make_task(self.bench.model, self.federation.record_shape, self.federation.classes)
+        federation, bench = self.federation, self.bench
+        return make_task(bench.model, federation.record_shape, federation.classes, bias=bench.bias)
 
     def sizes(self, fraction: float) -> np.ndarray:
         """Records per client that the noise is made for."""
         return np.maximum(1, np.floor(self.federation.sizes * fraction + 1e-9)).astype(int)
 
     def problem(self, arm: Arm, epsilon: float, fraction: float, clip_norm: float) -> Problem:
-        """The planner's problem under one budget."""
-        budget = PrivacyBudget.of(epsilon, arm.delta, self.bench.clients)
-        return Problem(self.sizes(fraction), self.task.dimension, budget, arm.mechanism, clip_norm)
+        """The planner's problem under one budget; where that is infinite, under some finite one."""
+        sizes, unit = self.sizes(fraction), unit_of(arm.clipping)
+        finite = 1.0 if epsilon == NO_NOISE else epsilon
+        budget = PrivacyBudget.of(finite, arm.delta, len(sizes), unit=unit)
+        return Problem(sizes, self.task.dimension, budget, arm.mechanism, clip_norm, clipping=arm.clipping)
 
-    def shards(self, fraction: float) -> Shards:
+    def shards(self, fraction: float, *, condensed: bool = False) -> Shards:
         """The records that are trained on: a share of all, and of a miniature only `scale` of those."""
-        if fraction not in self._shards:
-            federation = self.federation.take(fraction)
-            if self.bench.miniature and self.scale < 1:
-                kept = np.random.default_rng(0).permutation(len(federation.test_x))[:_MINIATURE_TEST]
-                test = {"test_x": federation.test_x[kept], "test_y": federation.test_y[kept]}
-                federation = replace(federation.take(self.scale), **test)
-            self._shards[fraction] = Shards.load(federation, self.task)
-        return self._shards[fraction]
+        key = (fraction, condensed)
+        if key not in self._shards:
+            self._shards[key] = Shards.load(self._held(fraction), self.task, condensed=condensed)
+        return self._shards[key]
 
-    def train(
-        self,
-        arm: Arm,
-        cell: Cell,
-        epsilons: Sequence[float],
-        fraction: float,
-        clip_norm: float,
-        step: StepSize,
-    ) -> dict[float, dict[str, Any]]:
-        """Train one (T, b) under several budgets and all seeds side by side; curves by epsilon.
+    def held(self, fraction: float) -> np.ndarray:
+        """Records that each client trains on, shape (N,)."""
+        return self._shrunk(self.federation.take(fraction).sizes)
+
+    def train(self, training: Training, epsilons: Sequence[float]) -> dict[float, Curves]:
+        """Train a setting under several budgets and all seeds side by side; curves by epsilon.
 
         The noise of a miniature belongs to all records of a client, not to the few that are trained on.
         """
-        (rounds, b), shards, started = cell, self.shards(fraction), time.monotonic()
-        held = jnp.sum(shards.train.mask, axis=1)
-        plans = [stated(self.problem(arm, e, fraction, clip_norm), rounds, b, step) for e in epsilons]
+        started = time.monotonic()
+        plans = [self.plan(training, epsilon) for epsilon in epsilons]
         algorithms = [
-            _averaging_over(make(plan, self.task, seed, horizon=max(rounds, HORIZON)), held)
-            for plan in plans
+            self._adapted(make(plan, self.task, seed), training, epsilon)
+            for plan, epsilon in zip(plans, epsilons, strict=True)
             for seed in self.seeds
         ]
-        every = self.seeds * len(plans)
-        run = simulate(algorithms, plans[0].releases, shards, evaluation_rounds(rounds, _EVALUATIONS), every)
+        longest = make(self.plan(self._longest(training), epsilons[0]), self.task, 0)
+        every, (*padded, _) = self.seeds * len(plans), aligned([*algorithms, longest])
+        rounds = evaluation_rounds(plans[0].rounds, training.evaluations)
+        shards = self.shards(training.fraction, condensed=longest.condensed)
+        run = simulate(padded, plans[0].releases, shards, rounds, every)
         seconds = (time.monotonic() - started) / len(plans)
         rows = np.arange(len(every)).reshape(len(plans), -1)
         return {
@@ -136,6 +155,19 @@ class Laboratory:
             for epsilon, row in zip(epsilons, rows, strict=True)
         }  # fmt: skip
 
+    def plan(self, training: Training, epsilon: float) -> Plan:
+        """A setting with the noise that a budget needs for it here."""
+        problem = self.problem(training.arm, epsilon, training.fraction, training.clip_norm)
+        return training.setting.plan(problem, training.step, self.bench.batch_size)
+
+    def untrained(self, fraction: float) -> Curves:
+        """The curves of not training."""
+        shards = self.shards(fraction)
+        start = self.task.initial(named_key(jax.random.key(0), Purpose.START))
+        score = self.task.score(start, shards.test_x, shards.test_y)
+        loss, accuracy = ([[float(value)]] * len(self.seeds) for value in score)
+        return {"at": [0], "losses": loss, "accuracies": accuracy, "seconds": 0.0}
+
     @property
     def public(self) -> list[str]:
         """Data to plan by trial on, those whose files are there."""
@@ -145,31 +177,10 @@ class Laboratory:
     def proxies(self) -> list[Proxy]:
         """Public stand-ins for planning by trial."""
         arm = Arm("none", (), 0.0, 1.0, StepSize(1.0), ())
-        return make_proxies(self._facts(arm, 1.0, 1.0), self.public, self.data_dir)
+        return make_proxies(self.facts(arm, 1.0, 1.0), self.public, self.data_dir)
 
-    def plan(
-        self, arm: Arm, epsilon: float, fraction: float, *, everything: bool, on_progress: Progress
-    ) -> dict[str, Any]:
-        """Plan (T, b) by trial on public data at the published clip and step, or plan those too."""
-        started = time.monotonic()
-        clip, step = (None, None) if everything else (arm.clip_norm, arm.step.initial)
-        choice = Choice(None, None, HORIZON, step, arm.step.decay_rounds, clip)
-        facts = self._facts(arm, epsilon, fraction)
-        plan = plan_by_trial(facts, self.proxies, choice, on_progress=on_progress).plan
-        return {
-            "cell": [plan.rounds, plan.clients_per_round], "clip_norm": plan.problem.clip_norm,
-            "step_size": plan.step.initial if plan.step else 0.0, "seconds": time.monotonic() - started,
-        }  # fmt: skip
-
-    def untrained(self, fraction: float) -> dict[str, Any]:
-        """The curves of not training."""
-        shards = self.shards(fraction)
-        start = self.task.initial(named_key(jax.random.key(0), Purpose.START))
-        score = self.task.score(start, shards.test_x, shards.test_y)
-        loss, accuracy = ([[float(value)]] * len(self.seeds) for value in score)
-        return {"at": [0], "losses": loss, "accuracies": accuracy, "seconds": 0.0}
-
-    def _facts(self, arm: Arm, epsilon: float, fraction: float) -> PublicFacts:
+    def facts(self, arm: Arm, epsilon: float, fraction: float) -> PublicFacts:
+        """What planning by trial may know."""
         bench, federation = self.bench, self.federation
         settings = {"labels_per_client": bench.labels_per_client} if bench.labels_per_client else {}
         rule = bench.partition if settings else "iid"
@@ -178,14 +189,47 @@ class Laboratory:
             lambda shape, classes: make_task(bench.model, shape, classes), self.source, rule, settings,
         )  # fmt: skip
 
+    def _held(self, fraction: float) -> Federation:
+        federation = self.federation.take(fraction).take_records(self.held(fraction))
+        most = _MINIATURE_TEST if self._reduced else self.bench.test_records
+        if most is None:
+            return federation
+        kept = np.random.default_rng(0).permutation(len(federation.test_x))[:most]
+        return replace(federation, test_x=federation.test_x[kept], test_y=federation.test_y[kept])
+
+    @property
+    def _reduced(self) -> bool:
+        return self.bench.miniature and self.scale < 1
+
+    def _shrunk(self, sizes: np.ndarray) -> np.ndarray:
+        return np.maximum(1, np.floor(sizes * self.scale + 1e-9)).astype(int) if self._reduced else sizes
+
+    def _longest(self, training: Training) -> Training:
+        return training._replace(setting=training.setting.longest(self.bench.horizon))
+
+    def _adapted(self, algorithm: Algorithm, training: Training, epsilon: float) -> Algorithm:
+        """The same algorithm on the records that clients hold here, with its share of the sound noise."""
+        share = noise_share(
+            training.arm, epsilon, training.setting, self.federation.n_clients, self.bench.noise_of,
+            printed=training.printed,
+        )  # fmt: skip
+        averaged = _averaging_over(algorithm, self.held(training.fraction))
+        return averaged if share == 1 else eqx.tree_at(lambda a: a.noise, averaged, averaged.noise * share)
+
+    def _records(self) -> Records:
+        made = self.bench.made if self.source == self.bench.source else None
+        return made() if made else load_records(self.source, data_dir=self.data_dir)
+
     def _present(self, source: str) -> bool:
         """Whether a source ships with the product or has its folder among the data."""
         if source in EMBEDDED:
             return True
         root = data_folder(self.data_dir)
-        return root is not None and (root / source.removeprefix("leaf:")).is_dir()
+        return root is not None and (root / source.rpartition(":")[2]).is_dir()
 
 
-def _averaging_over(algorithm: FedSGDDPC, records: Any) -> FedSGDDPC:
+def _averaging_over(algorithm: Any, records: np.ndarray) -> Any:
     """The same algorithm where a client's mean is over the records it holds here."""
-    return eqx.tree_at(lambda a: a.divisors, algorithm, records.astype(jnp.float32))
+    if hasattr(algorithm, "divisors"):
+        return eqx.tree_at(lambda a: a.divisors, algorithm, records.astype(np.float32))
+    return eqx.tree_at(lambda a: a.sizes, algorithm, records.astype(np.int32))

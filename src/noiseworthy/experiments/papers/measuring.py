@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from noiseworthy.experiments.papers.keeping import Store
-from noiseworthy.experiments.papers.laboratory import Laboratory
-from noiseworthy.experiments.papers.spec import Arm, Cell, Figure, Point, Series
+from noiseworthy.experiments.papers.laboratory import Curves, Laboratory, Training
+from noiseworthy.experiments.papers.settings import Setting, algorithm_of, from_json, quantities, to_json
+from noiseworthy.experiments.papers.spec import Arm, Bench, Figure, Planned, Point, Series
 from noiseworthy.planning.plan import StepSize
 
 Progress = Callable[[float], None]
-_PLAN_COST = {"planned rounds": 3000, "planned": 6000}
-
-
-class Setting(NamedTuple):
-    """What one training needs besides its budget, and the time its planning took."""
-
-    cell: Cell
-    clip_norm: float
-    step: StepSize
-    planning: float = 0.0
+_PLAN_WORK = 3000
+_USUAL_EVALUATIONS = Training._field_defaults["evaluations"]
 
 
 def measure(figure: Figure, laboratory: Laboratory, store: Store, on_progress: Progress) -> list[Point]:
@@ -46,90 +39,120 @@ class _Job:
     series: Series
     fraction: float
     epsilons: tuple[float, ...]
-    cell: Cell | None
+    setting: Setting | None
+    evaluations: int
 
     @property
     def work(self) -> float:
-        """Rough cost in client-rounds of full size."""
-        if self.cell is None:
-            return _PLAN_COST[self.series.role]
-        return self.fraction * self.cell[0] * self.cell[1] * len(self.epsilons)
+        """Rough cost in full-batch gradients of a client."""
+        if self.series.planner is not None:
+            return 2 * _PLAN_WORK if self.series.role == "planned" else _PLAN_WORK
+        return self.fraction * self.setting.work * len(self.epsilons) if self.setting else 1
+
+    def training(self, planned: Planned) -> Training | None:
+        """What is trained, None if nothing is."""
+        if planned.setting is None:
+            return None
+        printed = self.series.role == "as printed"
+        return Training(
+            self.arm,
+            planned.setting,
+            planned.clip_norm,
+            planned.step,
+            self.fraction,
+            printed,
+            self.evaluations,
+        )
 
 
 def _jobs(figure: Figure) -> Iterator[_Job]:
     for arm in figure.arms:
         for fraction in figure.fractions:
             for series in arm.series:
-                yield from _jobs_of(arm, series, fraction)
+                for epsilons, setting in _alike(arm, series, fraction):
+                    yield _Job(arm, series, fraction, epsilons, setting, figure.evaluations)
 
 
-def _jobs_of(arm: Arm, series: Series, fraction: float) -> Iterator[_Job]:
-    if series.cell is None:
-        yield from (_Job(arm, series, fraction, (epsilon,), None) for epsilon in arm.epsilons)
+def _alike(arm: Arm, series: Series, fraction: float) -> Iterator[tuple[tuple[float, ...], Setting | None]]:
+    """Budgets that share a setting; each its own where the setting is planned."""
+    if series.setting is None:
+        yield from (((epsilon,), None) for epsilon in arm.epsilons)
         return
-    cells = {epsilon: series.cell(epsilon, fraction) for epsilon in arm.epsilons}
-    for cell in dict.fromkeys(cells.values()):
-        alike = tuple(epsilon for epsilon, own in cells.items() if own == cell)
-        yield _Job(arm, series, fraction, alike, cell)
+    settings = {epsilon: series.setting(epsilon, fraction) for epsilon in arm.epsilons}
+    for setting in dict.fromkeys(settings.values()):
+        yield tuple(epsilon for epsilon, own in settings.items() if own == setting), setting
 
 
 def _points(job: _Job, laboratory: Laboratory, store: Store, tell: Progress) -> list[Point]:
-    arm, series = job.arm, job.series
-    if job.cell is None:
-        setting = _planned(job, laboratory, store, tell)
-    else:
-        setting = Setting(job.cell, arm.clip_norm, arm.step)
-    return [
-        Point(
-            mechanism=arm.mechanism,
-            epsilon=epsilon,
-            fraction=job.fraction,
-            series=series.label,
-            role=series.role,
-            rounds=setting.cell[0],
-            clients_per_round=setting.cell[1],
-            clip_norm=setting.clip_norm,
-            step_size=setting.step.initial,
-            at=curves["at"],
-            losses=curves["losses"],
-            accuracies=curves["accuracies"],
-            seconds=curves["seconds"] + setting.planning,
-        )
-        for epsilon, curves in _curves(job, laboratory, store, setting).items()
-    ]
+    planned = _planned(job, laboratory, store, tell)
+    curves = _curves(job, laboratory, store, job.training(planned))
+    return [_point(job, laboratory.bench, planned, epsilon, found) for epsilon, found in curves.items()]
 
 
-def _planned(job: _Job, laboratory: Laboratory, store: Store, tell: Progress) -> Setting:
-    arm, (epsilon,), role = job.arm, job.epsilons, job.series.role
+def _point(job: _Job, bench: Bench, planned: Planned, epsilon: float, curves: Curves) -> Point:
+    setting = planned.setting
+    return Point(
+        mechanism=job.arm.mechanism,
+        epsilon=epsilon,
+        fraction=job.fraction,
+        series=job.series.label,
+        role=job.series.role,
+        algorithm="" if setting is None else algorithm_of(setting),
+        setting=quantities(setting),
+        clip_norm=planned.clip_norm,
+        step_size=planned.step.initial,
+        at=curves["at"],
+        losses=(bench.loss.factor * np.array(curves["losses"])).tolist(),
+        accuracies=curves["accuracies"],
+        seconds=curves["seconds"] + planned.seconds,
+    )
 
-    def make() -> dict[str, Any]:
-        everything = role == "planned"
-        return laboratory.plan(arm, epsilon, job.fraction, everything=everything, on_progress=tell)
 
-    plan = store.get(_key(laboratory, "plan", role, arm, epsilon, job.fraction), make)
-    step = StepSize(plan["step_size"], arm.step.decay_rounds) if plan["step_size"] else arm.step
-    rounds, clients = plan["cell"]
-    return Setting((rounds, clients), plan["clip_norm"], step, plan["seconds"])
+def _planned(job: _Job, laboratory: Laboratory, store: Store, tell: Progress) -> Planned:
+    arm, planner = job.arm, job.series.planner
+    if planner is None:
+        return Planned(job.setting, arm.clip_norm, arm.step, 0.0)
+    (epsilon,) = job.epsilons
+
+    def decide() -> dict[str, Any]:
+        found = planner(laboratory, arm, epsilon, job.fraction, tell)
+        step = {"step_size": found.step.initial, "step_decay": found.step.decay_rounds}
+        rest = {"clip_norm": found.clip_norm, "seconds": found.seconds}
+        return {"setting": to_json(found.setting), **step, **rest}
+
+    kept = store.get(_key(laboratory, "plan", job.series.label, arm, epsilon, job.fraction), decide)
+    step = StepSize(kept["step_size"], kept["step_decay"])
+    return Planned(from_json(kept["setting"]), kept["clip_norm"], step, kept["seconds"])
 
 
-def _curves(job: _Job, laboratory: Laboratory, store: Store, setting: Setting) -> dict[float, dict[str, Any]]:
+def _curves(
+    job: _Job, laboratory: Laboratory, store: Store, training: Training | None
+) -> dict[float, Curves]:
     """Curves by epsilon, from the store where they are there; the missing ones side by side."""
-    if not setting.cell[0]:
+    if training is None:
         return {epsilon: laboratory.untrained(job.fraction) for epsilon in job.epsilons}
-    which = f"{setting.cell} | {setting.clip_norm:.6g} {setting.step}"
+    which = _which(training)
     keys = {e: _key(laboratory, "run", which, job.arm, e, job.fraction) for e in job.epsilons}
     missing = [epsilon for epsilon, key in keys.items() if key not in store.content]
     if missing:
-        found = laboratory.train(
-            job.arm, setting.cell, missing, job.fraction, setting.clip_norm, setting.step
-        )
+        found = laboratory.train(training, missing)
         store.keep({keys[epsilon]: curves for epsilon, curves in found.items()})
     return {epsilon: store.content[key] for epsilon, key in keys.items()}
+
+
+def _which(training: Training) -> str:
+    printed = " as printed" if training.printed else ""
+    printed += f" v={training.arm.constant:g}" if training.printed and training.arm.constant != 1 else ""
+    scored = "" if training.evaluations == _USUAL_EVALUATIONS else f" scored {training.evaluations} times"
+    return f"{training.setting} | {training.clip_norm:.6g} {training.step}{printed}{scored}"
 
 
 def _key(laboratory: Laboratory, what: str, which: str, arm: Arm, epsilon: float, fraction: float) -> str:
     """A name that says everything a measurement depends on, but the version of the code."""
     bench = laboratory.bench
     where = f"{laboratory.source} {bench.model} {bench.partition} {bench.clients} scale={laboratory.scale:g}"
-    how = f"{arm.mechanism} {arm.delta:g} clip={arm.clip_norm:g} {arm.step}"
+    rest = (bench.records_per_client, bench.batch_size, bench.noise_of, bench.test_records)
+    where += "".join(f" {value}" for value in rest if value is not None)
+    mode = "" if arm.clipping == "A" else f" {arm.clipping}"
+    how = f"{arm.mechanism} {arm.delta:g} clip={arm.clip_norm:g}{mode} {arm.step}"
     return " | ".join((what, which, where, how, f"{epsilon:g}", f"{fraction:g}"))

@@ -4,21 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from noiseworthy.experiments.papers.settings import Setting, named
 from noiseworthy.planning.plan import StepSize
+from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family
 
-Role = Literal["paper", "fixed", "grid", "planned rounds", "planned"]
-"""Whose setting it is: the paper's optimum, another setting it names, its grid, or this product's plan of
-(T, b) at the paper's clip and step, and of everything."""
+if TYPE_CHECKING:
+    from noiseworthy.data.records import Records
+    from noiseworthy.experiments.papers.laboratory import Laboratory
+
+Role = Literal["paper", "fixed", "grid", "planned rounds", "planned", "as printed"]
+"""Whose setting it is: the paper's optimum, another setting it names, its grid, this product's plan at the
+paper's clip and step, its plan of everything, or a setting under the paper's own noise: not private."""
+Score = Literal["loss", "accuracy", "error"]
 Word = Literal["agrees", "partly", "disagrees"]
-Cell = tuple[int, int]
+NO_NOISE = float("inf")
+"""The epsilon of a training without noise."""
 
 
 # Going in ---------------------------------------------------------------------------------------------
+
+
+class Federated(NamedTuple):
+    """N clients of which b answer in a round."""
+
+    clients: int
+    clients_per_round: int
+
+
+class LossUnit(NamedTuple):
+    """What the paper calls the loss, how many times ours it is, and what the quality beside it is."""
+
+    name: str
+    factor: float
+    quality: str = "accuracy"
+
+
+OURS = LossUnit("test loss", 1.0)
+"""The loss of this product."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +57,20 @@ class Bench:
         model: name of the model.
         partition: how records are dealt out.
         labels_per_client: of label shards, else None.
-        clients: number of clients N.
+        clients: number of clients N; None takes one per owner.
+        records_per_client: keep at most so many of each client's records; None keeps all.
+        bias: append a constant feature to a linear model.
+        batch_size: records per local step; None takes all of a client.
+        loss: what the paper calls the loss.
         miniature: train on `scale` of each client's records with the noise of all of them, because the
             model is too slow for full batches on a CPU.
+        noise_of: federation whose aggregate noise this one gets, where fewer clients are simulated; only for
+            clipping modes that protect a whole client, because their noise knows no number of records.
+        test_records: how many test records are scored; None scores all.
+        horizon: most iterations of any setting; schedules are padded to it to share compiled programs.
         preferred: source to take instead where its files are there.
-        public: data to plan by trial on, where their files are there; empty if nothing is planned.
+        made: makes the records of `source` where that names no data set.
+        public: data to plan by trial on, where their files are there; empty if nothing is planned so.
         caveat: what a reader must know about the data.
     """
 
@@ -42,25 +78,61 @@ class Bench:
     model: str
     partition: str
     labels_per_client: int | None = None
-    clients: int = 10
+    clients: int | None = 10
+    records_per_client: int | None = None
+    bias: bool = False
+    batch_size: int | None = None
+    loss: LossUnit = OURS
     miniature: bool = False
+    noise_of: Federated | None = None
+    test_records: int | None = None
+    horizon: int = 500
     preferred: str | None = None
+    made: Callable[[], Records] | None = None
     public: tuple[str, ...] = ()
     caveat: str = ""
 
 
+class Planned(NamedTuple):
+    """What a planner decided: a setting, or None not to train; clip and step; and the time that it took."""
+
+    setting: Setting | None
+    clip_norm: float
+    step: StepSize
+    seconds: float
+
+
+Planner = Callable[["Laboratory", "Arm", float, float, Callable[[float], None]], Planned]
+"""Decides in a laboratory, for an arm, an epsilon and a share of the records; tells its progress."""
+
+
 @dataclass(frozen=True)
 class Series:
-    """One setting under every budget: `cell(epsilon, fraction)` gives its (T, b), None has it planned."""
+    """A setting under every budget: `setting(epsilon, fraction)`, or what a planner decides there.
+
+    The setting None is not training.
+    """
 
     label: str
     role: Role
-    cell: Callable[[float, float], Cell] | None = None
+    setting: Callable[[float, float], Setting | None] | None = None
+    planner: Planner | None = None
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One mechanism with its budgets, its clip and step size as published, and the settings to train."""
+    """One mechanism with its budgets, its clip and step size as published, and the settings to train.
+
+    Attributes:
+        mechanism: kind of noise.
+        epsilons: budgets; infinite is a training without noise.
+        delta: of every budget.
+        clip_norm: C.
+        step: step sizes.
+        series: what to train under each budget.
+        clipping: what is clipped, A to E.
+        constant: v of sigma^2 = v C^2 k ln(1/delta)/epsilon^2 where noise is as printed.
+    """
 
     mechanism: Family
     epsilons: tuple[float, ...]
@@ -68,6 +140,8 @@ class Arm:
     clip_norm: float
     step: StepSize
     series: tuple[Series, ...]
+    clipping: ClippingMode = "A"
+    constant: float = 1.0
 
 
 class Judgement(NamedTuple):
@@ -95,16 +169,53 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Layout:
+    """How points are drawn: scores against a quantity, a line per `lines`, a panel per value of `panels`.
+
+    Attributes:
+        along: quantity of the horizontal axis; `round` and `iteration` draw curves while training.
+        scores: what is drawn, a row of panels for each.
+        lines: quantity that tells lines apart: `series` or `epsilon`.
+        panels: quantities whose values get a panel each; the last one gives the columns.
+        log: axes that are logarithmic, of "x" and "y".
+        most: upper end of the axis of the loss; None fits it.
+    """
+
+    along: str
+    scores: tuple[Score, ...] = ("loss",)
+    lines: Literal["series", "epsilon"] = "epsilon"
+    panels: tuple[str, ...] = ("mechanism",)
+    log: str = ""
+    most: float | None = None
+
+
+@dataclass(frozen=True)
 class Figure:
-    """A figure of a paper: what to train, what it claims, how to draw it, what else a reader must know."""
+    """A figure or table of a paper: what to train, what it claims, how to show it, what else to know.
+
+    Attributes:
+        title: what it shows.
+        layout: how it is drawn; None for a table.
+        bench: data, clients and model.
+        arms: what is trained.
+        claims: what is said of it.
+        fractions: shares of the records to train on.
+        note: what else a reader must know.
+        repeats: how often the paper repeats each training.
+        evaluations: how often a training is scored, densest at the beginning.
+        tables: the paper's numbers beside ours, from the points.
+    """
 
     title: str
-    layout: Literal["curves", "clients", "epsilon", "data"]
+    layout: Layout | None
     bench: Bench
     arms: tuple[Arm, ...]
     claims: tuple[Claim, ...]
     fractions: tuple[float, ...] = (1.0,)
     note: str = ""
+    repeats: int = 10
+    evaluations: int = 12
+    tables: Callable[[Sequence[Point]], list[Table]] = lambda points: []
 
 
 # Coming out -------------------------------------------------------------------------------------------
@@ -114,22 +225,55 @@ class Figure:
 class Point:
     """Trainings of one setting under one budget: curves of test loss and accuracy for each seed.
 
-    `rounds` is 0 where the plan was not to train; curves then hold the untrained model.
+    Attributes:
+        mechanism: kind of noise.
+        epsilon: budget; infinite without noise.
+        fraction: share of the records.
+        series: label of the setting.
+        role: whose setting it is.
+        algorithm: its name.
+        setting: its quantities; all are 0 where the plan was not to train, and curves then hold the
+            untrained model.
+        clip_norm: C.
+        step_size: the first one.
+        at: rounds that were scored.
+        losses: in the unit of the bench, shape (seeds, rounds scored).
+        accuracies: of the same shape; R^2 for regression.
+        seconds: of training and planning.
     """
 
-    mechanism: str
+    mechanism: Family
     epsilon: float
     fraction: float
     series: str
     role: Role
-    rounds: int
-    clients_per_round: int
+    algorithm: str
+    setting: dict[str, float]
     clip_norm: float
     step_size: float
     at: list[int]
     losses: list[list[float]]
     accuracies: list[list[float]]
     seconds: float
+
+    @property
+    def rounds(self) -> int:
+        """T, or T_g for local algorithms; 0 if nothing was trained."""
+        return int(self.setting["rounds"])
+
+    @property
+    def name(self) -> str:
+        """The setting in words."""
+        return named(self.algorithm, self.setting)
+
+    @property
+    def noise(self) -> str:
+        """Whether the noise keeps its promise, in words."""
+        return "as printed (not private)" if self.role == "as printed" else "sound noise"
+
+    def quantity(self, name: str) -> float:
+        """Something to draw or judge along: of the setting, or of the point."""
+        return self.setting[name] if name in self.setting else getattr(self, name)
 
     @property
     def loss(self) -> float:
@@ -142,10 +286,22 @@ class Point:
         """Mean final accuracy over seeds."""
         return float(np.mean(np.array(self.accuracies)[:, -1]))
 
-    def std(self, score: Literal["loss", "accuracy"]) -> float:
-        """Standard deviation over seeds of the final loss or accuracy."""
-        curves = self.losses if score == "loss" else self.accuracies
-        return float(np.std(np.array(curves)[:, -1], ddof=1)) if len(curves) > 1 else float("nan")
+    @property
+    def error(self) -> float:
+        """1 - accuracy."""
+        return 1 - self.accuracy
+
+    def curves(self, score: Score) -> np.ndarray:
+        """A score while training, shape (seeds, rounds scored)."""
+        if score == "loss":
+            return np.array(self.losses)
+        accuracies = np.array(self.accuracies)
+        return 1 - accuracies if score == "error" else accuracies
+
+    def std(self, score: Score) -> float:
+        """Standard deviation over seeds of a final score."""
+        final = self.curves(score)[:, -1]
+        return float(np.std(final, ddof=1)) if len(final) > 1 else float("nan")
 
 
 @dataclass(frozen=True)
@@ -165,6 +321,7 @@ class Table:
 
     header: list[str]
     rows: list[list[str]]
+    title: str = "Entry by entry"
 
 
 @dataclass(frozen=True)
@@ -174,10 +331,12 @@ class Reproduction:
     paper: str
     item: str
     title: str
-    layout: str
+    layout: Layout | None
+    loss: LossUnit
     data: str
     scale: float
     seeds: int
+    repeats: int
     verdicts: list[Verdict]
     points: list[Point]
     tables: list[Table]
@@ -187,3 +346,26 @@ class Reproduction:
     def seconds(self) -> float:
         """Time spent training and planning, wherever it was spent first."""
         return sum(point.seconds for point in self.points)
+
+
+# Papers -----------------------------------------------------------------------------------------------
+
+Item = Figure | Callable[[float], Figure | Reproduction]
+"""A figure, or a function from the scale to a figure or to a result that needs no training."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper by its short name: its items by name, and what a reader must know of all of them.
+
+    Attributes:
+        name: as in the command, such as `zhou`.
+        authors: as in `Reproductions of Zhou et al.`.
+        items: in their order.
+        common: what is common to all items, markdown.
+    """
+
+    name: str
+    authors: str
+    items: dict[str, Item]
+    common: str

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from noiseworthy.experiments.papers.spec import Cell, Reproduction, Table, Verdict, Word
+from noiseworthy.experiments.papers.settings import FedSGD
+from noiseworthy.experiments.papers.spec import OURS, Reproduction, Table, Verdict, Word
 from noiseworthy.planning.replies_bound import LaplaceCurve
 
 CLIENTS = 10
@@ -46,10 +47,10 @@ class Row:
         """b*(T = 50) as the paper rounds it: up."""
         return math.ceil(self.curve(epsilon).best_clients(FIXED_ROUNDS, CLIENTS))
 
-    def planned(self, epsilon: float, fraction: float = 1.0) -> Cell:
+    def planned(self, epsilon: float, fraction: float = 1.0) -> FedSGD:
         """The paper's joint optimum (T*, b*); noise depends on epsilon times the number of records."""
         b = int(self.curve(epsilon * fraction).best(CLIENTS)[1])
-        return self.rounds_for(epsilon * fraction, b), b
+        return FedSGD(self.rounds_for(epsilon * fraction, b), b)
 
 
 MNIST = Row("MNIST", {5: (5, 32, 67), 10: (2, 20, 42), 1: (22, 121, 244)}, (1, 3, 5), 2.9, 457.0, 153.0)
@@ -109,8 +110,21 @@ def reproduce_table(scale: float) -> Reproduction:
     notes = [
         f"Constants fitted to the table, since the paper prints none: {constants}. Nothing is trained here."
     ]
-    title = "Table I: T* and b* for the Laplace mechanism"
-    return Reproduction("zhou", "table-1", title, "table", "none", scale, 0, verdicts, [], [table], notes)
+    return Reproduction(
+        paper="zhou",
+        item="table-1",
+        title="Table I: T* and b* for the Laplace mechanism",
+        layout=None,
+        loss=OURS,
+        data="none",
+        scale=scale,
+        seeds=0,
+        repeats=0,
+        verdicts=verdicts,
+        points=[],
+        tables=[table],
+        notes=notes,
+    )
 
 
 def _entries(row: Row) -> list[tuple[str, str, float, int, int]]:
