@@ -305,6 +305,16 @@ def test_interior_wants_the_best_inside_and_ignores_no_noise():
     assert best(steps([0.9, 0.1, 0.2], score="accuracy")).word == "disagrees"
 
 
+def test_falls_over_compares_the_ends():
+    judge = claims.falls_over("local_steps", "accuracy", 0.05)
+    assert judge(steps([0.8, 0.9, 0.7], score="accuracy")).word == "agrees"
+    assert judge(steps([0.8, 0.1, 0.78], score="accuracy")).word == "disagrees"
+    assert (
+        judge(steps([0.8, 0.5], NO_NOISE, "accuracy") + steps([0.5, 0.8], 1.0, "accuracy")).word
+        == "disagrees"
+    )
+
+
 def test_optimum_ordered_allows_ties_but_not_only_ties():
     judge = claims.optimum_ordered("local_steps", rising=False)
     large, small = [3.0, 2.0, 1.0], [1.0, 2.0, 3.0]
@@ -321,6 +331,21 @@ def test_optimum_is_compares_with_the_printed_one():
     assert claims.optimum_is("local_steps", {1.0: 2, 3.0: 1})(points).word == "agrees"
     assert claims.optimum_is("local_steps", {1.0: 2, 3.0: 2})(points).word == "partly"
     assert claims.optimum_is("local_steps", {1.0: 3, 3.0: 2})(points).word == "disagrees"
+
+
+def test_planned_near_allows_a_factor():
+    planned = [
+        point(1.0, epsilon, FedAvg(12, e, 5), role="planned rounds") for epsilon, e in ((1.0, 3), (3.0, 2))
+    ]
+    judge = claims.planned_near("planned rounds", "local_steps", {1.0: 2, 3.0: 3}, 1.5)
+    assert judge(planned).word == "agrees"
+    assert (
+        claims.planned_near("planned rounds", "local_steps", {1.0: 2, 3.0: 3}, 1.4)(planned).word
+        == "disagrees"
+    )
+    assert (
+        claims.planned_near("planned rounds", "local_steps", {1.0: 3, 3.0: 3}, 1.4)(planned).word == "partly"
+    )
 
 
 def test_settles_looks_at_long_trainings_only():

@@ -14,8 +14,8 @@ STYLES = {"agrees": "green", "partly": "yellow", "disagrees": "red"}
 _INTRO = """\
 # Reproductions of {authors}
 
-Every table and figure of the paper, run again: what the paper says, what we measured, and whether we
-agree. This page is generated from the results of `noiseworthy reproduce {name} all`; no result is typed.
+Tables and figures of the paper, run again: what the paper says, what we measured, and whether we agree.
+This page is generated from the results of `noiseworthy reproduce {name} ITEM`; no result is typed.
 
 **How to read it.** *agrees*: the claim held in every case we looked at. *partly*: in at least half of them,
 or nearly. *disagrees*: otherwise. How a claim is judged is part of its specification,
@@ -57,8 +57,15 @@ def write_reproductions(paper: Paper, results: Sequence[Reproduction], folder: s
 def reproductions_page(paper: Paper, results: Sequence[Reproduction]) -> str:
     """The page as markdown: all verdicts, where we disagree and why, then item by item."""
     intro = _INTRO.format(authors=paper.authors, name=paper.name, common=paper.common)
-    parts = [intro, _summary(results), _disagreements(results), *(_section(result) for result in results)]
+    sections = [_section(result) for result in results]
+    parts = [intro, _missing(paper, results), _summary(results), _disagreements(results), *sections]
     return "\n".join(part for part in parts if part)
+
+
+def _missing(paper: Paper, results: Sequence[Reproduction]) -> str:
+    """What can be run but was not, so that nobody takes a page for all of the paper."""
+    rest = sorted(set(paper.items) - {result.item for result in results})
+    return f"**Not measured for this page**, but ready to run: {', '.join(rest)}.\n" if rest else ""
 
 
 def _summary(results: Sequence[Reproduction]) -> str:
@@ -140,12 +147,16 @@ def _row(series: str, fraction: float, place: int) -> str:
 
 
 def _cell(point: Point) -> str:
-    score = f"{point.loss:.3f} ± {point.std('loss'):.3f} ({point.accuracy:.3f})"
+    score = f"{_loss(point.loss)} ± {_loss(point.std('loss'))} ({point.accuracy:.3f})"
     if not point.rounds:
         return f"{score} do not train"
     chosen = ", ".join(f"{point.setting[name]:g}" for name in SYMBOLS[point.algorithm].values())
     planned = f"; C={point.clip_norm:.3g}, η={point.step_size:.3g}" if point.role == "planned" else ""
     return f"{score} [{chosen}{planned}]"
+
+
+def _loss(value: float) -> str:
+    return f"{value:.3f}" if abs(value) < 1e5 else f"{value:.3g}"
 
 
 def _attributed(verdict: Verdict) -> str:

@@ -191,6 +191,21 @@ def interior(along: Key, score: Score = "loss") -> Judge:
     return judge
 
 
+def falls_over(along: Key, score: Score, least: float) -> Judge:
+    """Under every finite budget a score falls by at least so much from one end of a quantity to the other."""
+
+    def judge(points: Sequence[Point]) -> Judgement:
+        rows = [row for row in _sound_rows(points, along) if row[0].epsilon != NO_NOISE]
+        ends = [(getattr(row[0], score), getattr(row[-1], score)) for row in rows]
+        shown = [
+            f"{_budget(row[0])}: {first:.3f} to {last:.3f}"
+            for row, (first, last) in zip(rows, ends, strict=True)
+        ]
+        return Judgement(_share([first - last >= least for first, last in ends]), "; ".join(shown))
+
+    return judge
+
+
 def optimum_ordered(along: Key, *, rising: bool, score: Score = "loss") -> Judge:
     """The best value of a quantity never falls (or rises) with epsilon, and is not the same for all."""
 
@@ -215,6 +230,18 @@ def optimum_is(along: Key, printed: dict[float, float], score: Score = "loss") -
         shown = [
             f"{_epsilon(epsilon)}: {best[epsilon]:g}, paper {value:g}" for epsilon, value in printed.items()
         ]
+        return Judgement(_share(held), "; ".join(shown))
+
+    return judge
+
+
+def planned_near(role: Role, along: Key, printed: dict[float, float], factor: float) -> Judge:
+    """What a plan chooses is what the paper prints as best, up to a factor."""
+
+    def judge(points: Sequence[Point]) -> Judgement:
+        chosen = {p.epsilon: p.quantity(along) for p in _of(points, [role], "")}
+        held = [best / factor <= chosen[e] <= best * factor for e, best in printed.items()]
+        shown = [f"{_epsilon(e)}: {chosen[e]:g}, paper {best:g}" for e, best in printed.items()]
         return Judgement(_share(held), "; ".join(shown))
 
     return judge

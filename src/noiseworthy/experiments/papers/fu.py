@@ -41,8 +41,8 @@ COMMON = f"""\
 - The paper reports no learning rate. Ours is constant. For the regression it is chosen without noise (item
   [step-size](#fu-step-size)); for the CNN it is 0.02, the least of 0.02, 0.05, 0.1 and 0.2: larger ones learn
   faster without noise and lose more with it.
-- ε = ∞ is the same training without noise. The mean squared error is twice the loss that we train, and so is its
-  gradient: clip 150 and step 0.02 there are clip 75 and step 0.04 here, and the same training.
+- ε = ∞ is the same training without noise. The mean squared error is twice the loss that we train, and so is
+  its gradient: clip 150 and step 0.02 there are clip 75 and step 0.04 here, and the same training.
 - Seeds change schedule, start and noise; the partition of the records is one and the same. ± is the standard
   deviation over seeds.
 """

@@ -82,9 +82,8 @@ def _recurrent(key: Array, inputs: int, hidden: int) -> nn.Layer:
     """The matrices W and U, and the bias, of the four gates."""
     shapes = {"weight": (inputs, 4 * hidden), "state": (hidden, 4 * hidden), "bias": (4 * hidden,)}
     keys = jax.random.split(key, len(shapes))
-    reach = hidden**-0.5
     return {
-        name: jax.random.uniform(key, shape, minval=-reach, maxval=reach)
+        name: nn.uniform(key, shape, hidden**-0.5)
         for key, (name, shape) in zip(keys, shapes.items(), strict=True)
     }
 
