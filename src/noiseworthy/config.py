@@ -289,7 +289,7 @@ def _one_line(error: ValidationError) -> str:
     if first["type"] == "value_error":
         return first["msg"].removeprefix("Value error, ")
     if first["type"] == "union_tag_invalid":
-        return f"{where} name must be one of {', '.join(ALGORITHMS)}, got {first['ctx']['tag']!r}"
+        return f"{where} name must be one of {', '.join(ALGORITHMS)}, got {first.get('ctx', {})['tag']!r}"
     if first["type"] == "model_type":
         return f"{where} must be a table, got {first['input']!r}"
     allowed = " or ".join(dict.fromkeys(other["msg"].removeprefix("Input should be ") for other in alike))
@@ -303,9 +303,10 @@ def _where(location: tuple[int | str, ...]) -> str:
 
 
 def _allowed(location: tuple[int | str, ...]) -> str:
-    table = Study.model_fields.get(str(location[0])) if len(location) > 1 else None
-    model = table.annotation if table is not None else Study
-    model = (
-        ALGORITHMS.get(str(location[1]), model) if location[0] == "algorithm" and len(location) > 1 else model
-    )
+    """The keys of the table at a location; `[algorithm]` has a table for each name."""
+    table, *below = map(str, location)
+    field = Study.model_fields.get(table) if below else None
+    model = Study if field is None else field.annotation
+    if table == "algorithm" and below:
+        model = ALGORITHMS[below[0]]
     return ", ".join(model.model_fields) if isinstance(model, type) and issubclass(model, Table) else ""

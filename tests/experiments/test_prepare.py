@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from noiseworthy.config import parse_study
+from noiseworthy.data import federate
+from noiseworthy.data.volumes import synthetic_volumes
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.experiments.prepare import believed_partition, check_same_sizes, prepare
 from noiseworthy.tasks import LinearModel
@@ -128,3 +132,23 @@ def test_training_on_other_sizes_than_planned_is_refused():
         DataError, match=r"made for sizes \[40, 40, 40\].*hold \[39, 39, 39\].*noise depends on them"
     ):
         check_same_sizes(problem, prepared.federation.take_records(39))
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "words"),
+    [
+        ("volumes", None, "must be lstm or unet3d for volumes, whose records have labels of shape"),
+        ("volumes", "softmax", "must be lstm or unet3d for volumes"),
+        ("digits", "lstm", "lstm needs a label for every token or voxel, digits has one per record"),
+    ],
+)
+def test_a_model_for_another_kind_of_labels_is_refused(data, model, words, monkeypatch):
+    volumes = federate(synthetic_volumes(8, (4, 4, 4), seed=0), clients=2, partition="iid", seed=0)
+    if data == "volumes":
+        monkeypatch.setattr(
+            "noiseworthy.experiments.prepare.open_federation", lambda _: replace(volumes, name="volumes")
+        )
+    raw = {"federation": {"data": "digits", "clients": 2}, "privacy": {"mechanism": "none"}}
+    raw["task"] = {} if model is None else {"model": model}
+    with pytest.raises(ConfigError, match=words):
+        prepare(parse_study(raw))

@@ -46,7 +46,7 @@ def point(
     fraction: float = 1.0,
 ) -> Point:
     return Point(
-        mechanism, epsilon, fraction, series, role, "fedsgd-dpc", quantities(FedSGD(10, b)), 1.0, 0.1, [0, 10],  # pyright: ignore[reportArgumentType]
+        mechanism, epsilon, fraction, series, role, "fedsgd-dpc", quantities(FedSGD(10, b)), 1.0, 0.1, [0, 10],
         [[2.3, loss], [2.3, loss]], [[0.1, accuracy], [0.1, accuracy]], 0.0,
     )  # fmt: skip
 

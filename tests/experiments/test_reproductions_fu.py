@@ -101,6 +101,7 @@ def test_every_claim_can_be_judged_on_its_item_and_can_fail(name):
         for claim in figure.claims:
             word, evidence = claim.judge(points)
             assert evidence
+            assert "0 of 0" not in evidence
             seen[claim.words].add(word)
         for table in figure.tables(points):
             assert {len(row) for row in table.rows} == {len(table.header)}

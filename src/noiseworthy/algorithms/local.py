@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from noiseworthy.algorithms.base import Numbers
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Batch, Task
 from noiseworthy.tasks.clipping import clip, upper_norm_of_long
@@ -35,6 +36,6 @@ def mean_gradient(
     return task.gradient(theta, shard)
 
 
-def clip_whole(v: Array, clip_norm: Array, norm: Norm) -> Array:
+def clip_whole(v: Array, clip_norm: Numbers, norm: Norm) -> Array:
     """v scaled to norm at most C, float32 rounding included; zero where v is not finite."""
-    return clip(v, upper_norm_of_long(v, norm), clip_norm)
+    return clip(v, upper_norm_of_long(v, norm), jnp.asarray(clip_norm))

@@ -14,6 +14,7 @@ from noiseworthy.tasks.models import layers as nn
 from noiseworthy.tasks.networks import ModelTask
 
 _CHUNK = 32
+"""On two cores a step on 64 records takes two thirds of the time it takes in one go."""
 
 
 def lstm(
