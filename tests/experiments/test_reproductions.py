@@ -46,8 +46,8 @@ def point(
     fraction: float = 1.0,
 ) -> Point:
     return Point(
-        mechanism, epsilon, fraction, series, role, "fedsgd-dpc", quantities(FedSGD(10, b)), 1.0, 0.1, [0, 10],
-        [[2.3, loss], [2.3, loss]], [[0.1, accuracy], [0.1, accuracy]], 0.0,
+        mechanism, epsilon, fraction, series, role, "fedsgd-dpc", quantities(FedSGD(10, b)), 1.0, 0.1,
+        [0, 10], [[2.3, loss], [2.3, loss]], [[0.1, accuracy], [0.1, accuracy]], 0.0,
     )  # fmt: skip
 
 
