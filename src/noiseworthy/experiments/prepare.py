@@ -110,8 +110,8 @@ def _check_model(model: str | None, federation: Federation) -> None:
     structured = len(federation.label_shape) > 0
     if structured and model not in _STRUCTURED:
         raise ConfigError(
-            f"[task] model must be {' or '.join(_STRUCTURED)} for {federation.name}, whose records have labels "
-            f"of shape {federation.label_shape}, got {model or 'none'}"
+            f"[task] model must be {' or '.join(_STRUCTURED)} for {federation.name}, whose records have "
+            f"labels of shape {federation.label_shape}, got {model or 'none'}"
         )
     if model in _STRUCTURED and not structured:
         raise ConfigError(

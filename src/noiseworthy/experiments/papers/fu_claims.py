@@ -112,8 +112,8 @@ PLANNED = Claim(
     "training (judged where any E of T = 120 gains).",
     lost_gain("planned", LOST),
     "At these budgets the bound lies above its value without training for every T and E, and advises not to "
-    "train. It pays for the largest step of a decaying schedule in every step, a factor 4 on all noise, and "
-    "lets no clipping limit how far noise carries the model.",
+    "train. It holds for the theory's own steps, which start larger than ours, charges a factor 4 on all "
+    "noise for their decay, and knows no clipping that limits how far noise carries the model.",
     ours=True,
 )
 _LAW = "E = T^(2/3)"
