@@ -60,7 +60,7 @@ NUMBERS = {
     "one constant": ({"constants": {"smoothness": None}}, "needs the constants smoothness; state them"),
     "unknown key": ({"privacy": {"eps": 1.0}}, "[privacy] eps is not a key of this table; allowed"),
     "unknown table": ({"planing": {"seeds": 1}}, "[planing] is not a key", "allowed: federation, task"),
-    "unknown model": ({"task": {"model": "tree"}}, "'softmax', 'logistic', 'linear' or 'cnn', got 'tree'"),
+    "unknown model": ({"task": {"model": "tree"}}, "'lstm' or 'unet3d', got 'tree'"),
     "unknown partition": ({"federation": {"partition": "foo"}}, "[federation] partition must be 'iid'"),
     "no federation": ({"federation": None}, "[federation] is missing; add it to the study file"),
 }  # fmt: skip

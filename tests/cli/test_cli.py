@@ -347,3 +347,57 @@ def test_a_fault_of_ours_is_not_blamed_on_the_user(run, write, monkeypatch):
     monkeypatch.setattr(cli, "_prepare", broken)
     with pytest.raises(ZeroDivisionError, match="ours"):
         run("plan", write(SIZES_ONLY))
+
+
+# Algorithms with local work -----------------------------------------------------------------------------
+
+LOCAL = {
+    "dp-fedavg": (
+        {"name": "dp-fedavg", "local_steps": 3, "total_iterations": 12, "clients_per_round": 4,
+         "step_size": 1.0, "clipping_mode": "C"},
+        {"local_steps": 3, "total_iterations": 12, "rounds": 4},
+        ["local_steps", "iterations"],
+    ),
+    "dp-scaffnew": (
+        {"name": "dp-scaffnew", "iterations": 20, "communication_probability": 0.4, "step_size": 1.0},
+        {"iterations": 20, "communication_probability": 0.4, "expected_rounds": 8.0, "step_size": 1.0},
+        ["communication_probability", "iterations"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(LOCAL))
+def test_local_algorithms_plan_compare_and_report_from_one_file(run, write, tmp_path, name):
+    algorithm, keys, axes = LOCAL[name]
+    study = {key: table for key, table in TRAINED.items() if key != "constants"}
+    study = {**study, "algorithm": algorithm, "privacy": {**TRAINED["privacy"], "epsilon": 100.0},
+             "compare": {"iterations": [4], "seeds": [100]}}  # fmt: skip
+    path = write(study)
+    plan = strictly(run("plan", path, "--json").out)
+    assert {key: plan[key] for key in keys} == keys
+    assert plan["privacy"]["unit"] == "client"
+    assert plan["releases"] == [plan["rounds"]] * 4
+    answer = run("compare", path, "--out", tmp_path / "run", "--json")
+    assert answer.code == 0, answer.err
+    record = strictly(answer.out)
+    assert record["compare"]["axes"] == axes
+    assert all(spent <= 100.0 for seed in record["training"]["spent_epsilon"] for spent in seed)
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_account_prices_whole_clients(run):
+    """Two uploads of sensitivity 2C at a Laplace scale of 1: epsilon 2 * 2 * 0.5."""
+    stated = [
+        "--mechanism",
+        "laplace",
+        "--noise",
+        "1",
+        "--clip-norm",
+        "0.5",
+        "--sizes",
+        "10,20",
+        "--releases",
+        "2",
+    ]
+    answer = run("account", *stated, "--unit", "client", "--json")
+    assert [row["spent_epsilon"] for row in strictly(answer.out)["privacy"]["clients"]] == [2.0, 2.0]
