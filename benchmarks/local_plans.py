@@ -3,25 +3,25 @@
 A plan is scored by its lost gain beside a grid of (T, E) or (T, p) under the same seeds. Its constants are
 
 - sound: what the theorems ask for, of the worst client. Reads private data, only to measure the planner;
-- felt: what the loss feels (`constants_of`). No bound, and private as well;
+- felt: what the loss feels (`local_constants.py`). No bound, and private as well;
 - public: the felt constants of other, public data, which a user can have;
 - paper: none; T = 120 and E = T^(z/(z+1)) (Fu et al.), T* and p* as printed (Hou et al.), with true noise.
 
-`trial` is no planner: it takes the cell that is best on the public data. Then the felt constants are put back
-one at a time. Reads the folder NOISEWORTHY_DATA, writes docs/figures/local-plans.png.
+`trial` is no planner: it takes the cell that is best on the public data under other seeds. At one budget the felt constants are
+put back one at a time, and the fewest are sought that make the sound plan train. Reads the data folder of
+NOISEWORTHY_DATA, writes docs/figures/local-plans.png; some five minutes on two cores.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import log_softmax
-from threadpoolctl import threadpool_limits
+from local_constants import USED, Constants, constants_of, stated
 
 import noiseworthy as nw
 from noiseworthy.engines.simulation import Shards
@@ -33,84 +33,9 @@ from noiseworthy.reports.labels import label_right
 from noiseworthy.reports.marks import inks, plan_ring, untrained_line
 from noiseworthy.reports.scales import loss_limits, setting_axis
 from noiseworthy.reports.style import head, new_figure, png, styled
-from noiseworthy.tasks import LinearModel
 
 FIGURE = Path(__file__).parents[1] / "docs/figures/local-plans.png"
-USED = {
-    "dp-fedavg": ("smoothness", "strong_convexity", "initial_distance_sq", "gradient_bound", "heterogeneity"),
-    "dp-scaffnew": ("smoothness", "strong_convexity", "initial_distance_sq", "optimum_gradient_sq"),
-}
-Constants = dict[str, float]
 Tables = dict[str, Any]
-
-# Constants that only the data know --------------------------------------------------------------------
-
-
-def loss_and_gradient(theta, task: LinearModel, x, y):
-    """With the ridge; x has shape (n, q), theta (q K,)."""
-    outputs = x @ theta.reshape(-1, task.outputs)
-    if task.loss == "squared":
-        slopes, total = outputs - y[:, None], np.sum((outputs[:, 0] - y) ** 2) / 2
-    else:
-        logs, labels = log_softmax(outputs, axis=1), np.eye(task.outputs)[y]
-        slopes, total = np.exp(logs) - labels, -np.sum(logs * labels)
-    loss, gradient = total / len(y) + task.ridge / 2 * theta @ theta, (x.T @ slopes).ravel() / len(y)
-    return loss, gradient + task.ridge * theta
-
-
-def optimum(task: LinearModel, x, y):
-    """theta*: of least squares by its normal equations, else searched in the span of the records."""
-    if task.loss == "squared":
-        return np.linalg.solve(x.T @ x / len(x) + task.ridge * np.eye(x.shape[1]), x.T @ y / len(x))
-    basis = np.linalg.qr(x.T)[0]
-    start, about = np.zeros(basis.shape[1] * task.outputs), (task, x @ basis, y)
-    found = minimize(loss_and_gradient, start, about, "L-BFGS-B", jac=True, options={"ftol": 1e-10})
-    return (basis @ found.x.reshape(-1, task.outputs)).ravel()
-
-
-def spectrum(x):
-    """Eigenvalues of X^T X/n, ascending; without the zeros that more features than records leave."""
-    return np.linalg.eigvalsh(x.T @ x if len(x) >= x.shape[1] else x @ x.T) / len(x)
-
-
-@threadpool_limits.wrap(limits=1)
-def constants_of(federation: nw.Federation, task: LinearModel) -> dict[str, Constants]:
-    """Sound constants, and felt ones.
-
-    Felt are the curvature L of the pooled loss at 0, mu from 2 (F(0) - F*)/||theta*||^2, Gamma = 0, G the
-    root mean square at the optimum, and for the dimension trace/L of the Hessian at 0, because noise in a
-    direction costs as much loss as the loss is curved there.
-    """
-    rows = np.asarray(task.prepare(federation.x.reshape(-1, *federation.record_shape)), float)
-    rows = rows.reshape(*federation.x.shape[:2], -1)
-    clients = [(x[:n], y[:n]) for x, y, n in zip(rows, federation.y, federation.sizes, strict=True)]
-    pooled = tuple(np.concatenate(part) for part in zip(*clients, strict=True))
-    best, curved, each = optimum(task, *pooled), spectrum(pooled[0]), [spectrum(x) for x, _ in clients]
-    start, least = (loss_and_gradient(theta, task, *pooled)[0] for theta in (0 * best, best))
-    alone = [loss_and_gradient(optimum(task, *client), task, *client)[0] for client in clients]
-    first, last = (
-        np.array([np.linalg.norm(loss_and_gradient(theta, task, *client)[1]) for client in clients])
-        for theta in (0 * best, best)
-    )
-    curvature, lowest = (1.0, min(e[0] for e in each)) if task.loss == "squared" else (0.5, 0.0)
-    sound = {
-        "smoothness": curvature * max(e[-1] for e in each) + task.ridge,
-        "strong_convexity": max(lowest, 0.0) + task.ridge,
-        "initial_distance_sq": best @ best,
-        "gradient_bound": max(first.max(), last.max()),
-        "heterogeneity": least - np.mean(alone),
-        "optimum_gradient_sq": np.sum(last**2),
-        "dimension": task.dimension,
-    }
-    felt = {
-        "smoothness": curved[-1] / task.outputs + task.ridge,
-        "strong_convexity": 2 * (start - least) / (best @ best),
-        "gradient_bound": np.sqrt(np.mean(last**2)),
-        "heterogeneity": 0.0,
-        "dimension": curved.sum() / curved[-1] * max(task.outputs - 1, 1),
-    }
-    return {"sound": sound, "felt": sound | felt}
-
 
 # Data, and what is planned on them --------------------------------------------------------------------
 
@@ -162,23 +87,19 @@ class Case:
     def at(
         self, epsilon: float, known: Constants | None = None, clip: float = 1.0, **given: Any
     ) -> nw.Prepared:
-        """The study with a budget; a dimension among the constants is that of the bound alone."""
-        used = USED[self.algorithm["name"]]
+        """The study with a budget, and with constants as a user would state them."""
         tables = {
             "federation": self.data.federation,
             "task": self.data.task,
             "privacy": {**self.privacy, "epsilon": epsilon, "clip_norm": clip * self.privacy["clip_norm"]},
             "algorithm": {**self.algorithm, **given},
             "compare": self.compare,
-            "constants": {name: float(known[name]) for name in used} if known else {},
+            "constants": stated(known, self.algorithm["name"], self.data.private.dimension) if known else {},
         }
-        dimension = round(known["dimension"]) if known else self.data.private.dimension
-        return replace(self.data.private, study=nw.parse_study(tables), dimension=dimension)
+        return replace(self.data.private, study=nw.parse_study(tables))
 
     def plan(self, epsilon: float, known: Constants | None = None, **given: Any) -> Plan:
-        """What `decide` says, for the model's own dimension."""
-        plan = nw.decide(self.at(epsilon, known, **given)).plan
-        return replace(plan, problem=replace(plan.problem, dimension=self.data.private.dimension))
+        return nw.decide(self.at(epsilon, known, **given)).plan
 
     def grid(self, plan: Plan, **compare: Any) -> list[Plan]:
         """The cells of [compare] beside a plan."""
@@ -203,15 +124,26 @@ class Case:
 
 def changes(known: dict[str, Constants], algorithm: str) -> dict[str, Constants]:
     """The felt constants with one of them sound, or as wrong as a guess may be."""
-    felt, back = known["felt"], ("smoothness", "strong_convexity", "dimension")
-    other = {"4 Y_0": {"initial_distance_sq": 4 * felt["initial_distance_sq"]}}
-    if algorithm == "dp-fedavg":
-        back, other = (*back, "gradient_bound", "heterogeneity"), other | {"G = 0": {"gradient_bound": 0.0}}
-    else:
-        other |= {"H = 0": {"optimum_gradient_sq": 0.0}}
-    return {name: felt | {name: known["sound"][name]} for name in back} | {
-        name: felt | change for name, change in other.items()
-    }
+    sound, felt = known["sound"], known["felt"]
+    names, none = (*USED[algorithm], "dimension"), ("gradient_bound", "optimum_gradient_sq")
+    one = {f"{name} sound": felt | {name: sound[name]} for name in names if sound[name] != felt[name]}
+    one |= {f"{name} 0": felt | {name: 0.0} for name in none if name in names}
+    return one | {"initial_distance_sq x 4": felt | {"initial_distance_sq": 4 * felt["initial_distance_sq"]}}
+
+
+def rescues(case: Case, epsilon: float) -> list[str]:
+    """The smallest sets of felt constants that make the plan of otherwise sound ones train."""
+    sound, felt = case.data.known["sound"], case.data.known["felt"]
+    differ = [name for name in (*USED[case.algorithm["name"]], "dimension") if sound[name] != felt[name]]
+    for size in range(len(differ) + 1):
+        sets = [
+            " + ".join(names)
+            for names in combinations(differ, size)
+            if case.plan(epsilon, sound | {name: felt[name] for name in names}).train
+        ]
+        if sets:
+            return sets
+    return []
 
 
 # Measured ---------------------------------------------------------------------------------------------
@@ -232,34 +164,40 @@ def where(plan: Plan) -> str:
     return ", ".join(f"{value:.3g}" for value in reversed(setting_of(plan).values())) if plan.train else "no"
 
 
-def measure(case: Case, epsilon: float) -> None:
-    """Print a row of the table, and where it is asked for what each constant does."""
-    known, seeds, start = case.data.known, case.compare["seeds"], case.data.untrained
+def plans_of(case: Case, epsilon: float, grid: list[Plan]) -> dict[str, Plan | None]:
+    """All that stands beside the grid, by name."""
+    known, seeds = case.data.known, case.compare["seeds"]
     plans: dict[str, Plan | None] = {name: case.plan(epsilon, given) for name, given in known.items()}
-    felt = case.plan(epsilon, known["felt"])
-    grid = case.grid(felt)
-    on_public = [cell.loss.mean() for cell in trained(grid, case.data.stand_in, seeds)]
+    others = [seed + 100 for seed in seeds]
+    on_public = [cell.loss.mean() for cell in trained(grid, case.data.stand_in, others)]
     plans |= {"paper": case.printed(epsilon), "trial": grid[int(np.argmin(on_public))]}
     if epsilon == case.diagnosed:
-        plans |= {n: case.plan(epsilon, given) for n, given in changes(known, felt.algorithm).items()}
-        plans |= {f"clip x {f:g}": case.plan(epsilon, known["felt"], clip=f) for f in (0.25, 4.0)}
+        changed = changes(known, case.algorithm["name"])
+        plans |= {f"  {name}": case.plan(epsilon, given) for name, given in changed.items()}
+        plans |= {f"  clip x {f:g}": case.plan(epsilon, known["felt"], clip=f) for f in (0.25, 4.0)}
+    return plans
+
+
+def measure(case: Case, epsilon: float) -> dict[str, float]:
+    """Print settings and lost gains, 1 for no training; return the latter by name if anything gains."""
+    start, felt = case.data.untrained, case.plan(epsilon, case.data.known["felt"])
+    grid = case.grid(felt)
+    plans = plans_of(case, epsilon, grid)
     real = {name: plan for name, plan in plans.items() if plan is not None and plan.train}
-    cells = trained([*grid, *real.values()], case.data.private, seeds)
-    own = dict(zip(real, cells[len(grid) :], strict=True))
-    best = int(np.argmin([cell.loss.mean() for cell in cells[: len(grid)]]))
-    print(f"{case.title}, epsilon {epsilon:g}: untrained {start:.4g}, best {where(grid[best])}:", end=" ")
-    print(f"{cells[best].loss.mean():.4g} +- {cells[best].loss.std():.2g}")
+    cells = trained([*grid, *real.values()], case.data.private, case.compare["seeds"])
+    losses = {name: cell.loss.mean() for name, cell in zip(real, cells[len(grid) :], strict=True)}
+    place = int(np.argmin([cell.loss.mean() for cell in cells[: len(grid)]]))
+    best, spread = cells[place].loss.mean(), cells[place].loss.std()
+    gains = start - best > 3 * spread / np.sqrt(len(cells[place].loss))
+    print(f"{case.title}, epsilon {epsilon:g}: untrained {start:.4g}, best {where(grid[place])}:", end=" ")
+    print(f"{best:.4g} +- {spread:.2g}", "" if gains else "- nothing gains: change of the loss instead")
+    if epsilon == case.diagnosed:
+        print("    the sound plan trains with felt", " or ".join(rescues(case, epsilon)))
+    scale = start - best if gains else start
+    lost = {name: (losses.get(name, start) - (best if gains else start)) / scale for name in plans}
     for name, plan in plans.items():
-        text = "-" if plan is None else f"{where(plan)}: {lost(own.get(name), cells[best], start)}"
-        print(f"    {name:22}{text}", flush=True)
-
-
-def lost(cell: Cell | None, best: Cell, start: float) -> str:
-    """Lost gain, of no training without a cell; where no cell gains three standard errors, the loss."""
-    loss, least = start if cell is None else cell.loss.mean(), best.loss.mean()
-    if start - least < 3 * best.loss.std() / np.sqrt(len(best.loss)):
-        return f"loss {100 * (loss / start - 1):+.0f} %, nothing gains"
-    return f"{(loss - least) / (start - least):.2f}"
+        print(f"    {name:25}", "-" if plan is None else f"{where(plan)}: {lost[name]:.2f}", flush=True)
+    return {name: value for name, value in lost.items() if gains and plans[name] is not None}
 
 
 # The figure -------------------------------------------------------------------------------------------
@@ -270,7 +208,7 @@ def draw(panels: list[tuple[str, str, Case, Tables]]) -> None:
     """Measured loss along the planned axis, T held, with the plan from felt constants as a ring."""
     figure = new_figure(4.7 * len(panels), 3.6)
     for axes, (title, along, case, held) in zip(figure.subplots(1, len(panels)), panels, strict=True):
-        head(axes, title, "test loss after training, mean of ten seeds", along)
+        head(axes, title, "test loss, mean of ten seeds; rings are the plans", along)
         known = {epsilon: curve(case, epsilon, held) for epsilon in case.epsilons}
         x = np.concatenate([places for places, *_ in known.values()])
         setting_axis(axes, x.min(), x.max())
@@ -281,7 +219,7 @@ def draw(panels: list[tuple[str, str, Case, Tables]]) -> None:
         ):
             axes.plot(places, losses, color=ink.colour, marker=ink.marker, markersize=4)
             labels.append((losses[-1], f"ε = {epsilon:g}", ink.colour))
-            plan_ring(axes, places[planned], losses[planned], "plan" if epsilon == case.epsilons[-1] else "")
+            plan_ring(axes, places[planned], losses[planned], "")
         label_right(axes, labels, 8.5)
     FIGURE.write_bytes(png(figure))
 
@@ -352,9 +290,13 @@ CASES = {
 
 
 def main() -> None:
-    for case in CASES.values():
-        for epsilon in case.epsilons:
-            measure(case, epsilon)
+    for data in (LOANS, DIGITS, COLOURS):
+        for name, known in data.known.items():
+            print(data.federation["data"], name, {key: float(f"{value:.3g}") for key, value in known.items()})
+    rows = [measure(case, epsilon) for case in CASES.values() for epsilon in case.epsilons]
+    for name in ("sound", "felt", "public", "paper", "trial"):
+        values = [row[name] for row in rows if name in row]
+        print(f"{name}: lost gain {np.median(values):.2f} median, {max(values):.2f} worst of {len(values)}")
     steps, coins = (
         replace(CASES["loans C"], epsilons=(3, 5, 20)),
         replace(CASES["loans coins"], epsilons=(2, 5, 20)),
