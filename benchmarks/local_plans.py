@@ -7,9 +7,9 @@ A plan is scored by its lost gain beside a grid of (T, E) or (T, p) under the sa
 - public: the felt constants of other, public data, which a user can have;
 - paper: none; T = 120 and E = T^(z/(z+1)) (Fu et al.), T* and p* as printed (Hou et al.), with true noise.
 
-`trial` is no planner: it takes the cell that is best on the public data under other seeds. At one budget the felt constants are
-put back one at a time, and the fewest are sought that make the sound plan train. Reads the data folder of
-NOISEWORTHY_DATA, writes docs/figures/local-plans.png; some five minutes on two cores.
+`trial` is no planner: it takes the cell that is best on the public data under other seeds. At one budget the
+felt constants are put back one at a time, and the fewest are sought that make the sound plan train. Reads the
+data folder of NOISEWORTHY_DATA, writes docs/figures/local-plans.png; some five minutes on two cores.
 """
 
 from __future__ import annotations
