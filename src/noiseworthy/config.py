@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from noiseworthy.errors import ConfigError
+from noiseworthy.planning.resources import ResourceUnit
 from noiseworthy.privacy.clipping import ClippingMode
 
 Auto = Literal["auto"]
@@ -90,6 +91,15 @@ class PrivacyTable(Table):
         return self
 
 
+class ResourcesTable(Table):
+    """`[resources]`: what a communication and a local step cost each client, and how much it may spend."""
+
+    cost_per_round: PerClient = 0.0
+    cost_per_step: PerClient = 0.0
+    budget: PerClient
+    unit: ResourceUnit = "units"
+
+
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -131,10 +141,22 @@ class ScaffNewTable(Table):
     step_size: Positive | Auto = "auto"
 
 
+class AveragingTable(Table):
+    """`[algorithm]` of Hu et al.: noise at every local step, periodic averaging."""
+
+    name: Literal["dp-pasgd"]
+    total_iterations: Count | Auto = "auto"
+    local_steps: Count | Auto = "auto"
+    max_iterations: Count = 100_000
+    batch_size: Count | Literal["full"] = "full"
+    step_size: Positive | Auto = "auto"
+
+
 ALGORITHMS: dict[str, type[Table]] = {
     "fedsgd-dpc": FedSGDTable,
     "dp-fedavg": FedAvgTable,
     "dp-scaffnew": ScaffNewTable,
+    "dp-pasgd": AveragingTable,
 }
 
 
@@ -148,7 +170,8 @@ def _name(table: Any) -> str:
 AlgorithmTable = Annotated[
     Annotated[FedSGDTable, Tag("fedsgd-dpc")]
     | Annotated[FedAvgTable, Tag("dp-fedavg")]
-    | Annotated[ScaffNewTable, Tag("dp-scaffnew")],
+    | Annotated[ScaffNewTable, Tag("dp-scaffnew")]
+    | Annotated[AveragingTable, Tag("dp-pasgd")],
     Discriminator(_name),
 ]
 
@@ -165,6 +188,8 @@ class ConstantsTable(Table):
     heterogeneity: float | None = None
     record_variance: float | None = None
     optimum_gradient_sq: float | None = None
+    gradient_variance: float | None = None
+    initial_gap: float | None = None
 
     def assumed(self) -> dict[str, float]:
         """The constants that the user stated, by name."""
@@ -188,8 +213,8 @@ class TrainingTable(Table):
 class CompareTable(Table):
     """`[compare]`: the grid of fixed settings; clip and step are the plan's unless given.
 
-    FedSGD-DPC varies rounds and clients, DP-FedAvg iterations and local steps, DP-ScaffNew iterations and
-    the probability of communication.
+    FedSGD-DPC varies rounds and clients, DP-FedAvg and DP-PASGD iterations and local steps, DP-ScaffNew
+    iterations and the probability of communication.
     """
 
     rounds: list[Count] = Field(default=[10, 20, 50, 100, 200, 500], min_length=1)
@@ -208,6 +233,7 @@ class Study(Table):
     federation: FederationTable
     task: TaskTable = TaskTable()
     privacy: PrivacyTable
+    resources: ResourcesTable | None = None
     algorithm: AlgorithmTable = FedSGDTable()
     constants: ConstantsTable = ConstantsTable()
     planning: PlanningTable = PlanningTable()
@@ -309,4 +335,7 @@ def _allowed(location: tuple[int | str, ...]) -> str:
     model = Study if field is None else field.annotation
     if table == "algorithm" and below:
         model = ALGORITHMS[below[0]]
-    return ", ".join(model.model_fields) if isinstance(model, type) and issubclass(model, Table) else ""
+    for option in (model, *get_args(model)):  # a table, or a table that may be left out
+        if isinstance(option, type) and issubclass(option, Table):
+            return ", ".join(option.model_fields)
+    return ""

@@ -12,6 +12,7 @@ from noiseworthy.config import Study
 from noiseworthy.data import Federation, load_federation
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.planning.problem import Problem
+from noiseworthy.planning.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.tasks import Task, make_task
@@ -35,7 +36,16 @@ class Prepared:
             table.epsilon, table.delta, len(self.sizes), table.relation, unit_of(clipping)
         )
         return Problem(
-            self.sizes, self.dimension, budget, table.mechanism, clip_norm, table.sampling_rate, clipping
+            self.sizes, self.dimension, budget, table.mechanism, clip_norm, table.sampling_rate, clipping,
+            self._resources(),
+        )  # fmt: skip
+
+    def _resources(self) -> Resources | None:
+        table = self.study.resources
+        if table is None:
+            return None
+        return Resources.of(
+            table.cost_per_round, table.cost_per_step, table.budget, len(self.sizes), table.unit
         )
 
     def trained(self) -> tuple[Federation, Task]:

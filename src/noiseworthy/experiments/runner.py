@@ -77,7 +77,7 @@ def train(
 
     return simulate(
         algorithms,
-        plan.releases,
+        plan.uploads,
         Shards.load(federation, task, condensed=algorithms[0].condensed),
         evaluation_rounds(plan.rounds, evaluations),
         seeds,
@@ -151,7 +151,7 @@ def run_grid(
     results, work = [], np.cumsum([_work(plan) for plan in plans])
     for plan, mapped, done in zip(plans, algorithms, work, strict=True):
         shards = load(mapped[0].condensed)
-        run = simulate(mapped, plan.releases, shards, np.array([plan.rounds]), seeds)
+        run = simulate(mapped, plan.uploads, shards, np.array([plan.rounds]), seeds)
         diverged = ~np.isfinite(run.final_loss)
         loss = np.where(diverged, np.inf, run.final_loss)
         results.append(Cell(setting_of(plan), loss, run.final_accuracy))

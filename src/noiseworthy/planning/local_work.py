@@ -1,13 +1,13 @@
-"""What a client computes between two uploads: planned local steps, or steps until a public coin falls."""
+"""What a client computes before an upload: planned steps, noised steps, or steps until a public coin falls."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
@@ -41,6 +41,60 @@ class LocalSteps:
             "local_steps": self.steps,
             "total_iterations": rounds * self.steps,
             "batch_size": self.batch_size,
+        }
+
+
+@dataclass(frozen=True)
+class NoisySteps:
+    """tau local steps before every averaging, each with noise of its own, on all records or on minibatches.
+
+    A minibatch is one of the floor(n/X) disjoint ones that a client's records are dealt into, freshly
+    shuffled for every pass, so that no record is used twice in a pass.
+
+    Attributes:
+        steps: tau.
+        batch_size: X, records per step; None takes all. A client that holds fewer takes all of them.
+
+    Example:
+        >>> work = NoisySteps(9, batch_size=100)
+        >>> work.records(np.array([60, 250])), work.uses(81, np.array([60, 250]))
+        (array([ 60, 100]), array([81, 41]))
+    """
+
+    steps: int
+    batch_size: int | None = None
+
+    def __post_init__(self):
+        check.count("local_steps", self.steps)
+        if self.batch_size is not None:
+            check.count("batch_size", self.batch_size)
+
+    def records(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Records X_m in one step of each client, shape (M,)."""
+        return sizes if self.batch_size is None else np.minimum(self.batch_size, sizes)
+
+    def batches(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Disjoint minibatches in one pass over each client's records, shape (M,)."""
+        return sizes // self.records(sizes)
+
+    def uses(self, iterations: ArrayLike, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Most steps that one record takes part in, ceil(k / floor(n/X)) after k iterations, shape (M,).
+
+        What the noise must pay for: steps that a record is not in do not depend on it (theory 0.5).
+        """
+        return -(-np.asarray(iterations) // self.batches(sizes))
+
+    def counts(self, rounds: int) -> NDArray[np.int64]:
+        """Local steps in each round, shape (R,)."""
+        return np.full(rounds, self.steps)
+
+    def as_dict(self, rounds: int) -> dict[str, Any]:
+        """Keys that a plan adds to its contract."""
+        return {
+            "local_steps": self.steps,
+            "total_iterations": rounds * self.steps,
+            "batch_size": self.batch_size,
+            "noised": "every local step",
         }
 
 
@@ -112,6 +166,10 @@ class Coins:
             "coin_seed": self.seed,
             "batch_size": self.batch_size,
         }
+
+
+LocalWork: TypeAlias = LocalSteps | NoisySteps | Coins
+"""All kinds of work before an upload; a plain gradient is none of them."""
 
 
 def check_probability(value: float) -> float:

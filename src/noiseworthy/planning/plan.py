@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.planning.local_work import Coins, LocalSteps
+from noiseworthy.planning.local_work import LocalSteps, LocalWork, NoisySteps
 from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.privacy.accountants import Release, accountant_name, spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.budget import ADVERSARY, PrivacyBudget
@@ -82,8 +82,9 @@ class Plan:
         problem: the public facts it was made for.
         rounds: T; 0 means do not train.
         clients_per_round: b.
-        releases: uploads k_i that client i's noise pays for; it refuses beyond, shape (N,).
-        release: the noise on each upload, or None when nothing is uploaded.
+        releases: noised values k_i that client i's noise pays for, shape (N,): its uploads, or the noised
+            steps that a record of it takes part in.
+        release: the noise on each of them, or None when nothing is uploaded.
         prediction: the bound at this plan and without training; None where nothing was predicted.
         constants: name -> `Constant` that the decision rests on.
         outcome: the decision and its reason in a sentence.
@@ -93,6 +94,7 @@ class Plan:
         pilot: a charged upload that came before, if constants were bought.
         local: what a client computes before each upload; None where that is one gradient, which the server
             multiplies by the step size.
+        compared: the same decision under other accounting or relaxed, by name, to look at only.
     """
 
     algorithm: str
@@ -109,12 +111,40 @@ class Plan:
     step: StepSize | None = None
     notes: tuple[str, ...] = ()
     pilot: Pilot | None = None
-    local: LocalSteps | Coins | None = None
+    local: LocalWork | None = None
+    compared: dict[str, Any] = field(default_factory=dict)
 
     @property
     def train(self) -> bool:
         """Whether training is worth its noise."""
         return self.rounds > 0
+
+    @property
+    def uploads(self) -> NDArray[np.int64]:
+        """Uploads that each client makes at most; it refuses beyond, shape (N,)."""
+        return (
+            np.full_like(self.releases, self.rounds) if isinstance(self.local, NoisySteps) else self.releases
+        )
+
+    @property
+    def cost(self) -> NDArray[np.float64] | None:
+        """What each client spends, a pilot included, shape (N,); None where only privacy is scarce."""
+        resources = self.problem.resources
+        if resources is None:
+            return None
+        return resources.cost(self.uploads, self._steps) + (resources.cost(1, 1) if self.pilot else 0.0)
+
+    @property
+    def _steps(self) -> NDArray[np.int64]:
+        """Local steps of each client before its uploads, shape (N,)."""
+        if self.local is None:
+            return self.uploads
+        counts = self.local.counts(self.rounds)
+        return (
+            self.uploads * counts[0]
+            if isinstance(self.local, LocalSteps)
+            else np.full_like(self.uploads, counts.sum())
+        )
 
     @property
     def noise(self) -> NDArray[np.float64]:
@@ -143,12 +173,18 @@ class Plan:
 
     def spent(self, uploads: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Exact epsilon_i after `uploads` (by default all that are planned) and the pilot, shape (N,)."""
-        uploads = self.releases if uploads is None else uploads
+        used = self.releases if uploads is None else self._released_by(uploads)
         if self.pilot is not None:
-            return spent_with_pilot(self.pilot.release, self.release, uploads, self.budget.delta)
+            return spent_with_pilot(self.pilot.release, self.release, used, self.budget.delta)
         if self.release is None:
             return np.zeros(self.problem.n_clients)
-        return spent_epsilon(self.release, uploads, self.budget.delta)
+        return spent_epsilon(self.release, used, self.budget.delta)
+
+    def _released_by(self, uploads: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Noised values that depend on one record after so many uploads, shape (N,)."""
+        if isinstance(self.local, NoisySteps):
+            return self.local.uses(uploads * self.local.steps, self.problem.sizes)
+        return uploads
 
     @property
     def budget(self) -> PrivacyBudget:
@@ -190,13 +226,23 @@ class Plan:
             "outcome": self.outcome,
             "notes": list(self.notes),
             "as_printed": self.as_printed,
+            **self._resource_keys(),
             **self._local_keys(),
         }
+
+    def _resource_keys(self) -> dict[str, Any]:
+        """The dearest client's cost, and what each client pays; None where nothing but privacy is scarce."""
+        if self.cost is None or self.problem.resources is None:
+            return {"cost": None, "resources": None}
+        spent = {**self.problem.resources.as_dict(), "cost": self.cost.tolist()}
+        return {"cost": float(self.cost.max()), "resources": spent}
 
     def _local_keys(self) -> dict[str, Any]:
         """What plans with local work add: its counts, and the noise of every round where it changes."""
         if self.local is None:
             return {}
+        if isinstance(self.local, NoisySteps):
+            return {**self.local.as_dict(self.rounds), "compared": self.compared}
         keys = {"clipping_mode": self.problem.clipping, **self.local.as_dict(self.rounds)}
         if self.release is not None and np.ptp(self.upload_scale) > 0:
             keys["noise_per_round"] = np.outer(self.upload_scale, self.release.mechanism.size).tolist()

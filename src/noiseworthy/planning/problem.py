@@ -11,6 +11,7 @@ from scipy.interpolate import PchipInterpolator
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
+from noiseworthy.planning.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import calibrate, unit_noise
 from noiseworthy.privacy.clipping import ClippingMode, clip_norm_of, of_upload, unit_of
@@ -48,9 +49,11 @@ class Problem:
         clip_norm: clip xi: of a record's gradient, of a batch gradient or of an update, as `clipping` says.
         sampling_rate: probability q of a record to enter a batch; 1 is the full batch.
         clipping: what is clipped (`privacy.clipping`): A for one step per upload, B to E for several.
+        resources: what training costs the clients and may cost; None where only privacy is scarce.
 
     Raises:
-        InvalidInput: a client without records, a clip that is not above 0, lengths that differ.
+        InvalidInput: a client without records, a clip that is not above 0, lengths that differ, resources
+            that do not pay for one round.
         UnsoundClaim: a clipping mode without proof for this noise, or a budget of another unit.
     """
 
@@ -61,12 +64,16 @@ class Problem:
     clip_norm: float
     sampling_rate: float = 1.0
     clipping: ClippingMode = "A"
+    resources: Resources | None = None
 
     def __post_init__(self):
         check.counts("sizes", self.sizes, remedy="leave a client without records out of the federation")
         check.count("dimension", self.dimension)
         check.one_of("mechanism", self.family, ["laplace", "gaussian", "none"])
         check.per_client("epsilon", self.budget.epsilon, len(self.sizes))
+        if self.resources is not None:
+            check.per_client("[resources] budget", self.resources.budget, len(self.sizes))
+            self.resources.check_pays()
         if self.sensitivity.unit != self.budget.unit:
             raise UnsoundClaim(
                 f"clipping mode {self.clipping} protects one {self.sensitivity.unit}, the budget is stated "

@@ -144,7 +144,7 @@ class Laboratory:
         every, (*padded, _) = self.seeds * len(plans), aligned([*algorithms, longest])
         rounds = evaluation_rounds(plans[0].rounds, training.evaluations)
         shards = self.shards(training.fraction, condensed=longest.condensed)
-        run = simulate(padded, plans[0].releases, shards, rounds, every)
+        run = simulate(padded, plans[0].uploads, shards, rounds, every)
         seconds = (time.monotonic() - started) / len(plans)
         rows = np.arange(len(every)).reshape(len(plans), -1)
         return {
