@@ -59,7 +59,18 @@ class TaskTable(Table):
 
     dimension: int | None = None
     model: (
-        Literal["softmax", "logistic", "linear", "cnn", "fu-cnn", "two-layer-cnn", "vgg11", "lstm", "unet3d"]
+        Literal[
+            "softmax",
+            "logistic",
+            "svm",
+            "linear",
+            "cnn",
+            "fu-cnn",
+            "two-layer-cnn",
+            "vgg11",
+            "lstm",
+            "unet3d",
+        ]
         | None
     ) = None
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
@@ -213,11 +224,11 @@ class TrainingTable(Table):
 class CompareTable(Table):
     """`[compare]`: the grid of fixed settings; clip and step are the plan's unless given.
 
-    FedSGD-DPC varies rounds and clients, DP-FedAvg and DP-PASGD iterations and local steps, DP-ScaffNew
-    iterations and the probability of communication.
+    FedSGD-DPC varies rounds and clients, DP-FedAvg iterations and local steps, DP-ScaffNew iterations and the
+    probability of communication, DP-PASGD rounds and local steps.
     """
 
-    rounds: list[Count] = Field(default=[10, 20, 50, 100, 200, 500], min_length=1)
+    rounds: Annotated[list[Count], Field(min_length=1)] | Auto = "auto"
     clients_per_round: list[Count] | Auto = "auto"
     iterations: list[Count] | Auto = "auto"
     local_steps: list[Count] | Auto = "auto"

@@ -84,12 +84,13 @@ def test_settings_of_the_model_arrive():
     )
 
 
-def test_a_two_class_model_meets_public_data_of_more_classes_as_softmax_and_only_there():
+@pytest.mark.parametrize(("model", "loss"), [("logistic", "logistic"), ("svm", "hinge")])
+def test_a_two_class_model_meets_public_data_of_more_classes_as_softmax_and_only_there(model, loss):
     prepared = prepare(
-        study({"data": "breast-cancer", "clients": 3, "partition": "iid"}, task={"model": "logistic"})
+        study({"data": "breast-cancer", "clients": 3, "partition": "iid"}, task={"model": model})
     )
     facts = prepared.public_facts()
-    assert facts.make_task((30,), 2).loss == "logistic"
+    assert facts.make_task((30,), 2).loss == loss
     assert facts.make_task((13,), 3).loss == "softmax"
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
+from scipy.integrate import trapezoid
+from scipy.optimize import minimize, root
+from scipy.special import expit, logsumexp, softmax
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.planning.estimation import (
     analytic_constants,
+    averaging_constants,
     bought_constants,
     bought_noise,
     split_budget,
@@ -98,6 +102,140 @@ def test_the_analytic_smoothness_is_attained():
     ahead, behind = (loss_and_gradient((tied + s * along).ravel(), shards, ridge)[1] for s in (step, -step))
     assert (ahead - behind) @ along.ravel() / (2 * step) == pytest.approx(stated, rel=1e-6)
     assert analytic_constants("logistic", radius, ridge, 10.0, 2)["smoothness"].value == radius**2 / 4 + ridge
+
+
+# Averaging ----------------------------------------------------------------------------------------
+
+AT_ZERO = {"logistic": np.log(2), "hinge": 0.5}
+TWO_CLASSES = pytest.mark.parametrize("loss", AT_ZERO)
+
+
+def signed_records(seed, radius, n=12):
+    """Records of norm at most `radius`, a third of them at it, each times its label in {-1, 1}."""
+    rng = np.random.default_rng(seed)
+    x = radius * rng.normal(size=(n, 3)) * rng.choice([0.1, 1, 10], (n, 1))
+    x *= radius / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), radius)
+    return x * np.where(rng.random(n) < 0.7, 1, -1)[:, None]
+
+
+def slope(loss, margin):
+    return -expit(-margin) if loss == "logistic" else -np.clip(1 - margin, 0, 1)
+
+
+def curvature(loss, margin):
+    return expit(margin) * expit(-margin) if loss == "logistic" else (margin > 0) & (margin < 1)
+
+
+def clipped_gradients(loss, theta, records, clip):
+    """One per record, shape (n, 3)."""
+    gradients = slope(loss, records @ theta)[:, None] * records
+    return gradients * np.minimum(1, clip / np.maximum(np.linalg.norm(gradients, axis=1), 1e-300))[:, None]
+
+
+def stated(loss, radius, ridge, clip, records):
+    constants = averaging_constants(loss, radius, ridge, clip, 2, records)
+    assert {constant.provenance for constant in constants.values()} == {"analytic"}
+    return {name: constant.value for name, constant in constants.items()}
+
+
+@TWO_CLASSES
+@pytest.mark.parametrize("radius", [0.5, 2.0])
+def test_averaging_constants_bound_every_curvature(loss, radius):
+    """Extreme eigenvalues of the Hessian, also where the hinge is curved on every record."""
+    bounds = stated(loss, radius, 0.05, 1.0, 10)
+    rng = np.random.default_rng(0)
+    for seed in range(20):
+        records = signed_records(seed, radius)
+        for theta in rng.normal(size=(10, 3)) / radius:
+            curved = curvature(loss, records @ theta)[:, None]
+            hessian = records.T @ (curved * records) / len(records) + 0.05 * np.eye(3)
+            least, *_, most = np.linalg.eigvalsh(hessian)
+            assert bounds["strong_convexity"] - 1e-12 <= least
+            assert most <= bounds["smoothness"]
+
+
+@TWO_CLASSES
+@pytest.mark.parametrize("clip", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize("ridge", [0.01, 0.5])
+def test_averaging_constants_bound_the_gap_and_its_gradient(loss, clip, ridge):
+    """Gaps as line integrals of the clipped gradient from the optimum: no formula of the loss is used."""
+    radius = 2.0
+    bounds = stated(loss, radius, ridge, clip, 10)
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        records = signed_records(seed, radius)
+
+        def gradient(theta, records=records):
+            return clipped_gradients(loss, theta, records, clip).mean(axis=0) + ridge * theta
+
+        best = root(gradient, np.zeros(3), method="lm", options={"xtol": 1e-12}).x
+        assert np.linalg.norm(gradient(best)) < 1e-7
+        for number, theta in enumerate((np.zeros(3), *rng.normal(size=(3, 3)))):
+            path = np.linspace(0, 1, 301)
+            gap = trapezoid([gradient(best + t * (theta - best)) @ (theta - best) for t in path], path)
+            assert number > 0 or gap <= bounds["initial_gap"]
+            assert np.sum(gradient(theta) ** 2) / 2 >= bounds["strong_convexity"] * gap
+
+
+@TWO_CLASSES
+@pytest.mark.parametrize("clip", [0.2, 5.0])
+def test_the_mean_of_two_drawn_gradients_varies_no_more_than_stated(loss, clip):
+    """The variance over all 144 ordered pairs of 12 records, at parameters near and far."""
+    radius = 1.5
+    limit = stated(loss, radius, 0.1, clip, 2)["gradient_variance"]
+    rng = np.random.default_rng(0)
+    for seed, scale in product(range(10), (0.0, 1.0, 30.0)):
+        records = signed_records(seed, radius)
+        gradients = clipped_gradients(loss, scale * rng.normal(size=3), records, clip)
+        pairs = [(one + two) / 2 for one, two in product(gradients, gradients)]
+        assert np.sum(np.var(pairs, axis=0)) <= limit
+
+
+def test_the_averaging_constants_of_the_hinge_are_attained():
+    """Two opposite records of full norm at the origin; and a gap that a weak ridge leaves open."""
+    bounds = stated("hinge", 2.0, 1e-4, 10.0, 2)
+    opposite = np.array([[2.0, 0, 0], [-2.0, 0, 0]])
+    gradients = clipped_gradients("hinge", np.zeros(3), opposite, 10.0)
+    pairs = [(one + two) / 2 for one, two in product(gradients, gradients)]
+    assert np.sum(np.var(pairs, axis=0)) == pytest.approx(bounds["gradient_variance"])
+    assert bounds["smoothness"] == 4.0 + 1e-4
+    best = minimize(lambda w: max(0.0, 1 - 2 * w[0]) ** 2 / 2 + 5e-5 * w[0] ** 2, [0.4])
+    assert bounds["initial_gap"] - best.fun > 0.9999 * bounds["initial_gap"]
+
+
+@TWO_CLASSES
+def test_the_gap_starts_at_the_loss_of_the_origin(loss):
+    assert stated(loss, 1.0, 0.1, 1.0, 5)["initial_gap"] == AT_ZERO[loss]
+    assert analytic_constants(loss, 1.0, 0.1, 1.0, 2)["heterogeneity"].value == AT_ZERO[loss]
+    assert averaging_constants("softmax", 1.0, 0.1, 1.0, 7, 5)["initial_gap"].value == np.log(7)
+
+
+def test_the_gradient_variance_is_a_mean_over_devices_and_meets_the_clip():
+    assert stated("hinge", 2.0, 0.1, 10.0, [100, 400])["gradient_variance"] == pytest.approx(
+        (4 / 100 + 4 / 400) / 2
+    )
+    assert stated("logistic", 2.0, 0.1, 0.5, [100, 400])["gradient_variance"] == pytest.approx(
+        (0.25 / 100 + 0.25 / 400) / 2
+    )
+    softmax_variance = averaging_constants("softmax", 1.0, 0.1, 10.0, 3, 50)["gradient_variance"].value
+    assert softmax_variance == pytest.approx(2 / 50)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"record_norm": None}, r"need a classifier and \[task\] feature_norm"),
+        ({"classes": None}, "need a classifier"),
+        ({"ridge": 0.0}, r"ridge must be finite and above 0, got 0; .*set \[task\] ridge"),
+        ({"clip_norm": 0.0}, "clip_norm must be finite and above 0, got 0"),
+        ({"records": [10, 0]}, "records must be whole numbers of at least 1, got 0"),
+        ({"records": []}, "records must be a list with one entry per client"),
+    ],
+)
+def test_averaging_constants_name_what_is_missing(changes, says):
+    fine = {"record_norm": 1.0, "ridge": 0.1, "clip_norm": 1.0, "classes": 2, "records": [10, 20]}
+    with pytest.raises(InvalidInput, match=says):
+        averaging_constants("hinge", **(fine | changes))
 
 
 # Bought -------------------------------------------------------------------------------------------

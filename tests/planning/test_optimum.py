@@ -167,6 +167,10 @@ def test_a_poisson_plan_stops_within_a_tenth_of_its_best():
         def weighted_noise(releases):
             return 5.0 * np.asarray(releases, float) ** 0.2
 
+        @staticmethod
+        def most_uploads():
+            return np.inf
+
     bound = RepliesBound(3.0, 2.0, 40.0, 1.0, 100.0)
     best = optimum(Sampled(), bound, 400, None, None)
     t, b, value = _decide(Sampled(), bound, 400, None, None)

@@ -24,6 +24,7 @@ def test_each_name_gives_its_model():
     options = {"ridge": 0.1, "feature_norm": 2.0, "normalise": True, "bias": True}
     assert make_task("softmax", (28, 28), 10, **options) == LinearModel(784, 10, "softmax", **options)
     assert make_task("logistic", (9,), 2) == LinearModel(9, 1, "logistic")
+    assert make_task("svm", (9,), 2, **options) == LinearModel(9, 1, "hinge", **options)
     assert make_task("linear", [11], None) == LinearModel(11, 1, "squared")
     assert make_task("cnn", (28, 28), 62) is paper_cnn()
     assert make_task("cnn", (28, 28), 10, ridge=0.5).ridge == 0.5
@@ -49,10 +50,12 @@ def test_a_study_file_knows_the_same_names():
     ("arguments", "message"),
     [
         (
-            {"model": "svm"},
-            "model must be one of 'softmax', 'logistic', 'linear', 'cnn', 'fu-cnn'.*, got 'svm'",
+            {"model": "tree"},
+            "model must be one of 'softmax', 'logistic', 'svm', 'linear', 'cnn', 'fu-cnn'.*, got 'tree'",
         ),
         ({"model": "logistic"}, "logistic needs 2 classes, got 10; use softmax"),
+        ({"model": "svm"}, "svm needs 2 classes, got 10; use softmax"),
+        ({"model": "svm", "classes": None}, "svm needs classes, got real targets; use linear"),
         ({"classes": None}, "softmax needs classes, got real targets; use linear"),
         ({"model": "cnn", "classes": None}, "cnn needs classes"),
         ({"model": "linear"}, "linear needs real targets, got 10 classes; use softmax or logistic"),

@@ -15,7 +15,7 @@ from noiseworthy.tasks import Batch, LinearModel, Moments, Task
 from noiseworthy.tasks.base import SAFETY
 
 FEATURES, N, ORDER = 7, 23, {"l1": 1, "l2": 2}
-OUTPUTS = {"softmax": 4, "logistic": 1, "squared": 1}
+OUTPUTS = {"softmax": 4, "logistic": 1, "hinge": 1, "squared": 1}
 LOSSES = pytest.mark.parametrize("loss", OUTPUTS)
 NORMS = pytest.mark.parametrize("norm", ORDER)
 BIAS = pytest.mark.parametrize("bias", [False, True])
@@ -30,6 +30,9 @@ def record_loss(model):
             return -jax.nn.log_softmax(z)[y]
         if model.loss == "logistic":
             return -jnp.log(jnp.where(y == 1, jax.nn.sigmoid(z[0]), 1 - jax.nn.sigmoid(z[0])))
+        if model.loss == "hinge":
+            margin = jnp.where(y == 1, z[0], -z[0])
+            return jnp.where(margin <= 0, 0.5 - margin, jnp.where(margin < 1, (1 - margin) ** 2 / 2, 0.0))
         return 0.5 * (z[0] - y) ** 2
 
     return value
@@ -54,7 +57,7 @@ def brute_force(model, theta, batch, clip_norm, norm):
     gradients = jax.vmap(jax.grad(record_loss(model)), (None, 0, 0))(theta, batch.x, batch.y)
     gradients = np.asarray(gradients, np.float64)
     sizes = np.linalg.norm(gradients, ORDER[norm], axis=1)
-    kept = gradients * np.minimum(1, clip_norm / sizes)[:, None]
+    kept = gradients / np.maximum(1, sizes / clip_norm)[:, None]
     return (kept * np.asarray(batch.mask)[:, None]).sum(axis=0), sizes
 
 
@@ -80,7 +83,7 @@ def scored(model):
 def test_the_closed_form_is_the_sum_of_clipped_gradients(loss, norm, bias, quantile):
     model, theta, batch = make_problem(loss, bias=bias)
     _, sizes = brute_force(model, theta, batch, 1.0, norm)
-    clip_norm = float(np.quantile(sizes, quantile)) * (1.01 if quantile == 1.0 else 1.0)
+    clip_norm = float(np.quantile(sizes[sizes > 0], quantile)) * (1.01 if quantile == 1.0 else 1.0)
     expected, _ = brute_force(model, theta, batch, clip_norm, norm)
     result = compiled(model, norm)(theta, batch, clip_norm)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5 * clip_norm)
@@ -261,6 +264,9 @@ def textbook_gradient(model, theta, batch):
     z = x @ np.asarray(theta, np.float64).reshape(-1, model.outputs)
     if model.loss == "softmax":
         slopes = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) - np.eye(model.outputs)[y]
+    elif model.loss == "hinge":
+        signs = 2.0 * y[:, None] - 1
+        slopes = -signs * np.clip(1 - signs * z, 0, 1)
     else:
         slopes = (z if model.loss == "squared" else 1 / (1 + np.exp(-z))) - y[:, None]
     return (x.T @ slopes / len(x)).ravel()
@@ -322,7 +328,7 @@ def test_a_client_without_records_has_gradient_zero(loss):
     np.testing.assert_array_equal(model.gradient(theta, model.condense(empty)), np.zeros(model.dimension))
 
 
-@pytest.mark.parametrize("loss", ["softmax", "logistic"])
+@pytest.mark.parametrize("loss", ["softmax", "logistic", "hinge"])
 def test_only_squared_loss_has_moments(loss):
     model, _, batch = make_problem(loss)
     assert model.condense(batch) is batch
@@ -341,12 +347,14 @@ def test_no_curvature_exceeds_the_smoothness(loss, bias):
 
 
 def test_smoothness_is_reached_and_public():
-    """Squared and logistic reach it at the origin; softmax with two classes does, with more it is a bound."""
-    for loss, outputs, expected in [("squared", 1, 4.0), ("logistic", 1, 1.0), ("softmax", 2, 2.0)]:
+    """Squared and logistic reach it at the origin, the hinge beside it; softmax does with two classes."""
+    reached = [("squared", 1, 4.0), ("logistic", 1, 1.0), ("hinge", 1, 4.0), ("softmax", 2, 2.0)]
+    for loss, outputs, expected in reached:
         model = LinearModel(3, outputs, loss, feature_norm=2.0)
         assert model.smoothness == pytest.approx(expected)
         row = jnp.array([2.0, 0.0, 0.0])
-        value = jax.hessian(record_loss(model))(jnp.zeros(model.dimension), row, 0)
+        theta = jnp.full(model.dimension, -0.1 if loss == "hinge" else 0.0)
+        value = jax.hessian(record_loss(model))(theta, row, 0)
         assert np.linalg.eigvalsh(value).max() == pytest.approx(expected, rel=1e-5)
     assert LinearModel(3, 2, "softmax").smoothness is None
     assert LinearModel(3, 1, "squared", feature_norm=2.0, bias=True).smoothness == pytest.approx(5.0)
@@ -354,6 +362,7 @@ def test_smoothness_is_reached_and_public():
 
 def test_scalar_models_have_one_output():
     assert LinearModel(3, 1, "logistic").scalar
+    assert LinearModel(3, 1, "hinge").scalar
     assert not LinearModel(3, 2, "softmax").scalar
 
 
@@ -363,6 +372,8 @@ def test_accuracy_and_r_squared():
     assert float(scored(softmax)(eye.ravel(), eye, jnp.array([0, 1, 0])).accuracy) == pytest.approx(2 / 3)
     logistic, line = LinearModel(1, 1, "logistic"), jnp.array([[-1.0], [2.0], [3.0], [-4.0]])
     assert float(scored(logistic)(jnp.ones(1), line, jnp.array([0, 1, 0, 0])).accuracy) == 0.75
+    machine = LinearModel(1, 1, "hinge")
+    assert float(scored(machine)(jnp.ones(1), line, jnp.array([0, 1, 0, 0])).accuracy) == 0.75
     squared, x = LinearModel(1, 1, "squared"), jnp.array([[1.0], [2.0], [3.0]])
     assert float(scored(squared)(jnp.ones(1), x, jnp.array([1.0, 2.0, 6.0])).accuracy) == pytest.approx(
         5 / 14
@@ -385,7 +396,8 @@ def test_dimension_start_and_identity():
     ("arguments", "message"),
     [
         ({"features": 0}, "features must be at least 1"),
-        ({"loss": "hinge"}, "loss must be one of"),
+        ({"loss": "dice"}, "loss must be one of"),
+        ({"loss": "hinge"}, "outputs must be between 1 and 1, got 2; hinge has one output"),
         ({"outputs": 1}, "outputs must be at least 2, got 1; softmax has one output per class"),
         (
             {"loss": "logistic", "outputs": 2},

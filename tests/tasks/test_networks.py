@@ -145,7 +145,7 @@ def test_padding_contributes_nothing():
 
 
 @NORMS
-@pytest.mark.parametrize("loss", ["softmax", "logistic", "squared"])
+@pytest.mark.parametrize("loss", ["softmax", "logistic", "hinge", "squared"])
 def test_a_linear_function_agrees_with_the_linear_model(loss, norm):
     outputs, batch = CLASSES if loss == "softmax" else 1, make_batch()
     if loss != "softmax":
@@ -248,7 +248,7 @@ def test_tasks_are_static_arguments_and_prepare_changes_nothing():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"loss": "hinge"}, "loss must be one of .* or a function"),
+        ({"loss": "huber"}, "loss must be one of .* or a function"),
         ({"params": {}}, "dimension must be at least 1, got 0; give the model at least one parameter"),
         ({"ridge": -1.0}, "ridge must be finite and at least 0"),
         ({"chunk": 0}, "chunk must be at least 1"),

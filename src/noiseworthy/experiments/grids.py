@@ -8,9 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from noiseworthy.config import CompareTable
-from noiseworthy.planning import communication_probability, local_iterations, queries_replies
+from noiseworthy.planning import (
+    averaging_period,
+    communication_probability,
+    local_iterations,
+    queries_replies,
+)
 from noiseworthy.planning.local_search import divisors
-from noiseworthy.planning.local_work import Coins, LocalSteps
+from noiseworthy.planning.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Problem
 from noiseworthy.privacy.clipping import ClippingMode
@@ -19,8 +24,11 @@ AXES = {
     "fedsgd-dpc": ("rounds", "clients_per_round"),
     "dp-fedavg": ("local_steps", "iterations"),
     "dp-scaffnew": ("communication_probability", "iterations"),
+    "dp-pasgd": ("local_steps", "rounds"),
 }
 """What a comparison varies: along the picture, and from series to series."""
+_ROUNDS = (10, 20, 50, 100, 200, 500)
+_PERIODS = (1, 2, 5, 10, 20)
 _PROBABILITIES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
 
 
@@ -31,6 +39,8 @@ def setting_of(plan: Plan) -> dict[str, float]:
         return {across: 0, series: 0}
     if isinstance(plan.local, Coins):
         return {across: plan.local.probability, series: plan.local.iterations}
+    if isinstance(plan.local, NoisySteps):
+        return {across: plan.local.steps, series: plan.rounds}
     if isinstance(plan.local, LocalSteps):
         return {across: plan.local.steps, series: plan.rounds * plan.local.steps}
     return {across: plan.rounds, series: plan.clients_per_round}
@@ -54,9 +64,12 @@ def grid_of(
         return _local_steps(plan, problem, step, table, longest, several)
     if plan.algorithm == "dp-scaffnew":
         return _coins(plan, problem, step, table, longest)
+    if plan.algorithm == "dp-pasgd":
+        return _periods(plan, problem, step, table)
     n = problem.n_clients
     cohorts = sorted({1, max(1, n // 2), n}) if table.clients_per_round == "auto" else table.clients_per_round
-    return [queries_replies.stated(problem, t, b, step) for b in cohorts for t in table.rounds]
+    rounds = _ROUNDS if table.rounds == "auto" else table.rounds
+    return [queries_replies.stated(problem, t, b, step) for b in cohorts for t in rounds]
 
 
 def some_divisors(number: int, most: int = 6) -> list[int]:
@@ -102,6 +115,30 @@ def _coins(plan: Plan, problem: Problem, step: StepSize, table: CompareTable, lo
         for p in chosen
     ]
     return [cell for cell in cells if cell.train]
+
+
+def _periods(plan: Plan, problem: Problem, step: StepSize, table: CompareTable) -> list[Plan]:
+    """Cells of R rounds with tau noised steps each, those that every device can pay for."""
+    planned, batch = setting_of(plan), plan.local.batch_size if plan.local is not None else None
+    longest = problem.resources.most_rounds(1) if problem.resources is not None else np.inf
+    around = 2 * max(int(planned["rounds"]), 5)
+    rounds = _spaced(int(min(longest, around))) if table.rounds == "auto" else table.rounds
+    periods = (
+        sorted({*_PERIODS, int(planned["local_steps"])} - {0})
+        if table.local_steps == "auto"
+        else table.local_steps
+    )
+    return [
+        averaging_period.stated(problem, r * tau, tau, step, batch)
+        for r in rounds
+        for tau in periods
+        if problem.resources is None or problem.resources.affords(r, r * tau)
+    ]
+
+
+def _spaced(most: int, points: int = 5) -> list[int]:
+    """Whole numbers from 1 to `most`, about evenly in their logarithm."""
+    return np.unique(np.geomspace(1, most, points).round().astype(int)).tolist()
 
 
 def _iterations(table: CompareTable, planned: int) -> list[int]:

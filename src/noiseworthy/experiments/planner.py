@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from noiseworthy.config import FedAvgTable, FedSGDTable
-from noiseworthy.experiments.planners import dp_fedavg, dp_scaffnew, fedsgd_dpc
+from noiseworthy.config import AveragingTable, FedAvgTable, FedSGDTable
+from noiseworthy.experiments.planners import dp_fedavg, dp_pasgd, dp_scaffnew, fedsgd_dpc
 from noiseworthy.experiments.planners.decision import Decision, Progress
 from noiseworthy.experiments.prepare import Prepared
 
@@ -23,4 +23,6 @@ def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Dec
         return fedsgd_dpc.decide(prepared, table, on_progress)
     if isinstance(table, FedAvgTable):
         return dp_fedavg.decide(prepared, table)
+    if isinstance(table, AveragingTable):
+        return dp_pasgd.decide(prepared, table)
     return dp_scaffnew.decide(prepared, table)

@@ -150,8 +150,8 @@ def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task
 
 
 def proxy_task(study: Study, shape: tuple[int, ...], classes: int) -> Task:
-    """The study's model for public records, which may have more classes than a logistic model separates."""
-    if study.task.model == "logistic" and classes > 2:
+    """The study's model for public records, which may have more classes than the two that it separates."""
+    if study.task.model in ("logistic", "svm") and classes > 2:
         study = study.model_copy(update={"task": study.task.model_copy(update={"model": "softmax"})})
     return open_task(study, shape, classes)
 

@@ -21,6 +21,7 @@ from noiseworthy.planning.curves import BoundCurves, Curve
 from noiseworthy.planning.local_work import Coins, check_probability
 from noiseworthy.planning.plan import Plan, Prediction, StepSize
 from noiseworthy.planning.problem import Constant, Problem
+from noiseworthy.planning.resources import Resources
 from noiseworthy.planning.scaffnew_bound import UNIT, ScaffNewBound, check_clips_updates, scaffnew_bound
 
 CITATION = "Hou et al., balancing privacy and performance (DP-ScaffNew), Theorem 1 and Corollary 1; corrected"
@@ -48,8 +49,10 @@ def plan(
     """Plan DP-ScaffNew: iterations T and communication probability p, each given or planned.
 
     Joint rule: the (T, p) of least bound over T <= max_iterations. The paper's rule: p = sqrt(mu/L), then the
-    best T. "Do not train" where the bound is not below its value at T = 0, unless both T and p were given.
-    The coins are then drawn, and the noise is calibrated for the rounds R that they give, never for p T.
+    best T. Both among those with T (p c1 + c2) <= C, what the training costs a client on average. "Do not
+    train" where the bound is not below its value at T = 0, unless both T and p were given. The coins are then
+    drawn, and the noise is calibrated for the rounds R that they give, never for p T. Where those cost a
+    client more than it may spend, training ends before the first communication that it cannot pay for.
 
     Args:
         problem: public facts and budget, with clipping D and Gaussian noise, or none.
@@ -71,10 +74,10 @@ def plan(
 
     Raises:
         InvalidInput: another clipping mode, Laplace noise, a constant that is missing or out of range, T or p
-            out of range, a step size that is not constant or above 1/L.
+            out of range or beyond what the resources pay for, a step size that is not constant or above 1/L.
 
-    Guarantee: `spent() <= epsilon` for every client and every outcome of the coins, because they are drawn
-    before training and without looking at data.
+    Guarantee: `spent() <= epsilon` and `cost <= problem.resources.budget` for every client and every outcome
+    of the coins, because they are drawn before training and without looking at data.
 
     Example:
         >>> from noiseworthy.privacy.budget import PrivacyBudget
@@ -96,11 +99,13 @@ def plan(
     if iterations is not None:
         iterations = _whole(iterations)
     fixed = _fixed_probability(bound, rule, probability)
-    t, p = _decide(bound, iterations, fixed, most)
+    _check_paid(problem, iterations, fixed)
+    t, p = _decide(bound, problem.resources, iterations, fixed, most)
     untrained = fixed or float(bound.best_probability(0))
-    value, start = float(bound.at(t, p)), float(bound.psi_0(untrained))
+    coins, cut = _paid(problem, Coins(t, p, coin_seed, batch_size))
+    value, start = float(bound.at(coins.iterations, p)), float(bound.psi_0(untrained))
     trains = value < start or None not in (iterations, probability)
-    coins = Coins(t, p, coin_seed, batch_size) if trains else Coins(0, untrained, coin_seed, batch_size)
+    coins = coins if trains else Coins(0, untrained, coin_seed, batch_size)
     outcome = _outcome(coins, value, start, iterations, most)
     made = _scheduled(problem, coins, step or StepSize(1 / bound.smoothness, float("inf")), outcome)
     return replace(
@@ -108,7 +113,7 @@ def plan(
         prediction=Prediction(value if made.train else start, start, UNIT),
         constants=constants,
         as_printed=as_printed(problem, bound, iterations, probability),
-        notes=(*notes, *unknown, *(_notes(bound, coins, value) if made.train else ())),
+        notes=(*notes, *unknown, *(_notes(bound, coins, value) if made.train else ()), *cut),
     )
 
 
@@ -123,7 +128,8 @@ def stated(
     """A setting nobody planned, with the noise it needs: for grids and fixed baselines, Laplace noise too.
 
     Raises:
-        InvalidInput: T or p out of range, a step size that is not constant, another clipping mode than D.
+        InvalidInput: T or p out of range or beyond what the resources pay for on average, a step size that is
+            not constant, another clipping mode than D.
 
     Example:
         >>> from noiseworthy.privacy.budget import PrivacyBudget
@@ -135,9 +141,10 @@ def stated(
     """
     check_clips_updates(problem)
     _check_constant(step)
-    coins = Coins(_whole(iterations), probability, coin_seed, batch_size)
+    _check_paid(problem, _whole(iterations), check_probability(probability))
+    coins, cut = _paid(problem, Coins(iterations, probability, coin_seed, batch_size))
     outcome = f"{_schedule(coins)}, as stated." if coins.rounds else _unlucky(coins)
-    return _scheduled(problem, coins, step, outcome)
+    return replace(_scheduled(problem, coins, step, outcome), notes=cut)
 
 
 def curves(bound: ScaffNewBound, plan: Plan) -> BoundCurves:
@@ -166,14 +173,59 @@ def curves(bound: ScaffNewBound, plan: Plan) -> BoundCurves:
 
 
 def _decide(
-    bound: ScaffNewBound, iterations: int | None, probability: float | None, most: int
+    bound: ScaffNewBound,
+    resources: Resources | None,
+    iterations: int | None,
+    probability: float | None,
+    most: int,
 ) -> tuple[int, float]:
-    """The (T, p) of least bound that agrees with what is fixed."""
+    """The (T, p) of least bound that agrees with what is fixed and that is paid for on average."""
     if probability is not None:
-        return iterations or bound.best_iterations(probability, most), probability
+        paid = np.inf if resources is None else resources.most_iterations(probability)
+        return iterations or bound.best_iterations(probability, int(min(most, paid))), probability
     if iterations is not None:
-        return iterations, float(bound.best_probability(iterations))
-    return bound.best(most)
+        paid = 1.0 if resources is None else float(resources.most_probability(iterations))
+        return iterations, min(float(bound.best_probability(iterations)), paid)
+    return bound.best(most, resources)
+
+
+def affordable(problem: Problem, iterations: int, probability: float) -> bool:
+    """Whether T iterations with communication probability p are paid for on average, T (p c1 + c2) <= C."""
+    return problem.resources is None or iterations <= problem.resources.most_iterations(probability)
+
+
+def _check_paid(problem: Problem, iterations: int | None, probability: float | None) -> None:
+    """Refuse T, with p where it is fixed, that the resources do not pay for on average."""
+    resources = problem.resources
+    if resources is None or iterations is None:
+        return
+    paid = resources.most_steps() if probability is None else resources.most_iterations(probability)
+    if iterations <= paid:
+        return
+    how = "one communication" if probability is None else f"communication_probability = {probability:.4g}"
+    raise InvalidInput(
+        f"[resources] budget pays for {int(paid)} iterations with {how} on average, got iterations = "
+        f"{iterations}; use at most {int(paid)}, or raise the budget"
+    )
+
+
+def _paid(problem: Problem, coins: Coins) -> tuple[Coins, tuple[str, ...]]:
+    """The coins up to the first communication that some client cannot pay for, with a note if there is one.
+
+    The coins of a shorter training are the first of a longer one.
+    """
+    if problem.resources is None:
+        return coins, ()
+    ends = np.flatnonzero(coins.flips) + 1
+    dear = np.flatnonzero(~problem.resources.affords(np.arange(1, len(ends) + 1), ends))
+    if dear.size == 0:
+        return coins, ()
+    kept = replace(coins, iterations=int(ends[dear[0]]) - 1)
+    return kept, (
+        f"The coins of seed {coins.seed} cost more than the {coins.iterations} iterations with p = "
+        f"{coins.probability:.3g} do on average; the [resources] budget ends training after "
+        f"{kept.iterations} of them, with {kept.rounds} communications.",
+    )
 
 
 def _fixed_probability(bound: ScaffNewBound, rule: Rule, probability: float | None) -> float | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
@@ -15,9 +15,9 @@ from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
 
-LinearLossName = Literal["softmax", "logistic", "squared"]
-_CURVATURE = {"softmax": 0.5, "logistic": 0.25, "squared": 1.0}
-_SLOPE = {"softmax": np.sqrt(2), "logistic": 1.0, "squared": np.inf}
+LinearLossName = Literal["softmax", "logistic", "hinge", "squared"]
+_CURVATURE = {"softmax": 0.5, "logistic": 0.25, "hinge": 1.0, "squared": 1.0}
+_SLOPE = {"softmax": np.sqrt(2), "logistic": 1.0, "hinge": 1.0, "squared": np.inf}
 _MARGIN = 1e-9
 """Share of a split budget that is left unspent, so that rounding twice never overspends it."""
 
@@ -27,9 +27,9 @@ def analytic_constants(
 ) -> dict[str, Constant]:
     """Constants of a linear model that need no data, only public bounds.
 
-    With ||x|| <= R and ridge mu: L = c R^2 + mu (c = 1/2 softmax, 1/4 logistic, 1 squared),
-    G = min(slope R, C), F(0) = ln K, Gamma <= F(0), Y_0 <= min(2 F(0)/mu, (slope R/mu)^2): the optimum is
-    that of the unclipped loss, so the clip bounds G and not Y_0.
+    With ||x|| <= R and ridge mu: L = c R^2 + mu (c = 1/2 softmax, 1/4 logistic, 1 hinge),
+    G = min(slope R, C), F(0) = ln K (hinge 1/2), Gamma <= F(0), Y_0 <= min(2 F(0)/mu, (slope R/mu)^2): the
+    optimum is that of the unclipped loss, so the clip bounds G and not Y_0.
 
     Args:
         loss: of the linear model.
@@ -48,22 +48,93 @@ def analytic_constants(
 
     Source: theory 1.6; these bounds are sound, and on real data they make the planner's bound vacuous.
     """
+    shape = _shape_of(loss, record_norm, ridge, classes)
+    mu = shape.strong_convexity
+    return _analytic(
+        smoothness=shape.smoothness,
+        strong_convexity=mu,
+        gradient_bound=min(shape.steepest, clip_norm),
+        initial_distance_sq=min(2 * shape.start / mu, (shape.steepest / mu) ** 2),
+        heterogeneity=shape.start,
+    )
+
+
+def averaging_constants(
+    loss: LinearLossName,
+    record_norm: float | None,
+    ridge: float,
+    clip_norm: float,
+    classes: int | None,
+    records: ArrayLike,
+) -> dict[str, Constant]:
+    """Constants of DP-PASGD for a linear model that need no data, only public bounds.
+
+    With ||x|| <= R, ridge lambda, and X_m records in a local step of device m:
+
+        L = c R^2 + lambda,    xi^2 = mean over m of min(slope R, C)^2 / X_m,    alpha = F(0)
+
+    c, slope and F(0) are those of `analytic_constants`. Strong convexity gives what the bound asks of
+    lambda: ||grad F||^2 / 2 >= lambda (F - F*). A loss is at least 0, hence alpha >= F(0) - F*. xi^2 bounds
+    the variance of a mean of X_m record gradients that are drawn independently from one law. So it rests
+    on devices that are alike (Assumption 3 of the paper): where they differ by more than chance, as a
+    partition by owner makes them, no public number bounds how far a device's gradient is off.
+
+    If C is below slope R, F is the loss whose gradient is the clipped one, which exists for models of one
+    output.
+
+    Args:
+        loss: of the linear model.
+        record_norm: R, guaranteed by projection; `[task] feature_norm`.
+        ridge: lambda, above 0; no part of the clipped gradient.
+        clip_norm: C, above 0.
+        classes: K; None for regression, where F(0) has no public bound.
+        records: X_m of each device, or one number for all; the whole device for full batches.
+
+    Returns:
+        `smoothness`, `strong_convexity`, `gradient_variance` (xi^2), `initial_gap` (alpha).
+
+    Raises:
+        InvalidInput: no record norm, no ridge, a regression, a clip that is not above 0, a device without
+            records.
+
+    Example:
+        >>> constants = averaging_constants("hinge", 1.0, 0.01, 1.0, 2, [100, 200])
+        >>> {name: round(constant.value, 6) for name, constant in constants.items()}
+        {'smoothness': 1.01, 'strong_convexity': 0.01, 'gradient_variance': 0.0075, 'initial_gap': 0.5}
+
+    Source: theory 4.1, 4.3 and 4.6, item 6 (the paper estimates them from private data, un-noised).
+    """
+    shape = _shape_of(loss, record_norm, ridge, classes)
+    steepest = min(shape.steepest, check.positive("clip_norm", clip_norm).item())
+    return _analytic(
+        smoothness=shape.smoothness,
+        strong_convexity=shape.strong_convexity,
+        gradient_variance=float(np.mean(steepest**2 / check.counts("records", records))),
+        initial_gap=shape.start,
+    )
+
+
+class _Shape(NamedTuple):
+    """Public bounds on a linear classifier's loss: L, mu, the largest gradient of a record, and F(0)."""
+
+    smoothness: float
+    strong_convexity: float
+    steepest: float
+    start: float
+
+
+def _shape_of(loss: LinearLossName, record_norm: float | None, ridge: float, classes: int | None) -> _Shape:
     if record_norm is None or classes is None:
         raise InvalidInput(
             "analytic constants need a classifier and [task] feature_norm, the public bound on ||x||"
         )
-    mu = check.positive(
-        "ridge", ridge, remedy="analytic constants need strong convexity: set [task] ridge"
-    ).item()
-    steepest = _SLOPE[loss] * record_norm
-    start = float(np.log(classes))
-    values = {
-        "smoothness": _CURVATURE[loss] * record_norm**2 + mu,
-        "strong_convexity": mu,
-        "gradient_bound": min(steepest, clip_norm),
-        "initial_distance_sq": min(2 * start / mu, (steepest / mu) ** 2),
-        "heterogeneity": start,
-    }
+    remedy = "analytic constants need strong convexity: set [task] ridge"
+    mu = check.positive("ridge", ridge, remedy=remedy).item()
+    start = 0.5 if loss == "hinge" else float(np.log(classes))
+    return _Shape(_CURVATURE[loss] * record_norm**2 + mu, mu, _SLOPE[loss] * record_norm, start)
+
+
+def _analytic(**values: float) -> dict[str, Constant]:
     return {name: Constant(float(value), ANALYTIC) for name, value in values.items()}
 
 
@@ -82,9 +153,11 @@ def split_budget(problem: Problem, share: float) -> tuple[Release, Problem]:
 
     Raises:
         UnsoundClaim: Poisson batches, whose composition with a full-batch pilot is not provided.
-        InvalidInput: a study without privacy, or a delta so large that no epsilon describes the rest.
+        InvalidInput: a study without privacy, a delta so large that no epsilon describes the rest, or
+            resources that leave nothing for a round after the pilot.
     """
     share = check.in_unit_interval("share", share, closed_left=False).item()
+    _check_pays_twice(problem)
     if problem.sampling_rate < 1:
         raise UnsoundClaim("constants cannot be bought with Poisson batches; use sampling_rate = 1")
     budget, sensitivity = problem.budget, problem.sensitivity
@@ -105,6 +178,15 @@ def split_budget(problem: Problem, share: float) -> tuple[Release, Problem]:
     else:
         raise InvalidInput("constants are bought with noise; a study without privacy has none to sell")
     return Release(noise, sensitivity), replace(problem, budget=left)
+
+
+def _check_pays_twice(problem: Problem) -> None:
+    """A pilot costs a communication and a step; one round at least must be left after it."""
+    if problem.most_uploads() < 2:
+        raise InvalidInput(
+            "[resources] budget pays for one upload of every client, and buying constants needs one before "
+            "the first round; raise the budget or state the constants"
+        )
 
 
 def bought_constants(

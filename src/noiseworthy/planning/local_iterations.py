@@ -21,7 +21,14 @@ from noiseworthy.planning.local_bound import (
     UploadNoise,
     power_law,
 )
-from noiseworthy.planning.local_search import Given, Setting, divisors, optimum
+from noiseworthy.planning.local_search import (
+    Given,
+    Setting,
+    check_divides,
+    divisors,
+    most_uploads,
+    optimum,
+)
 from noiseworthy.planning.local_words import as_printed, notes_of, outcome_of, training
 from noiseworthy.planning.local_work import LocalSteps
 from noiseworthy.planning.plan import Plan, Prediction, StepSize
@@ -49,7 +56,8 @@ def plan(
 ) -> Plan:
     """Plan DP-FedAvg: iterations T, local steps E per upload and clients b, each given or planned.
 
-    The integer optimum over T <= max_iterations, E | T and b <= N of what is not given. With E given and
+    The integer optimum over T <= max_iterations, E | T and b <= N of what is not given, among those whose
+    k = ceil(b T_g/N) uploads, at c1 + E c2 each, every client can pay for. With E given and
     Gaussian noise the bound usually only falls with T towards its limit; then T is the least that is within
     10 % of it. "Do not train" where the bound at the plan is not below its value without training, unless
     both T and E were given.
@@ -69,8 +77,11 @@ def plan(
         A `Plan` of T/E rounds whose noise pays for ceil(b T_g/N) uploads of every client.
 
     Raises:
-        InvalidInput: T, E or b out of range, E no divisor of T, clipping mode D, Poisson batches.
+        InvalidInput: T, E or b out of range or beyond what the resources pay for, E no divisor of T, clipping
+            mode D, Poisson batches.
         UnsoundClaim: several local steps under mode A.
+
+    Guarantee: `plan.cost <= problem.resources.budget` for every client.
 
     Example:
         >>> from noiseworthy.planning.local_bound import local_bound
@@ -96,6 +107,7 @@ def plan(
     most = check.count("max_iterations", max_iterations)
     given = _given(problem, total_iterations, local_steps, clients_per_round, most)
     most = given.total_iterations or most
+    _check_paid(problem, given)
     found = _decide(problem, bound, given, most)
     fixed = None not in (given.total_iterations, given.local_steps)
     trains = fixed or found.value < bound.no_training
@@ -106,7 +118,11 @@ def plan(
         constants=constants,
         outcome=outcome_of(problem, bound, found, given, trains, most),
         as_printed=as_printed(problem, found, given, step),
-        notes=(*notes, *notes_of(problem, bound, found, given, trains)),
+        notes=(
+            *notes,
+            *notes_of(problem, bound, found, given, trains),
+            *_limit_note(problem, found, given, most),
+        ),
     )
 
 
@@ -129,7 +145,8 @@ def stated(
         batch_size: records per local step, modes C and D only; None takes all.
 
     Raises:
-        InvalidInput: T, E or b out of range, E no divisor of T, Poisson batches.
+        InvalidInput: T, E or b out of range or beyond what the resources pay for, E no divisor of T, Poisson
+            batches.
         UnsoundClaim: several local steps under mode A, minibatches under a mode that protects records.
 
     Example:
@@ -141,8 +158,9 @@ def stated(
     """
     _check_full_batches(problem)
     t, e = _iterations(total_iterations), _steps(problem, local_steps)
-    _check_divides(t, e)
+    check_divides(t, e)
     setting = Setting(t, e, _cohort(problem, clients_per_round), np.nan)
+    _check_paid(problem, Given(t, e, setting.clients_per_round))
     if batch_size is not None and unit_of(problem.clipping) == "record":
         raise UnsoundClaim(
             f"clipping mode {problem.clipping} has no proof for minibatches, got batch_size {batch_size}; "
@@ -222,7 +240,7 @@ def _given(problem: Problem, t: int | None, e: int | None, b: int | None, most: 
         return Given(t, 1 if problem.clipping == "A" else None, b)
     e = _steps(problem, e, most if t is None else None)
     if t is not None:
-        _check_divides(t, e)
+        check_divides(t, e)
     return Given(t, e, b)
 
 
@@ -247,20 +265,48 @@ def _steps(problem: Problem, e: int, most: int | None = None) -> int:
     return e
 
 
-def _check_divides(t: int, e: int) -> None:
-    if t % e == 0:
+def affordable(
+    problem: Problem,
+    total_iterations: int | None = None,
+    local_steps: int | None = None,
+    clients_per_round: int | None = None,
+) -> bool:
+    """Whether some setting that agrees with what is fixed is paid for by the resources.
+
+    Args:
+        problem: with its resources.
+        total_iterations: T, or None where it is free.
+        local_steps: E, or None where it is free.
+        clients_per_round: b, or None where it is free.
+    """
+    t, e, b = total_iterations, local_steps, clients_per_round
+    steps = divisors(t) if t and e is None else np.array([e or 1])
+    rounds = t // steps if t else np.ones_like(steps)
+    limit = np.array([problem.most_uploads(int(one)) for one in steps])
+    return bool(np.any(uploads(rounds, b or 1, problem.n_clients) <= limit))
+
+
+def _check_paid(problem: Problem, given: Given) -> None:
+    """Refuse what no setting within the resources agrees with."""
+    if affordable(problem, *given):
         return
-    every = divisors(t)
-    near = [every[every < e].max(), *every[every > e][:1]]
-    lengths = [length for length in (t // e * e, -(-t // e) * e) if length]
+    names = ("total_iterations", "local_steps", "clients_per_round")
+    fixed = [f"{name} = {value}" for name, value in zip(names, given, strict=True) if value is not None]
     raise InvalidInput(
-        f"local_steps must divide total_iterations = {t}, got {e}; use local_steps = {_either(near)}, "
-        f"or total_iterations = {_either(lengths)}"
+        f"[resources] budget does not pay for {' with '.join(fixed)}; {_paid_instead(problem, given)}, "
+        "or raise the budget"
     )
 
 
-def _either(numbers: list[int]) -> str:
-    return " or ".join(str(number) for number in numbers)
+def _paid_instead(problem: Problem, given: Given) -> str:
+    """The most iterations below the fixed ones that are paid for, else the most local steps."""
+    t, e, b = given
+    limit = most_uploads(problem.resources, max(t or 1, e or 1))
+    if problem.resources and e is not None and limit[e] < 1:
+        return f"use local_steps of at most {int(problem.resources.most_steps())}"
+    steps = np.arange(1, t or 2) if e is None else np.array([e])
+    rounds = np.minimum(limit[steps] * problem.n_clients // (b or 1), ((t or 1) - 1) // steps)
+    return f"use total_iterations = {int(np.max(rounds * steps))}"
 
 
 # The decision -----------------------------------------------------------------------------------------
@@ -272,7 +318,7 @@ def _best(problem: Problem, bound: LocalBound, given: Given, most: int) -> Setti
     if None in given:
         uploaded = uploads(most // (given.local_steps or 1), given.clients_per_round or n, n)
         noise = UploadNoise.tabulated(problem, int(uploaded))
-    best = optimum(bound, noise, n, most, given)
+    best = optimum(bound, noise, n, most, given, problem.resources)
     if problem.family == "gaussian" and given.total_iterations is None and given.local_steps is not None:
         return _near_limit(problem, bound, noise, given, most, best)
     return best
@@ -293,12 +339,23 @@ def _near_limit(
     b = given.clients_per_round or n
     law = power_law(problem, b)
     t = np.arange(e, most + 1, e)
+    t = t[uploads(t // e, b, n) <= problem.most_uploads(e)]
     values = bound.at(noise, t, e, b, n)
     limit = bound.limit(law) if law else np.inf
     enough = np.flatnonzero(values <= (1 + NEAR_LIMIT) * limit)
     if best.value < limit or enough.size == 0 or values[enough[0]] >= bound.no_training:
         return best
     return Setting(int(t[enough[0]]), e, b, float(values[enough[0]]))
+
+
+def _limit_note(problem: Problem, found: Setting, given: Given, most: int) -> tuple[str, ...]:
+    """What the resources left out at the planned E, if anything."""
+    n, e = problem.n_clients, found.local_steps
+    limit = problem.most_uploads(e)
+    if uploads(most // e, given.clients_per_round or n, n) <= limit:
+        return ()
+    steps = f"{e} local steps" if e > 1 else "one local step"
+    return (f"[resources] budget pays for at most {int(limit)} uploads of every client after {steps} each.",)
 
 
 def _schedule(bound: LocalBound, local_steps: int) -> StepSize:

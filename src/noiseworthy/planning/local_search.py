@@ -9,8 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.local_bound import LocalBound, Noise
 from noiseworthy.planning.queries_replies import candidates
+from noiseworthy.planning.replies_bound import uploads
+from noiseworthy.planning.resources import Resources
 
 Whole = NDArray[np.int64]
 
@@ -52,13 +55,40 @@ def divisors(number: int) -> Whole:
     return np.unique(np.append(small, number // small))
 
 
+def check_divides(total_iterations: int, local_steps: int) -> None:
+    """Refuse local steps that do not divide the iterations.
+
+    Raises:
+        InvalidInput: with the nearest numbers that would do.
+    """
+    t, e = total_iterations, local_steps
+    if t % e == 0:
+        return
+    every = divisors(t)
+    near = [every[every < e].max(), *every[every > e][:1]]
+    lengths = [length for length in (t // e * e, -(-t // e) * e) if length]
+    raise InvalidInput(
+        f"local_steps must divide total_iterations = {t}, got {e}; use local_steps = {_either(near)}, "
+        f"or total_iterations = {_either(lengths)}"
+    )
+
+
+def _either(numbers: list[int]) -> str:
+    return " or ".join(str(number) for number in numbers)
+
+
 def optimum(
-    bound: LocalBound, noise: Noise, clients: int, max_iterations: int, given: Given = NOTHING
+    bound: LocalBound,
+    noise: Noise,
+    clients: int,
+    max_iterations: int,
+    given: Given = NOTHING,
+    resources: Resources | None = None,
 ) -> Setting:
     """The (T, E, b) of least bound over the integers, E a divisor of T; ties go to the fewest rounds.
 
     Enumerates T <= max_iterations and E | T, at every b that can be best: for T_g rounds and k uploads only
-    the largest b with ceil(b T_g/N) = k.
+    the largest b with ceil(b T_g/N) = k. What the clients cannot pay for has an infinite bound.
 
     Args:
         bound: from `local_bound`.
@@ -66,6 +96,7 @@ def optimum(
         clients: N.
         max_iterations: most T to consider where T is not fixed.
         given: what is fixed.
+        resources: of the clients, who pay k (c1 + E c2) each; None where nothing is scarce.
 
     Example:
         >>> from noiseworthy.planning.local_bound import PowerLaw
@@ -74,17 +105,39 @@ def optimum(
         (36, 2, 10)
         >>> optimum(bound, PowerLaw(2.0, 0.1), 10, 500, Given(total_iterations=64))[:3]
         (64, 4, 10)
+        >>> battery = Resources.of(10.0, 1.0, 100.0, 10)
+        >>> optimum(bound, PowerLaw(2.0, 0.1), 10, 500, Given(clients_per_round=10), battery)[:3]
+        (16, 2, 10)
 
     Source: theory 2.4, "this enumeration is the reference answer".
     """
-    found = [_least(bound, noise, clients, *block) for block in _blocks(clients, max_iterations, given)]
+    limit = most_uploads(resources, given.total_iterations or max_iterations)
+    blocks = _blocks(clients, max_iterations, given)
+    found = [_least(bound, noise, clients, limit, *block) for block in blocks]
     value = min(setting.value for setting in found)
     return next(setting for setting in found if setting.value <= value + 1e-12 * abs(value))
 
 
-def _least(bound: LocalBound, noise: Noise, clients: int, rounds: Whole, steps: Whole, b: Whole) -> Setting:
+def most_uploads(resources: Resources | None, longest: int) -> NDArray[np.float64]:
+    """Uploads that every client can pay for, after E steps each; shape (longest + 1,), at the place E."""
+    if resources is None:
+        return np.full(longest + 1, np.inf)
+    return np.array([resources.most_rounds(steps) for steps in range(longest + 1)])
+
+
+def _least(
+    bound: LocalBound,
+    noise: Noise,
+    clients: int,
+    limit: NDArray[np.float64],
+    rounds: Whole,
+    steps: Whole,
+    b: Whole,
+) -> Setting:
     """The best of some (T_g, E), shape (m,), and some b, shape (n,)."""
     values = bound.at(noise, (rounds * steps)[:, None], steps[:, None], b, clients)
+    paid = uploads(rounds[:, None], b, clients) <= limit[steps][:, None]
+    values = np.where(paid, values, np.inf)
     row, column = np.unravel_index(np.argmin(values), values.shape)
     e = int(steps[row])
     return Setting(int(rounds[row]) * e, e, int(b[column]), float(values[row, column]))

@@ -1,4 +1,4 @@
-"""What a client computes before an upload: planned steps, noised steps, or steps until a public coin falls."""
+"""What a client computes before an upload: plain steps, noised steps, or steps until a public coin falls."""
 
 from __future__ import annotations
 

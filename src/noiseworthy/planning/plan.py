@@ -139,12 +139,9 @@ class Plan:
         """Local steps of each client before its uploads, shape (N,)."""
         if self.local is None:
             return self.uploads
-        counts = self.local.counts(self.rounds)
-        return (
-            self.uploads * counts[0]
-            if isinstance(self.local, LocalSteps)
-            else np.full_like(self.uploads, counts.sum())
-        )
+        if isinstance(self.local, LocalSteps):
+            return self.uploads * self.local.steps
+        return np.full_like(self.uploads, self.local.counts(self.rounds).sum())
 
     @property
     def noise(self) -> NDArray[np.float64]:

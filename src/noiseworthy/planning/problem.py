@@ -94,6 +94,10 @@ class Problem:
         """Norm of the clip: l1 for Laplace noise (but for mode E), l2 otherwise."""
         return clip_norm_of(self.clipping, self.family)
 
+    def most_uploads(self, local_steps: int = 1) -> float:
+        """Uploads after so many steps each that every client can pay for; infinite if nothing is scarce."""
+        return np.inf if self.resources is None else self.resources.most_rounds(local_steps)
+
     @property
     def weights(self) -> NDArray[np.float64]:
         """Aggregation weights a_i = d_i / d, shape (N,), summing to 1."""

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.curves import BoundCurves, Curve
-from noiseworthy.planning.plan import Plan, Prediction, StepSize
+from noiseworthy.planning.plan import Pilot, Plan, Prediction, StepSize
 from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.planning.replies_bound import RepliesBound, laplace_curve, uploads, vacuous_until
 
@@ -21,18 +22,25 @@ CITATION = "Zhou et al., optimal numbers of queries and replies (FedSGD-DPC), Th
 
 
 def candidates(
-    clients: int, max_rounds: int, rounds: int | None, clients_per_round: int | None
+    clients: int,
+    max_rounds: int,
+    rounds: int | None,
+    clients_per_round: int | None,
+    most_uploads: float = np.inf,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All (T, b) that can be optimal, as two vectors.
+    """All (T, b) that can be optimal with at most so many uploads of a client, as two vectors.
 
     At fixed T and k the bound falls with b, so only the largest b with ceil(bT/N) = k matters:
     b = floor(kN/T). That leaves at most min(N, T) candidates for every T.
     """
     horizon = np.arange(1, max_rounds + 1) if rounds is None else np.array([rounds])
     if clients_per_round is not None:
-        return horizon, np.full_like(horizon, clients_per_round)
-    pairs = [_largest_cohorts(int(t), clients) for t in horizon]
-    return np.repeat(horizon, [len(b) for b in pairs]), np.concatenate(pairs)
+        t, b = horizon, np.full_like(horizon, clients_per_round)
+    else:
+        pairs = [_largest_cohorts(int(t), clients) for t in horizon]
+        t, b = np.repeat(horizon, [len(b) for b in pairs]), np.concatenate(pairs)
+    paid = uploads(t, b, clients) <= most_uploads
+    return t[paid], b[paid]
 
 
 def _largest_cohorts(rounds: int, clients: int) -> NDArray[np.int64]:
@@ -42,10 +50,19 @@ def _largest_cohorts(rounds: int, clients: int) -> NDArray[np.int64]:
 
 
 def optimum(
-    problem: Problem, bound: RepliesBound, max_rounds: int, rounds: int | None, clients_per_round: int | None
+    problem: Problem,
+    bound: RepliesBound,
+    max_rounds: int,
+    rounds: int | None,
+    clients_per_round: int | None,
+    paid_before: int = 0,
 ) -> tuple[int, int, float]:
-    """The (T, b) of least bound over the integers, with that bound; ties go to the fewest uploads."""
-    t, b = candidates(problem.n_clients, max_rounds, rounds, clients_per_round)
+    """The (T, b) of least bound over the integers, with that bound; ties go to the fewest uploads.
+
+    Only uploads that the resources pay for beside `paid_before` earlier ones are considered.
+    """
+    limit = problem.most_uploads() - paid_before
+    t, b = candidates(problem.n_clients, max_rounds, rounds, clients_per_round, limit)
     values = bound.at(problem, t, b)
     near = np.flatnonzero(values <= values.min() + 1e-12 * abs(values.min()))
     best = near[np.argmin(t[near] * b[near])]
@@ -62,12 +79,14 @@ def plan(
     max_rounds: int = 500,
     step: StepSize | None = None,
     notes: tuple[str, ...] = (),
+    pilot: Pilot | None = None,
 ) -> Plan:
     """Plan FedSGD-DPC: rounds T and clients b, each given or planned.
 
     Laplace: the integer optimum over T <= max_rounds and b <= N. Gaussian: b = N, and the least T whose
     bound is within 10 % of its limit, because the bound only falls with T (Poisson batches: of the
-    best within max_rounds). "Do not train" where the
+    best within max_rounds). Both among the T and b whose k = ceil(bT/N) uploads, at c1 + c2 each, every
+    client can pay for; a pilot costs as much as one of them. "Do not train" where the
     bound at the plan is not below its value without training, unless both T and b were given.
 
     Args:
@@ -79,12 +98,15 @@ def plan(
         max_rounds: most rounds to consider.
         step: step sizes to train with.
         notes: warnings to carry.
+        pilot: the upload that bought the constants, if they were bought.
 
     Returns:
         A `Plan` whose noise pays for ceil(bT/N) uploads of every client.
 
     Raises:
-        InvalidInput: T or b outside 1..max_rounds or 1..N.
+        InvalidInput: T or b outside 1..max_rounds or 1..N, or beyond what the resources pay for.
+
+    Guarantee: `plan.cost <= problem.resources.budget` for every client.
 
     Example:
         >>> from noiseworthy.privacy.budget import PrivacyBudget
@@ -111,7 +133,8 @@ def plan(
         clients_per_round = check.count(
             "clients_per_round", clients_per_round, most=problem.n_clients, remedy=remedy
         )
-    t, b, value = _decide(problem, bound, most, rounds, clients_per_round)
+    check_paid(problem, rounds, clients_per_round, pilot)
+    t, b, value = _decide(problem, bound, most, rounds, clients_per_round, pilot)
     value = float(bound.at(problem, [t], [b])[0])
     stated = rounds is not None and clients_per_round is not None
     trains = stated or value < bound.no_training
@@ -129,12 +152,44 @@ def plan(
         outcome=_outcome(problem, bound, t, b, value, trains, most),
         as_printed=as_printed(problem, bound, rounds, clients_per_round, most),
         step=step,
-        notes=notes,
+        notes=(*notes, *_limit_note(problem, most, clients_per_round, pilot)),
+        pilot=pilot,
+    )
+
+
+def check_paid(
+    problem: Problem, rounds: int | None, clients_per_round: int | None, pilot: Pilot | None = None
+) -> None:
+    """Refuse rounds T and clients b that the resources do not pay for.
+
+    Args:
+        problem: with its resources.
+        rounds: T, or None where it is free.
+        clients_per_round: b, or None where it is free.
+        pilot: an upload that was paid before.
+
+    Raises:
+        InvalidInput: more than the affordable uploads of a client, with the most T and b that are affordable.
+    """
+    n, limit = problem.n_clients, problem.most_uploads() - (pilot is not None)
+    asked = int(uploads(rounds or 1, clients_per_round or 1, n))
+    if asked <= limit:
+        return
+    t, b = rounds or 1, clients_per_round or 1
+    remedy = [f"use rounds of at most {int(limit) * n // b}"]
+    if int(limit) * n // t:
+        remedy.append(f"clients_per_round of at most {int(limit) * n // t}")
+    raise InvalidInput(
+        f"[resources] budget pays for {int(limit)} uploads of every client, got rounds = {t} with {b} of "
+        f"{n} clients each, which is {asked}; {' or '.join(remedy)}, or raise the budget"
     )
 
 
 def stated(problem: Problem, rounds: int, clients_per_round: int, step: StepSize) -> Plan:
     """A setting nobody planned, with the noise it needs: for grids and fixed baselines.
+
+    Raises:
+        InvalidInput: T or b out of range, or beyond what the resources pay for.
 
     Example:
         >>> from noiseworthy.privacy.budget import PrivacyBudget
@@ -144,6 +199,7 @@ def stated(problem: Problem, rounds: int, clients_per_round: int, step: StepSize
     """
     rounds = check.count("rounds", rounds)
     b = check.count("clients_per_round", clients_per_round, most=problem.n_clients)
+    check_paid(problem, rounds, b)
     releases = np.full(problem.n_clients, int(uploads(rounds, b, problem.n_clients)))
     outcome = f"Train {rounds} rounds with {b} clients, as stated."
     release = problem.release(releases)
@@ -151,13 +207,19 @@ def stated(problem: Problem, rounds: int, clients_per_round: int, step: StepSize
 
 
 def _decide(
-    problem: Problem, bound: RepliesBound, most: int, rounds: int | None, clients_per_round: int | None
+    problem: Problem,
+    bound: RepliesBound,
+    most: int,
+    rounds: int | None,
+    clients_per_round: int | None,
+    pilot: Pilot | None = None,
 ) -> tuple[int, int, float]:
-    best = optimum(problem, bound, most, rounds, clients_per_round)
+    paid_before = int(pilot is not None)
+    best = optimum(problem, bound, most, rounds, clients_per_round, paid_before)
     if problem.family == "laplace" or problem.family == "none" or rounds is not None:
         return best
     b = clients_per_round or problem.n_clients
-    t, cohorts = candidates(problem.n_clients, most, None, b)
+    t, cohorts = candidates(problem.n_clients, most, None, b, problem.most_uploads() - paid_before)
     values = bound.at(problem, t, cohorts)
     limit = bound.offset + bound.noise_weight * float(problem.weighted_noise(np.array([1]))[0])
     if problem.sampling_rate < 1:  # noise grows more slowly than k, so one upload says nothing of the limit
@@ -166,6 +228,17 @@ def _decide(
     if enough.size == 0 or values[enough[0]] >= bound.no_training:
         return best
     return int(t[enough[0]]), b, float(values[enough[0]])
+
+
+def _limit_note(
+    problem: Problem, most: int, clients_per_round: int | None, pilot: Pilot | None
+) -> tuple[str, ...]:
+    """What the resources left out, if anything."""
+    limit, n = problem.most_uploads() - (pilot is not None), problem.n_clients
+    if uploads(most, clients_per_round or n, n) <= limit:
+        return ()
+    beside = " beside the one that bought the constants" if pilot else ""
+    return (f"[resources] budget pays for at most {int(limit)} uploads of every client{beside}.",)
 
 
 def _outcome(

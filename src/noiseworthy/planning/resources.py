@@ -103,6 +103,34 @@ class Resources:
         with np.errstate(divide="ignore"):
             return float(np.floor(np.min(self.budget * (1 + _ROUNDING) / price)))
 
+    def most_steps(self) -> float:
+        """Local steps that every client can pay for before a single communication; may be infinite."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = (self.budget * (1 + _ROUNDING) - self.cost_per_round) / self.cost_per_step
+        return float(np.floor(np.min(np.where(self.cost_per_step > 0, steps, np.inf))))
+
+    def most_iterations(self, probability: float) -> float:
+        """Largest T with T (p c1 + c2) <= C for every client: T steps, p T communications."""
+        return float(np.floor(np.min(self.budget * (1 + _ROUNDING) / self.cost(probability, 1))))
+
+    def most_probability(self, iterations: ArrayLike) -> NDArray[np.float64]:
+        """Largest p in (0, 1] with T (p c1 + c2) <= C for every client; 0 where the steps alone cost more.
+
+        Args:
+            iterations: T, at least 0.
+
+        Returns:
+            Of the same shape.
+        """
+        t = np.asarray(iterations, float)
+        most = np.ones_like(t)
+        for c1, c2, budget in np.unique(self._rows, axis=0):
+            left = budget * (1 + _ROUNDING) - c2 * t
+            with np.errstate(divide="ignore", invalid="ignore"):
+                p = np.where(c1 * t > 0, left / (c1 * t), 1.0)
+            most = np.minimum(most, np.where(left >= 0, p, 0.0))
+        return most
+
     def check_pays(self, steps_per_round: int = 1) -> None:
         """Refuse budgets that do not pay for a single round.
 

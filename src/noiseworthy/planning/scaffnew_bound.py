@@ -29,6 +29,7 @@ from scipy.special import xlog1py
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.problem import Constant, Problem
+from noiseworthy.planning.resources import Resources
 from noiseworthy.privacy.calibration import unit_noise
 
 REQUIRED = ("smoothness", "strong_convexity", "initial_distance_sq")
@@ -131,13 +132,20 @@ class ScaffNewBound:
             log_squared = np.nan_to_num((divided - multiplied) / 2, nan=-np.inf, posinf=np.inf)
         return np.sqrt(np.clip(np.exp(np.minimum(log_squared, 0)), self.rate, 1))
 
-    def best(self, most: int) -> tuple[int, float]:
-        """The (T, p) of least bound over T = 0..most: the best p of every T, and the least T of equals."""
-        if self.noise_per_round == 0:
+    def best(self, most: int, resources: Resources | None = None) -> tuple[int, float]:
+        """The (T, p) of least bound over T = 0..most: the best p of every T, and the least T of equals.
+
+        With resources over those with T (p c1 + c2) <= C for every client. B(T, .) falls up to its best p, so
+        that a smaller p that is paid for is best as it is.
+        """
+        if self.noise_per_round == 0 and resources is None:
             p = float(self.best_probability(1))
             return self.best_iterations(p, most), p
         t = np.arange(most + 1)
         p = self.best_probability(t)
+        if resources is not None:
+            p = np.minimum(p, resources.most_probability(t))
+            t, p = t[p > 0], p[p > 0]
         best = np.argmin(self.at(t, p))
         return int(t[best]), float(p[best])
 

@@ -12,7 +12,13 @@ from noiseworthy.tasks.linear import LinearLoss, LinearModel
 from noiseworthy.tasks.models import fu_cnn, lstm, paper_cnn, two_layer_cnn, unet3d, vgg11
 from noiseworthy.tasks.networks import ModelTask
 
-_LINEAR: dict[str, LinearLoss] = {"softmax": "softmax", "logistic": "logistic", "linear": "squared"}
+_LINEAR: dict[str, LinearLoss] = {
+    "softmax": "softmax",
+    "logistic": "logistic",
+    "svm": "hinge",
+    "linear": "squared",
+}
+_TWO_CLASSES = ("logistic", "svm")
 _IMAGES: dict[str, Callable[..., ModelTask]] = {
     "cnn": paper_cnn,
     "fu-cnn": fu_cnn,
@@ -36,8 +42,9 @@ def make_task(
     """The task called `model` for records of a shape.
 
     Args:
-        model: `softmax`, `logistic` (2 classes), `linear` (regression); `cnn` (Zhou et al.), `fu-cnn`,
-            `two-layer-cnn` (Hou et al.), `vgg11` (images); `lstm` (tokens); `unet3d` (volumes with masks).
+        model: `softmax`, `logistic` or `svm` (2 classes; the svm has a smooth hinge), `linear` (regression);
+            `cnn` (Zhou et al.), `fu-cnn`, `two-layer-cnn` (Hou et al.), `vgg11` (images); `lstm` (tokens);
+            `unet3d` (volumes with masks).
         record_shape: shape of one record: (H, W) or (H, W, channels) for images, or (H^2,) for square ones
             that come flat; (L,) for tokens; (D, H, W) for volumes.
         classes: number of classes, or None for regression; the vocabulary of tokens, 2 for masks.
@@ -104,8 +111,8 @@ def _check_labels(model: str, classes: int | None) -> None:
     if model == "linear":
         if classes is not None:
             raise InvalidInput(f"linear needs real targets, got {classes} classes; use softmax or logistic")
-    elif _classes(model, classes) != 2 and model == "logistic":
-        raise InvalidInput(f"logistic needs 2 classes, got {classes}; use softmax")
+    elif _classes(model, classes) != 2 and model in _TWO_CLASSES:
+        raise InvalidInput(f"{model} needs 2 classes, got {classes}; use softmax")
 
 
 def _check_plain(model: str, feature_norm: float | None, normalise: bool, bias: bool) -> None:

@@ -1,4 +1,4 @@
-"""Linear models: softmax, logistic and least squares, with gradients in closed form."""
+"""Linear models: softmax, logistic, smooth hinge and least squares, with gradients in closed form."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from noiseworthy.tasks.base import SAFETY, Batch, Score
 from noiseworthy.tasks.clipping import clip, upper_norm
 from noiseworthy.tasks.losses import LOSSES
 
-LinearLoss = Literal["softmax", "logistic", "squared"]
-_CURVATURE = {"softmax": 0.5, "logistic": 0.25, "squared": 1.0}
+LinearLoss = Literal["softmax", "logistic", "hinge", "squared"]
+_CURVATURE = {"softmax": 0.5, "logistic": 0.25, "hinge": 1.0, "squared": 1.0}
 """Largest eigenvalue of the second derivative of a loss in its outputs."""
 
 
@@ -45,7 +45,8 @@ class LinearModel:
     Attributes:
         features: numbers per record, before the bias.
         outputs: number of classes K for softmax, 1 otherwise.
-        loss: `softmax` (labels 0..K-1), `logistic` (labels 0, 1) or `squared` ((z - y)^2 / 2).
+        loss: `softmax` (labels 0..K-1), `logistic` or `hinge` (labels 0, 1), or `squared` ((z - y)^2 / 2).
+            The hinge is the smooth one of `losses.hinge_value`.
         ridge: weight mu of (mu/2)||theta||^2, at least 0.
         bias: append a feature that is always 1; it counts in the norm of x.
         feature_norm: radius R of the L2 ball onto which each record is projected, or None.
@@ -102,7 +103,7 @@ class LinearModel:
     def smoothness(self) -> float | None:
         """Public bound on the smoothness of one record's loss without the ridge; None without `feature_norm`.
 
-        R^2 times 1 (squared), 1/4 (logistic) or 1/2 (softmax), with R = `record_norm`: the Hessian is
+        R^2 times 1 (squared, hinge), 1/4 (logistic) or 1/2 (softmax), with R = `record_norm`: the Hessian is
         x x^T times the second derivative of the loss in its outputs, and diag(p) - p p^T is at most 1/2.
         """
         return None if self.record_norm is None else _CURVATURE[self.loss] * self.record_norm**2

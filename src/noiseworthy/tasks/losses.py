@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 from jax import Array
 
 
@@ -32,6 +33,33 @@ def logistic_value(z: Array, y: Array) -> Array:
     """log(1 + exp z) - y z for y in {0, 1}; its derivative is sigmoid(z) - y."""
     z = z.reshape(())
     return jax.nn.softplus(z) - y.astype(z.dtype) * z
+
+
+def hinge_value(z: Array, y: Array) -> Array:
+    """Smooth hinge of the margin m = z for y = 1 and m = -z for y = 0: the Huber function of max(0, 1 - m).
+
+        0 for m >= 1,    (1 - m)^2 / 2 for 0 < m < 1,    1/2 - m for m <= 0
+
+    It is convex, its derivative lies between -1 and 1, and its second derivative is at most 1; the hinge
+    max(0, 1 - m) of the usual support vector machine is nowhere more than 1/2 above it.
+
+    Args:
+        z: output of one record, shape (1,) or ().
+        y: label 0 or 1, shape ().
+
+    Returns:
+        Shape ().
+
+    Example:
+        >>> margins = jnp.array([-1.0, 0.0, 0.5, 1.0, 2.0])
+        >>> jax.vmap(hinge_value)(margins, jnp.ones(5)).tolist()
+        [1.5, 0.5, 0.125, 0.0, 0.0]
+
+    Source: Rennie & Srebro, Loss functions for preference levels (2005).
+    """
+    z = z.reshape(())
+    margin = (2 * y.astype(z.dtype) - 1) * z
+    return optax.losses.huber_loss(jax.nn.relu(1 - margin))
 
 
 def squared_value(z: Array, y: Array) -> Array:
@@ -90,6 +118,7 @@ def unknown_quality(z: Array, y: Array) -> Array:
 LOSSES = {
     "softmax": Loss(softmax_value, multiclass_accuracy),
     "logistic": Loss(logistic_value, binary_accuracy),
+    "hinge": Loss(hinge_value, binary_accuracy),
     "squared": Loss(squared_value, r_squared),
     "tokens": Loss(tokens_value, multiclass_accuracy),
     "dice": Loss(dice_value, dice_coefficient),

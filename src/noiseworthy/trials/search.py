@@ -74,7 +74,8 @@ def plan_by_trial(
     First all free (clip, step) pairs race over the number of passes with two noise seeds; the best six
     and their neighbours run again with `seeds` fresh ones, and the pair with the least mean lost gain
     over the proxies wins. Then the bound is fitted to trials over (T, b) at that pair, and its integer
-    optimum is the plan, unless a trial cell did better.
+    optimum is the plan, unless a trial cell did better. Rounds and clients whose uploads the resources do not
+    pay for are neither tried nor chosen.
 
     Args:
         facts: public facts of the private federation.
@@ -203,7 +204,10 @@ def _race_losses(
 ) -> NDArray[np.float64]:
     """Mean losses over seeds, shape (rounds, settings); longer races stop once they only get worse."""
     cohort = _cohort(facts.problem, proxy, choice.clients_per_round or facts.problem.n_clients)
-    grid = [choice.rounds] if choice.rounds else _round_grid(proxy, cohort, choice.max_rounds)
+    if choice.rounds:
+        cohort, grid = _paid_cohort(facts.problem, proxy.clients, choice.rounds, cohort), [choice.rounds]
+    else:
+        grid = _round_grid(proxy, cohort, _paid_rounds(facts.problem, proxy, cohort, choice))
     losses = np.full((len(grid), len(settings)), np.inf)
     for i, rounds in enumerate(grid):
         losses[i] = trial_losses(facts, proxy, rounds, cohort, settings, seeds, grid[-1]).mean(axis=1)
@@ -241,7 +245,7 @@ def _landscape(
 ) -> list[_Trial]:
     """Mean losses over proxies and seeds for a grid of (T, b)."""
     cohorts = _cohort_grid(facts.problem, proxies[0], choice)
-    cells = [(t, b) for b in cohorts for t in _round_grid(proxies[0], b, choice.max_rounds, choice.rounds)]
+    cells = [(t, b) for b in cohorts for t in _cell_rounds(facts.problem, proxies[0], b, choice)]
     horizon = max(choice.max_rounds, *(t for t, _ in cells))
     trials = []
     for done, (t, b) in enumerate(cells):
@@ -300,18 +304,37 @@ def _decide(
     cell = min(near, key=lambda t: (t.rounds * t.cohort, t.rounds))
     if fitted.train:
         cohort = _cohort(problem, proxies[0], fitted.clients_per_round)
+        cohort = _paid_cohort(problem, proxies[0].clients, fitted.rounds, cohort)
         horizon = max(choice.max_rounds, *(t.rounds for t in trials))
         checked = _trial(facts, proxies, setting, seeds, fitted.rounds, cohort, horizon)
         if checked.point.loss <= cell.point.loss:
             return fitted.rounds, fitted.clients_per_round
     b = max(1, round(cell.cohort / proxies[0].clients * problem.n_clients))
+    b = _paid_cohort(problem, problem.n_clients, cell.rounds, b)
     return cell.rounds, choice.clients_per_round or b
 
 
 def _cohort_grid(problem: Problem, proxy: Proxy, choice: Choice) -> list[int]:
     if choice.clients_per_round is not None:
         return [_cohort(problem, proxy, choice.clients_per_round)]
-    return sorted({1, proxy.clients})  # the bound is linear in (N-b)/((N-1) b), so its ends suffice
+    most = _paid_cohort(problem, proxy.clients, choice.rounds or 1, proxy.clients)
+    return sorted({1, most})  # the bound is linear in (N-b)/((N-1) b), so its ends suffice
+
+
+def _cell_rounds(problem: Problem, proxy: Proxy, cohort: int, choice: Choice) -> list[int]:
+    """Rounds to try with a cohort: some that are paid for, and the fixed ones."""
+    return _round_grid(proxy, cohort, _paid_rounds(problem, proxy, cohort, choice), choice.rounds)
+
+
+def _paid_rounds(problem: Problem, proxy: Proxy, cohort: int, choice: Choice) -> int:
+    """The most rounds, up to `max_rounds`, whose uploads every client can pay for, in trial and in earnest."""
+    share = max(cohort / proxy.clients, (choice.clients_per_round or 0) / problem.n_clients)
+    return int(min(choice.max_rounds, np.floor(problem.most_uploads() / share)))
+
+
+def _paid_cohort(problem: Problem, clients: int, rounds: int, most: int) -> int:
+    """The largest cohort of so many clients, 1 to `most`, whose uploads in T rounds are paid for."""
+    return int(max(1, min(most, np.floor(problem.most_uploads() * clients / rounds))))
 
 
 def _cohort(problem: Problem, proxy: Proxy, clients_per_round: int) -> int:

@@ -21,6 +21,7 @@ Key = Literal[
     "local_steps",
     "clip_norm",
     "step_size",
+    "budget",
 ]
 _TIE = 1.02
 _SOUND: tuple[Role, ...] = ("paper", "fixed", "grid")
@@ -376,12 +377,12 @@ def _of(points: Sequence[Point], roles: Sequence[Role], mechanism: str) -> list[
 
 def _groups(points: Sequence[Point]) -> list[list[Point]]:
     """Points that differ in their setting only."""
-    return _split(points, lambda p: (p.mechanism, p.epsilon, p.fraction))
+    return _split(points, lambda p: (p.mechanism, p.epsilon, p.fraction, p.budget))
 
 
 def _rows(points: Sequence[Point], along: Key) -> list[list[Point]]:
     """Points that differ in `along` (and in rounds) only, in its order; rows of one are dropped."""
-    keys = ["mechanism", "epsilon", "fraction"] + ([] if along in UNTRAINED else ["series"])
+    keys = ["mechanism", "epsilon", "fraction", "budget"] + ([] if along in UNTRAINED else ["series"])
     rows = _split(points, lambda p: tuple(getattr(p, key) for key in keys if key != along))
     return [sorted(row, key=lambda p: p.quantity(along)) for row in rows if len(row) > 1]
 
@@ -405,7 +406,8 @@ def _few(rows: list[Any], most: int = 6) -> list[Any]:
 
 
 def _budget(point: Point) -> str:
-    return f"{point.mechanism} {_epsilon(point.epsilon)}" + _part(point)
+    limit = "" if point.budget == float("inf") else f", C={point.budget:g}"
+    return f"{point.mechanism} {_epsilon(point.epsilon)}{limit}" + _part(point)
 
 
 def _epsilon(value: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -144,7 +145,7 @@ def _distinct(values: Sequence[int]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def _volumes() -> Records:
+def _volumes(data_dir: str | Path | None) -> Records:
     """Small synthetic volumes, dealt to three owners in turn."""
     records = synthetic_volumes(75, (8, 12, 8), seed=0)
     return replace(records, client_ids=np.arange(len(records)) % 3)

@@ -20,13 +20,15 @@ from noiseworthy.algorithms.registry import make
 from noiseworthy.data import EMBEDDED, Federation, federate, load_records
 from noiseworthy.data.files import data_folder
 from noiseworthy.data.records import Records
-from noiseworthy.engines.records import evaluation_rounds
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.records import Trajectory, evaluation_rounds
+from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
+from noiseworthy.experiments.papers.devices import Split, trained_on
 from noiseworthy.experiments.papers.noise_shares import noise_share
 from noiseworthy.experiments.papers.settings import Setting
 from noiseworthy.experiments.papers.spec import NO_NOISE, Arm, Bench
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Problem
+from noiseworthy.planning.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
 from noiseworthy.tasks import Task, make_task
@@ -89,6 +91,16 @@ class Laboratory:
 
     @cached_property
     def federation(self) -> Federation:
+        """All clients with the records that they train on."""
+        return trained_on(self._whole) if self.bench.by_device else self._whole
+
+    @cached_property
+    def split(self) -> Split:
+        """The clients with what each holds out, for benches that score by device."""
+        return Split.of(self._whole, self.task)
+
+    @cached_property
+    def _whole(self) -> Federation:
         """All clients with all their records; flat images get their two axes back for a CNN."""
         records, bench = self._records(), self.bench
         if bench.model.endswith("cnn") and len(records.record_shape) == 1:
@@ -104,7 +116,8 @@ class Laboratory:
     def task(self) -> Task:
         """The bench's model on its records."""
         federation, bench = self.federation, self.bench
-        return make_task(bench.model, federation.record_shape, federation.classes, bias=bench.bias)
+        options = dict(bench.task)
+        return make_task(bench.model, federation.record_shape, federation.classes, bias=bench.bias, **options)
 
     def sizes(self, fraction: float) -> np.ndarray:
         """Records per client that the noise is made for."""
@@ -115,7 +128,11 @@ class Laboratory:
         sizes, unit = self.sizes(fraction), unit_of(arm.clipping)
         finite = 1.0 if epsilon == NO_NOISE else epsilon
         budget = PrivacyBudget.of(finite, arm.delta, len(sizes), unit=unit)
-        return Problem(sizes, self.task.dimension, budget, arm.mechanism, clip_norm, clipping=arm.clipping)
+        resources = None if arm.costs is None else Resources.of(*arm.costs, clients=len(sizes))
+        return Problem(
+            sizes, self.task.dimension, budget, arm.mechanism, clip_norm, clipping=arm.clipping,
+            resources=resources,
+        )  # fmt: skip
 
     def shards(self, fraction: float, *, condensed: bool = False) -> Shards:
         """The records that are trained on: a share of all, and of a miniature only `scale` of those."""
@@ -144,16 +161,30 @@ class Laboratory:
         every, (*padded, _) = self.seeds * len(plans), aligned([*algorithms, longest])
         rounds = evaluation_rounds(plans[0].rounds, training.evaluations)
         shards = self.shards(training.fraction, condensed=longest.condensed)
-        run = simulate(padded, plans[0].uploads, shards, rounds, every)
+        models: list[Checkpoint] = []
+        run = simulate(padded, plans[0].uploads, shards, rounds, every, on_segment=models.append)
+        loss, accuracy = self._scores(run, models)
         seconds = (time.monotonic() - started) / len(plans)
         rows = np.arange(len(every)).reshape(len(plans), -1)
         return {
             epsilon: {
-                "at": run.rounds.tolist(), "losses": run.loss[row].tolist(),
-                "accuracies": run.accuracy[row].tolist(), "seconds": seconds,
+                "at": run.rounds.tolist(), "losses": loss[row].tolist(),
+                "accuracies": accuracy[row].tolist(), "seconds": seconds,
+                **({"validation": self._validation(run, row)} if self.bench.by_device else {}),
             }
             for epsilon, row in zip(epsilons, rows, strict=True)
         }  # fmt: skip
+
+    def _scores(self, run: Trajectory, models: Sequence[Checkpoint]) -> tuple[np.ndarray, np.ndarray]:
+        """Test losses and accuracies, shape (trainings, scored rounds): pooled, or mean over devices."""
+        if not self.bench.by_device:
+            return run.loss, run.accuracy
+        scores = [self.split.test.score(self.task, model.theta) for model in models]
+        return np.stack([s.loss for s in scores], axis=1), np.stack([s.accuracy for s in scores], axis=1)
+
+    def _validation(self, run: Trajectory, row: np.ndarray) -> float:
+        """Mean accuracy of final models on what devices hold out to choose by."""
+        return float(np.mean(self.split.validation.score(self.task, run.theta[row]).accuracy))
 
     def plan(self, training: Training, epsilon: float) -> Plan:
         """A setting with the noise that a budget needs for it here."""
@@ -164,8 +195,11 @@ class Laboratory:
         """The curves of not training."""
         shards = self.shards(fraction)
         start = self.task.initial(named_key(jax.random.key(0), Purpose.START))
-        score = self.task.score(start, shards.test_x, shards.test_y)
-        loss, accuracy = ([[float(value)]] * len(self.seeds) for value in score)
+        if self.bench.by_device:
+            score = self.split.test.score(self.task, start[None])
+        else:
+            score = self.task.score(start, shards.test_x, shards.test_y)
+        loss, accuracy = ([[float(np.squeeze(value))]] * len(self.seeds) for value in score)
         return {"at": [0], "losses": loss, "accuracies": accuracy, "seconds": 0.0}
 
     @property
@@ -205,7 +239,8 @@ class Laboratory:
         return np.maximum(1, np.floor(sizes * self.scale + 1e-9)).astype(int) if self._reduced else sizes
 
     def _longest(self, training: Training) -> Training:
-        return training._replace(setting=training.setting.longest(self.bench.horizon))
+        free = replace(training.arm, costs=None)
+        return training._replace(arm=free, setting=training.setting.longest(self.bench.horizon))
 
     def _adapted(self, algorithm: Algorithm, training: Training, epsilon: float) -> Algorithm:
         """The same algorithm on the records that clients hold here, with its share of the sound noise."""
@@ -213,12 +248,14 @@ class Laboratory:
             training.arm, epsilon, training.setting, self.federation.n_clients, self.bench.noise_of,
             printed=training.printed,
         )  # fmt: skip
-        averaged = _averaging_over(algorithm, self.held(training.fraction))
+        averaged = (
+            algorithm if self.bench.by_device else _averaging_over(algorithm, self.held(training.fraction))
+        )
         return averaged if share == 1 else eqx.tree_at(lambda a: a.noise, averaged, averaged.noise * share)
 
     def _records(self) -> Records:
         made = self.bench.made if self.source == self.bench.source else None
-        return made() if made else load_records(self.source, data_dir=self.data_dir)
+        return made(self.data_dir) if made else load_records(self.source, data_dir=self.data_dir)
 
     def _present(self, source: str) -> bool:
         """Whether a source ships with the product or has its folder among the data."""

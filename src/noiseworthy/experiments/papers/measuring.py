@@ -11,7 +11,7 @@ import numpy as np
 from noiseworthy.experiments.papers.keeping import Store
 from noiseworthy.experiments.papers.laboratory import Curves, Laboratory, Training
 from noiseworthy.experiments.papers.settings import Setting, algorithm_of, from_json, quantities, to_json
-from noiseworthy.experiments.papers.spec import Arm, Bench, Figure, Planned, Point, Series
+from noiseworthy.experiments.papers.spec import NO_NOISE, Arm, Bench, Figure, Planned, Point, Series
 from noiseworthy.planning.plan import StepSize
 
 Progress = Callable[[float], None]
@@ -105,6 +105,7 @@ def _point(job: _Job, bench: Bench, planned: Planned, epsilon: float, curves: Cu
         losses=(bench.loss.factor * np.array(curves["losses"])).tolist(),
         accuracies=curves["accuracies"],
         seconds=curves["seconds"] + planned.seconds,
+        budget=NO_NOISE if job.arm.costs is None else job.arm.costs.budget,
     )
 
 
@@ -153,6 +154,10 @@ def _key(laboratory: Laboratory, what: str, which: str, arm: Arm, epsilon: float
     where = f"{laboratory.source} {bench.model} {bench.partition} {bench.clients} scale={laboratory.scale:g}"
     rest = (bench.records_per_client, bench.batch_size, bench.noise_of, bench.test_records)
     where += "".join(f" {value}" for value in rest if value is not None)
+    where += " by device" if bench.by_device else ""
+    where += "".join(f" {name}={value}" for name, value in bench.task)
     mode = "" if arm.clipping == "A" else f" {arm.clipping}"
     how = f"{arm.mechanism} {arm.delta:g} clip={arm.clip_norm:g}{mode} {arm.step}"
+    if what == "plan" and arm.costs is not None:
+        how += f" {arm.costs}"
     return " | ".join((what, which, where, how, f"{epsilon:g}", f"{fraction:g}"))

@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning import communication_probability, local_iterations, queries_replies
+from noiseworthy.planning import (
+    averaging_period,
+    communication_probability,
+    local_iterations,
+    queries_replies,
+)
 from noiseworthy.planning.local_work import Coins
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Problem
@@ -113,6 +118,33 @@ class ScaffNew:
 
 
 @dataclass(frozen=True)
+class Averaging:
+    """K iterations of DP-PASGD by all devices, tau of them between two averagings, each with its noise."""
+
+    iterations: int
+    local_steps: int
+    clients_per_round: int
+
+    def plan(self, problem: Problem, step: StepSize, batch_size: int | None = None) -> Plan:
+        """The setting with the noise that it needs."""
+        return averaging_period.stated(problem, self.iterations, self.local_steps, step, batch_size)
+
+    def longest(self, iterations: int) -> Averaging:
+        """The setting of most rounds among those of so many iterations, to pad schedules to."""
+        return replace(self, iterations=iterations, local_steps=1)
+
+    @property
+    def rounds(self) -> int:
+        """R = K/tau."""
+        return self.iterations // self.local_steps
+
+    @property
+    def work(self) -> int:
+        """Local steps of all devices."""
+        return self.iterations * self.clients_per_round
+
+
+@dataclass(frozen=True)
 class RegularCoins(Coins):
     """Coins that fall after every (1/p)-th iteration.
 
@@ -139,12 +171,13 @@ def _regular(plan: Plan, coins: Coins) -> Plan:
     )
 
 
-Setting: TypeAlias = FedSGD | FedAvg | ScaffNew
-_KINDS = {"fedsgd-dpc": FedSGD, "dp-fedavg": FedAvg, "dp-scaffnew": ScaffNew}
+Setting: TypeAlias = FedSGD | FedAvg | ScaffNew | Averaging
+_KINDS = {"fedsgd-dpc": FedSGD, "dp-fedavg": FedAvg, "dp-scaffnew": ScaffNew, "dp-pasgd": Averaging}
 SYMBOLS = {
     "fedsgd-dpc": {"T": "rounds", "b": "clients_per_round"},
     "dp-fedavg": {"T": "iterations", "E": "local_steps"},
     "dp-scaffnew": {"T": "iterations", "τ": "local_steps"},
+    "dp-pasgd": {"K": "iterations", "τ": "local_steps"},
 }
 """The quantities that tell the settings of an algorithm apart, by the symbol of its paper."""
 UNTRAINED = {"rounds": 0, "iterations": 0, "local_steps": 0, "clients_per_round": 0}

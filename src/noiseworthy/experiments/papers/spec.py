@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -44,6 +45,14 @@ class LossUnit(NamedTuple):
     quality: str = "accuracy"
 
 
+class Costs(NamedTuple):
+    """What a communication and a local step cost every client, and how much it may spend."""
+
+    per_round: float
+    per_step: float
+    budget: float
+
+
 OURS = LossUnit("test loss", 1.0)
 """The loss of this product."""
 
@@ -69,7 +78,10 @@ class Bench:
         test_records: how many test records are scored; None scores all.
         horizon: most iterations of any setting; schedules are padded to it to share compiled programs.
         preferred: source to take instead where its files are there.
-        made: makes the records of `source` where that names no data set.
+        made: makes the records of `source`, from the folder of data files, where that names no data set.
+        by_device: train on 80 % of each client's records, validate on 10 %, test on 10 %, and score by the
+            mean over clients of their own scores.
+        task: options of a linear model, such as `feature_norm`.
         public: data to plan by trial on, where their files are there; empty if nothing is planned so.
         caveat: what a reader must know about the data.
     """
@@ -88,7 +100,9 @@ class Bench:
     test_records: int | None = None
     horizon: int = 500
     preferred: str | None = None
-    made: Callable[[], Records] | None = None
+    made: Callable[[str | Path | None], Records] | None = None
+    by_device: bool = False
+    task: tuple[tuple[str, Any], ...] = ()
     public: tuple[str, ...] = ()
     caveat: str = ""
 
@@ -132,6 +146,7 @@ class Arm:
         series: what to train under each budget.
         clipping: what is clipped, A to E.
         constant: v of sigma^2 = v C^2 k ln(1/delta)/epsilon^2 where noise is as printed.
+        costs: costs and budget of every client; None where only privacy is scarce.
     """
 
     mechanism: Family
@@ -142,6 +157,7 @@ class Arm:
     series: tuple[Series, ...]
     clipping: ClippingMode = "A"
     constant: float = 1.0
+    costs: Costs | None = None
 
 
 class Judgement(NamedTuple):
@@ -240,6 +256,7 @@ class Point:
         losses: in the unit of the bench, shape (seeds, rounds scored).
         accuracies: of the same shape; R^2 for regression.
         seconds: of training and planning.
+        budget: resource budget of every client; infinite where only privacy is scarce.
     """
 
     mechanism: Family
@@ -255,6 +272,7 @@ class Point:
     losses: list[list[float]]
     accuracies: list[list[float]]
     seconds: float
+    budget: float = float("inf")
 
     @property
     def rounds(self) -> int:

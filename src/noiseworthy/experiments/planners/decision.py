@@ -6,16 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from noiseworthy.config import Study
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments.prepare import Prepared
 from noiseworthy.planning.curves import BoundCurves
-from noiseworthy.planning.estimation import analytic_constants
+from noiseworthy.planning.estimation import analytic_constants, averaging_constants
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.problem import ASSUMED, Constant
 from noiseworthy.tasks import LinearModel
 
 Progress = Callable[[float], None]
+NEEDED = "smoothness, strong_convexity and initial_distance_sq"
+"""Constants that the planners of DP-FedAvg and DP-ScaffNew cannot do without."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +81,29 @@ def analytic(prepared: Prepared, clip_norm: float) -> dict[str, Constant]:
     return analytic_constants(task.loss, task.record_norm, task.ridge, clip_norm, federation.classes)
 
 
-def local_constants(prepared: Prepared, clip_norm: float) -> dict[str, Constant]:
+def averaging(prepared: Prepared, records: NDArray[np.int64], clip_norm: float) -> dict[str, Constant]:
+    """Constants of a linear classifier for DP-PASGD, from public bounds and X_m records in a step.
+
+    Raises:
+        ConfigError: another model. InvalidInput: no feature norm or no ridge.
+    """
+    federation, task = prepared.trained()
+    if not isinstance(task, LinearModel):
+        raise ConfigError("analytic constants exist for linear models only; state [constants]")
+    return averaging_constants(
+        task.loss, task.record_norm, task.ridge, clip_norm, federation.classes, records
+    )
+
+
+def local_constants(
+    prepared: Prepared, from_bounds: Callable[[], dict[str, Constant]], needed: str
+) -> dict[str, Constant]:
     """Constants for the planners of local steps: stated, or analytic where the study says so.
+
+    Args:
+        prepared: the study.
+        from_bounds: gives the analytic ones.
+        needed: names of those that the planner cannot do without, for the error.
 
     Raises:
         ConfigError: no constants, or a source that these planners do not have.
@@ -91,10 +117,10 @@ def local_constants(prepared: Prepared, clip_norm: float) -> dict[str, Constant]
         )
     stated = stated_constants(study)
     if source == "analytic":
-        return analytic(prepared, clip_norm) | stated
+        return from_bounds() | stated
     if not stated:
         raise ConfigError(
-            f"[constants] are missing: planning {name} needs smoothness, strong_convexity and "
-            "initial_distance_sq of the loss (the README has the rest); or fix everything under [algorithm]"
+            f"[constants] are missing: planning {name} needs {needed} of the loss (the README has the rest); "
+            "or fix everything under [algorithm]"
         )
     return stated

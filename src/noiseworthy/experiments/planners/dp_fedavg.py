@@ -7,10 +7,17 @@ from dataclasses import replace
 from noiseworthy.algorithms.conditions import check_condition, missing_convexity, tightest_mode
 from noiseworthy.config import FedAvgTable
 from noiseworthy.errors import ConfigError, UnsoundClaim
-from noiseworthy.experiments.planners.decision import Decision, analytic, decay, given, local_constants
+from noiseworthy.experiments.planners.decision import (
+    NEEDED,
+    Decision,
+    analytic,
+    decay,
+    given,
+    local_constants,
+)
 from noiseworthy.experiments.prepare import Prepared
 from noiseworthy.planning.local_bound import local_bound
-from noiseworthy.planning.local_iterations import curves, plan, stated
+from noiseworthy.planning.local_iterations import affordable, curves, plan, stated
 from noiseworthy.planning.local_work import LocalSteps
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.privacy.clipping import ClippingMode
@@ -49,13 +56,16 @@ def _modes(prepared: Prepared, table: FedAvgTable) -> list[Mode]:
     several = mode_for(prepared, table, 2)
     if several[0] == "B" or _batch(table) is not None:
         return [several]
+    t, b = given(table.total_iterations), given(table.clients_per_round)
+    if not affordable(prepared.problem(_clip(prepared)), t, 1, b):
+        return [several]
     return [mode_for(prepared, table, 1), several]
 
 
 def _planned(prepared: Prepared, table: FedAvgTable, chosen: Mode) -> Decision:
     mode, _ = chosen
     problem = prepared.problem(_clip(prepared), mode)
-    constants = local_constants(prepared, problem.clip_norm)
+    constants = local_constants(prepared, lambda: analytic(prepared, problem.clip_norm), NEEDED)
     bound = local_bound(constants)
     made = plan(
         problem,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noiseworthy.config import ScaffNewTable
 from noiseworthy.errors import ConfigError
-from noiseworthy.experiments.planners.decision import Decision, analytic, given, local_constants
+from noiseworthy.experiments.planners.decision import NEEDED, Decision, analytic, given, local_constants
 from noiseworthy.experiments.prepare import Prepared
 from noiseworthy.planning.communication_probability import curves, plan, stated
 from noiseworthy.planning.plan import StepSize
@@ -40,7 +40,7 @@ def decide(prepared: Prepared, table: ScaffNewTable) -> Decision:
 
 def _constants(prepared: Prepared) -> dict[str, Constant]:
     """Stated or analytic constants: at the optimum a client's gradient, ridge included, is at most 2 G."""
-    constants = local_constants(prepared, float("inf"))
+    constants = local_constants(prepared, lambda: analytic(prepared, float("inf")), NEEDED)
     if prepared.study.constants.source == "analytic" and "optimum_gradient_sq" not in constants:
         steepest = analytic(prepared, float("inf"))["gradient_bound"].value
         value = len(prepared.sizes) * (2 * steepest) ** 2

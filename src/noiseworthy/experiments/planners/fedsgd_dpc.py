@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,7 +25,7 @@ from noiseworthy.experiments.prepare import Prepared
 from noiseworthy.planning.estimation import bought_constants, bought_noise, split_budget
 from noiseworthy.planning.plan import Pilot, StepSize
 from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import curves
+from noiseworthy.planning.queries_replies import check_paid, curves
 from noiseworthy.planning.queries_replies import plan as plan_replies
 from noiseworthy.planning.replies_bound import theory_bound
 from noiseworthy.privacy.accountants import Release
@@ -59,8 +57,8 @@ def decide(prepared: Prepared, table: FedSGDTable, on_progress: Progress) -> Dec
         max_rounds=table.max_rounds,
         step=_step(table, constants),
         notes=_clip_note(prepared.task, problem) + _pilot_note(constants, problem, pilot),
+        pilot=pilot,
     )
-    plan = replace(plan, pilot=pilot)
     return Decision(plan, curves(plan.problem, bound, plan, max(plan.rounds, _LONGEST_CURVE)))
 
 
@@ -74,7 +72,8 @@ def _check_stated(prepared: Prepared, table: FedSGDTable) -> None:
         remedy = f"the federation has {n} clients"
         check.count("clients_per_round", table.clients_per_round, most=n, remedy=remedy)
     clip = prepared.study.privacy.clip_norm
-    prepared.problem(1.0 if clip == "auto" else clip)
+    problem = prepared.problem(1.0 if clip == "auto" else clip)
+    check_paid(problem, given(table.rounds), given(table.clients_per_round))
 
 
 def _by_trial(prepared: Prepared, table: FedSGDTable, on_progress: Progress) -> Decision:

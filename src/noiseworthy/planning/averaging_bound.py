@@ -1,0 +1,195 @@
+"""The convergence bound of DP-PASGD over iterations K and local steps tau, and the printed one that is false.
+
+Hu et al., "Differentially private SGD with periodic averaging", Theorem 1, corrected (theory 4.3, 4.6).
+Symbols: M clients, L smoothness, lambda strong convexity (or the Polyak-Lojasiewicz constant), eta step
+size, d parameters, xi^2 variance of a client's gradient, alpha = L(theta_0) - L*, sigma-bar^2 the noise
+variance per coordinate and local step, mean over clients, V = xi^2 + d sigma-bar^2.
+
+    last iterate   E L(theta_K) - L* <= (1 - eta lambda)^K (alpha - B') + B'
+                   B' = (eta L/M + 2 eta^2 L^2 (tau - 1)) V / (2 lambda)
+                   if eta L + eta^2 L^2 tau (tau - 1) (1 - eta lambda)^-(tau - 1) <= 1
+    average        mean over k = 1..K <= (1 - eta lambda) alpha / (eta lambda K) + B
+                   B = (eta L/M + eta^2 L^2 (tau - 1)) V / (2 lambda), if eta L + eta^2 L^2 tau (tau - 1) <= 1
+
+It assumes that every client's gradient is unbiased for the gradient of the whole (Assumption 3), and that
+clipping does not bite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlog1py
+
+from noiseworthy import _validate as check
+from noiseworthy.errors import InvalidInput
+from noiseworthy.planning.problem import Constant, Problem
+
+REQUIRED = ("smoothness", "strong_convexity", "gradient_variance", "initial_gap")
+UNIT = "excess loss"
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class AveragingBound:
+    """The bounds of this module at one step size.
+
+    Attributes:
+        smoothness: L of the loss of the whole.
+        strong_convexity: lambda <= L, with |grad L|^2 / 2 >= lambda (L - L*).
+        gradient_variance: xi^2 of one client's gradient, summed over coordinates; 0 for iid full batches.
+        initial_gap: alpha = L(theta_0) - L*.
+        step_size: eta in (0, 1/L].
+        dimension: d.
+        clients: M.
+
+    Example:
+        >>> bound = AveragingBound(1.0, 0.05, 0.05, 0.6931471805599453, 0.05, 100, 16)
+        >>> bound.at([63, 81], [7, 9], 0.02).round(3), bound.most_local_steps
+        (array([0.691, 0.728]), 19)
+
+    Source: theory 4.3; Hu et al., Theorem 1.
+    """
+
+    smoothness: float
+    strong_convexity: float
+    gradient_variance: float
+    initial_gap: float
+    step_size: float
+    dimension: int
+    clients: int
+
+    @property
+    def no_training(self) -> float:
+        """Value at K = 0, alpha."""
+        return self.initial_gap
+
+    @property
+    def unit(self) -> str:
+        """What is bounded."""
+        return UNIT
+
+    def at(
+        self, iterations: ArrayLike, local_steps: ArrayLike, mean_variance: ArrayLike
+    ) -> NDArray[np.float64]:
+        """The bound on E L(theta_K) - L* of the last iterate.
+
+        Args:
+            iterations: K, at least 0.
+            local_steps: tau, at least 1; where `allows` is false the value bounds nothing.
+            mean_variance: sigma-bar^2 per coordinate and local step, mean over clients.
+
+        Returns:
+            Of the broadcast shape; it rises with tau and with the variance.
+        """
+        log_left = xlog1py(iterations, -self._rate)
+        floor = self._floor(local_steps, mean_variance, drift=2.0)
+        return np.exp(log_left) * self.initial_gap - np.expm1(log_left) * floor
+
+    def average_at(
+        self, iterations: ArrayLike, local_steps: ArrayLike, mean_variance: ArrayLike
+    ) -> NDArray[np.float64]:
+        """The bound on the mean of E L(theta_k) - L* over k = 1..K, of the broadcast shape; K >= 1."""
+        k = np.asarray(iterations, float)
+        start = (1 - self._rate) * self.initial_gap / (self._rate * k)
+        return start + self._floor(local_steps, mean_variance, drift=1.0)
+
+    def printed_at(
+        self, iterations: ArrayLike, local_steps: ArrayLike, mean_variance: ArrayLike
+    ) -> NDArray[np.float64]:
+        """Theorem 1 as printed, (1 - eta lambda)^K (alpha - B)/K + B: false, for comparison only.
+
+        Source: theory 4.6, item 2.
+        """
+        floor = self._floor(local_steps, mean_variance, drift=1.0)
+        share = np.exp(xlog1py(iterations, -self._rate)) / np.asarray(iterations, float)
+        return share * (self.initial_gap - floor) + floor
+
+    def allows(self, local_steps: ArrayLike) -> NDArray[np.bool_]:
+        """Whether the step size is small enough for the last-iterate bound at tau, real or whole.
+
+        Example:
+            >>> AveragingBound(1.0, 1.0, 0.0, 1.0, 1.0, 1, 1).allows([1, 2])  # eta lambda = 1
+            array([ True, False])
+        """
+        tau = np.asarray(local_steps, float)
+        step = self.step_size * self.smoothness
+        with np.errstate(over="ignore"):
+            growth = np.exp(-xlog1py(tau - 1, -self._rate))
+            return step + step**2 * tau * (tau - 1) * growth <= 1 + _ROUNDING
+
+    @property
+    def most_local_steps(self) -> int:
+        """The largest tau that the step size allows, by bisection; 1 at eta = 1/L."""
+        low, high = 1, int(1 / (self.step_size * self.smoothness)) + 3
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.allows(middle) else (low, middle)
+        return low
+
+    @property
+    def _rate(self) -> float:
+        """eta lambda, at most 1."""
+        return min(self.step_size * self.strong_convexity, 1.0)
+
+    def _floor(
+        self, local_steps: ArrayLike, mean_variance: ArrayLike, *, drift: float
+    ) -> NDArray[np.float64]:
+        """B, or B' with drift = 2: where the bound ends."""
+        step, tau = self.step_size * self.smoothness, np.asarray(local_steps, float)
+        variance = self.gradient_variance + self.dimension * np.asarray(mean_variance, float)
+        factor = step / self.clients + drift * step**2 * (tau - 1)
+        return factor * variance / (2 * self.strong_convexity)
+
+
+def averaging_bound(problem: Problem, constants: dict[str, Constant], step_size: float) -> AveragingBound:
+    """The bound from the constants of a strongly convex problem.
+
+    Args:
+        problem: gives d and M.
+        constants: `smoothness` L, `strong_convexity` lambda <= L, `gradient_variance` xi^2 and `initial_gap`
+            alpha, or upper bounds of the last two.
+        step_size: eta, at most 1/L.
+
+    Raises:
+        InvalidInput: a missing or negative constant, lambda above L, eta outside (0, 1/L].
+
+    Example:
+        >>> from noiseworthy.privacy.budget import PrivacyBudget
+        >>> problem = Problem(np.array([50, 50]), 10, PrivacyBudget.of(1.0, 1e-5, 2), "gaussian", 1.0)
+        >>> values = dict(smoothness=2.0, strong_convexity=0.1, gradient_variance=0.0, initial_gap=1.0)
+        >>> constants = {name: Constant(value, "assumed") for name, value in values.items()}
+        >>> averaging_bound(problem, constants, 0.05).most_local_steps
+        9
+    """
+    value = _checked(constants)
+    eta, largest = check.positive("step_size", step_size).item(), 1 / value["smoothness"]
+    if eta > largest * (1 + _ROUNDING):
+        raise InvalidInput(
+            f"step_size must be at most 1/smoothness = {largest:g}, got {eta:g}; the bound holds up to there"
+        )
+    return AveragingBound(**value, step_size=eta, dimension=problem.dimension, clients=problem.n_clients)
+
+
+def _checked(constants: dict[str, Constant]) -> dict[str, float]:
+    """The constants of the bound, all there and in range."""
+    missing = [name for name in REQUIRED if name not in constants]
+    if missing:
+        raise InvalidInput(
+            f"the bound needs the constants {', '.join(missing)}; state them under [constants]"
+        )
+    value = {name: constants[name].value for name in REQUIRED}
+    smoothness = check.positive("smoothness", value["smoothness"]).item()
+    convexity = check.positive(
+        "strong_convexity", value["strong_convexity"], remedy="add a ridge term"
+    ).item()
+    if convexity > smoothness:
+        raise InvalidInput(
+            f"strong_convexity must be at most smoothness = {smoothness:g}, got {convexity:g}; "
+            "no function is more convex than smooth"
+        )
+    for name in REQUIRED[2:]:
+        check.non_negative(name, value[name], remedy="an upper bound will do")
+    return {name: float(number) for name, number in value.items()}
