@@ -9,16 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noiseworthy.config import FedSGDTable, Study, load_study, parse_study
+from noiseworthy.config import FedSGDTable, ResourcesTable, Study, load_study, parse_study
 from noiseworthy.data import PARTITIONS
 from noiseworthy.errors import ConfigError
 
 MINIMAL = {"federation": {"sizes": [5, 5]}, "privacy": {"mechanism": "laplace"}}
 
 
+REQUIRED = {"resources": {"budget": 1.0}}
+"""What a table that may be left out needs where it is given."""
+
+
 def with_value(table, key, value):
     raw = {name: dict(keys) for name, keys in MINIMAL.items()}
-    raw.setdefault(table, {})[key] = value
+    raw.setdefault(table, dict(REQUIRED.get(table, {})))[key] = value
     return raw
 
 
@@ -47,7 +51,9 @@ def test_the_study_that_ships_is_a_study():
 
 
 TABLES = sorted(Study.model_fields)
-MODELS = {name: field.annotation for name, field in Study.model_fields.items()} | {"algorithm": FedSGDTable}
+MODELS = {name: field.annotation for name, field in Study.model_fields.items()} | {
+    "algorithm": FedSGDTable, "resources": ResourcesTable,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -88,7 +94,7 @@ def test_a_missing_table_is_named(table):
         ("algorithm", "step_size", 0.0, "greater than 0"),
         ("algorithm", "step_size", float("inf"), "a finite number"),
         ("algorithm", "step_decay", -1.0, "greater than 0"),
-        ("algorithm", "name", "fedavg", "one of fedsgd-dpc, dp-fedavg, dp-scaffnew, got 'fedavg'"),
+        ("algorithm", "name", "fedavg", "one of fedsgd-dpc, dp-fedavg, dp-scaffnew, dp-pasgd, got 'fedavg'"),
         ("federation", "sizes", "abc", "[federation] sizes must be a valid list, got 'abc'"),
         ("federation", "sizes", [1.5], "[federation] sizes must be a valid integer, got 1.5"),
         ("federation", "fraction", 0.0, "greater than 0, got 0.0"),
@@ -102,6 +108,8 @@ def test_a_missing_table_is_named(table):
         ("constants", "source", "oracle", "'fitted', 'analytic' or 'bought', got 'oracle'"),
         ("constants", "share", 1.0, "[constants] share must be less than 1, got 1.0"),
         ("planning", "seeds", 0, "[planning] seeds must be greater than or equal to 1, got 0"),
+        ("resources", "budget", "much", "must be a valid number or a valid list, got 'much'"),
+        ("resources", "unit", "euro", "'units', 'seconds', 'bytes' or 'joules', got 'euro'"),
         ("training", "seeds", [], "at least 1 item"),
         ("training", "seeds", [-1], "[training] seeds must be greater than or equal to 0, got -1"),
         ("training", "seeds", [2**32], "[training] seeds must be less than 4294967296"),
@@ -121,6 +129,11 @@ def test_whole_numbers_serve_as_numbers():
 
 def test_a_table_must_be_a_table():
     assert complaint({**MINIMAL, "task": 5}) == "[task] must be a table, got 5"
+
+
+def test_resources_need_a_budget():
+    text = complaint({**MINIMAL, "resources": {"cost_per_round": 1.0}})
+    assert text == "[resources] budget is missing; add it to the study file"
 
 
 @pytest.mark.parametrize("federation", [{}, {"sizes": [5], "data": "digits"}])

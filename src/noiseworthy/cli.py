@@ -22,8 +22,11 @@ from noiseworthy.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from noiseworthy.config import Study
+    from noiseworthy.experiments.measure import Costs, ResourcesKeys
     from noiseworthy.experiments.planner import Decision
     from noiseworthy.experiments.prepare import Prepared
+    from noiseworthy.experiments.tradeoff import Surface
+    from noiseworthy.planning.resources import ResourceUnit
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -94,6 +97,20 @@ def compare(
 
 
 @app.command()
+def tradeoff(
+    study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
+) -> None:
+    """Plan and train for other privacy and resource budgets, and draw what each pair of them reaches."""
+    from noiseworthy.experiments.tradeoff import Surface
+
+    prepared = _prepare(study, data)
+    surface = Surface.of(prepared)
+    folder = out_folder or Path("runs") / study.stem
+    decision = _decide(prepared)
+    _finish(_tradeoff(surface, prepared, decision, folder, name=study.stem), folder, as_json)
+
+
+@app.command()
 def quickstart(out_folder: OutFolder = None) -> None:
     """Plan, train and compare on the digits that ship with scikit-learn, and write a report."""
     from importlib.resources import as_file, files
@@ -132,12 +149,15 @@ def account(
     from noiseworthy._validate import strict_json
     from noiseworthy.experiments.account import account as price
     from noiseworthy.experiments.account import account_plan
+    from noiseworthy.reports.schedules import noises_steps
 
+    counted = "uploads"
     options = (mechanism, noise, clip_norm, sizes, releases, rounds, clients_per_round)
     if study is not None:
         if any(option is not None for option in options):
             raise ConfigError("account takes a study file or the options of a schedule, and not both")
-        answer = account_plan(_decide(_prepare(study, data)).plan)
+        made = _decide(_prepare(study, data)).plan
+        answer, counted = account_plan(made), "noised steps" if noises_steps(made.as_dict()) else counted
     elif mechanism is None or noise is None or clip_norm is None or sizes is None:
         raise ConfigError("account needs a study file, or --mechanism, --noise, --clip-norm and --sizes")
     else:
@@ -155,13 +175,37 @@ def account(
         spent = float("inf") if row["spent_epsilon"] is None else row["spent_epsilon"]
         out.print(
             f"client {client}: epsilon {spent:.6g} at delta {row['delta']:g} "
-            f"after {answer['releases'][client]} uploads"
+            f"after {answer['releases'][client]} {counted}"
         )
 
 
 @app.command()
+def measure(
+    study: StudyFile,
+    bandwidth: Annotated[float | None, typer.Option(help="bytes per second of a client's connection")] = None,
+    watts: Annotated[float | None, typer.Option(help="power of a client that computes or sends")] = None,
+    data: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """What a communication and a local step cost, as [resources] tables for the study file."""
+    from noiseworthy._validate import strict_json
+    from noiseworthy.experiments.measure import as_dict, check_rates, resource_tables
+    from noiseworthy.experiments.measure import measure as run
+
+    check_rates(bandwidth, watts)
+    prepared = _prepare(study, data)
+    with _progress("Measuring", 100, "%") as bar:
+        costs = run(prepared, bar)
+    tables = resource_tables(costs, prepared.study, bandwidth, watts)
+    if as_json:
+        print(json.dumps(strict_json(as_dict(costs, tables)), allow_nan=False))
+        return
+    _show_costs(costs, tables, prepared.study)
+
+
+@app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="paper: zhou, fu, hou")],
+    paper: Annotated[str, typer.Argument(help="paper: zhou, fu, hou, hu")],
     item: Annotated[
         str | None, typer.Argument(help="table-1, figure-1 and so on, or all; by default its first")
     ] = None,
@@ -292,18 +336,57 @@ def _compare(
     return record
 
 
+def _tradeoff(
+    surface: Surface, prepared: Prepared, decision: Decision, folder: Path, *, name: str
+) -> dict[str, Any]:
+    from noiseworthy.experiments.record import new_record, save_record, with_tradeoff
+    from noiseworthy.experiments.tradeoff import plan_surface, train_surface
+
+    cells = len(surface.points)
+    with _progress("Budgets", cells, "cells") as bar:
+        surface = plan_surface(surface, prepared, decision, bar)
+    with _progress("Training", cells, "cells") as bar:
+        surface = train_surface(surface, prepared, bar)
+    record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name=name)
+    record = with_tradeoff(record, surface)
+    save_record(record, folder)
+    return record
+
+
 def _finish(record: dict[str, Any], folder: Path, as_json: bool) -> None:
     from noiseworthy.reports import write_report
-    from noiseworthy.reports.tables import comparison_table, plan_panel, training_panel
+    from noiseworthy.reports.tables import comparison_table, plan_panel, tradeoff_table, training_panel
 
     path = write_report(record, folder)
     if as_json:
         print(json.dumps(record, allow_nan=False))
         return
-    for show in (plan_panel, training_panel, comparison_table):
+    for show in (plan_panel, training_panel, comparison_table, tradeoff_table):
         if (shown := show(record)) is not None:
             out.print(shown)
     out.print(f"Report: {path}", soft_wrap=True)
+
+
+def _show_costs(costs: Costs, tables: dict[ResourceUnit, ResourcesKeys], study: Study) -> None:
+    from rich.table import Table
+
+    from noiseworthy.experiments.measure import as_toml
+
+    half = costs.bytes_per_round // 2
+    out.print(f"A communication: {half:,} bytes down, {half:,} up ({costs.dimension:,} parameters, float32).")
+    if costs.records is None:
+        out.print("Steps are not timed: that takes data and a model, for the shape of a record.")
+    else:
+        shown = Table("records in a step", "clients", "milliseconds", title=f"A local step ({costs.machine})")
+        for step in costs.timed:
+            clients = int((costs.records == step.records).sum())
+            shown.add_row(str(step.records), str(clients), f"{1000 * step.seconds:.4g}")
+        out.print(shown, "Timed on records of zeros; no private record was read for it.")
+    for unit, table in tables.items():
+        out.print(f"\nIn {unit}:", style="bold")
+        print(as_toml(table, study))
+    if "seconds" not in tables and costs.records is not None:
+        out.print("\nState --bandwidth for seconds, and --watts as well for joules.")
 
 
 def _numbers(name: str, text: str) -> Any:

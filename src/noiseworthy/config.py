@@ -201,6 +201,7 @@ class ConstantsTable(Table):
     optimum_gradient_sq: float | None = None
     gradient_variance: float | None = None
     initial_gap: float | None = None
+    noise_dimension: float | None = None
 
     def assumed(self) -> dict[str, float]:
         """The constants that the user stated, by name."""
@@ -238,6 +239,19 @@ class CompareTable(Table):
     seeds: list[Seed] = Field(default=[100, 101, 102], min_length=1)
 
 
+class TradeoffTable(Table):
+    """`[tradeoff]`: privacy and resource budgets to plan and train for, every pair of them.
+
+    A budget that the study states as one number is varied as that number; one that it states per client is
+    varied as a whole, and the values here are factors of the list. "auto" takes a quarter to four times the
+    study's own epsilon, and a quarter to twice its own resources.
+    """
+
+    epsilon: Annotated[list[Positive], Field(min_length=1)] | Auto = "auto"
+    budget: Annotated[list[Positive], Field(min_length=1)] | Auto = "auto"
+    seeds: list[Seed] = Field(default=[200, 201, 202], min_length=1)
+
+
 class Study(Table):
     """One study: the whole file."""
 
@@ -250,6 +264,7 @@ class Study(Table):
     planning: PlanningTable = PlanningTable()
     training: TrainingTable = TrainingTable()
     compare: CompareTable = CompareTable()
+    tradeoff: TradeoffTable = TradeoffTable()
 
 
 def load_study(path: Path | str) -> Study:

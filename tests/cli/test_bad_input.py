@@ -58,6 +58,16 @@ NUMBERS = {
     "mu above L": ({"constants": {"strong_convexity": 2.0}}, "at most smoothness = 1, got 2"),
     "no constants": ({"constants": None}, "[constants] are missing", "give data to plan by trial"),
     "one constant": ({"constants": {"smoothness": None}}, "needs the constants smoothness; state them"),
+    "budget too small": (
+        {"resources": {"cost_per_round": 3.0, "budget": 2.0}},
+        "must pay for one round of 1 local steps, which costs 3 units, got 2 for client 0",
+    ),
+    "budget missing": ({"resources": {"cost_per_round": 3.0}}, "[resources] budget is missing; add it"),
+    "nothing scarce": ({"resources": {"budget": 2.0}}, "cost_per_round and cost_per_step must not both be 0"),
+    "T beyond the budget": (
+        {"resources": {"cost_per_round": 3.0, "budget": 30.0}, "algorithm": {"rounds": 101}},
+        "[resources] budget pays for 10 uploads of every client", "use rounds of at most 100",
+    ),
     "unknown key": ({"privacy": {"eps": 1.0}}, "[privacy] eps is not a key of this table; allowed"),
     "unknown table": ({"planing": {"seeds": 1}}, "[planing] is not a key", "allowed: federation, task"),
     "unknown model": ({"task": {"model": "tree"}}, "'lstm' or 'unet3d', got 'tree'"),
@@ -225,6 +235,9 @@ def test_account_of_a_study_and_of_a_schedule_at_once(run, write):
         (["plan"], "Missing argument"),
         (["plan", "x.toml", "--quickly"], "No such option: --quickly"),
         (["reproduce", "nobody"], "nobody"),
+        (["measure", "none.toml"], "study file none.toml does not exist"),
+        (["measure", "none.toml", "--bandwidth", "0"], "--bandwidth must be finite and above 0, got 0"),
+        (["measure", "none.toml", "--watts", "3"], "--watts needs --bandwidth"),
         (["reproduce", "zhou", "table-9"], "table-9"),
     ],
 )

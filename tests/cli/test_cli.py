@@ -385,6 +385,31 @@ def test_local_algorithms_plan_compare_and_report_from_one_file(run, write, tmp_
     assert (tmp_path / "run" / "report.html").exists()
 
 
+def test_noised_steps_plan_compare_and_account_from_one_file(run, write, tmp_path):
+    """Twelve steps in four rounds: an upload is no release here, and a step is."""
+    study = {key: table for key, table in TRAINED.items() if key != "constants"}
+    path = write({
+        **study,
+        "algorithm": {"name": "dp-pasgd", "total_iterations": 12, "local_steps": 3, "step_size": 1.0},
+        "resources": {"cost_per_round": 10.0, "cost_per_step": 1.0, "budget": 60.0, "unit": "joules"},
+        "compare": {"local_steps": [1, 3], "rounds": [2, 4, 8], "seeds": [100]},
+    })  # fmt: skip
+    plan = strictly(run("plan", path, "--json").out)
+    assert (plan["rounds"], plan["local_steps"], plan["releases"], plan["cost"]) == (4, 3, [12] * 4, 52.0)
+    assert "after 12 noised steps" in run("account", path).out
+    answer = run("compare", path, "--out", tmp_path / "run", "--json")
+    assert answer.code == 0, answer.err
+    record = strictly(answer.out)
+    assert record["training"]["uploads"] == [[4] * 4] * 2
+    assert np.max(record["training"]["spent_epsilon"]) <= 8.0
+    affordable = {(cell["local_steps"], cell["rounds"]) for cell in record["compare"]["cells"]}
+    assert affordable == {(1, 2), (3, 2), (1, 4), (3, 4)}
+    assert record["compare"]["search_epsilon"] > 8.0
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "τ = 1 is DP-SGD" in page
+    assert "52 of 60 joules" in " ".join(run("train", path, "--out", tmp_path / "again").out.split())
+
+
 def test_account_prices_whole_clients(run):
     """Two uploads of sensitivity 2C at a Laplace scale of 1: epsilon 2 * 2 * 0.5."""
     stated = [
@@ -401,3 +426,49 @@ def test_account_prices_whole_clients(run):
     ]
     answer = run("account", *stated, "--unit", "client", "--json")
     assert [row["spent_epsilon"] for row in strictly(answer.out)["privacy"]["clients"]] == [2.0, 2.0]
+
+
+# Resources ----------------------------------------------------------------------------------------------
+
+
+def test_measured_costs_are_one_json_object_that_a_study_takes(run, write):
+    answer = run("measure", write(TRAINED), "--bandwidth", "1e6", "--watts", "5", "--json")
+    assert answer.code == 0, answer.err
+    costs = strictly(answer.out)
+    assert costs["bytes_down"] == costs["bytes_up"] == 4 * 640
+    assert len(costs["seconds_per_step"]) == 4
+    assert all(seconds > 0 for seconds in costs["seconds_per_step"])
+    assert set(costs["resources"]) == {"bytes", "seconds", "joules"}
+    assert costs["resources"]["seconds"]["cost_per_round"] == pytest.approx(8 * 640 / 1e6)
+    planned = run("plan", write(TRAINED, resources=costs["resources"]["seconds"]), "--json")
+    plan = strictly(planned.out)
+    assert plan["cost"] <= costs["resources"]["seconds"]["budget"]
+    assert plan["resources"]["unit"] == "seconds"
+
+
+def test_measured_costs_read_as_tables_to_paste(run, write):
+    answer = run("measure", write(TRAINED))
+    assert answer.code == 0, answer.err
+    assert "2,560 bytes down, 2,560 up (640 parameters, float32)" in answer.out
+    assert "records of zeros; no private record was read" in answer.out
+    assert "State --bandwidth for seconds" in answer.out
+    assert "[resources]\ncost_per_round = 5120.0\ncost_per_step = 0.0\n" in answer.out
+
+
+def test_without_data_only_bytes_are_counted(run, write):
+    answer = run("measure", write(SIZES_ONLY))
+    assert answer.code == 0, answer.err
+    assert "31,360 bytes down" in answer.out
+    assert "Steps are not timed: that takes data and a model" in answer.out
+
+
+@pytest.mark.parametrize("algorithm", [{}, {"rounds": 90}])
+def test_a_plan_states_what_it_costs(algorithm, run, write):
+    resources = {"cost_per_round": 100.0, "cost_per_step": [1.0] * 9 + [11.0], "budget": 1000.0}
+    answer = run("plan", write(SIZES_ONLY, algorithm=algorithm, resources=resources), "--json")
+    plan = strictly(answer.out)
+    k = plan["releases"][0]
+    assert 0 < k <= 9
+    assert plan["cost"] == k * 111.0 <= 1000.0
+    assert plan["resources"]["cost"] == [k * 101.0] * 9 + [k * 111.0]
+    assert plan["resources"]["budget"] == [1000.0] * 10

@@ -316,3 +316,45 @@ def test_a_record_keeps_the_noise_of_the_first_and_the_last_round():
     every = decision.plan.as_dict()["noise_per_round"]
     assert len(every) == 20
     assert kept == [every[0], every[-1]]
+
+
+# Within resources ---------------------------------------------------------------------------------------
+
+
+def test_where_one_step_per_reply_is_not_paid_for_several_are_planned():
+    """120 iterations, half of the clients a time: 60 replies at 11 cost 660, ten of twelve steps 220."""
+    algorithm = {"clipping_mode": "auto", "clients_per_round": 25}
+    raw = changed(FU, resources={"cost_per_round": 10.0, "cost_per_step": 1.0, "budget": 250.0},
+                  algorithm=algorithm)  # fmt: skip
+    plan = answer(raw)
+    assert plan["total_iterations"] == 120
+    assert plan["local_steps"] > 1
+    assert plan["cost"] == plan["releases"][0] * (10 + plan["local_steps"]) <= 250.0
+    with pytest.raises(InvalidInput, match=r"does not pay for total_iterations = 120 with local_steps = 1"):
+        planned(changed(raw, algorithm={"local_steps": 1}))
+
+
+def test_scaffnew_stays_within_its_resources_whatever_the_coins():
+    resources = {"cost_per_round": 10.0, "cost_per_step": 1.0, "budget": 60.0}
+    plans = [answer(changed(HOU, resources=resources, algorithm={"coin_seed": seed})) for seed in range(20)]
+    assert all(0 < plan["cost"] <= 60.0 for plan in plans if plan["train"])
+    assert sum(plan["train"] for plan in plans) > 10
+    assert answer(HOU)["cost"] is None
+
+
+@pytest.mark.parametrize("name", list(STATED))
+def test_a_comparison_leaves_out_what_is_not_paid_for(name):
+    grid = {"iterations": [4, 12], "seeds": [5]}
+    grid |= {"local_steps": [1, 4]} if name == "dp-fedavg" else {"communication_probability": [0.25, 1.0]}
+    resources = {"cost_per_round": 10.0, "cost_per_step": 1.0, "budget": 100.0}
+    raw = changed(
+        TUMOURS, algorithm=STATED[name], privacy={"epsilon": 100.0}, compare=grid, resources=resources
+    )
+    prepared = prepare(parse_study(raw))
+    comparison = compare(decide(prepared).plan, *prepared.trained(), prepared.study)
+    cells = {tuple(cell.setting.values()) for cell in comparison.grid}
+    if name == "dp-fedavg":  # six rounds of two of four clients each; of one step twelve cost 132
+        assert cells == {(1, 4), (4, 4), (4, 12), (1, 12)}
+    else:  # 12 (1 * 10 + 1) = 132 is too much, 12 (10/4 + 1) = 42 is not
+        assert {(0.25, 12), (1.0, 4)} <= cells
+        assert (1.0, 12) not in cells

@@ -368,3 +368,41 @@ def test_public_data_must_be_named_and_known():
 def test_without_noise_there_is_nothing_to_try():
     with pytest.raises(ConfigError, match="state rounds, clip_norm and step_size"):
         decided(changed(QUICK, privacy={"mechanism": "none"}))
+
+
+# Within resources ---------------------------------------------------------------------------------------
+
+
+def test_bought_constants_leave_room_for_the_upload_that_bought_them():
+    """Five replies of 3 each: one buys, four train."""
+    resources = {"cost_per_round": 2.0, "cost_per_step": 1.0, "budget": 15.0}
+    algorithm = {"rounds": 4, "clients_per_round": 4}
+    raw = changed(
+        IRIS, constants={"source": "bought", "share": 0.2}, resources=resources, algorithm=algorithm
+    )
+    plan = decided(raw).plan
+    assert plan.pilot is not None
+    assert plan.cost is not None
+    assert (plan.releases.tolist(), plan.cost.tolist()) == ([4] * 4, [15.0] * 4)
+    with pytest.raises(InvalidInput, match="pays for 4 uploads of every client, got rounds = 5 with 4 of 4"):
+        decided(changed(raw, algorithm={"rounds": 5}))
+    with pytest.raises(InvalidInput, match="pays for one upload of every client, and buying constants"):
+        decided(changed(raw, resources={"budget": 5.0}, algorithm={"rounds": 1}))
+
+
+def test_before_trials_begin_what_cannot_be_paid_for_is_refused(monkeypatch):
+    monkeypatch.setattr(
+        "noiseworthy.experiments.planners.fedsgd_dpc.make_proxies", lambda *_: pytest.fail("trials began")
+    )
+    raw = changed(IRIS, resources={"cost_per_round": 2.0, "budget": 9.0}, algorithm={"rounds": 17})
+    with pytest.raises(InvalidInput, match="use rounds of at most 16, or raise the budget"):
+        decided(raw)
+
+
+def test_a_device_that_pays_more_sets_the_plan_of_all():
+    """With budgets for 20 replies and one client for 3, every client makes 3 at most."""
+    resources = {"cost_per_round": 1.0, "budget": [20.0] * 9 + [3.0]}
+    plan = decided(changed(SIZES_ONLY, resources=resources)).plan
+    assert plan.train
+    assert plan.releases.max() <= 3
+    assert any("pays for at most 3 uploads of every client" in note for note in plan.notes)

@@ -97,7 +97,8 @@ def test_training_is_recorded_with_what_each_client_spent_under_each_seed(record
 def test_a_comparison_is_recorded_with_its_lost_gain(record, tmp_path):
     planned = Cell({"rounds": 4, "clients_per_round": 2}, np.array([1.0, 1.2]), np.array([0.5, 0.7]))
     other = Cell({"rounds": 9, "clients_per_round": 1}, np.array([np.inf, 3.0]), np.array([np.nan, 0.1]))
-    compared = with_comparison(record, Comparison(planned, (planned, other), 2.0), [1, 2])
+    compared = with_comparison(record, Comparison(planned, (planned, other), 2.0, 7.5), [1, 2])
+    assert compared["compare"]["search_epsilon"] == 7.5
     assert compared["compare"]["lost_gain"] == 0.0
     assert compared["compare"]["best"] == {"rounds": 4, "clients_per_round": 2}
     assert compared["compare"]["axes"] == ["rounds", "clients_per_round"]

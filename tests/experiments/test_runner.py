@@ -7,13 +7,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noiseworthy.config import parse_study
+from noiseworthy.config import CompareTable, parse_study
 from noiseworthy.errors import DataError, InvalidInput, ResumeError
 from noiseworthy.experiments import runner
 from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint
+from noiseworthy.experiments.grids import grid_of
 from noiseworthy.experiments.planner import decide
 from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.runner import Cell, Comparison, compare, train
+from noiseworthy.experiments.runner import Cell, Comparison, compare, search_epsilon, train
+from noiseworthy.planning import (
+    averaging_period,
+    communication_probability,
+    local_iterations,
+    queries_replies,
+)
+from noiseworthy.planning.plan import StepSize
+from noiseworthy.planning.problem import Problem
+from noiseworthy.planning.resources import Resources
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
 
 CONSTANTS = {
     "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 1.0, "initial_distance_sq": 25.0,
@@ -153,6 +165,40 @@ def test_each_cell_has_the_noise_that_its_own_uploads_need(watched, prepared):
             np.testing.assert_allclose(algorithm.noise, 2 * 0.5 * k / (sizes * 6.0), rtol=1e-6)
 
 
+def test_a_search_costs_the_sum_of_its_pure_cells(watched):
+    """By hand: every one of the four cells spends the whole epsilon of 6."""
+    comparison, _ = watched
+    assert comparison.search_epsilon == pytest.approx(4 * 6.0)
+
+
+@pytest.mark.parametrize("name", ["fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd"])
+def test_a_search_with_gaussian_noise_composes_in_squares(name):
+    """Cells that each spend (epsilon, delta) in full compose to mu sqrt(cells), for the worst client."""
+    epsilon = np.array([1.0, 2.0, 4.0, 3.0])
+    problem = Problem(np.array([50, 60, 70, 80]), 3, PrivacyBudget.of(epsilon, 1e-5, 4), "gaussian", 1.0)
+    step = StepSize(0.1, float("inf"))
+    whole = problem.clipped_as("D")
+    plans = {
+        "fedsgd-dpc": [queries_replies.stated(problem, t, 4, step) for t in (3, 10)],
+        "dp-fedavg": [local_iterations.stated(whole, 12, e, 4, step) for e in (2, 6)],
+        "dp-scaffnew": [communication_probability.stated(whole, t, 0.5, step) for t in (10, 30)],
+        "dp-pasgd": [averaging_period.stated(problem, 12, tau, step) for tau in (1, 4)],
+    }[name]
+    expected = gaussian_epsilon(np.sqrt(2) * gaussian_mu(epsilon, 1e-5), 1e-5).max()
+    assert search_epsilon(plans) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_search_without_a_closed_form_has_no_price():
+    problem = Problem(np.array([50, 60]), 3, PrivacyBudget.of(1.0, 1e-5, 2), "gaussian", 1.0)
+    step = StepSize(0.1, float("inf"))
+    records, clients = (
+        local_iterations.stated(one, 4, 1, 2, step) for one in (problem, problem.clipped_as("D"))
+    )
+    assert search_epsilon([records, clients]) is None
+    bare = queries_replies.stated(replace(problem, family="none"), 3, 2, step)
+    assert search_epsilon([bare]) is None
+
+
 def test_a_plan_that_does_not_train_stays_at_the_start(prepared, plan):
     idle = replace(plan, rounds=0, clients_per_round=0, releases=0 * plan.releases, release=None)
     comparison = compare(idle, *prepared.trained(), prepared.study)
@@ -196,3 +242,20 @@ def test_comparing_needs_steps_and_a_grid_within_the_federation(prepared, plan):
     table = prepared.study.compare.model_copy(update={"clients_per_round": [5]})
     with pytest.raises(InvalidInput, match="clients_per_round must be between 1 and 4, got 5"):
         compare(plan, *prepared.trained(), prepared.study.model_copy(update={"compare": table}))
+
+
+def test_fixed_settings_that_the_resources_do_not_pay_for_are_left_out():
+    """Two replies of each of four clients: T b <= 8."""
+    raw = {**RAW, "resources": {"cost_per_round": 1.0, "cost_per_step": 0.5, "budget": 3.0},
+           "algorithm": {**RAW["algorithm"], "rounds": 4}}  # fmt: skip
+    prepared = prepare(parse_study(raw))
+    comparison = compare(decide(prepared).plan, *prepared.trained(), prepared.study)
+    cells = [tuple(cell.setting.values()) for cell in comparison.grid]
+    assert cells == [(1, 1), (3, 1), (1, 4)]
+
+
+def test_a_grid_of_its_own_ends_at_what_the_resources_pay_for(prepared, plan):
+    resources = Resources.of(1.0, 0.5, 4.6, 4)
+    rich = replace(plan, problem=replace(plan.problem, resources=resources))
+    cells = grid_of(rich, StepSize(0.1), CompareTable(), 1, "C")
+    assert [(cell.rounds, cell.clients_per_round) for cell in cells] == [(10, 1), (12, 1), (6, 2), (3, 4)]

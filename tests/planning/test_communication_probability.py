@@ -14,10 +14,11 @@ from scipy.optimize import brentq
 from scipy.stats import binom, chisquare, norm
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.communication_probability import curves, plan, stated
+from noiseworthy.planning.communication_probability import _decide, curves, plan, stated
 from noiseworthy.planning.local_work import Coins, LocalSteps
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
+from noiseworthy.planning.resources import Resources
 from noiseworthy.planning.scaffnew_bound import scaffnew_bound
 from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.budget import PrivacyBudget
@@ -517,3 +518,140 @@ def test_coins_may_be_none_but_not_negative():
     assert (none.rounds, none.expected_rounds, none.counts(0).tolist()) == (0, 0.0, [])
     with pytest.raises(InvalidInput, match="iterations must be at least 0, got -1"):
         Coins(-1, 0.5)
+
+
+# Within resources ---------------------------------------------------------------------------------
+
+
+def paid_probability(has: Resources, t: int) -> float:
+    """The largest p with T (p c1 + c2) <= C for every client, by a loop over the clients; 0 without one."""
+    largest = 1.0
+    for c1, c2, budget in zip(has.cost_per_round, has.cost_per_step, has.budget, strict=True):
+        left = budget * (1 + 1e-12) - t * c2
+        if left < 0:
+            return 0.0
+        if c1 > 0 and t > 0:
+            largest = min(largest, left / (t * c1))
+    return largest
+
+
+def realised_cost(has: Resources, coins: Coins) -> np.ndarray:
+    """c1 for every communication and c2 for every step until the last of them, coin by coin."""
+    steps = communications = since = 0
+    for fell in coins.flips:
+        since += 1
+        if fell:
+            communications, steps, since = communications + 1, steps + since, 0
+    return has.cost_per_round * communications + has.cost_per_step * steps
+
+
+def test_within_resources_the_best_is_the_least_bound_that_is_paid_for_on_average(random_resources):
+    """300 problems with noise, 30 without; the grid of p may miss the optimum by 1e-4."""
+    rng, bound_by_budget = np.random.default_rng(61), 0
+    for case in range(330):
+        asked, value = random_case(rng)
+        asked = replace(asked, family="none" if case >= 300 else "gaussian")
+        most, has = int(rng.integers(1, 100)), random_resources(rng, asked.n_clients, 40)
+        root = float(np.sqrt(value["strong_convexity"] / value["smoothness"]))
+        grid = np.unique(np.concatenate([np.geomspace(0.3 * root, root, 12), np.geomspace(root, 1, 280)]))
+        bound = scaffnew_bound(asked, constants(value))
+        t, p = bound.best(most, has)
+        assert 0 < p <= paid_probability(has, t) * (1 + 1e-9)
+        least = np.inf
+        for n in range(most + 1):
+            if (top := paid_probability(has, n)) > 0:
+                least = min(least, float(bound.at(n, np.append(grid[grid <= top], top)).min()))
+        assert least * (1 - 1e-4) <= float(bound.at(t, p)) <= least * (1 + 1e-9)
+        bound_by_budget += (t, p) != bound.best(most)
+    assert bound_by_budget > 60
+
+
+def test_fixed_iterations_or_probabilities_are_kept_and_the_other_is_the_best_that_is_paid_for(
+    random_resources,
+):
+    rng = np.random.default_rng(62)
+    for case in range(200):
+        asked, value = random_case(rng)
+        has = random_resources(rng, asked.n_clients, 40)
+        bound, p = scaffnew_bound(asked, constants(value)), float(rng.uniform(0.05, 1))
+        if case % 2:
+            t, kept = _decide(bound, has, None, p, 60)
+            costs = [n * (p * has.cost_per_round + has.cost_per_step) for n in range(61)]
+            affordable = [n for n in range(61) if np.all(costs[n] <= has.budget * (1 + 1e-9))]
+            assert kept == p
+            assert t in affordable
+            assert bound.at(t, p) <= bound.at(affordable, p).min() * (1 + 1e-12)
+        else:
+            n = int(rng.integers(1, 1 + min(60, has.most_steps())))
+            kept, p = _decide(bound, has, n, None, 60)
+            top = paid_probability(has, n)
+            grid = np.append(np.geomspace(1e-3, 1, 500)[np.geomspace(1e-3, 1, 500) <= top], top)
+            assert kept == n
+            assert p <= top * (1 + 1e-9)
+            assert bound.at(n, p) <= bound.at(n, grid).min() * (1 + 1e-9)
+
+
+@given(seed=st.integers(0, 10_000), coin_seed=st.integers(0, 10_000), more=st.floats(1, 5))
+def test_whatever_the_coins_the_budget_holds_and_a_larger_one_never_worsens_the_planned_bound(
+    seed, coin_seed, more, random_resources
+):
+    rng = np.random.default_rng(seed)
+    asked, value = random_case(rng)
+    has = random_resources(rng, asked.n_clients, 40)
+    made = plan(
+        replace(asked, resources=has), constants(value), max_iterations=100, coin_seed=coin_seed
+    )  # fmt: skip
+    assert made.cost is not None
+    assert np.all(made.cost <= has.budget * (1 + 1e-9))
+    np.testing.assert_allclose(made.cost, realised_cost(has, coins_of(made)), rtol=1e-12)
+    assert np.all(made.spent() <= asked.budget.epsilon * (1 + 1e-9))
+    richer, bound = replace(has, budget=more * has.budget), scaffnew_bound(asked, constants(value))
+    better, best = (float(bound.at(*bound.best(100, some))) for some in (richer, has))
+    assert better <= best * (1 + 1e-12)
+
+
+def test_training_ends_before_the_first_communication_that_is_not_paid_for():
+    """Steps for 1 and communications for 10: of the seeds about half cost more than they do on average."""
+    asked = replace(problem(), resources=Resources.of(10.0, 1.0, 160.0, 20))
+    cut = 0
+    for seed in range(200):
+        made = stated(asked, 80, 0.1, StepSize(0.1, CONSTANT), coin_seed=seed)
+        whole, kept = Coins(80, 0.1, seed), coins_of(made)
+        np.testing.assert_array_equal(kept.flips, whole.flips[: kept.iterations])
+        assert realised_cost(asked.resources, kept).max() <= 160
+        assert made.rounds == kept.rounds
+        if kept.iterations == 80:
+            assert made.notes == ()
+            continue
+        cut += 1
+        assert realised_cost(asked.resources, replace(kept, iterations=kept.iterations + 1)).max() > 160
+        assert f"ends training after {kept.iterations} of them, with {kept.rounds} comm" in made.notes[0]
+    assert 50 < cut < 150
+
+
+@given(t=st.integers(0, 300), more=st.integers(0, 300), seed=st.integers(0, 2**32 - 1))
+def test_the_coins_of_a_shorter_training_are_the_first_of_a_longer_one(t, more, seed):
+    np.testing.assert_array_equal(Coins(t + more, 0.3, seed).flips[:t], Coins(t, 0.3, seed).flips)
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ({"iterations": 81, "probability": 0.1}, "for 80 iterations with communication_probability = 0.1 "),
+        ({"iterations": 151}, "for 150 iterations with one communication on average, got iterations = 151"),
+        ({"iterations": 60, "rule": "paper"}, "with communication_probability = 0.2236 on average, got"),
+    ],
+)  # fmt: skip
+def test_what_is_fixed_beyond_the_budget_is_refused_with_the_most_that_is_paid_for(how, says):
+    asked = replace(problem(), resources=Resources.of(10.0, 1.0, 160.0, 20))
+    with pytest.raises(InvalidInput, match=says):
+        plan(asked, constants(), **how)
+    assert plan(asked, constants(), **(how | {"iterations": 49})).cost is not None
+
+
+def test_a_budget_that_pays_for_everything_changes_nothing():
+    free, made = (
+        make(of={}),
+        plan(replace(problem(), resources=Resources.of(1.0, 1.0, 1e9, 20)), constants()),
+    )
+    assert (coins_of(free), free.notes) == (coins_of(made), made.notes)

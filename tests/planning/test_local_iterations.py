@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,12 +14,13 @@ from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.planning.local_bound import LocalBound, PowerLaw, UploadNoise, local_bound
-from noiseworthy.planning.local_iterations import curves, plan, stated
+from noiseworthy.planning.local_iterations import affordable, curves, plan, stated
 from noiseworthy.planning.local_search import Given, divisors, optimum
 from noiseworthy.planning.local_work import LocalSteps
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.planning.queries_replies import stated as stated_replies
+from noiseworthy.planning.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
 
@@ -575,3 +577,114 @@ def test_five_thousand_different_clients_are_planned_jointly_in_a_blink(family, 
         print(f"{family}, mode {mode}, b = {b}: {time.perf_counter() - began:.3f} s")
         assert time.perf_counter() - began < 2
         assert made.train
+
+
+# Within resources -------------------------------------------------------------------------------------
+
+
+def paid(problem: Problem, t: int, e: int, b: int) -> bool:
+    """Whether every client can pay for its ceil(b T_g/N) uploads after E steps each."""
+    has, k = problem.resources, math.ceil(b * (t // e) / problem.n_clients)
+    assert has is not None
+    rows = zip(has.cost_per_round, has.cost_per_step, has.budget, strict=True)
+    return all(k * (c1 + e * c2) <= budget * (1 + 1e-9) for c1, c2, budget in rows)
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_within_resources_the_optimum_is_the_best_of_what_is_paid_for(family, random_resources):
+    """300 problems, with nothing fixed or any of T, E and b; what nobody can pay for is refused."""
+    rng, refused, bound_by_budget = np.random.default_rng(51), 0, 0
+    for _ in range(300):
+        problem, value, constants = random_case(rng, family)
+        n, most = problem.n_clients, int(rng.integers(2, 16))
+        problem = replace(problem, resources=random_resources(rng, n, most))
+        every = every_value(problem, value, most)
+        table = {cell: at for cell, at in every.items() if paid(problem, *cell)}
+        bound, noise = local_bound(constants), UploadNoise.of(problem)
+        one = 1 if problem.clipping == "A" else None
+        t, b = int(rng.integers(1, most + 1)), int(rng.integers(1, n + 1))
+        e = one or int(rng.choice(divisors(t)))
+        bound_by_budget += least(table) > least(every)
+        for fixed in (Given(None, one), Given(None, one, b), Given(t, one, b), Given(None, e), Given(t, e)):
+            cells = [cell for cell in table if all(f in (None, c) for f, c in zip(fixed, cell, strict=True))]
+            assert affordable(problem, *fixed) == bool(cells)
+            if not cells:
+                refused += 1
+                with pytest.raises(InvalidInput, match=r"\[resources\] budget does not pay for"):
+                    plan(problem, bound, constants, **fixed._asdict(), max_iterations=most)
+                continue
+            found = optimum(bound, noise, n, most, fixed, problem.resources)
+            np.testing.assert_allclose(found.value, min(table[cell] for cell in cells), rtol=1e-10)
+            np.testing.assert_allclose(table[found[:3]], found.value, rtol=1e-10)
+    assert refused > 30
+    assert bound_by_budget > 30
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_a_plan_costs_what_its_uploads_and_steps_cost_and_no_more_than_the_budget(family, random_resources):
+    """Also where E is fixed and Gaussian plans stop within a tenth of the limit."""
+    rng, trained = np.random.default_rng(52), 0
+    for _ in range(300):
+        problem, _, constants = random_case(rng, family)
+        has = random_resources(rng, problem.n_clients, 30)
+        problem = replace(problem, resources=has)
+        e = 1 if problem.clipping == "A" or not affordable(problem, None, 3) else 3
+        for fixed in (None, e):
+            made = plan(problem, local_bound(constants), constants, local_steps=fixed, max_iterations=30)
+            assert isinstance(made.local, LocalSteps)
+            k = -(-made.rounds * made.clients_per_round // problem.n_clients)
+            assert made.cost is not None
+            np.testing.assert_allclose(
+                made.cost, k * (has.cost_per_round + made.local.steps * has.cost_per_step)
+            )
+            assert np.all(made.cost <= has.budget * (1 + 1e-9))
+            trained += made.train
+    assert trained > 100
+
+
+@given(seed=st.integers(0, 10_000), family=st.sampled_from(["laplace", "gaussian"]), more=st.floats(1, 5))
+@settings(max_examples=50)
+def test_a_larger_budget_never_worsens_the_bound(seed, family, more):
+    rng = np.random.default_rng(seed)
+    problem, _, constants = random_case(rng, family, str(rng.choice(MODES[family][:2])))
+    n = problem.n_clients
+    c1, c2, rounds = rng.uniform(0, 9, n), rng.uniform(0.1, 9, n), rng.uniform(1, 20)
+    bounds = []
+    for share in (1, more):
+        asked = replace(problem, resources=Resources.of(c1, c2, share * rounds * (c1 + c2), n))
+        said = plan(asked, local_bound(constants), constants, max_iterations=30).prediction
+        assert said is not None
+        bounds.append(said.bound)
+    assert bounds[1] <= bounds[0] * (1 + 1e-12)
+
+
+def test_a_dearer_communication_is_worth_more_local_steps():
+    """Averaging for 100 and steps for 1 against a budget of 1,000: nine rounds at most."""
+    cheap, dear = (
+        plan(
+            replace(make_problem("laplace", "C", [80] * 10, 500.0, clip=0.1), resources=has), BOUND, CONSTANTS
+        )
+        for has in (None, Resources.of(100.0, 1.0, 1000.0, 10))
+    )  # fmt: skip
+    assert isinstance(cheap.local, LocalSteps)
+    assert isinstance(dear.local, LocalSteps)
+    assert dear.releases.max() <= 9 < cheap.releases.max()
+    assert dear.local.steps > cheap.local.steps
+    assert any("[resources] budget pays for at most" in note for note in dear.notes)
+    assert not any("[resources]" in note for note in cheap.notes)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "budget", "says"),
+    [
+        ({"total_iterations": 101, "local_steps": 1, "clients_per_round": 10}, 1000.0, "iterations = 9,"),
+        ({"total_iterations": 101, "clients_per_round": 10}, 200.0, "total_iterations = 100,"),
+        ({"local_steps": 901}, 1000.0, "use local_steps of at most 900,"),
+    ],
+)
+def test_what_is_fixed_beyond_the_budget_is_refused_with_the_most_that_is_paid_for(fixed, budget, says):
+    """k (100 + E) <= C with ten clients; T = 101 is prime, and E = 101 is one round."""
+    problem = make_problem("laplace", "C", [80] * 10, 50.0)
+    problem = replace(problem, resources=Resources.of(100.0, 1.0, budget, 10))
+    with pytest.raises(InvalidInput, match=says):
+        plan(problem, BOUND, {}, max_iterations=2000, **fixed)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from noiseworthy.errors import InvalidInput
+from noiseworthy.planning.estimation import split_budget
+from noiseworthy.planning.plan import Pilot, StepSize
 from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import _decide, candidates, optimum, plan
+from noiseworthy.planning.queries_replies import _decide, candidates, optimum, plan, stated
 from noiseworthy.planning.replies_bound import RepliesBound, gaussian_curve, theory_bound
+from noiseworthy.planning.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 
 PROBLEMS = 1000
@@ -177,3 +185,142 @@ def test_a_poisson_plan_stops_within_a_tenth_of_its_best():
     assert b == 4
     assert best[2] <= value <= 1.1 * best[2]
     assert bound.at(Sampled(), t - 1, b) > 1.1 * best[2]
+
+
+# Within resources ---------------------------------------------------------------------------------------
+
+
+def paid(problem: Problem, most: int, extra: int = 0) -> np.ndarray:
+    """Whether every client can pay for its replies at T = 1..most (rows) and b = 1..N (columns)."""
+    n, has = problem.n_clients, problem.resources
+    assert has is not None
+    k = np.ceil(np.arange(1, most + 1)[:, None] * np.arange(1, n + 1) / n) + extra
+    spent = k[..., None] * (has.cost_per_round + has.cost_per_step)
+    return np.all(spent <= has.budget * (1 + 1e-9), axis=-1)
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_within_resources_the_optimum_is_the_best_of_what_is_paid_for(family, random_resources):
+    """300 problems, with T, b or nothing fixed."""
+    rng, bound_by_budget = np.random.default_rng(31), 0
+    for _ in range(300):
+        problem, value, _, bound = random_case(rng, family)
+        most = int(rng.integers(1, 50))
+        problem = replace(problem, resources=random_resources(rng, problem.n_clients, most))
+        every = every_value(problem, value, most)
+        table = np.where(paid(problem, most), every, np.inf)
+        t, b = int(rng.integers(1, most + 1)), int(rng.integers(1, problem.n_clients + 1))
+        for rounds, clients, part in (
+            (None, None, table), (t, None, table[t - 1]), (None, b, table[:, b - 1]),
+        ):  # fmt: skip
+            if np.all(np.isinf(part)):
+                with pytest.raises(InvalidInput, match=r"\[resources\] budget pays for"):
+                    plan(problem, bound, {}, rounds=rounds, clients_per_round=clients, max_rounds=most)
+                continue
+            best_t, best_b, least = optimum(problem, bound, most, rounds, clients)
+            np.testing.assert_allclose(least, part.min(), rtol=1e-10)
+            np.testing.assert_allclose(table[best_t - 1, best_b - 1], part.min(), rtol=1e-10)
+        bound_by_budget += table.min() > every.min()
+    assert bound_by_budget > 50
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_a_plan_costs_what_its_replies_cost_and_no_more_than_the_budget(family, random_resources):
+    """Gaussian plans stop within a tenth of the limit, where that is paid for, and else are the best."""
+    rng, trained = np.random.default_rng(32), 0
+    for _ in range(300):
+        problem, value, constants, bound = random_case(rng, family)
+        has = random_resources(rng, problem.n_clients, 40)
+        problem = replace(problem, resources=has)
+        made = plan(problem, bound, constants, max_rounds=50)
+        k = -(-made.rounds * made.clients_per_round // problem.n_clients)
+        assert made.cost is not None
+        np.testing.assert_allclose(made.cost, k * (has.cost_per_round + has.cost_per_step))
+        assert np.all(made.cost <= has.budget * (1 + 1e-9))
+        if made.train:
+            trained += 1
+            best = np.where(paid(problem, 50), every_value(problem, value, 50), np.inf).min()
+            limit = gaussian_curve(problem, bound).e3 if family == "gaussian" else 0.0
+            assert made.prediction is not None
+            assert best * (1 - 1e-9) <= made.prediction.bound <= max(best, 1.1 * limit) * (1 + 1e-9)
+    assert trained > 100
+
+
+@given(
+    seed=st.integers(0, 10_000), family=st.sampled_from(["laplace", "gaussian"]), more=st.floats(1, 5),
+    rounds=st.integers(1, 20),
+)  # fmt: skip
+def test_a_larger_budget_never_worsens_the_bound(seed, family, more, rounds):
+    rng = np.random.default_rng(seed)
+    problem, _, _, bound = random_case(rng, family)
+    c1, c2 = rng.uniform(0, 9, problem.n_clients), rng.uniform(0.1, 9, problem.n_clients)
+    poor, rich = (
+        replace(problem, resources=Resources.of(c1, c2, share * rounds * (c1 + c2), problem.n_clients))
+        for share in (1, more)
+    )
+    assert optimum(rich, bound, 30, None, None)[2] <= optimum(poor, bound, 30, None, None)[2] * (1 + 1e-12)
+    if family == "laplace":
+        made = [plan(one, bound, {}, max_rounds=30).prediction for one in (poor, rich)]
+        assert made[0] is not None
+        assert made[1] is not None
+        assert made[1].bound <= made[0].bound * (1 + 1e-12)
+
+
+def test_a_budget_that_pays_for_everything_changes_nothing():
+    rng = np.random.default_rng(33)
+    for family in ("laplace", "gaussian"):
+        problem, _, constants, bound = random_case(rng, family)
+        rich = replace(problem, resources=Resources.of(1.0, 1.0, 1e9, problem.n_clients))
+        free, made = (plan(one, bound, constants, max_rounds=60) for one in (problem, rich))
+        assert (made.rounds, made.clients_per_round, made.notes) == (
+            free.rounds,
+            free.clients_per_round,
+            free.notes,
+        )
+
+
+def test_a_pilot_takes_the_room_of_one_reply():
+    """The plan after a pilot is that of a budget one reply smaller; with the pilot it fills the larger."""
+    rng, filled = np.random.default_rng(34), 0
+    for _ in range(100):
+        problem, _, constants, bound = random_case(rng, "laplace")
+        pilot, left = split_budget(problem, 0.1)
+        k = int(rng.integers(2, 20))
+        whole, smaller = (
+            replace(left, resources=Resources.of(3.0, 2.0, 5.0 * most, problem.n_clients))
+            for most in (k, k - 1)
+        )
+        with_pilot = plan(whole, bound, constants, max_rounds=60, pilot=Pilot(pilot, problem.budget))
+        alone = plan(smaller, bound, constants, max_rounds=60)
+        assert (with_pilot.rounds, with_pilot.clients_per_round) == (alone.rounds, alone.clients_per_round)
+        assert with_pilot.cost is not None
+        assert np.all(with_pilot.cost <= 5.0 * k)
+        filled += bool(np.all(with_pilot.cost == 5.0 * k))
+    assert filled > 10
+
+
+def test_constants_are_not_bought_where_no_round_could_follow():
+    problem, *_ = random_case(np.random.default_rng(5), "laplace")
+    with pytest.raises(InvalidInput, match="pays for one upload of every client, and buying constants needs"):
+        split_budget(replace(problem, resources=Resources.of(3.0, 2.0, 9.0, problem.n_clients)), 0.1)
+
+
+def test_what_is_fixed_beyond_the_budget_is_refused_with_the_most_that_is_paid_for():
+    """Twelve replies of each of ten clients: T b <= 120."""
+    budget = PrivacyBudget.of(1.0, 0.0, 10)
+    problem = Problem(np.full(10, 50), 5, budget, "laplace", 1.0, resources=Resources.of(3.0, 1.0, 50.0, 10))
+    step, says = StepSize(0.1), (
+        r"\[resources\] budget pays for 12 uploads of every client, got rounds = 31 with 4 of 10 clients "
+        r"each, which is 13; use rounds of at most 30 or clients_per_round of at most 3, or raise the budget"
+    )  # fmt: skip
+    bound = RepliesBound(2.0, 1.0, 10.0, 1.0, 100.0)
+    with pytest.raises(InvalidInput, match=says):
+        stated(problem, 31, 4, step)
+    with pytest.raises(InvalidInput, match=says):
+        plan(problem, bound, {}, rounds=31, clients_per_round=4)
+    assert stated(problem, 30, 4, step).as_dict()["cost"] == 48.0
+    assert stated(problem, 31, 3, step).as_dict()["cost"] == 40.0
+    with pytest.raises(InvalidInput, match="use rounds of at most 120, or raise"):
+        plan(problem, bound, {}, rounds=121)
+    assert plan(problem, bound, {}, rounds=120).clients_per_round in (0, 1)
+    assert any("at most 12 uploads" in note for note in plan(problem, bound, {}).notes)

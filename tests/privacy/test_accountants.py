@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.privacy.accountants import Release, spent_epsilon
+from noiseworthy.privacy.accountants import Release, composed_epsilon, composes, spent_epsilon
 from noiseworthy.privacy.loss_distribution import laplace_epsilon, poisson_gaussian_epsilon
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace, NoNoise
 from noiseworthy.privacy.sensitivity import of_mean_gradient
@@ -120,6 +120,50 @@ def test_a_release_refuses_noise_in_another_norm():
         UnsoundClaim, match="laplace noise needs an l1 sensitivity, got l2; clip records in l1"
     ):
         Release(Laplace(np.ones(1)), l2)
+
+
+# Several trainings on the same records -----------------------------------------------------------------
+
+
+def test_several_gaussian_trainings_cost_what_a_library_composes_release_by_release():
+    """Multipliers 4 and 8 for the first client (sensitivity 0.1), 8 and 2 for the second."""
+    first, second = gaussian_release([0.4, 0.8]), gaussian_release([0.8, 0.2])
+    spent = composed_epsilon([(first, [3, 7]), (second, [5, 1])], np.full(2, 1e-5))
+    for client, events in enumerate([(4.0, 3, 8.0, 5), (8.0, 7, 2.0, 1)]):
+        accountant = PLDAccountant(value_discretization_interval=1e-4)
+        for multiplier, count in (events[:2], events[2:]):
+            accountant.compose(dp_accounting.GaussianDpEvent(multiplier), count)
+        assert spent[client] == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-4)
+
+
+def test_several_pure_laplace_trainings_cost_their_sum():
+    parts = [(laplace_release([0.1, 0.2]), [2, 2]), (laplace_release([0.5, 0.1]), [1, 3])]
+    alone = sum(spent_epsilon(release, releases, 0.0) for release, releases in parts)
+    np.testing.assert_allclose(composed_epsilon(parts, np.zeros(2)), alone)
+
+
+def test_one_training_costs_what_it_costs_alone():
+    release = gaussian_release([0.4, 0.8])
+    composed = composed_epsilon([(release, [3, 7])], np.full(2, 1e-5))
+    np.testing.assert_allclose(composed, spent_epsilon(release, [3, 7], 1e-5), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("parts", "delta"),
+    [
+        ([], 1e-5),
+        ([(Release(NoNoise(2), of_mean_gradient(5.0, [100, 100], "l2")), 1)], 1e-5),
+        ([(laplace_release([0.1, 0.1]), 1)], 1e-5),
+        ([(laplace_release([0.1, 0.1]), 1), (gaussian_release([0.1, 0.1]), 1)], 1e-5),
+        ([(gaussian_release([0.1, 0.1], relation="add-remove", rate=0.1), 1)], 1e-5),
+        ([(gaussian_release([0.1, 0.1]), 1), (gaussian_release([0.1, 0.1], relation="add-remove"), 1)], 1e-5),
+    ],
+    ids=["none", "no noise", "laplace with delta", "mixed noise", "poisson", "mixed relations"],
+)
+def test_trainings_without_a_closed_form_are_refused(parts, delta):
+    assert not composes(parts, delta)
+    with pytest.raises(UnsoundClaim, match="account for each of them alone"):
+        composed_epsilon(parts, np.full(2, delta))
 
 
 def test_the_variance_of_each_law():

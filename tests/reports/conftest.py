@@ -9,12 +9,18 @@ import numpy as np
 import pytest
 
 from noiseworthy._validate import strict_json
-from noiseworthy.planning import communication_probability, local_iterations, queries_replies
+from noiseworthy.planning import (
+    averaging_period,
+    communication_probability,
+    local_iterations,
+    queries_replies,
+)
 from noiseworthy.planning.curves import BoundCurves
 from noiseworthy.planning.local_bound import local_bound
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.planning.replies_bound import RepliesBound, theory_bound
+from noiseworthy.planning.resources import Resources
 from noiseworthy.planning.scaffnew_bound import scaffnew_bound
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
@@ -28,6 +34,9 @@ CONSTANTS = {name: Constant(value, "assumed") for name, value in VALUES.items()}
 PSI = {
     "smoothness": 1.0, "strong_convexity": 0.05, "initial_distance_sq": 4.0, "optimum_gradient_sq": 0.5,
 }  # fmt: skip
+DESCENT = {
+    "smoothness": 1.0, "strong_convexity": 0.05, "gradient_variance": 0.05, "initial_gap": 0.6931471805599453,
+}  # fmt: skip
 FITTED = {"gamma": 0.9, "sampling": 2.6, "rest": 1.8, "noise_weight": 50.0, "offset": 0.06}
 FITTED = {name: Constant(value, "fitted to trials on wine, iris") for name, value in FITTED.items()}
 
@@ -40,10 +49,18 @@ def bound_of_trials(scale: float = 1.0) -> RepliesBound:
 
 
 def problem(
-    n=10, size=143, p=640, epsilon: Any = 4.0, delta=1e-5, family="gaussian", clip=0.8, clipping: Any = "A"
+    n=10,
+    size=143,
+    p=640,
+    epsilon: Any = 4.0,
+    delta=1e-5,
+    family="gaussian",
+    clip=0.8,
+    clipping: Any = "A",
+    resources: Resources | None = None,
 ) -> Problem:
-    budget = PrivacyBudget.of(epsilon, delta, n, unit=unit_of(clipping))
-    return Problem(np.full(n, size), p, budget, family, clip, clipping=clipping)
+    budget, sizes = PrivacyBudget.of(epsilon, delta, n, unit=unit_of(clipping)), np.broadcast_to(size, n)
+    return Problem(sizes.copy(), p, budget, family, clip, clipping=clipping, resources=resources)
 
 
 def evidence(made: Plan, drawn: BoundCurves, trials: bool) -> Record:
@@ -108,6 +125,13 @@ def of_coins(problem: Problem, **chosen: Any) -> Record:
     return record_of(made, communication_probability.curves(scaffnew_bound(problem, constants), made))
 
 
+def of_noised_steps(problem: Problem, **chosen: Any) -> Record:
+    """A record of DP-PASGD."""
+    constants = {name: Constant(value, "assumed") for name, value in DESCENT.items()}
+    made = averaging_period.plan(problem, constants, step=StepSize(0.05, float("inf")), **chosen)
+    return record_of(made, averaging_period.curves(problem, constants, made))
+
+
 def with_federation(record: Record, classes: int | None = 10) -> Record:
     n = len(record["plan"]["releases"])
     federation = {
@@ -125,9 +149,10 @@ def with_training(record: Record, seeds: int = 3) -> Record:
     fall = np.exp(-rounds / (0.15 * plan["rounds"]))
     ends = 0.7 + 0.05 * np.arange(seeds)[:, None]
     loss = ends + (2.303 - ends) * fall
-    uploads = np.array(plan["releases"]) - draw.integers(0, 2, (seeds, len(plan["releases"])))
+    planned = [plan["rounds"]] * len(plan["releases"]) if "noised" in plan else plan["releases"]
+    uploads = np.array(planned) - draw.integers(0, 2, (seeds, len(planned)))
     paid = [row["spent_epsilon"] for row in plan["privacy"]["clients"]]
-    spent = [[None if e is None else e * u / k for e, u, k in zip(paid, made, plan["releases"], strict=True)]
+    spent = [[None if e is None else e * u / k for e, u, k in zip(paid, made, planned, strict=True)]
              for made in uploads.tolist()]  # fmt: skip
     training = {
         "seeds": list(range(seeds)), "rounds": rounds.tolist(), "loss": loss.tolist(),
@@ -141,6 +166,7 @@ GRIDS = {
     "fedsgd-dpc": ("rounds", (5, 20, 100, 500), "clients_per_round", (1, 5, 10)),
     "dp-fedavg": ("local_steps", (1, 4, 12, 60), "iterations", (60, 120, 240)),
     "dp-scaffnew": ("communication_probability", (0.02, 0.1, 0.5, 1.0), "iterations", (20, 40, 80)),
+    "dp-pasgd": ("local_steps", (1, 4, 10, 20), "rounds", (2, 5, 9)),
 }
 """Axes and values of a comparison; the last but one of the first axis with the last of the second is best."""
 
@@ -168,6 +194,7 @@ def with_comparison(record: Record, lost_gain: float | None = 0.0371, seeds: int
     compare = {
         "axes": [across, along], "seeds": [100 + i for i in range(seeds)], "untrained_loss": 2.303,
         "cells": [planned, *fixed], "best": {across: columns[2], along: rows[-1]}, "lost_gain": lost_gain,
+        "search_epsilon": 17.25 if record["plan"]["privacy"]["private"] else None,
     }  # fmt: skip
     return {**record, "compare": compare}
 
@@ -255,11 +282,54 @@ def no_coins() -> Record:
     return compared
 
 
+def noised_steps() -> Record:
+    """DP-PASGD on all records within equal resources: the worked example of the theory."""
+    battery = Resources.of(100.0, 1.0, 1000.0, clients=16)
+    made = of_noised_steps(problem(n=16, size=256, p=100, delta=1e-4, clip=1.0, resources=battery))
+    return with_comparison(with_training(with_federation(made)))
+
+
+def noised_batches() -> Record:
+    """DP-PASGD on minibatches: clients that differ in size, budget, cost and battery, planned alone."""
+    clients, battery = np.arange(8), Resources.of(100.0, np.linspace(1.0, 3.0, 8), 900.0, 8, "joules")
+    crowd = problem(n=8, size=300 + 100 * clients, p=100, epsilon=1.0 + clients, delta=1e-4, clip=1.0,
+                    resources=battery)  # fmt: skip
+    return of_noised_steps(crowd, batch_size=200)
+
+
+def no_noised_steps() -> Record:
+    """DP-PASGD with a budget that no step is worth."""
+    return of_noised_steps(problem(n=4, size=20, p=100, epsilon=0.1, delta=1e-4, clip=1.0))
+
+
+def paid_replies() -> Record:
+    """FedSGD-DPC with clients of different batteries, trained and compared."""
+    battery = Resources.of(10.0, 0.5, np.linspace(600.0, 900.0, 10), 10, "joules")
+    made = of_replies(problem(resources=battery), bound_of_trials(), FITTED)
+    return with_comparison(with_training(with_federation(made)))
+
+
+def paid_local_steps() -> Record:
+    """DP-FedAvg that has so much traffic, in bytes."""
+    traffic = Resources.of(1e6, 0.0, 4e7, 50, "bytes")
+    crowd = problem(n=50, size=80, p=11, epsilon=3.0, clip=2.0, clipping="C", resources=traffic)
+    made = of_local_steps(crowd, clients_per_round=5, total_iterations=120)
+    return with_comparison(with_training(with_federation(made)))
+
+
+def paid_coins() -> Record:
+    """DP-ScaffNew that has so much time, in seconds."""
+    time = Resources.of(2.5, 0.125, 100.0, 20, "seconds")
+    made = of_coins(problem(n=20, size=500, p=10, clip=0.1, clipping="D", resources=time))
+    return with_comparison(with_training(with_federation(made)))
+
+
 RECORDS = {
     made.__name__: made
     for made in (
         full, plan_only, do_not_train, many, no_noise, one_seed, diverged,
         local_steps, convex_steps, whole_updates, coins, no_coins,
+        noised_steps, noised_batches, no_noised_steps, paid_replies, paid_local_steps, paid_coins,
     )
 }  # fmt: skip
 

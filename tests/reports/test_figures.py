@@ -20,6 +20,7 @@ from noiseworthy.reports.figures import (
     why_figure,
 )
 from noiseworthy.reports.findings import planned_cell
+from noiseworthy.reports.leaks import leak_figure
 from noiseworthy.reports.style import NAMES, png, svg
 
 EXPECTED = {
@@ -35,6 +36,12 @@ EXPECTED = {
     "whole_updates": {"training", "who", "compare", "hero"},
     "coins": {"why", "training", "who", "compare", "hero"},
     "no_coins": {"why", "compare", "hero"},
+    "noised_steps": {"why", "leak", "training", "who", "compare", "hero"},
+    "noised_batches": {"why", "leak", "who", "hero"},
+    "no_noised_steps": {"why", "leak", "hero"},
+    "paid_replies": {"why", "training", "who", "compare", "hero"},
+    "paid_local_steps": {"why", "training", "who", "compare", "hero"},
+    "paid_coins": {"why", "training", "who", "compare", "hero"},
 }
 
 
@@ -92,6 +99,8 @@ RINGS = {
     "local_steps": "T = 120, E = 2, b = 5",
     "convex_steps": "T = 498, E = 3, b = 20",
     "coins": "T = 31, p = 0.224",
+    "noised_steps": "K = 81, τ = 9",
+    "noised_batches": "K = 42, τ = 6",
 }
 
 
@@ -128,7 +137,7 @@ def test_curves_and_trials_are_where_the_record_has_them(make_record):
     assert sum(len(c.get_offsets()) for c in above) == sum(t[1] > top for t in trials) > 0
 
 
-@pytest.mark.parametrize("name", ["full", "local_steps", "coins"])
+@pytest.mark.parametrize("name", ["full", "local_steps", "coins", "noised_steps"])
 def test_every_curve_is_named_once_in_its_colour(make_record, name):
     record = make_record(name)
     (axes,) = why_figure(record).axes
@@ -173,6 +182,7 @@ def test_not_training_is_shown_as_the_plan(make_record):
         ("full", 261, "rounds T"),
         ("local_steps", 2, "local steps E per upload"),
         ("coins", pytest.approx(0.05**0.5), "probability p of communication"),
+        ("noised_steps", 9, "local steps τ per averaging"),
     ],
 )
 def test_the_diamond_is_at_the_plans_measured_means(make_record, name, across, label):
@@ -186,7 +196,7 @@ def test_the_diamond_is_at_the_plans_measured_means(make_record, name, across, l
     assert loss.get_title(loc="left").startswith("The plan keeps 96")
 
 
-@pytest.mark.parametrize("name", ["full", "whole_updates", "coins"])
+@pytest.mark.parametrize("name", ["full", "whole_updates", "coins", "noised_steps"])
 def test_fixed_settings_have_dots_at_means_and_bars_over_seeds(make_record, name):
     record = make_record(name)
     across, along = record["compare"]["axes"]
@@ -198,7 +208,7 @@ def test_fixed_settings_have_dots_at_means_and_bars_over_seeds(make_record, name
             assert np.any(np.abs(np.log(near[:, 0] / cell[across])) < 0.06)  # moved aside a little
         ends = sorted([min(cell["loss"]), max(cell["loss"])])
         assert any(np.allclose(sorted(bar[:, 1]), ends) for bar in bars if len(bar))
-    symbol = "b" if along == "clients_per_round" else "T"
+    symbol = {"clients_per_round": "b", "rounds": "R"}.get(along, "T")
     assert {f"{symbol} = {cell[along]}" for cell in record["compare"]["cells"][1:]} <= {*texts(axes)}
 
 
@@ -270,6 +280,54 @@ def test_a_crowd_is_thinned_and_says_so(make_record):
 
 def test_without_noise_no_spending_is_drawn(make_record):
     assert len(who_figure(make_record("no_noise")).axes) == 1
+
+
+@pytest.mark.parametrize("name", ["noised_steps", "noised_batches", "no_noised_steps"])
+def test_the_leak_is_drawn_to_scale_beside_the_budget(make_record, name):
+    plan = make_record(name)["plan"]
+    printed, row = plan["as_printed"], plan["privacy"]["clients"][plan["as_printed"]["worst_client"]]
+    (axes,) = leak_figure(make_record(name)).axes
+    assert [bar.get_width() for bar in axes.patches] == [
+        row["epsilon"], row["spent_epsilon"], printed["spent_epsilon"], printed["spent_epsilon_zcdp"]
+    ]  # fmt: skip
+    assert axes.lines[0].get_xdata()[0] == row["epsilon"]
+    assert axes.get_xlim()[0] == 0
+    assert axes.get_title(loc="left").startswith(f"Budget {row['epsilon']:g}, as printed")
+
+
+def test_other_algorithms_have_no_leak_to_draw(make_record):
+    for name in ("full", "coins", "local_steps", "no_noise"):
+        assert leak_figure(make_record(name)) is None
+
+
+def test_costs_are_drawn_beside_their_budgets(make_record):
+    record = make_record("paid_replies")
+    *_, cost = who_figure(record).axes
+    resources = record["plan"]["resources"]
+    assert cost.get_title(loc="left") == "Cost in joules"
+    assert [bar.get_width() for bar in cost.patches] == resources["budget"]
+    assert dots(cost)[:, 0].tolist() == (10.5 * np.max(record["training"]["uploads"], axis=0)).tolist()
+    assert cost.get_xlim()[1] > max(resources["budget"])
+    assert len(who_figure(make_record("full")).axes) == 2
+
+
+def test_uploads_of_noised_steps_are_drawn_against_rounds(make_record):
+    record = make_record("noised_batches")
+    uploads = who_figure(record).axes[0]
+    assert [bar.get_width() for bar in uploads.patches] == [record["plan"]["rounds"]] * 8
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [("noised_steps", "round, 109 units each"), ("paid_replies", "round"), ("paid_coins", "round")],
+)
+def test_a_round_has_its_price_where_every_round_costs_the_same(make_record, name, label):
+    assert training_figure(make_record(name)).axes[0].get_xlabel() == label
+
+
+def test_large_costs_are_abbreviated(make_record):
+    *_, cost = who_figure(make_record("paid_local_steps")).axes
+    assert cost.yaxis.get_major_formatter()(2e7) == "20M"
 
 
 def test_the_hero_shows_prediction_and_measurement(make_record):

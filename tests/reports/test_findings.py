@@ -48,6 +48,8 @@ def test_findings_of_plans_that_do_not_train_or_diverge(make_record):
         ("coins", "other way round"),
         ("convex_steps", "drift apart by more"),
         ("local_steps", "Few local steps need many noised uploads"),
+        ("noised_steps", "Averaging often uses up the resources in few steps"),
+        ("no_noised_steps", "No setting"),
     ],
 )
 def test_the_caption_reads_the_shape_off_the_plans_own_curve(make_record, name, said):
@@ -61,7 +63,20 @@ def test_the_caption_reads_the_shape_off_the_plans_own_curve(make_record, name, 
     [("full", "T = 100, b = 10"), ("local_steps", "E = 12, T = 240"), ("coins", "p = 0.5, T = 80")],
 )
 def test_the_best_setting_is_named_by_the_axes(make_record, name, best):
-    assert findings.compare_caption(make_record(name)).endswith(f"The best of them has {best}.")
+    assert f"The best of them has {best}. " in findings.compare_caption(make_record(name))
+
+
+def test_the_comparison_names_the_baseline_and_the_price_of_a_search(make_record):
+    record = make_record("noised_steps")
+    said = findings.compare_caption(record)
+    assert "The best of them has τ = 10, R = 9. τ = 1 is DP-SGD." in said
+    price = "together spend epsilon 17.3 of the client that is worst off; the plan spends at most 4."
+    assert said.endswith(price)
+    assert "DP-SGD" not in findings.compare_caption(make_record("local_steps"))
+    record["compare"]["search_epsilon"] = None
+    assert findings.compare_caption(record).endswith("τ = 1 is DP-SGD.")
+    del record["compare"]["search_epsilon"]
+    assert findings.compare_caption(record).endswith("τ = 1 is DP-SGD.")
 
 
 def test_prediction_and_measurement_are_compared_in_one_unit_only(make_record):
@@ -79,6 +94,8 @@ def test_who_says_how_often_and_how_much(make_record):
     once["training"]["uploads"] = [[1] * 10] * 3
     assert "pays for 1 upload; it was asked once" in findings.who_caption(once)
     assert "no epsilon bounds" in findings.who_caption(make_record("no_noise"))
+    noised = findings.who_caption(make_record("noised_batches"))
+    assert "pays for 9 to 42 noised steps of each record, in 7 uploads." in noised
     half = copy.deepcopy(record)
     half["training"]["spent_epsilon"] = [[2.0] * 10] * 3
     assert "is 50\N{NO-BREAK SPACE}% of its epsilon" in findings.who_caption(half)

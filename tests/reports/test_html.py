@@ -6,11 +6,12 @@ import re
 import tomllib
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from noiseworthy.errors import DataError
 from noiseworthy.reports import render, write_report
-from noiseworthy.reports.html import key_numbers, toml
+from noiseworthy.reports.html import client_rows, key_numbers, toml
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -55,7 +56,10 @@ def page(pages, make_record, name):
     return pages[name]
 
 
-NAMES = ["full", "plan_only", "do_not_train", "many", "no_noise", "local_steps", "whole_updates", "coins"]
+NAMES = [
+    "full", "plan_only", "do_not_train", "many", "no_noise", "local_steps", "whole_updates", "coins",
+    "noised_steps", "noised_batches", "no_noised_steps", "paid_replies", "paid_local_steps", "paid_coins",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -116,6 +120,56 @@ def test_key_numbers_say_what_clients_compute(make_record):
     assert keys["iterations"] == ("31", "communication: p\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0.224")
     assert keys["rounds"] == ("4", "6.93 expected; drawn by coins")
     assert keys["clients in each"] == ("20", "of 20")
+
+
+def test_key_numbers_of_noised_steps_count_uploads_as_rounds(make_record):
+    keys = {key.name: (key.value, key.remark) for key in key_numbers(make_record("noised_steps"))}
+    assert keys["rounds"] == ("9", "")
+    assert keys["local steps in each"] == ("9", "81 iterations in all, each noised")
+    assert keys["uploads per client"] == ("9", "noise pays for 81 noised steps")
+    assert keys["cost in units"] == ("981", "of 1,000; each client")
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "remark"),
+    [
+        ("paid_replies", "cost in joules", "525", "of 600; client 0, which has the least left"),
+        ("paid_local_steps", "cost in bytes", "12,000,000", "of 40,000,000; each client"),
+        ("paid_coins", "cost in seconds", "13.38", "of 100; each client"),
+    ],
+)
+def test_key_numbers_say_what_the_dearest_client_spends(make_record, name, key, value, remark):
+    keys = {key.name: (key.value, key.remark) for key in key_numbers(make_record(name))}
+    assert keys[key] == (value, remark)
+    assert not any("cost" in key.name for key in key_numbers(make_record("full")))
+
+
+def test_clients_that_differ_in_cost_have_it_in_their_rows(make_record):
+    record = make_record("paid_replies")
+    rows = client_rows(record)
+    bought = np.max(record["training"]["uploads"], axis=0) * 10.5
+    assert [float(row["joules"]) for row in rows] == bought.tolist()
+    assert [row["of"] for row in rows][::9] == ["600", "900"]
+    assert not {"joules", "units"} & client_rows({**make_record("noised_steps"), "training": None})[0].keys()
+
+
+def test_rows_of_noised_steps_tell_steps_from_uploads(make_record, pages):
+    row = client_rows(make_record("noised_batches"))[7]
+    assert (row["steps paid for"], row["uploads"], row["joules"], row["of"]) == ("9", "7", "826", "900")
+    text = Page(page(pages, make_record, "noised_batches")).text
+    assert "The noise pays for as many steps as one record is in" in text
+    assert "noise is per coordinate of every local step" in text
+    assert "Training costs 100 per averaging, 1 to 3 per local step, in joules." in text
+
+
+def test_the_page_shows_what_the_printed_formula_would_have_leaked(make_record, pages):
+    text = Page(page(pages, make_record, "noised_steps")).text
+    assert "What the printed formula would have leaked" in text
+    assert "would have leaked epsilon 78.72, 20 times the budget of 4 (84.97 by the paper's own" in text
+    assert "The plan beside other answers" in text
+    assert "under zCDP 9 7 63 0.0731 0.6203 963 at most 4" in text
+    assert "leaked" not in Page(page(pages, make_record, "coins")).text
+    assert "other answers" not in Page(page(pages, make_record, "coins")).text
 
 
 def test_noise_that_falls_is_named_as_that_of_the_first_round(pages, make_record):

@@ -132,6 +132,54 @@ def test_an_upload_is_what_the_algorithm_sends(make_record):
     assert "on batches of 16 records" in clause(make_record("whole_updates"), "By what means").text
 
 
+@pytest.mark.parametrize("name", ["noised_steps", "noised_batches"])
+def test_noised_steps_pay_for_the_steps_of_a_record_and_not_for_uploads(make_record, name):
+    record = make_record(name)
+    plan, means = record["plan"], whole(clause(record, "By what means"))
+    assert "Each local step moves by the mean gradient over" in means
+    assert "each record's gradient clipped to L2 norm 1, plus Gaussian noise" in means
+    assert "drawn anew in every step" in means
+    least, most = min(plan["releases"]), max(plan["releases"])
+    steps = f"{least}" if least == most else f"{least} to {most}"
+    assert f"pays for {steps} noised steps of each record" in means
+    assert f"uploads its model {plan['rounds']} times" in means
+    assert "this needs no convex loss" in means
+    assert "sees only the last model of every round" in means
+    assert "it has a margin" in means
+    assert "Steps that a record is in are counted" in clause(record, "How it is counted").text
+    assert all(row["spent_epsilon"] <= row["epsilon"] for row in plan["privacy"]["clients"])
+
+
+def test_disjoint_batches_are_why_a_record_is_not_in_every_step(make_record):
+    means = clause(make_record("noised_batches"), "By what means").text
+    assert "a batch of 200 records (all of a client that has fewer)" in means
+    assert "a record is in one of them at most, and not in all 42 steps" in means
+    assert "disjoint" not in clause(make_record("noised_steps"), "By what means").text
+
+
+def test_the_printed_formula_says_what_it_would_leak(make_record):
+    """Theory 4.6, item 1: 78.7 exactly and 85.0 by the paper's conversion for a budget of 4."""
+    leaked = clause(make_record("noised_steps"), "As printed: not private")
+    assert "K = 64, τ = 7 and noise 0.00663; here the noise is 0.0674" in leaked.text
+    assert leaked.points == (
+        "Of a budget of epsilon 4 the printed noise would spend 78.72, counted exactly, and 84.97 by the "
+        "paper's own conversion.",
+        "The printed setting could not be run: τ = 7 does not divide K = 64.",
+    )
+    idle = clause(make_record("no_noised_steps"), "As printed: not private")
+    assert "here nothing is trained" in idle.text
+    assert "Of a budget of epsilon 0.1 the printed noise would spend 68.23" in idle.points[0]
+
+
+def test_a_search_over_the_grid_has_a_price(make_record):
+    for name in ("noised_steps", "full", "local_steps", "coins"):
+        record = make_record(name)
+        said = whole(clause(record, "What is not protected"))
+        assert "all together, spend epsilon 17.25 of the client that is worst off" in said
+        record["compare"].pop("search_epsilon")
+        assert "all together" not in whole(clause(record, "What is not protected"))
+
+
 def test_coins_are_charged_as_they_fell(make_record):
     record = make_record("coins")
     counted = whole(clause(record, "How it is counted"))

@@ -19,7 +19,12 @@ SAID = {
         "4 by the coins.",
         "31 iterations in 4 rounds",
     ),
+    "noised_steps": (
+        "Train 81 iterations: 9 rounds of 9 noised local steps, averaging all 16 clients after each.",
+        "9 rounds of 9 local steps, all 16 clients",
+    ),
     "do_not_train": ("Do not train.", "no training"),
+    "no_noised_steps": ("Do not train.", "no training"),
     "no_coins": ("Do not train.", "no training"),
 }
 
@@ -39,6 +44,14 @@ def test_one_local_step_and_certain_communication_need_fewer_words(make_record):
     assert schedules.headline(record) == "Train 1,200 iterations, with communication after each."
 
 
+def test_a_noised_step_before_each_averaging_needs_fewer_words(make_record):
+    record = make_record("noised_steps")
+    record["plan"].update(local_steps=1, rounds=9, total_iterations=9)
+    assert schedules.headline(record) == (
+        "Train 9 rounds of 1 noised local step, averaging all 16 clients after each."
+    )
+
+
 def test_large_numbers_are_grouped(make_record):
     record = make_record("coins")
     record["plan"].update(iterations=10000, expected_rounds=2236.07, realised_rounds=2219)
@@ -54,17 +67,50 @@ def test_local_steps_name_their_records_and_coins(make_record):
     assert drawn == "4.47 on average before each upload, by the coins of seed 0; on all records"
 
 
+def test_noised_steps_name_their_batches(make_record):
+    assert schedules.local_steps(make_record("noised_steps")["plan"]) == (
+        "9 before each averaging, every one noised, on all records"
+    )
+    assert schedules.local_steps(make_record("noised_batches")["plan"]) == (
+        "6 before each averaging, every one noised, on disjoint batches of 200 records, shuffled for every "
+        "pass"
+    )
+
+
+def test_uploads_are_rounds_where_steps_are_noised_and_releases_elsewhere(make_record):
+    for name in ("noised_steps", "noised_batches"):
+        plan = make_record(name)["plan"]
+        assert schedules.uploads_of(plan) == [plan["rounds"]] * len(plan["releases"])
+        assert schedules.noises_steps(plan)
+    assert schedules.paid_for(make_record("noised_steps")["plan"]) == "81 noised steps"
+    assert schedules.paid_for(make_record("noised_batches")["plan"]) == "9 to 42 noised steps"
+    for name, said in (("full", "261 uploads"), ("local_steps", "6 uploads"), ("coins", "4 uploads")):
+        plan = make_record(name)["plan"]
+        assert schedules.uploads_of(plan) == plan["releases"]
+        assert schedules.paid_for(plan) == said
+        assert not schedules.noises_steps(plan)
+
+
+def test_every_paper_keeps_its_symbols(make_record):
+    assert schedules.decided(make_record("noised_steps")["plan"]) == "K = 81, τ = 9"
+    assert schedules.decided(make_record("local_steps")["plan"]) == "T = 120, E = 2, b = 5"
+    assert schedules.term("dp-pasgd", "rounds").symbol == "R"
+    assert schedules.term("fedsgd-dpc", "rounds").symbol == "T"
+
+
 def test_what_is_clipped_is_named_by_its_mode(make_record):
     assert schedules.what_is_clipped(make_record("full")["plan"]) == "each record's gradient"
     assert "whole batch is clipped" in schedules.what_is_clipped(make_record("local_steps")["plan"])
     assert schedules.what_is_clipped(make_record("coins")["plan"]) == (
         "the client's whole update is clipped (mode D)"
     )
+    in_each = schedules.what_is_clipped(make_record("noised_steps")["plan"])
+    assert in_each == "each record's gradient in every local step"
 
 
 def test_every_axis_and_every_decision_has_its_words(make_record):
-    assert {key for axes in AXES.values() for key in axes} <= schedules.TERMS.keys()
+    assert all(schedules.term(algorithm, key) for algorithm, axes in AXES.items() for key in axes)
     assert schedules.DECIDED.keys() == AXES.keys()
-    for name in ("full", "local_steps", "whole_updates", "coins", "no_coins"):
+    for name in ("full", "local_steps", "whole_updates", "coins", "no_coins", "noised_steps"):
         plan = make_record(name)["plan"]
         assert {*schedules.DECIDED[plan["algorithm"]]} <= plan.keys()

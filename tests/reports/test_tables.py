@@ -61,6 +61,46 @@ def test_noise_that_does_not_change_is_one_number(make_record):
     assert "local steps" not in text
 
 
+def test_the_plan_panel_says_what_noised_steps_pay_for_and_what_others_would_do(make_record):
+    record = make_record("noised_steps")
+    plan, text = record["plan"], words(plan_panel(record))
+    for said in (
+        "local steps 9 before each averaging, every one noised, on all records",
+        "uploads 9 per client; its noise pays for 81 noised steps of each record",
+        f"Gaussian, std {plan['noise'][0]:.3g} per coordinate of every local step",
+        "each record's gradient in every local step",
+        "resources 981 of 1,000 units, each client; 100 per averaging, 1 per local step",
+        f"by zCDP K = 63, τ = 7, std {plan['compared']['zcdp']['noise'][0]:.3g}, predicted 0.620",
+        "as printed would spend epsilon 78.72 (84.97 by the paper's conversion) of 4: not private, not used",
+    ):
+        assert said in text, said
+    assert "81 per client" not in text
+
+
+def test_the_panels_say_what_the_dearest_client_spends(make_record):
+    text = words(plan_panel(make_record("paid_replies")))
+    assert "525 of 600 joules, client 0, which has the least left; 10 per upload, 0.5 per local step" in text
+    text = words(plan_panel(make_record("noised_batches")))
+    assert "826 of 900 joules, client 7, which has the least left" in text
+    assert "100 per averaging, 1 to 3 per local step" in text
+    assert "12,000,000 of 40,000,000 bytes, each client" in words(plan_panel(make_record("paid_local_steps")))
+    assert "cost 12,000,000 of 40,000,000 bytes, the dearest clients" in words(
+        training_panel(make_record("paid_local_steps"))
+    )
+    assert "13.38 of 100 seconds, each client" in words(plan_panel(make_record("paid_coins")))
+    for name in ("full", "coins", "no_noised_steps"):
+        assert "resources" not in words(plan_panel(make_record(name))).replace("[resources]", "")
+
+
+@pytest.mark.parametrize("name", ["full", "local_steps", "coins"])
+def test_a_record_of_before_there_were_resources_reads_the_same(make_record, name):
+    record, old = make_record(name), make_record(name)
+    for key in ("cost", "resources"):
+        assert old["plan"].pop(key) is None
+    for show in (plan_panel, training_panel):
+        assert shown(show(old)) == shown(show(record))
+
+
 def test_the_training_panel_says_how_it_ended(make_record):
     text = words(training_panel(make_record("full")))
     assert "0.752 (0.702 to 0.802), untrained 2.30, predicted 0.534" in text
@@ -88,6 +128,7 @@ def test_the_comparison_puts_the_plan_first_and_the_best_next(make_record):
     [
         ("local_steps", "local steps E iterations T", ["2", "120"], ["12", "240"]),
         ("coins", "probability p iterations T", ["0.224", "31"], ["0.5", "80"]),
+        ("noised_steps", "local steps τ rounds R", ["9", "9"], ["10", "9"]),
         ("no_coins", "probability p iterations T", ["none", "none"], ["0.5", "80"]),
     ],
 )

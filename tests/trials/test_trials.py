@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.problem import Problem
 from noiseworthy.planning.replies_bound import RepliesBound
+from noiseworthy.planning.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.base import Batch
@@ -298,3 +300,34 @@ def test_the_proxy_mask_keeps_padding_out_of_the_gradient_scale(proxies):
     shard: Batch = proxies[0].shards.of(0)
     assert float(jnp.sum(shard.mask[:64])) == min(64, proxies[0].sizes[0])
     assert isinstance(shard.x, jax.Array)
+
+
+# Within resources ---------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(data=st.data(), clients=st.integers(1, 120), paid=st.integers(1, 30), seed=st.integers(0, 1000))
+def test_only_what_the_resources_pay_for_is_tried_and_chosen(data, clients, paid, seed):
+    """With trial losses drawn at random, so that any cell may win; replies cost 3 and a client has 3 k."""
+    resources, n = Resources.of(2.0, 1.0, 3.0 * paid, clients), min(clients, 50)
+    facts = facts_of(sizes=(30,) * clients)
+    facts = replace(facts, problem=replace(facts.problem, resources=resources))
+    b = data.draw(st.one_of(st.none(), st.integers(1, clients)))
+    t = data.draw(st.one_of(st.none(), st.integers(1, paid * clients // (b or 1))))
+    rng, tried = np.random.default_rng(seed), []
+
+    def drawn(facts, proxy, rounds, cohort, settings, seeds, horizon):
+        tried.append((rounds, cohort))
+        return rng.uniform(0, 1.2, (len(settings), len(seeds)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "trial_losses", drawn)
+        patch.setattr(search, "gradient_scale", lambda *_: GradientScale(1.0, 1.0))
+        choice = Choice(t, b, 100, None, 50.0, 0.5)
+        plan = plan_by_trial(facts, [SimpleNamespace(clients=n, name="x")], choice, seeds=1).plan
+    assert plan.cost is not None
+    assert plan.cost.max() <= 3.0 * paid
+    assert plan.cost.max() == 3.0 * -(-plan.rounds * plan.clients_per_round // clients)
+    for rounds, cohort in tried:  # a fixed b, or one client, may be no whole share of the proxy's clients
+        assert cohort == 1 or b is not None or -(-rounds * cohort // n) <= paid
+    assert not plan.train or (t in (None, plan.rounds) and b in (None, plan.clients_per_round))

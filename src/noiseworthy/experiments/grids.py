@@ -51,6 +51,8 @@ def grid_of(
 ) -> list[Plan]:
     """Fixed settings beside a plan, each with the noise that it needs and none for bought constants.
 
+    Settings that some client cannot pay for are left out.
+
     Args:
         plan: what they stand beside.
         own_step: its step sizes.
@@ -68,8 +70,17 @@ def grid_of(
         return _periods(plan, problem, step, table)
     n = problem.n_clients
     cohorts = sorted({1, max(1, n // 2), n}) if table.clients_per_round == "auto" else table.clients_per_round
-    rounds = _ROUNDS if table.rounds == "auto" else table.rounds
-    return [queries_replies.stated(problem, t, b, step) for b in cohorts for t in rounds]
+    return [
+        queries_replies.stated(problem, t, b, step) for b in cohorts for t in _paid_rounds(problem, table, b)
+    ]
+
+
+def _paid_rounds(problem: Problem, table: CompareTable, clients_per_round: int) -> list[int]:
+    """Rounds with b clients that are paid for: of the stated ones, or of some up to the most."""
+    paid = np.floor(problem.most_uploads() * problem.n_clients / clients_per_round)
+    if table.rounds != "auto":
+        return [t for t in table.rounds if t <= paid]
+    return sorted({t for t in _ROUNDS if t <= paid} | {int(min(_ROUNDS[-1], paid))})
 
 
 def some_divisors(number: int, most: int = 6) -> list[int]:
@@ -100,7 +111,11 @@ def _local_steps(
     def clipped(e: int) -> Problem:
         return problem if problem.clipping != "A" or e == 1 else problem.clipped_as(several)
 
-    return [local_iterations.stated(clipped(e), t, e, b, step, batch) for t, e in cells]
+    return [
+        local_iterations.stated(clipped(e), t, e, b, step, batch)
+        for t, e in cells
+        if local_iterations.affordable(problem, t, e, b)
+    ]
 
 
 def _coins(plan: Plan, problem: Problem, step: StepSize, table: CompareTable, longest: int) -> list[Plan]:
@@ -113,6 +128,7 @@ def _coins(plan: Plan, problem: Problem, step: StepSize, table: CompareTable, lo
         communication_probability.stated(problem, t, p, step, coins.seed, coins.batch_size)
         for t in _iterations(table, int(planned["iterations"]) or longest)
         for p in chosen
+        if communication_probability.affordable(problem, t, p)
     ]
     return [cell for cell in cells if cell.train]
 

@@ -25,7 +25,8 @@ from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint, sa
 from noiseworthy.experiments.grids import grid_of, setting_of
 from noiseworthy.experiments.prepare import check_same_sizes
 from noiseworthy.planning.plan import Plan
-from noiseworthy.tasks import Task
+from noiseworthy.privacy.accountants import composed_epsilon, composes
+from noiseworthy.tasks import Score, Task
 
 Progress = Callable[[float], None]
 _LONGEST = 1000
@@ -103,11 +104,14 @@ class Comparison:
         planned: the plan's cell; its setting is 0 if it does not train.
         grid: the fixed cells.
         untrained_loss: test loss without training.
+        search_epsilon: what training every fixed setting once on private records would spend of the client
+            that is worst off; None where it has no closed form.
     """
 
     planned: Cell
     grid: tuple[Cell, ...]
     untrained_loss: float
+    search_epsilon: float | None = None
 
     @property
     def best(self) -> Cell:
@@ -125,10 +129,15 @@ class Comparison:
         return (float(np.mean(self.planned.loss)) - best) / attainable if attainable > 0 else float("nan")
 
 
+def untrained_score(task: Task, shards: Shards) -> Score:
+    """Test loss and score of the public start."""
+    start = task.initial(named_key(jax.random.key(0), Purpose.START))
+    return task.score(start, shards.test_x, shards.test_y)
+
+
 def untrained_loss(task: Task, shards: Shards) -> float:
     """Test loss of the public start."""
-    start = task.initial(named_key(jax.random.key(0), Purpose.START))
-    return float(task.score(start, shards.test_x, shards.test_y).loss)
+    return float(untrained_score(task, shards).loss)
 
 
 def run_grid(
@@ -180,7 +189,8 @@ def compare(
 ) -> Comparison:
     """Train the plan and the grid of `[compare]` under the same seeds.
 
-    Fixed settings buy no constants, so they spend the whole budget on training.
+    Fixed settings buy no constants, so they spend the whole budget on training. Those that the resources do
+    not pay for are left out.
 
     Raises:
         InvalidInput: a grid with more clients per round than there are clients.
@@ -193,7 +203,19 @@ def compare(
     cells = run_grid(plans, federation, task, seeds, on_progress)
     untrained = Cell(setting_of(plan), np.full(len(seeds), start), np.full(len(seeds), np.nan))
     planned = cells.pop() if plan.train else untrained
-    return Comparison(planned, tuple(cells), start)
+    return Comparison(planned, tuple(cells), start, search_epsilon(grid))
+
+
+def search_epsilon(plans: Sequence[Plan]) -> float | None:
+    """What several plans together, pilots included, spend of the client that is worst off, each trained once.
+
+    Returns:
+        The exact epsilon at that client's delta; None where it has no closed form.
+    """
+    parts = [(plan.release, plan.releases) for plan in plans if plan.release is not None]
+    parts += [(plan.pilot.release, np.ones_like(plan.releases)) for plan in plans if plan.pilot is not None]
+    delta = plans[0].budget.delta
+    return float(composed_epsilon(parts, delta).max()) if composes(parts, delta) else None
 
 
 def _fixed_settings(plan: Plan, task: Task, study: Study) -> list[Plan]:
@@ -207,7 +229,7 @@ def _fixed_settings(plan: Plan, task: Task, study: Study) -> list[Plan]:
     plans = grid_of(plan, plan.step, study.compare, longest, several)
     if not plans:
         raise InvalidInput(
-            "the grid of [compare] has no cell: no iterations are divisible by any of the local steps, or no "
-            "coin falls for communication; name others"
+            "the grid of [compare] has no cell: no iterations are divisible by any of the local steps, no "
+            "coin falls for communication, or the [resources] budget pays for none; name others"
         )
     return plans

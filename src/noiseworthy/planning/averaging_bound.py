@@ -1,6 +1,7 @@
 """The convergence bound of DP-PASGD over iterations K and local steps tau, and the printed one that is false.
 
-Hu et al., "Differentially private SGD with periodic averaging", Theorem 1, corrected (theory 4.3, 4.6).
+Hu et al., "Differentially private federated learning for resource-constrained internet of things", Theorem 1,
+corrected (theory 4.3, 4.6).
 Symbols: M clients, L smoothness, lambda strong convexity (or the Polyak-Lojasiewicz constant), eta step
 size, d parameters, xi^2 variance of a client's gradient, alpha = L(theta_0) - L*, sigma-bar^2 the noise
 variance per coordinate and local step, mean over clients, V = xi^2 + d sigma-bar^2.
@@ -10,6 +11,19 @@ variance per coordinate and local step, mean over clients, V = xi^2 + d sigma-ba
                    if eta L + eta^2 L^2 tau (tau - 1) (1 - eta lambda)^-(tau - 1) <= 1
     average        mean over k = 1..K <= (1 - eta lambda) alpha / (eta lambda K) + B
                    B = (eta L/M + eta^2 L^2 (tau - 1)) V / (2 lambda), if eta L + eta^2 L^2 tau (tau - 1) <= 1
+
+    convex         the last, with B' = (eta L/M + eta^2 L^2 u) V / (2 lambda), for any tau if eta L <= 1;
+                   u = tau/(1 - q^tau) - 1/(1 - q), q = 1 - eta lambda, about (tau - 1)/2
+
+The third is ours. Where the loss is convex and eta <= 1/L, a step of gradient descent is non-expansive, so
+that models of one round part by their noise alone: E (1/M) sum |theta_m - mean|^2 <= eta^2 i V after i
+steps. The gradients need no step-size condition to cancel them, and i is averaged over the round with the
+weights of the recursion, not replaced by its greatest value.
+
+Noise hurts by the curvature that it meets: where one matrix A dominates every Hessian (the mean of c x x^T
+for a linear model), d may be replaced by tr(A)/L, because the proof uses E b^T A b = sigma^2 tr(A) and
+|H v|^2 <= L v^T A v for 0 <= H <= A, and L d and L^2 d only bound these. This is `noise_dimension`: 1 instead
+of d for a model with one output and records in a ball, whatever their number of features.
 
 It assumes that every client's gradient is unbiased for the gradient of the whole (Assumption 3), and that
 clipping does not bite.
@@ -28,8 +42,11 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.problem import Constant, Problem
 
 REQUIRED = ("smoothness", "strong_convexity", "gradient_variance", "initial_gap")
+NOISE_DIMENSION = "noise_dimension"
 UNIT = "excess loss"
 _ROUNDING = 1e-12
+_UNLIMITED = 10**9
+"""Local steps beyond any training."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +59,9 @@ class AveragingBound:
         gradient_variance: xi^2 of one client's gradient, summed over coordinates; 0 for iid full batches.
         initial_gap: alpha = L(theta_0) - L*.
         step_size: eta in (0, 1/L].
-        dimension: d.
+        dimension: d, or a `noise_dimension`.
         clients: M.
+        convex: whether the loss is known to be convex; any tau is then allowed.
 
     Example:
         >>> bound = AveragingBound(1.0, 0.05, 0.05, 0.6931471805599453, 0.05, 100, 16)
@@ -58,8 +76,9 @@ class AveragingBound:
     gradient_variance: float
     initial_gap: float
     step_size: float
-    dimension: int
+    dimension: float
     clients: int
+    convex: bool = False
 
     @property
     def no_training(self) -> float:
@@ -85,7 +104,8 @@ class AveragingBound:
             Of the broadcast shape; it rises with tau and with the variance.
         """
         log_left = xlog1py(iterations, -self._rate)
-        floor = self._floor(local_steps, mean_variance, drift=2.0)
+        unheard = self._unheard(local_steps) if self.convex else 2 * (np.asarray(local_steps, float) - 1)
+        floor = self._floor(unheard, mean_variance)
         return np.exp(log_left) * self.initial_gap - np.expm1(log_left) * floor
 
     def average_at(
@@ -94,7 +114,7 @@ class AveragingBound:
         """The bound on the mean of E L(theta_k) - L* over k = 1..K, of the broadcast shape; K >= 1."""
         k = np.asarray(iterations, float)
         start = (1 - self._rate) * self.initial_gap / (self._rate * k)
-        return start + self._floor(local_steps, mean_variance, drift=1.0)
+        return start + self._floor(np.asarray(local_steps, float) - 1, mean_variance)
 
     def printed_at(
         self, iterations: ArrayLike, local_steps: ArrayLike, mean_variance: ArrayLike
@@ -103,7 +123,7 @@ class AveragingBound:
 
         Source: theory 4.6, item 2.
         """
-        floor = self._floor(local_steps, mean_variance, drift=1.0)
+        floor = self._floor(np.asarray(local_steps, float) - 1, mean_variance)
         share = np.exp(xlog1py(iterations, -self._rate)) / np.asarray(iterations, float)
         return share * (self.initial_gap - floor) + floor
 
@@ -116,6 +136,8 @@ class AveragingBound:
         """
         tau = np.asarray(local_steps, float)
         step = self.step_size * self.smoothness
+        if self.convex:
+            return np.full(tau.shape, step <= 1 + _ROUNDING)
         with np.errstate(over="ignore"):
             growth = np.exp(-xlog1py(tau - 1, -self._rate))
             return step + step**2 * tau * (tau - 1) * growth <= 1 + _ROUNDING
@@ -123,6 +145,8 @@ class AveragingBound:
     @property
     def most_local_steps(self) -> int:
         """The largest tau that the step size allows, by bisection; 1 at eta = 1/L."""
+        if self.convex:
+            return _UNLIMITED
         low, high = 1, int(1 / (self.step_size * self.smoothness)) + 3
         while high - low > 1:
             middle = (low + high) // 2
@@ -134,24 +158,34 @@ class AveragingBound:
         """eta lambda, at most 1."""
         return min(self.step_size * self.strong_convexity, 1.0)
 
-    def _floor(
-        self, local_steps: ArrayLike, mean_variance: ArrayLike, *, drift: float
-    ) -> NDArray[np.float64]:
-        """B, or B' with drift = 2: where the bound ends."""
-        step, tau = self.step_size * self.smoothness, np.asarray(local_steps, float)
+    def _floor(self, unheard: NDArray[np.float64], mean_variance: ArrayLike) -> NDArray[np.float64]:
+        """B, or B': where the bound ends, for so many steps since the average, on average."""
+        step = self.step_size * self.smoothness
         variance = self.gradient_variance + self.dimension * np.asarray(mean_variance, float)
-        factor = step / self.clients + drift * step**2 * (tau - 1)
-        return factor * variance / (2 * self.strong_convexity)
+        return (step / self.clients + step**2 * unheard) * variance / (2 * self.strong_convexity)
+
+    def _unheard(self, local_steps: ArrayLike) -> NDArray[np.float64]:
+        """Mean of the steps 0..tau-1 since the average, weighted by (1 - eta lambda)^(steps to come).
+
+        tau/(1 - q^tau) - 1/(1 - q), q = 1 - eta lambda: (tau - 1)/2 for small eta lambda, tau - 1 at 1.
+        """
+        tau = np.asarray(local_steps, float)
+        with np.errstate(divide="ignore"):
+            lost = -np.expm1(tau * np.log1p(-self._rate))
+        return np.clip(tau / lost - 1 / self._rate, (tau - 1) / 2, tau - 1)
 
 
-def averaging_bound(problem: Problem, constants: dict[str, Constant], step_size: float) -> AveragingBound:
+def averaging_bound(
+    problem: Problem, constants: dict[str, Constant], step_size: float | None = None, *, convex: bool = False
+) -> AveragingBound:
     """The bound from the constants of a strongly convex problem.
 
     Args:
         problem: gives d and M.
         constants: `smoothness` L, `strong_convexity` lambda <= L, `gradient_variance` xi^2 and `initial_gap`
-            alpha, or upper bounds of the last two.
-        step_size: eta, at most 1/L.
+            alpha, or upper bounds of the last two; `noise_dimension` tr(A)/L where known, else d.
+        step_size: eta, at most 1/L; 1/L if not given.
+        convex: whether the loss of every record, clipped, is known to be convex.
 
     Raises:
         InvalidInput: a missing or negative constant, lambda above L, eta outside (0, 1/L].
@@ -165,12 +199,26 @@ def averaging_bound(problem: Problem, constants: dict[str, Constant], step_size:
         9
     """
     value = _checked(constants)
-    eta, largest = check.positive("step_size", step_size).item(), 1 / value["smoothness"]
+    largest = 1 / value["smoothness"]
+    eta = largest if step_size is None else check.positive("step_size", step_size).item()
     if eta > largest * (1 + _ROUNDING):
         raise InvalidInput(
             f"step_size must be at most 1/smoothness = {largest:g}, got {eta:g}; the bound holds up to there"
         )
-    return AveragingBound(**value, step_size=eta, dimension=problem.dimension, clients=problem.n_clients)
+    felt = _noise_dimension(problem, constants)
+    return AveragingBound(**value, step_size=eta, dimension=felt, clients=problem.n_clients, convex=convex)
+
+
+def _noise_dimension(problem: Problem, constants: dict[str, Constant]) -> float:
+    """tr(A)/L where it is given, which is at most d; else d."""
+    if NOISE_DIMENSION not in constants:
+        return problem.dimension
+    felt = check.positive(NOISE_DIMENSION, constants[NOISE_DIMENSION].value).item()
+    if felt > problem.dimension:
+        raise InvalidInput(
+            f"{NOISE_DIMENSION} must be at most the dimension {problem.dimension}, got {felt:g}; leave it out"
+        )
+    return felt
 
 
 def _checked(constants: dict[str, Constant]) -> dict[str, float]:

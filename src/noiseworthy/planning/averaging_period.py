@@ -18,6 +18,8 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.averaging_bound import AveragingBound, averaging_bound
 from noiseworthy.planning.averaging_printed import as_printed, relaxed
 from noiseworthy.planning.averaging_search import (
+    NOTHING,
+    Candidates,
     Given,
     Setting,
     StepNoise,
@@ -59,6 +61,7 @@ def plan(
     total_iterations: int | None = None,
     local_steps: int | None = None,
     max_iterations: int = MOST,
+    convex: bool = False,
     notes: tuple[str, ...] = (),
 ) -> Plan:
     """Plan DP-PASGD: iterations K and local steps tau per averaging, each given or planned.
@@ -76,6 +79,7 @@ def plan(
         total_iterations: K if fixed.
         local_steps: tau if fixed, a divisor of a fixed K.
         max_iterations: most K to consider.
+        convex: whether the loss is known to be convex, clipped as it is; any tau is then allowed.
         notes: warnings to carry.
 
     Returns:
@@ -107,9 +111,11 @@ def plan(
     Source: theory 4.4; Hu et al., sections 5 and 7.
     """
     check_covered(problem)
-    work, bounds = NoisySteps(1, batch_size), _bounds(problem, constants, step)
+    work, bounds = NoisySteps(1, batch_size), _bounds(problem, constants, step, convex)
     given, most = _given(problem, total_iterations, local_steps, max_iterations)
-    found = _found(problem, bounds, StepNoise.exact(problem, work), most, given)
+    candidates = Candidates.within(problem.resources, most, given)
+    noise = StepNoise.exact(problem, work)
+    found = _found(bounds, noise, candidates)
     bound = next(one for one in bounds if one.step_size == found.step_size)
     trains = None not in given or found.value < bound.no_training
     printed = as_printed(problem, bound, work, given, found, most)
@@ -122,7 +128,8 @@ def plan(
         outcome=outcome_of(problem, found, bound.no_training, trains),
         as_printed=printed,
         notes=(*notes, *notes_of(problem, printed, batch_size)),
-        compared=_compared(problem, bounds, bound, work, given, most),
+        compared=_zcdp(problem, bounds, work, candidates)
+        | _relaxed(problem, bound, noise, found, given, most),
     )
 
 
@@ -162,7 +169,12 @@ def stated(
 
 
 def curves(
-    problem: Problem, constants: dict[str, Constant], plan: Plan, total_iterations: int | None = None
+    problem: Problem,
+    constants: dict[str, Constant],
+    plan: Plan,
+    total_iterations: int | None = None,
+    *,
+    convex: bool = False,
 ) -> BoundCurves:
     """The bound against tau, each with its best affordable number of rounds; and under zCDP accounting.
 
@@ -171,37 +183,44 @@ def curves(
         constants: of the plan.
         plan: of `dp-pasgd`.
         total_iterations: K if it was fixed.
+        convex: as in `plan`.
 
     Raises:
         InvalidInput: a plan without noised steps or step size.
     """
     if not isinstance(plan.local, NoisySteps) or plan.step is None:
         raise InvalidInput("these curves need a plan of dp-pasgd, with noised steps; got another one")
-    bound = averaging_bound(problem, constants, plan.step.initial)
-    work = NoisySteps(1, plan.local.batch_size)
-    noises = {"exact accounting": StepNoise.exact(problem, work)}
-    if problem.family == "none":
-        noises = {"no noise": StepNoise.exact(problem, work)}
-    else:
-        noises["zCDP accounting"] = StepNoise.zcdp(problem, work)
-    drawn = [_curve(problem, bound, label, noise, plan, total_iterations) for label, noise in noises.items()]
+    bound = averaging_bound(problem, constants, plan.step.initial, convex=convex)
+    every = _periods(problem, bound, plan, plan.local.steps, total_iterations)
+    drawn = [
+        _curve(bound, label, noise, every)
+        for label, noise in _noises(problem, NoisySteps(1, plan.local.batch_size)).items()
+    ]
     return BoundCurves("local steps per averaging", tuple(drawn), plan.local.steps if plan.train else None)
 
 
-def _curve(
-    problem: Problem,
-    bound: AveragingBound,
-    label: str,
-    noise: StepNoise,
-    plan: Plan,
-    total_iterations: int | None,
-) -> Curve:
-    most, chosen = total_iterations or MOST, plan.local.steps  # pyright: ignore
+def _noises(problem: Problem, work: NoisySteps) -> dict[str, StepNoise]:
+    if problem.family == "none":
+        return {"no noise": StepNoise.exact(problem, work)}
+    return {
+        "exact accounting": StepNoise.exact(problem, work),
+        "zCDP accounting": StepNoise.zcdp(problem, work),
+    }
+
+
+def _periods(
+    problem: Problem, bound: AveragingBound, plan: Plan, chosen: int, total_iterations: int | None
+) -> list[Candidates]:
+    """Every tau to draw, with what is affordable at it."""
+    most = total_iterations or max(MOST, plan.rounds * chosen)
     longest = min(bound.most_local_steps, _most_iterations(problem, most), 5 * chosen + 20)
-    tried = np.unique(np.append(np.linspace(1, longest, _POINTS).astype(int), chosen)).tolist()
-    if total_iterations is not None:
-        tried = [tau for tau in tried if total_iterations % tau == 0]
-    found = [optimum([bound], noise, problem.resources, most, Given(total_iterations, tau)) for tau in tried]
+    tried = np.unique([*np.linspace(1, longest, _POINTS).astype(int), chosen]).tolist()
+    whole_only = [tau for tau in tried if total_iterations is None or total_iterations % tau == 0]
+    return [Candidates.within(problem.resources, most, Given(total_iterations, tau)) for tau in whole_only]
+
+
+def _curve(bound: AveragingBound, label: str, noise: StepNoise, every: list[Candidates]) -> Curve:
+    found = [optimum([bound], noise, candidates) for candidates in every]
     shown = [setting for setting in found if setting is not None]
     return Curve(label, [one.local_steps for one in shown], [one.value for one in shown])
 
@@ -213,13 +232,15 @@ def _most_iterations(problem: Problem, most: int) -> int:
 # The decision -----------------------------------------------------------------------------------------
 
 
-def _bounds(problem: Problem, constants: dict[str, Constant], step: StepSize | None) -> list[AveragingBound]:
+def _bounds(
+    problem: Problem, constants: dict[str, Constant], step: StepSize | None, convex: bool
+) -> list[AveragingBound]:
     """One for each step size to consider, the largest first."""
     if step is not None:
         _check_constant(step)
-        return [averaging_bound(problem, constants, step.initial)]
-    one = averaging_bound(problem, constants, 1e-300)
-    return [replace(one, step_size=float(eta)) for eta in _STEP_SIZES / one.smoothness]
+        return [averaging_bound(problem, constants, step.initial, convex=convex)]
+    largest = averaging_bound(problem, constants, convex=convex)
+    return [replace(largest, step_size=float(eta)) for eta in _STEP_SIZES * largest.step_size]
 
 
 def _check_constant(step: StepSize) -> None:
@@ -244,12 +265,10 @@ def _given(problem: Problem, k: int | None, tau: int | None, max_iterations: int
     return Given(k, tau), most
 
 
-def _found(
-    problem: Problem, bounds: list[AveragingBound], noise: StepNoise, most: int, given: Given
-) -> Setting:
-    found = optimum(bounds, noise, problem.resources, most, given)
+def _found(bounds: list[AveragingBound], noise: StepNoise, candidates: Candidates) -> Setting:
+    found = optimum(bounds, noise, candidates)
     if found is None:
-        raise not_allowed(bounds, given)
+        raise not_allowed(bounds, candidates.given)
     return found
 
 
@@ -278,29 +297,24 @@ def _scheduled(
 # Beside it --------------------------------------------------------------------------------------------
 
 
-def _compared(
-    problem: Problem,
-    bounds: list[AveragingBound],
-    bound: AveragingBound,
-    work: NoisySteps,
-    given: Given,
-    most: int,
+def _relaxed(
+    problem: Problem, bound: AveragingBound, noise: StepNoise, found: Setting, given: Given, most: int
 ) -> dict[str, Any]:
-    """The same decision under zCDP, and by real numbers where nothing is fixed and resources are scarce."""
-    compared: dict[str, Any] = {}
-    if problem.family != "none":
-        compared["zcdp"] = _zcdp(problem, bounds, work, given, most)
-    if problem.resources is not None and given == Given():
-        compared["relaxed"] = relaxed(bound, StepNoise.exact(problem, work), problem.resources, most)
-    return compared
+    """The decision by real numbers, where nothing is fixed and resources are scarce."""
+    if problem.resources is None or given != NOTHING:
+        return {}
+    return {"relaxed": relaxed(bound, noise, problem.resources, found, most)}
 
 
 def _zcdp(
-    problem: Problem, bounds: list[AveragingBound], work: NoisySteps, given: Given, most: int
+    problem: Problem, bounds: list[AveragingBound], work: NoisySteps, candidates: Candidates
 ) -> dict[str, Any]:
-    found = _found(problem, bounds, StepNoise.zcdp(problem, work), most, given)
+    """The same decision under zero-concentrated privacy."""
+    if problem.family == "none":
+        return {}
+    found = _found(bounds, StepNoise.zcdp(problem, work), candidates)
     k, resources = found.total_iterations, problem.resources
-    return {
+    answer = {
         "rounds": found.rounds,
         "local_steps": found.local_steps,
         "total_iterations": k,
@@ -309,3 +323,4 @@ def _zcdp(
         "bound": found.value,
         "cost": None if resources is None else float(resources.cost(found.rounds, k).max()),
     }
+    return {"zcdp": answer}

@@ -7,6 +7,7 @@ K, and the noise of the second comes from the wrong root of a quadratic (theory 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from noiseworthy.planning.averaging_search import (
     StepNoise,
     binding,
     sensitivity,
-    zcdp_budget,
 )
 from noiseworthy.planning.local_work import NoisySteps
 from noiseworthy.planning.problem import Problem
@@ -28,40 +28,43 @@ from noiseworthy.planning.resources import Resources
 from noiseworthy.privacy.gaussian import gaussian_epsilon
 
 Real = NDArray[np.float64]
-_POINTS = 4000
+_POINTS = 2000
 WHY = "the other root of rho + 2 sqrt(rho ln(1/delta)) = epsilon, which is far above epsilon"
 
 # The relaxed problem ----------------------------------------------------------------------------------
 
 
-def relaxed(bound: AveragingBound, noise: StepNoise, resources: Resources, most: int) -> dict[str, float]:
+def relaxed(
+    bound: AveragingBound, noise: StepNoise, resources: Resources, found: Setting, most: int
+) -> dict[str, float]:
     """The least bound over real K with tau(K) = max(1, c1 K/(C - c2 K)), the largest of all clients.
 
     Returns:
-        `total_iterations`, `local_steps` and `bound`; never above the bound of a whole plan but for the width
-        of the grid, and no plan itself.
+        `total_iterations`, 0 for no training, `local_steps` and `bound`, at most that of `found`; no plan.
 
     Source: theory 4.4, "relaxation".
     """
 
-    def value(k: Real) -> Real:
-        tau = np.maximum(affordable_steps(resources, k), 1.0)
-        return np.where(bound.allows(tau), bound.at(k, tau, noise.relaxed(k)), np.inf)
+    few = binding(resources)
 
-    k = least_real(value, longest(resources, most))
-    tau = max(1.0, float(affordable_steps(resources, np.array([k]))[0]))
+    def value(k: Real) -> Real:
+        tau = np.maximum(affordable_steps(few, k), 1.0)
+        possible = np.isfinite(tau) & bound.allows(tau)
+        return np.where(possible, bound.at(k, np.where(possible, tau, 1.0), noise.relaxed(k)), np.inf)
+
+    k = least_real(value, longest(resources, most), 0.0, found.total_iterations)
+    tau = max(1.0, float(affordable_steps(few, np.array([k]))[0]))
     return {"total_iterations": k, "local_steps": tau, "bound": float(value(np.array([k]))[0])}
 
 
 def affordable_steps(resources: Resources, iterations: Real) -> Real:
-    """tau(K) = c1 K/(C - c2 K) of the dearest client, of any size below C/c2: eq. (22), shape (m,)."""
-    few, tau = binding(resources), np.zeros(len(iterations))
-    for c1, c2, budget in zip(few.cost_per_round, few.cost_per_step, few.budget, strict=True):
-        left = budget - c2 * iterations
-        with np.errstate(divide="ignore", invalid="ignore"):
-            needed = np.where(left > 0, c1 * iterations / left, np.inf)
-        tau = np.maximum(tau, needed if c1 > 0 else np.where(left >= 0, 0.0, np.inf))
-    return tau
+    """tau(K) = c1 K/(C - c2 K) of the dearest client, for K <= C/c2, below 1 too: eq. (22), shape (m,)."""
+    rows = resources.cost_per_round, resources.cost_per_step, resources.budget
+    c1, c2, budget = (row[:, None] for row in rows)
+    left = budget - c2 * iterations
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tau = np.where(left > 0, c1 * iterations / left, np.where(c1 > 0, np.inf, 0.0))
+    return tau.max(axis=0)
 
 
 def longest(resources: Resources, most: int) -> float:
@@ -70,16 +73,17 @@ def longest(resources: Resources, most: int) -> float:
         return float(min(np.min(resources.budget / resources.cost_per_step), most))
 
 
-def least_real(value: Callable[[Real], Real], most: float) -> float:
-    """The K in (0, most) of least value: a dense grid, then Brent's method around its best point.
+def least_real(value: Callable[[Real], Real], most: float, *known: float) -> float:
+    """The K in (0, most) of least value: a dense grid and known K, then Brent's method around the best.
 
     The objectives have several minima, so that descent from one start may stop anywhere.
     """
-    even = np.linspace(0, most, _POINTS + 1)[1:]
-    grid = np.unique(np.append(even, np.geomspace(min(1e-3, most / 2), most, _POINTS)))
+    even, small = np.linspace(0, most, _POINTS + 1)[1:], np.geomspace(min(1e-3, most / 2), most, _POINTS)
+    grid = np.unique([*even, *small, *np.minimum(known, most)])
     values = value(grid)
     best = int(np.argmin(values))
-    around = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    near = [one for one in (best - 1, best, best + 1) if 0 <= one < len(grid) and np.isfinite(values[one])]
+    around = grid[near[0]], grid[near[-1]]
     found = minimize_scalar(lambda k: float(value(np.array([k]))[0]), bounds=around, method="bounded")
     return float(found.x) if found.fun < values[best] else float(grid[best])
 
@@ -97,16 +101,19 @@ def as_printed(
 
     Returns:
         `rounds` K/tau, `local_steps`, `total_iterations`, `cost` of the dearest client (None without
-        resources), `noise` per client, `private`, `why`, and for the client that is worst off
-        `spent_epsilon`, exact, and `spent_epsilon_zcdp` by the paper's own conversion. Empty without noise.
+        resources), `noise` per client, `private`, `why`, `worst_client`, the number of the client that is
+        worst off, and for it `spent_epsilon`, exact, and `spent_epsilon_zcdp` by the paper's own conversion.
+        Empty without noise.
     """
     if problem.family == "none":
         return {}
-    k, tau = _rounded(problem, bound, work, given, most) if problem.resources else found[:2]
+    k, tau = found[:2]
+    if problem.resources is not None:
+        k, tau = _rounded(problem, bound, work, given, binding(problem.resources), most)
     noise = printed_noise(problem, work, k)
     mu = sensitivity(problem, work) * np.sqrt(work.uses(k, problem.sizes)) / noise
     delta = problem.budget.delta
-    rho = np.square(mu) / 2
+    rho, spent = np.square(mu) / 2, gaussian_epsilon(mu, delta)
     return {
         "rounds": k / tau,
         "local_steps": tau,
@@ -115,32 +122,44 @@ def as_printed(
         "noise": noise.tolist(),
         "private": False,
         "why": WHY,
-        "spent_epsilon": float(gaussian_epsilon(mu, delta).max()),
+        "worst_client": int(spent.argmax()),
+        "spent_epsilon": float(spent.max()),
         "spent_epsilon_zcdp": float(np.max(rho + 2 * np.sqrt(rho * -np.log(delta)))),
     }
 
 
 def printed_noise(problem: Problem, work: NoisySteps, iterations: float) -> Real:
-    """sigma_m of (23), S_m sqrt(K / (2 Z)) with Z the wrong root, every record in every step; shape (M,)."""
-    return sensitivity(problem, work) * np.sqrt(iterations / (2 * zcdp_budget(problem, sign=1.0)))
+    """sigma_m of (23), S_m sqrt(K / (2 Z)), Z = (sqrt(epsilon + l) + sqrt(l))^2, l = ln(1/delta); shape (M,).
+
+    S_m is 2G/X_m or G/X_m, every record is in every step, and the minus of rho* has become a plus.
+    """
+    epsilon, log = problem.budget.epsilon, -np.log(problem.budget.delta)
+    z = np.square(np.sqrt(epsilon + log) + np.sqrt(log))
+    return sensitivity(problem, work) * np.sqrt(iterations / (2 * z))
 
 
 def _rounded(
-    problem: Problem, bound: AveragingBound, work: NoisySteps, given: Given, most: int
+    problem: Problem,
+    bound: AveragingBound,
+    work: NoisySteps,
+    given: Given,
+    resources: Resources,
+    most: int,
 ) -> tuple[int, int]:
     """K* and tau* of (24), rounded to the nearest integers of at least 1; what is given stays."""
-    resources = problem.resources
     unit = float(np.mean(np.square(printed_noise(problem, work, 1))))
+    paper = replace(bound, dimension=problem.dimension)
 
     def period(k: Real) -> Real:
         if given.local_steps is not None:
             return np.full(len(k), float(given.local_steps))
-        return affordable_steps(resources, k)  # pyright: ignore[reportArgumentType]
+        return affordable_steps(resources, k)
 
     def value(k: Real) -> Real:
         tau = period(k)
-        return np.where(np.isfinite(tau), bound.printed_at(k, np.minimum(tau, 1e300), unit * k), np.inf)
+        possible = np.isfinite(tau)
+        return np.where(possible, paper.printed_at(k, np.where(possible, tau, 1.0), unit * k), np.inf)
 
-    k = given.total_iterations or least_real(value, longest(resources, most))  # pyright: ignore
+    k = given.total_iterations or least_real(value, longest(resources, most))
     tau = float(period(np.array([float(k)]))[0])
-    return max(round(k), 1), max(round(tau), 1) if np.isfinite(tau) else max(round(k), 1)
+    return max(round(k), 1), max(round(tau), 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -90,14 +91,13 @@ def stepwise(problem: Problem, work: NoisySteps) -> Problem:
     return replace(problem, sizes=work.records(problem.sizes))
 
 
-def zcdp_budget(problem: Problem, sign: float = -1.0) -> NDArray[np.float64]:
-    """rho* = epsilon + 2 l - 2 sqrt(l^2 + epsilon l), l = ln(1/delta), shape (M,); the paper prints a plus.
+def zcdp_budget(problem: Problem) -> NDArray[np.float64]:
+    """rho* = (sqrt(epsilon + l) - sqrt(l))^2 with l = ln(1/delta), shape (M,).
 
-    rho* is the root of rho + 2 sqrt(rho l) = epsilon that lies below epsilon.
+    The root of rho + 2 sqrt(rho l) = epsilon, without the difference of two nearly equal square roots.
     """
     epsilon, log = problem.budget.epsilon, -np.log(problem.budget.delta)
-    root = epsilon + 2 * log + 2 * np.sqrt(log**2 + epsilon * log)
-    return root if sign > 0 else np.square(epsilon) / root
+    return np.square(epsilon / (np.sqrt(epsilon + log) + np.sqrt(log)))
 
 
 def zcdp_noise(problem: Problem, work: NoisySteps, iterations: int) -> NDArray[np.float64]:
@@ -130,46 +130,71 @@ class Setting(NamedTuple):
         return self.total_iterations // self.local_steps
 
 
-def optimum(
-    bounds: Sequence[AveragingBound],
-    noise: StepNoise,
-    resources: Resources | None,
-    most: int,
-    given: Given = Given(),  # noqa: B008
-) -> Setting | None:
-    """The (K, tau, eta) of least bound within what is affordable; None where nothing is.
+NOTHING = Given()
 
-    Enumerates K <= most with the least admissible divisor tau of each, at every step size; ties go to the
-    fewest rounds, then to the fewest iterations.
+
+@dataclass(frozen=True)
+class Candidates:
+    """Every K that may be chosen, with the rounds that all clients can pay for beside it.
+
+    Attributes:
+        given: what is fixed.
+        iterations: K, ascending: 1..n, multiples of a fixed tau, or a fixed K; shape (m,).
+        affordable: most rounds for each, at most K; 0 where not even one is paid for.
+    """
+
+    given: Given
+    iterations: Whole
+    affordable: Whole
+
+    @classmethod
+    def within(cls, resources: Resources | None, most: int, given: Given = NOTHING) -> Candidates:
+        """All K up to `most`, or what is fixed, within the resources of the clients."""
+        k = _lengths(resources, most, given)
+        return cls(given, k, affordable_rounds(resources, k))
+
+    @cached_property
+    def least_steps(self) -> Whole:
+        """The least affordable tau that divides K, 0 where none is; a fixed tau where it is affordable."""
+        fixed = self.given.local_steps
+        if fixed is not None:
+            return np.where(self.iterations <= self.affordable * fixed, fixed, 0)
+        rounds = largest_divisors(self.iterations, self.affordable)
+        return np.where(rounds > 0, self.iterations // np.maximum(rounds, 1), 0)
+
+    def most_steps(self, longest: int) -> Whole:
+        """The largest tau up to `longest` instead: the fewest rounds where the bound does not count them."""
+        if self.given.local_steps is not None:
+            return self.least_steps
+        steps = largest_divisors(self.iterations, np.full_like(self.iterations, longest))
+        return np.where(self.iterations <= self.affordable * steps, steps, 0)
+
+
+def optimum(bounds: Sequence[AveragingBound], noise: StepNoise, candidates: Candidates) -> Setting | None:
+    """The (K, tau, eta) of least bound among the affordable; None where no step size allows any.
+
+    One tau for every K: the least, because the bound rises with tau, or the largest where there is neither
+    noise nor gradient variance and it does not. Ties go to the fewest rounds, then to the fewest iterations.
 
     Args:
         bounds: one for each step size that may be chosen.
         noise: sigma-bar^2(K).
-        resources: costs and budgets of the clients, None where they are free.
-        most: largest K to consider where it is not fixed.
-        given: what is fixed.
+        candidates: K and tau that are affordable.
 
     Source: theory 4.4, "exact integer optimum".
     """
-    k = _lengths(most, given, resources)
-    if k.size == 0:
-        return None
-    affordable, variance = affordable_rounds(resources, k), noise(k)
-    least = _least_steps(k, affordable, given)
-    found = []
-    for bound in bounds:
-        quiet = bound.gradient_variance == 0 and not np.any(variance)
-        steps = _most_steps(k, affordable, bound.most_local_steps, given) if quiet else least
-        found.append(_best(bound, k, steps, variance))
+    variance = noise(candidates.iterations)
+    found = [_best(bound, candidates, variance) for bound in bounds]
     return _first([setting for setting in found if setting is not None])
 
 
-def _best(bound: AveragingBound, k: Whole, steps: Whole, variance: NDArray[np.float64]) -> Setting | None:
-    """The best K where each has its tau, 0 where it has none."""
-    allowed = np.flatnonzero((steps > 0) & (steps <= bound.most_local_steps))
+def _best(bound: AveragingBound, candidates: Candidates, variance: NDArray[np.float64]) -> Setting | None:
+    longest, quiet = bound.most_local_steps, bound.gradient_variance == 0 and not np.any(variance)
+    steps = candidates.most_steps(longest) if quiet else candidates.least_steps
+    allowed = np.flatnonzero((steps > 0) & (steps <= longest))
     if allowed.size == 0:
         return None
-    k, steps = k[allowed], steps[allowed]
+    k, steps = candidates.iterations[allowed], steps[allowed]
     values = bound.at(k, steps, variance[allowed])
     near = np.flatnonzero(values <= values.min() * (1 + _TIE))
     chosen = near[np.lexsort((k[near], k[near] // steps[near]))[0]]
@@ -185,7 +210,7 @@ def _first(found: list[Setting]) -> Setting | None:
     return min(ties, key=lambda setting: (setting.rounds, setting.total_iterations))
 
 
-def _lengths(most: int, given: Given, resources: Resources | None) -> Whole:
+def _lengths(resources: Resources | None, most: int, given: Given) -> Whole:
     """Every K that a single round could pay for and that agrees with what is fixed."""
     k, tau = given
     if k is not None:
@@ -193,22 +218,6 @@ def _lengths(most: int, given: Given, resources: Resources | None) -> Whole:
     if resources is not None:
         most = int(min(most, resources.most_steps()))
     return np.arange(tau or 1, most + 1, tau or 1)
-
-
-def _least_steps(k: Whole, affordable: Whole, given: Given) -> Whole:
-    """The least tau that divides K and is affordable, 0 where none is; a fixed tau where it is."""
-    if given.local_steps is not None:
-        return np.where(k <= affordable * given.local_steps, given.local_steps, 0)
-    rounds = largest_divisors(k, affordable)
-    return np.where(rounds > 0, k // np.maximum(rounds, 1), 0)
-
-
-def _most_steps(k: Whole, affordable: Whole, longest: int, given: Given) -> Whole:
-    """The largest tau up to `longest` that divides K: best where the bound does not depend on tau."""
-    if given.local_steps is not None:
-        return _least_steps(k, affordable, given)
-    steps = largest_divisors(k, np.full_like(k, longest))
-    return np.where(k <= affordable * steps, steps, 0)
 
 
 def largest_divisors(numbers: Whole, limits: Whole) -> Whole:
@@ -254,11 +263,11 @@ def affordable_rounds(resources: Resources | None, iterations: Whole) -> Whole:
     rounds = iterations.astype(float)
     for c1, c2, budget in zip(few.cost_per_round, few.cost_per_step, few.budget, strict=True):
         left = budget * (1 + 1e-11) - c2 * iterations
-        rounds = np.minimum(rounds, left / c1 if c1 > 0 else np.where(left >= 0, np.inf, 0))
-    whole = np.where(few.affords(1, iterations), np.floor(np.maximum(rounds, 0)), 0).astype(np.int64)
-    while np.any(over := (whole > 0) & ~few.affords(whole, iterations)):
-        whole = whole - over
-    return whole
+        with np.errstate(divide="ignore", over="ignore"):
+            most = np.where(left > 0, left / c1, 0.0)
+        rounds = np.minimum(rounds, most)
+    whole = np.floor(np.maximum(rounds, 0)).astype(np.int64)
+    return np.where((whole == 0) | few.affords(whole, iterations), whole, whole - 1)
 
 
 def binding(resources: Resources) -> Resources:

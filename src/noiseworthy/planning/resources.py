@@ -107,7 +107,7 @@ class Resources:
         """Local steps that every client can pay for before a single communication; may be infinite."""
         with np.errstate(divide="ignore", invalid="ignore"):
             steps = (self.budget * (1 + _ROUNDING) - self.cost_per_round) / self.cost_per_step
-        return float(np.floor(np.min(np.where(self.cost_per_step > 0, steps, np.inf))))
+        return float(np.floor(np.nanmin([*steps, np.inf])))
 
     def most_iterations(self, probability: float) -> float:
         """Largest T with T (p c1 + c2) <= C for every client: T steps, p T communications."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -138,6 +139,55 @@ def spent_with_pilot(
             used = used + np.asarray(releases) * np.square(release.shift)
         return gaussian_epsilon(np.sqrt(used), delta)
     return pilot.shift + (0.0 if release is None else spent_epsilon(release, releases, delta))
+
+
+def composed_epsilon(
+    parts: Sequence[tuple[Release, ArrayLike]], delta: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Exact epsilon of several trainings on the same records, each of one family with full batches.
+
+    Gaussian: mu^2 = sum over trainings of k shift^2. Laplace with delta 0: the sum of k shift.
+
+    Args:
+        parts: what one upload of a training is, and the uploads k_i of each client.
+        delta: delta_i of each client for all of them together, shape (N,).
+
+    Returns:
+        epsilon_i, shape (N,).
+
+    Raises:
+        UnsoundClaim: other noise, mixed noise, units or relations, or Poisson batches.
+
+    Example:
+        >>> from noiseworthy.privacy.sensitivity import of_mean_gradient
+        >>> upload = Release(Gaussian(np.array([0.1])), of_mean_gradient(1.0, [100]))
+        >>> bool(composed_epsilon([(upload, 3), (upload, 6)], 1e-5) == spent_epsilon(upload, 9, 1e-5))
+        True
+
+    Source: Dong, Roth & Su 2022, Corollary 3.3; basic composition.
+    """
+    if not composes(parts, delta):
+        raise UnsoundClaim(
+            "trainings compose in closed form where all add Gaussian noise, or all Laplace noise with "
+            "delta 0, to full batches for one unit and relation; account for each of them alone"
+        )
+    if parts[0][0].mechanism.family == "laplace":
+        return np.sum([np.asarray(k) * release.shift for release, k in parts], axis=0)
+    mu_squared = np.sum([np.asarray(k) * np.square(release.shift) for release, k in parts], axis=0)
+    return gaussian_epsilon(np.sqrt(mu_squared), delta)
+
+
+def composes(parts: Sequence[tuple[Release, ArrayLike]], delta: ArrayLike) -> bool:
+    """Whether `composed_epsilon` knows the cost of several trainings together."""
+    kinds = {
+        (release.mechanism.family, release.sensitivity.unit, release.sensitivity.relation)
+        for release, _ in parts
+    }
+    full = all(release.sampling_rate == 1.0 for release, _ in parts)
+    if len(kinds) != 1 or not full:
+        return False
+    ((family, _, _),) = kinds
+    return family == "gaussian" or (family == "laplace" and not np.any(delta))
 
 
 def _each_once(release: Release, used: NDArray[np.int64], delta: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import EngFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from noiseworthy.reports.findings import Record, client_names, most_spent
-from noiseworthy.reports.schedules import clients_of
+from noiseworthy.reports.resources import bill_of
+from noiseworthy.reports.schedules import clients_of, uploads_of
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, drawable, head, new_figure, styled
 from noiseworthy.reports.wording import finite, shortened
 
@@ -22,21 +24,26 @@ MOST_DOTS = 1500
 
 @styled
 def who_figure(record: Record) -> Figure | None:
-    """Uploads made against uploads paid for, and epsilon spent against the budget, per client.
+    """Uploads made against those planned, epsilon and resources spent against their budgets, per client.
 
     Before training it shows what is planned. None where nobody is asked for anything.
     """
     plan = record["plan"]
     if not any(plan["releases"]):
         return None
-    private = plan["privacy"]["private"]
+    private, bill = plan["privacy"]["private"], bill_of(record)
     many = clients_of(record) > MOST_ROWS
     figure = new_figure(7.4, 3.1 if many else 1.35 + 0.19 * max(clients_of(record), 3))
-    axes = figure.subplots(1, 1 + private, squeeze=False, sharey=not many)[0]
+    scarce = bill is not None
+    axes = figure.subplots(1, 1 + private + scarce, squeeze=False, sharey=not many)[0]
     draw = _steps if many else _rows
     verb = "made" if record["training"] else "planned"
-    releases = np.array(plan["releases"], float)
-    draw(axes[0], record, releases, _made(record), "Uploads", verb, "paid for by its noise")
+    uploads = np.array(uploads_of(plan), float)
+    limit = "paid for" if scarce else "paid for by its noise"
+    draw(axes[0], record, uploads, _made(record), "Uploads", verb, limit)
+    if scarce:
+        verb = "spent" if record["training"] else "planned"
+        draw(axes[-1], record, bill.budget, bill.cost[None], f"Cost in {bill.unit}", verb, "budget")
     if private:
         rows = plan["privacy"]["clients"]
         spent = most_spent(record) or [row["spent_epsilon"] for row in rows]
@@ -49,7 +56,7 @@ def who_figure(record: Record) -> Figure | None:
 def _made(record: Record) -> NDArray[np.float64]:
     """Uploads per seed and client; the planned ones before training."""
     training = record["training"]
-    return np.array(training["uploads"] if training else [record["plan"]["releases"]], float)
+    return np.array(training["uploads"] if training else [uploads_of(record["plan"])], float)
 
 
 def _rows(
@@ -71,6 +78,7 @@ def _rows(
     axes.set_ylim(len(most) - 0.4, -0.6)
     axes.set_xlim(0, 1.06 * max(most.max(), used.max()))
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=title == "Uploads"))
+    _abbreviated(axes.xaxis, most.max())
 
 
 def _steps(
@@ -89,14 +97,23 @@ def _steps(
     axes.set_ylim(0, 1.12 * max(most.max(), used.max()))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=title == "Uploads"))
+    _abbreviated(axes.yaxis, most.max())
     drawn = "" if len(shown) == len(most) else f" ({len(shown):,} of them drawn)"
     axes.set_xlabel(f"{len(most):,} clients in order{drawn}")
+
+
+def _abbreviated(axis: Axis, most: float) -> None:
+    """Large numbers with k, M or G, as traffic is written."""
+    if most >= 10_000:
+        axis.set_major_formatter(EngFormatter(sep=""))
 
 
 def _head(axes: Axes, title: str, verb: str, limit: str, seeds: int) -> None:
     head(axes, title, "", "")
     size = matplotlib.rcParams["font.size"]
-    over = f"● {verb}" + (" (range over seeds)" if seeds > 1 else "")
+    crowded = len(axes.figure.axes) > 2
+    range_of = " (by seed)" if crowded else " (range over seeds)"
+    over = f"● {verb}" + (range_of if seeds > 1 else "")
     first = axes.annotate(
         over, (0, 1), (0, size * 0.75), "axes fraction", textcoords="offset points", color=PLAN
     )

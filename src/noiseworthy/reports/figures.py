@@ -15,8 +15,10 @@ from matplotlib.figure import Figure
 from noiseworthy.reports import panels
 from noiseworthy.reports.clients import who_figure
 from noiseworthy.reports.findings import Record, final, finding, is_scored, score_name, setting
+from noiseworthy.reports.leaks import leak_figure
 from noiseworthy.reports.schedules import in_brief
 from noiseworthy.reports.style import MUTED, drawable, new_figure, styled
+from noiseworthy.reports.tradeoff import tradeoff_figure
 
 WIDTH = 7.4
 LARGE: dict[Any, Any] = {
@@ -95,9 +97,11 @@ def _measured(axes: Axes, record: Record) -> None:
 
 FIGURES = {
     "why": why_figure,
+    "leak": leak_figure,
     "training": training_figure,
     "who": who_figure,
     "compare": compare_figure,
+    "tradeoff": tradeoff_figure,
     "hero": hero_figure,
 }
 

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noiseworthy.reports.schedules import Record, clients_of, symbols
+from noiseworthy.reports.schedules import (
+    Record,
+    clients_of,
+    noises_steps,
+    paid_for,
+    symbols,
+    term,
+)
 from noiseworthy.reports.wording import count, finite, level, number, percent, rounded_up, span, times
 
 
@@ -95,7 +102,8 @@ def setting(record: Record) -> str:
     parts.append(f"{plan['mechanism'].capitalize()} noise")
     parts.append(f"ε = {span(row['epsilon'] for row in budget)}")
     parts.append(f"δ = {span(row['delta'] for row in budget)}")
-    simulated = ", simulated" if record["training"] or record["compare"] else ""
+    measured = record["training"] or record["compare"] or record.get("tradeoff")
+    simulated = ", simulated" if measured else ""
     return ", ".join(parts) + f" per {plan['privacy']['unit']}{simulated}"
 
 
@@ -139,18 +147,33 @@ def _shape(evidence: Record) -> str:
     bound = finite(evidence["curves"][0]["bound"])
     least = bound.min()
     falls, rises = bound[0] > 1.02 * least, bound[-1] > 1.02 * least
-    return _SHAPES["local" in evidence["axis"], falls, rises]
+    return _SHAPES[_axis_of(evidence), falls, rises]
+
+
+def _axis_of(evidence: Record) -> str:
+    """What the axis of a prediction counts: `rounds`, local `steps`, or a `period` of noised ones."""
+    if "averaging" in evidence["axis"]:
+        return "period"
+    return "steps" if "local" in evidence["axis"] else "rounds"
 
 
 _SHAPES = {
-    (False, True, True): "First a step teaches more than its noise hides; later it is the other way round.",
-    (False, True, False): "The curve flattens: more steps share the same budget and gain little.",
-    (False, False, True): "From the start, more steps add more noise than they teach.",
-    (True, True, True): "Few local steps need many noised uploads; many let the clients drift apart.",
-    (True, True, False): "The longer clients compute, the fewer noised uploads it takes.",
-    (True, False, True): "More local steps let the clients drift apart by more than the noise they save.",
-} | {(local, False, False): "The curve is flat." for local in (False, True)}
-"""By whether the axis counts local steps, and whether the curve first falls and at last rises."""
+    (
+        "rounds",
+        True,
+        True,
+    ): "First a step teaches more than its noise hides; later it is the other way round.",
+    ("rounds", True, False): "The curve flattens: more steps share the same budget and gain little.",
+    ("rounds", False, True): "From the start, more steps add more noise than they teach.",
+    ("steps", True, True): "Few local steps need many noised uploads; many let the clients drift apart.",
+    ("steps", True, False): "The longer clients compute, the fewer noised uploads it takes.",
+    ("steps", False, True): "More local steps let the clients drift apart by more than the noise they save.",
+    ("period", True, True): "Averaging often uses up the resources in few steps; averaging seldom lets the "
+    "clients drift apart, noise and all.",
+    ("period", True, False): "The longer between averagings, the more steps the resources pay for.",
+    ("period", False, True): "More steps between averagings let the clients drift apart, noise and all.",
+} | {(axis, False, False): "The curve is flat." for axis in ("rounds", "steps", "period")}
+"""By what the axis counts, and whether the curve first falls and at last rises."""
 
 
 def training_caption(record: Record) -> str:
@@ -176,8 +199,9 @@ def predicted_beside(record: Record) -> bool:
 def who_caption(record: Record) -> str:
     """Who is asked how often, and what it costs."""
     plan, training = record["plan"], record["training"]
-    uploads = span(plan["releases"])
-    paid = f"Each client's noise pays for {uploads} upload{'' if uploads == '1' else 's'}"
+    paid = f"Each client's noise pays for {paid_for(plan)}"
+    if noises_steps(plan):
+        paid += f" of each record, in {count(plan['rounds'], 'upload')}"
     if training:
         paid += f"; it was asked {times(span(u for seed in training['uploads'] for u in seed))}"
     spent = most_spent(record) or [row["spent_epsilon"] for row in plan["privacy"]["clients"]]
@@ -190,13 +214,26 @@ def who_caption(record: Record) -> str:
 
 def compare_caption(record: Record) -> str:
     """What the comparison shows."""
-    compare = record["compare"]
+    compare, algorithm = record["compare"], record["plan"]["algorithm"]
     best, fixed = compare["best"], sum(not cell["planned"] for cell in compare["cells"])
     seeds = len(compare["seeds"])
     means = "one training each" if seeds == 1 else f"means of {seeds} seeds with bars from least to most"
+    baseline = f" {term(algorithm, 'local_steps').symbol} = 1 is DP-SGD." if algorithm == "dp-pasgd" else ""
     return (
         f"The plan beside {count(fixed, 'fixed setting')} with their own exact noise ({means}). "
-        f"The best of them has {symbols(best, compare['axes'])}."
+        f"The best of them has {symbols(algorithm, best, compare['axes'])}.{baseline}{search_price(record)}"
+    )
+
+
+def search_price(record: Record) -> str:
+    """What trying every fixed setting on private data would spend; empty where it has no simple sum."""
+    spent = record["compare"].get("search_epsilon")
+    if spent is None:
+        return ""
+    budget = max(row["epsilon"] for row in record["plan"]["privacy"]["clients"])
+    return (
+        f" Trained for real, they would together spend epsilon {rounded_up(spent, 3)} of the client that is "
+        f"worst off; the plan spends at most {number(budget, 6)}."
     )
 
 

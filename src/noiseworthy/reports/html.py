@@ -11,11 +11,21 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from noiseworthy.errors import DataError
-from noiseworthy.reports import findings
+from noiseworthy.reports import alternatives, findings, tradeoff_words
 from noiseworthy.reports.figures import FIGURES, all_figures
 from noiseworthy.reports.findings import Record, final
 from noiseworthy.reports.privacy_statement import privacy_statement
-from noiseworthy.reports.schedules import by_coins, clients_of, headline, is_local, symbols
+from noiseworthy.reports.resources import Bill, amount, bill_of, planned_bill, prices, whose
+from noiseworthy.reports.schedules import (
+    by_coins,
+    clients_of,
+    headline,
+    is_local,
+    noises_steps,
+    paid_for,
+    symbols,
+    uploads_of,
+)
 from noiseworthy.reports.style import png, svg
 from noiseworthy.reports.wording import about, count, level, number, rounded_up, span
 
@@ -25,14 +35,18 @@ FOLDED, LISTED = 20, 1000
 
 _CAPTIONS = {
     "why": findings.why_caption,
+    "leak": alternatives.leak_caption,
     "training": findings.training_caption,
     "compare": findings.compare_caption,
+    "tradeoff": tradeoff_words.caption,
     "who": findings.who_caption,
 }
 _TITLES = {
     "why": "Why this plan",
+    "leak": "What the printed formula would have leaked",
     "training": "What training reached",
     "compare": "The plan beside fixed settings",
+    "tradeoff": "Trade-off",
     "who": "Who was asked, and what it cost",
 }
 _PAGES = Environment(
@@ -115,7 +129,10 @@ def _page(record: Record, figures: dict[str, Figure]) -> str:
         warnings=findings.warnings_of(record),
         notes=findings.notes_of(record),
         plots=plots,
+        others=(others := alternatives.rows_of(record)),
+        others_note=alternatives.note_of(others),
         clients=client_rows(record),
+        listing=listing(record),
         folded=FOLDED,
         listed=LISTED,
         statement=privacy_statement(record),
@@ -135,8 +152,11 @@ def key_numbers(record: Record) -> list[Key]:
         keys += [
             *_work(plan),
             Key("clients in each", f"{plan['clients_per_round']:,}", f"of {clients_of(record):,}"),
-            Key("uploads per client", span(plan["releases"]), "paid for by its noise"),
+            Key("uploads per client", span(uploads_of(plan)), _paid(plan)),
         ]
+        if bill := planned_bill(record):
+            budget_of = f"of {amount(bill.budget[bill.dearest])}; {whose(record, bill)}"
+            keys.append(Key(f"cost in {bill.unit}", amount(bill.cost[bill.dearest]), budget_of))
     if plan["privacy"]["private"]:
         epsilon, delta = (
             span((row[k] for row in budget), lambda v: number(v, 6)) for k in ("epsilon", "delta")
@@ -158,13 +178,18 @@ def _work(plan: Record) -> list[Key]:
     rounds = f"{plan['rounds']:,}"
     if by_coins(plan):
         expected = f"{about(plan['expected_rounds'])} expected; drawn by coins"
-        each = f"communication: {symbols(plan, ['communication_probability'])}"
+        each = f"communication: {symbols(plan['algorithm'], plan, ['communication_probability'])}"
         each = each.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
         return [Key("iterations", f"{plan['iterations']:,}", each), Key("rounds", rounds, expected)]
     if is_local(plan):
         total = f"{count(plan['total_iterations'], 'iteration')} in all"
+        total += ", each noised" if noises_steps(plan) else ""
         return [Key("rounds", rounds), Key("local steps in each", f"{plan['local_steps']:,}", total)]
     return [Key("rounds", rounds)]
+
+
+def _paid(plan: Record) -> str:
+    return f"noise pays for {paid_for(plan)}" if noises_steps(plan) else "paid for by its noise"
 
 
 def _range(outcome: findings.Outcome, write: Any) -> str:
@@ -172,9 +197,9 @@ def _range(outcome: findings.Outcome, write: Any) -> str:
 
 
 def client_rows(record: Record) -> list[dict[str, str]]:
-    """A row per client, up to `LISTED`: name, size, uploads, noise, budget, spent."""
+    """A row per client, up to `LISTED`: name, size, uploads, noise, budget, spent, and cost if it differs."""
     plan, federation, training = record["plan"], record["federation"], record["training"]
-    spent = findings.most_spent(record)
+    spent, bill = findings.most_spent(record), bill_of(record)
     rows = []
     for i, name in enumerate(findings.client_names(record)[:LISTED]):
         budget = plan["privacy"]["clients"][i]
@@ -182,14 +207,42 @@ def client_rows(record: Record) -> list[dict[str, str]]:
         rows.append({
             "client": name,
             "records": f"{federation['sizes'][i]:,}" if federation else "",
-            "paid for": str(plan["releases"][i]),
+            **_planned(plan, i),
             "made": span(seed[i] for seed in training["uploads"]) if training else "",
             "noise": number(plan["noise"][i]),
             "epsilon": number(budget["epsilon"], 6),
             "delta": number(budget["delta"], 6),
             "spent": "unbounded" if cost is None else rounded_up(cost),
+            **({} if bill is None or bill.alike else _cost(bill, i)),
         })  # fmt: skip
     return rows
+
+
+def _planned(plan: Record, i: int) -> dict[str, str]:
+    """What a client's noise pays for, and its uploads where that is something else."""
+    paid = {"steps paid for": str(plan["releases"][i]), "uploads": str(plan["rounds"])}
+    return paid if noises_steps(plan) else {"paid for": str(plan["releases"][i])}
+
+
+def _cost(bill: Bill, i: int) -> dict[str, str]:
+    return {bill.unit: amount(bill.cost[i]), "of": amount(bill.budget[i])}
+
+
+def listing(record: Record) -> str:
+    """What the columns of the list of clients are."""
+    plan = record["plan"]
+    uploads = "Uploads are those that the noise pays for and those made in training (range over seeds)"
+    noise = "one upload" + (" of the first round" if "noise_per_round" in plan else "")
+    if noises_steps(plan):
+        uploads = (
+            "The noise pays for as many steps as one record is in; uploads are those planned and those made "
+            "in training (range over seeds)"
+        )
+        noise = "every local step"
+    whose = "the seed that asked most" if record["training"] else "all planned uploads"
+    said = f"{uploads}; noise is per coordinate of {noise}; spent is the epsilon of {whose}."
+    bill = planned_bill(record)
+    return said + (f" Training costs {prices(plan)}, in {bill.unit}." if bill else "")
 
 
 def toml(study: dict[str, Any]) -> str:

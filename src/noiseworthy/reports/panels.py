@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from noiseworthy.reports.findings import Outcome, Record, planned_cell, predicted_beside, score, score_name
 from noiseworthy.reports.labels import Label, label_inside, label_right, label_top
 from noiseworthy.reports.marks import Ink, inks, plan_diamond, plan_label, plan_ring, points, untrained_line
+from noiseworthy.reports.resources import price_of_round
 from noiseworthy.reports.scales import loss_limits, score_limits, setting_axis
-from noiseworthy.reports.schedules import TERMS, decided, symbols
+from noiseworthy.reports.schedules import decided, symbols, term
 from noiseworthy.reports.style import MUTED, PLAN, head
 from noiseworthy.reports.wording import finite, level
 
@@ -29,7 +30,8 @@ def prediction(axes: Axes, record: Record, title: str) -> None:
     """Predicted value along the axis that was decided: curves, trials as dots, the plan as a ring."""
     evidence, plan = record["evidence"], record["plan"]
     lines, trials, place = _lines(record), evidence["trials"], _place(record)
-    colours = inks(sorted({*lines, *(trial["label"] for trial in trials)}, key=_rank))
+    labels = dict.fromkeys([*lines, *(trial["label"] for trial in trials)])
+    colours = inks(sorted(labels, key=_rank))
     head(axes, title, evidence["unit"], evidence["axis"])
     _prediction_limits(axes, record, lines)
     for label, (x, y) in lines.items():
@@ -51,7 +53,7 @@ def curves(axes: Axes, record: Record, quantity: str, title: str) -> None:
     missing = np.inf if quantity == "loss" else np.nan
     values = np.array([finite(curve, missing) for curve in training[quantity]])
     rounds, mean = np.array(training["rounds"]), values.mean(axis=0)
-    head(axes, title, _over_seeds(len(values)), "round")
+    head(axes, title, _over_seeds(len(values)), f"round{price_of_round(record)}")
     axes.set_xlim(0, rounds[-1])
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     if quantity == "loss":
@@ -72,7 +74,8 @@ def settings(axes: Axes, record: Record, quantity: str, title: str) -> None:
     across, _ = compare["axes"]
     known = [outcome for cell in compare["cells"] if (outcome := Outcome.of(quantity, cell[quantity]))]
     unit = "test loss" if quantity == "loss" else f"test {score_name(record)}"
-    head(axes, title, f"{unit} after training, {_over_seeds(len(compare['seeds']))}", TERMS[across].axis)
+    axis = term(record["plan"]["algorithm"], across).axis
+    head(axes, title, f"{unit} after training, {_over_seeds(len(compare['seeds']))}", axis)
     places = [cell[across] for cell in compare["cells"] if cell[across] > 0]
     setting_axis(axes, min(places), max(places))
     labels = []
@@ -82,7 +85,7 @@ def settings(axes: Axes, record: Record, quantity: str, title: str) -> None:
         labels.append(untrained_line(axes, start, is_plan=not record["plan"]["train"]))
     else:
         score_limits(axes, record, [o.least for o in known])
-    labels += _all_series(axes, compare, quantity)
+    labels += _all_series(axes, record, quantity)
     if planned is not None and planned[across] > 0:
         _plan(axes, record, planned, quantity)
     label_right(axes, labels, _size())
@@ -186,8 +189,9 @@ def _in_view(planned: Record | None) -> float:
     return outcome.mean / 1.08 if outcome and np.isfinite(outcome.mean) else 0.0
 
 
-def _all_series(axes: Axes, compare: Record, quantity: str) -> list[Label]:
+def _all_series(axes: Axes, record: Record, quantity: str) -> list[Label]:
     """Every series beside the others; returns labels for the right edge, and puts the others inside."""
+    compare, algorithm = record["compare"], record["plan"]["algorithm"]
     across, along = compare["axes"]
     fixed = sorted((c for c in compare["cells"] if not c["planned"]), key=lambda cell: cell[across])
     colours = inks(sorted({cell[along] for cell in fixed}))
@@ -198,7 +202,7 @@ def _all_series(axes: Axes, compare: Record, quantity: str) -> list[Label]:
         x = np.array([x for x, _ in known]) * 1.045 ** (place - (len(colours) - 1) / 2)
         mean = np.array([outcome.mean for _, outcome in known])
         _series(axes, x, [outcome for _, outcome in known], ink)
-        seen, text = np.flatnonzero(mean <= axes.get_ylim()[1]), symbols({along: value}, [along])
+        seen, text = np.flatnonzero(mean <= axes.get_ylim()[1]), symbols(algorithm, {along: value}, [along])
         if seen.size and seen[-1] == len(mean) - 1:
             right.append((mean[-1], text, ink.colour))
         elif seen.size:

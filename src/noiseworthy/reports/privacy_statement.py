@@ -7,9 +7,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from noiseworthy.privacy.clipping import WORDS
+from noiseworthy.reports.alternatives import faults_of_printed, leak_of
 from noiseworthy.reports.findings import Record, client_names, most_spent
-from noiseworthy.reports.schedules import DECIDED, by_coins, clipped_to, is_local, noise_falls, symbols
-from noiseworthy.reports.wording import about, count, level, number, rounded_up, shortened, span
+from noiseworthy.reports.schedules import (
+    DECIDED,
+    by_coins,
+    clipped_to,
+    is_local,
+    noise_falls,
+    noises_steps,
+    paid_for,
+    symbols,
+    uploads_of,
+)
+from noiseworthy.reports.wording import about, count, level, number, rounded_up, shortened, span, times
 
 Kind = Literal["claim", "limit", "warning"]
 
@@ -106,7 +117,7 @@ def _assurance(record: Record) -> Clause | None:
     training = record["training"]
     if not record["plan"]["privacy"]["private"]:
         return None
-    if training is None and record["compare"] is None:
+    if training is None and record["compare"] is None and not record.get("tradeoff"):
         return Clause(
             "A plan so far",
             "Nothing has been trained: the numbers say what a training by this plan would spend.",
@@ -175,13 +186,40 @@ def _mechanism(record: Record) -> Clause:
         return Clause("By what means", "No client uploads anything in training, so training costs nothing.")
     size = "scale" if plan["mechanism"] == "laplace" else "standard deviation"
     noise = f"{plan['mechanism'].capitalize()} noise of {size} {span(plan['noise'])} on every coordinate"
-    uploads = span(plan["releases"])
+    if noises_steps(plan):
+        return Clause("By what means", _noised_step(plan, noise), _margin(plan))
     text = (
         f"Each upload is {_upload(plan)}, plus {noise}{noise_falls(plan)}. {_clipped_before(plan)}"
-        f"The noise pays for {uploads} upload{'' if uploads == '1' else 's'} per client; "
-        "a client refuses to upload more."
+        f"The noise pays for {paid_for(plan)} per client; a client refuses to upload more."
     )
     return Clause("By what means", text, _condition(record))
+
+
+def _noised_step(plan: Record, noise: str) -> str:
+    """What happens in every local step, and how many of them the noise pays for."""
+    uploads = span(uploads_of(plan))
+    dealt = (
+        " Every pass deals the client's records into disjoint batches anew: a record is in one of them at "
+        f"most, and not in all {count(plan['total_iterations'], 'step')}."
+        if plan["batch_size"] is not None
+        else ""
+    )
+    return (
+        f"Each local step moves by the mean gradient over {_batch(plan)}, each record's gradient clipped to "
+        f"{clipped_to(plan)}, plus {noise}, drawn anew in every step.{dealt} The noise pays for "
+        f"{paid_for(plan)} of each record; a client uploads its model {times(uploads)} and refuses to do so "
+        "more often."
+    )
+
+
+def _margin(plan: Record) -> tuple[str, ...]:
+    """Why noise at every step needs no condition on the model, and what it leaves over."""
+    return (
+        "A record counts no more than its share in any step of any model, because each step is noised before "
+        "the next one starts: this needs no convex loss.",
+        "The server sees only the last model of every round. The claim holds even for somebody who sees "
+        "every step, so that against the server it has a margin.",
+    )
 
 
 def _upload(plan: Record) -> str:
@@ -214,6 +252,8 @@ def _condition(record: Record) -> tuple[str, ...]:
 def _batch(plan: Record) -> str:
     """The records that a client computes on."""
     if plan.get("batch_size") is not None:
+        if noises_steps(plan):
+            return f"a batch of {count(plan['batch_size'], 'record')} (all of a client that has fewer)"
         return f"batches of {count(plan['batch_size'], 'record')}"
     if plan["sampling_rate"] == 1:
         return "all its records"
@@ -229,8 +269,13 @@ def _accounting(record: Record) -> Clause:
         how = "the sum of pure epsilons"
     else:
         how = "the exact closed form for composed Gaussian noise"
+    what = (
+        "Steps that a record is in are counted per client (the most of any of its records)"
+        if noises_steps(plan)
+        else "True uploads are counted per client (not their mean)"
+    )
     text = (
-        f"True uploads are counted per client (not their mean) by {how}, in noiseworthy {version}. "
+        f"{what} by {how}, in noiseworthy {version}. "
         "Clients hold different records, so their costs do not add up across clients."
     )
     return Clause("How it is counted", text, _coins(plan))
@@ -273,25 +318,57 @@ def _limits(record: Record) -> Clause | None:
     if record["compare"]:
         settings = count(len(record["compare"]["cells"]), "setting")
         points.append(f"The comparison simulated {settings} on the same records; for real, each is charged.")
+        points += _search(record)
+    if tradeoff := record.get("tradeoff"):
+        trained = count(sum(cell["train"] for cell in tradeoff["cells"]), "training")
+        points.append(
+            f"The trade-off simulated {trained} on the same records; for real, each is charged."
+        )
     return Clause("What is not protected", "Outside of the guarantee:", tuple(points), "limit")
+
+
+def _search(record: Record) -> list[str]:
+    """What all fixed settings of the comparison would spend together."""
+    spent = record["compare"].get("search_epsilon")
+    if spent is None:
+        return []
+    return [
+        "Each fixed setting trained once on private records would, all together, spend epsilon "
+        f"{rounded_up(spent)} of the client that is worst off: the price of a search, which planning avoids."
+    ]
 
 
 def _as_printed(record: Record) -> Clause | None:
     """What the source paper's formulas would add, where they differ from a sound answer."""
     plan, printed, noise = record["plan"], record["plan"]["as_printed"], record["plan"]["noise"]
-    if not printed or "noise" not in printed or not any(noise):
+    if not printed or "noise" not in printed or not (any(noise) or leak_of(plan)):
         return None
     keys = [key for key in DECIDED[plan["algorithm"]] if key in printed]
     same_setting = all(printed[key] == plan[key] for key in keys)
     as_noisy = all(theirs >= ours * (1 - 1e-9) for theirs, ours in zip(printed["noise"], noise, strict=True))
     if same_setting and as_noisy:
         return None
+    ours = f"here the noise is {span(noise)}" if any(noise) else "here nothing is trained"
     text = (
-        f"By the formulas as the paper prints them: {symbols(printed, keys)} and noise "
-        f"{span(printed['noise'])}; here the noise is {span(noise)}. The printed one is not private "
+        f"By the formulas as the paper prints them: {symbols(plan['algorithm'], printed, keys)} and noise "
+        f"{span(printed['noise'])}; {ours}. The printed one is not private "
         f"({printed['why']}) and was not used."
     )
-    return Clause("As printed: not private", text, kind="limit")
+    return Clause("As printed: not private", text, _leaked(plan), kind="limit")
+
+
+def _leaked(plan: Record) -> tuple[str, ...]:
+    """What the printed noise would spend, and why its setting could not be run."""
+    leak = leak_of(plan)
+    if leak is None:
+        return ()
+    spends = (
+        f"Of a budget of epsilon {_exact(leak.budget)} the printed noise would spend "
+        f"{rounded_up(leak.printed)}, counted exactly, and {rounded_up(leak.converted)} by the paper's own "
+        "conversion."
+    )
+    not_run = "; ".join(faults_of_printed(plan))
+    return (spends, *([f"The printed setting could not be run: {not_run}."] if not_run else []))
 
 
 def _exact(value: float) -> str:

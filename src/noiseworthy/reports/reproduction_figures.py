@@ -16,7 +16,7 @@ from noiseworthy.reports.style import INK, MARKERS, MUTED, PLAN, RULE, TONES, he
 
 Points = Sequence[Point]
 Look = dict[str, Any]
-_WHILE_TRAINING = ("round", "iteration")
+_WHILE_TRAINING = ("round", "iteration", "cost")
 _AXES = {
     "round": "round",
     "iteration": "iteration k",
@@ -27,10 +27,18 @@ _AXES = {
     "fraction": "share of the records",
     "clip_norm": "clip",
     "step_size": "step size",
+    "budget": "resource budget C",
+    "cost": "resources spent",
 }
-_SCORES = {"accuracy": "test accuracy", "error": "test error"}
+_SCORES = {"accuracy": "test accuracy", "error": "test error", "local_steps": "local steps τ per averaging"}
+_LINES = {"epsilon": "ε", "budget": "C"}
 _TONES = (*TONES[1:], TONES[0])
-_ALGORITHMS = {"fedsgd-dpc": "FedSGD-DPC", "dp-fedavg": "DP-FedAvg", "dp-scaffnew": "DP-ScaffNew"}
+_ALGORITHMS = {
+    "fedsgd-dpc": "FedSGD-DPC",
+    "dp-fedavg": "DP-FedAvg",
+    "dp-scaffnew": "DP-ScaffNew",
+    "dp-pasgd": "DP-PASGD",
+}
 _ROOM = 0.06
 """Share of an axis between two ticks."""
 _SIZES = {(1, 1): (7.6, 4.2), (2, 1): (7.6, 6.4)}
@@ -88,11 +96,17 @@ def _panel(axes: Axes, layout: Layout, score: Score, title: str, points: Points,
 
 
 def _curve(axes: Axes, layout: Layout, score: Score, point: Point, look: Look, label: str | None) -> None:
-    steps = point.setting["local_steps"] if layout.along == "iteration" else 1
-    at, scores = np.array(point.at) * max(steps, 1), point.curves(score)
+    at, scores = np.array(point.at) * _per_round(layout.along, point), point.curves(score)
     mean, std = scores.mean(axis=0), scores.std(axis=0)
     axes.plot(at, mean, label=label, **{**look, "marker": ""})
     axes.fill_between(at, mean - std, mean + std, color=look["color"], alpha=0.15, lw=0)
+
+
+def _per_round(along: str, point: Point) -> float:
+    """How far a round goes on the axis."""
+    if along == "cost":
+        return point.cost / max(point.rounds, 1)
+    return max(point.setting["local_steps"], 1) if along == "iteration" else 1
 
 
 def _line(axes: Axes, layout: Layout, score: Score, line: Points, look: Look, label: str | None) -> None:
@@ -105,7 +119,7 @@ def _line(axes: Axes, layout: Layout, score: Score, line: Points, look: Look, la
 
 def _scale(axes: Axes, layout: Layout, score: Score, points: Points) -> None:
     """Limits and ticks: shares from 0 to 1, quantities marked where they were measured."""
-    if score != "loss":
+    if score in ("accuracy", "error") and not layout.zoomed:
         axes.set_ylim(0, 1)
     elif layout.most is not None:
         axes.set_ylim(0, layout.most)
@@ -141,8 +155,8 @@ def _mark(axes: Axes, layout: Layout, points: Points) -> None:
 
 def _lines(layout: Layout, points: Points) -> Iterator[tuple[list[Point], Look, str | None]]:
     """Points joined along the axis, with their look and label."""
-    if layout.lines == "epsilon":
-        yield from _lines_by_epsilon(layout, points)
+    if layout.lines != "series":
+        yield from _lines_by_number(layout, points)
         return
     seen: dict[str, list[Point]] = {}
     for point in _along(layout, points):
@@ -156,18 +170,23 @@ def _lines(layout: Layout, points: Points) -> Iterator[tuple[list[Point], Look, 
         labelled_grid |= grid
 
 
-def _lines_by_epsilon(layout: Layout, points: Points) -> Iterator[tuple[list[Point], Look, str | None]]:
-    """A line per epsilon through the settings, dotted where its noise is the paper's; plans as marks."""
-    for i, epsilon in enumerate(_distinct(points, "epsilon")):
-        own = [p for p in _along(layout, points) if p.epsilon == epsilon and not p.role.startswith("planned")]
+def _lines_by_number(layout: Layout, points: Points) -> Iterator[tuple[list[Point], Look, str | None]]:
+    """A line per epsilon or budget, dotted where noise is the paper's; plans as marks on the lines of settings."""
+    name, ordered = layout.lines, _along(layout, points)
+    alone = all(point.role.startswith("planned") for point in points)
+    planned = [] if alone else [point for point in ordered if point.role.startswith("planned")]
+    for i, value in enumerate(_distinct(points, name)):
         look: Look = {"color": _TONES[i % len(_TONES)], "marker": MARKERS[i % len(MARKERS)]}
-        name = "ε = ∞" if epsilon == NO_NOISE else f"ε = {epsilon:g}"
+        own = [p for p in ordered if getattr(p, name) == value and p not in planned]
+        label = f"{_LINES[name]} = " + ("∞" if value == NO_NOISE else f"{value:g}")
         if sound := [p for p in own if p.role != "as printed"]:
-            yield sound, {**look, "ls": "-", "ms": 4.5, "lw": 1.3}, name
+            yield sound, {**look, "ls": "-", "ms": 4.5, "lw": 1.3}, label
         if printed := [p for p in own if p.role == "as printed"]:
-            yield printed, {**look, "ls": ":", "ms": 3.5, "lw": 1.0}, f"{name}, as printed"
-    if planned := [p for p in _along(layout, points) if p.role.startswith("planned")]:
-        yield planned, {"color": PLAN, "marker": "D", "ls": "none", "zorder": 4}, planned[0].series
+            yield printed, {**look, "ls": ":", "ms": 3.5, "lw": 1.0}, f"{label}, as printed"
+        marks = {"marker": "D", "ls": "none", "mec": PLAN, "mew": 1.6, "ms": 7, "zorder": 4}
+        for series in dict.fromkeys(p.series for p in planned):
+            mine = [p for p in planned if getattr(p, name) == value and p.series == series]
+            yield mine, {**marks, "color": look["color"]}, series if i == 0 else None
 
 
 def _looks(points: Points) -> Iterator[Look]:

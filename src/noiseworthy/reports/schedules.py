@@ -32,27 +32,47 @@ TERMS = {
 }
 """Keys of plans, comparisons and printed answers."""
 
+_TERMS_OF = {
+    "dp-pasgd": {
+        "rounds": Term("R", "rounds R", "rounds R"),
+        "total_iterations": Term("K", "iterations K", "iterations K"),
+        "local_steps": Term("τ", "local steps τ", "local steps τ per averaging"),
+    }
+}
+"""What a paper writes otherwise."""
+
 DECIDED = {
     "fedsgd-dpc": ("rounds", "clients_per_round"),
     "dp-fedavg": ("total_iterations", "local_steps", "clients_per_round"),
     "dp-scaffnew": ("iterations", "communication_probability"),
+    "dp-pasgd": ("total_iterations", "local_steps"),
 }
 """What each planner decides."""
 
 
-def symbols(values: Mapping[str, Any], keys: Iterable[str]) -> str:
+def term(algorithm: str, key: str) -> Term:
+    """A setting as the paper of an algorithm writes it.
+
+    Example:
+        >>> term("dp-fedavg", "local_steps").symbol, term("dp-pasgd", "local_steps").symbol
+        ('E', 'τ')
+    """
+    return _TERMS_OF.get(algorithm, {}).get(key) or TERMS[key]
+
+
+def symbols(algorithm: str, values: Mapping[str, Any], keys: Iterable[str]) -> str:
     """Settings as equations.
 
     Example:
-        >>> symbols({"rounds": 80, "clients_per_round": 1}, ["rounds", "clients_per_round"])
+        >>> symbols("fedsgd-dpc", {"rounds": 80, "clients_per_round": 1}, ["rounds", "clients_per_round"])
         'T = 80, b = 1'
     """
-    return ", ".join(f"{TERMS[key].symbol} = {number(values[key])}" for key in keys)
+    return ", ".join(f"{term(algorithm, key).symbol} = {number(values[key])}" for key in keys)
 
 
 def decided(plan: Record) -> str:
     """What the planner decided, as equations."""
-    return symbols(plan, DECIDED[plan["algorithm"]])
+    return symbols(plan["algorithm"], plan, DECIDED[plan["algorithm"]])
 
 
 def clients_of(record: Record) -> int:
@@ -92,13 +112,33 @@ def by_coins(plan: Record) -> bool:
 
 def is_local(plan: Record) -> bool:
     """Whether clients upload a change of the model by local steps, and not one gradient."""
-    return "clipping_mode" in plan
+    return "batch_size" in plan
+
+
+def noises_steps(plan: Record) -> bool:
+    """Whether clients add noise to every local step, and not once to an upload."""
+    return "noised" in plan
+
+
+def uploads_of(plan: Record) -> list[int]:
+    """Uploads that each client makes at most."""
+    return [plan["rounds"]] * len(plan["releases"]) if noises_steps(plan) else plan["releases"]
+
+
+def paid_for(plan: Record) -> str:
+    """What a client's noise pays for: its uploads, or the noised steps that one record is in."""
+    releases = span(plan["releases"])
+    what = "noised step" if noises_steps(plan) else "upload"
+    return f"{releases} {what}{'' if releases == '1' else 's'}"
 
 
 def local_steps(plan: Record) -> str:
     """How long a client computes before it uploads, and on what."""
     batch = plan["batch_size"]
     records = "all records" if batch is None else f"batches of {count(batch, 'record')}"
+    if noises_steps(plan):
+        records = records if batch is None else f"disjoint {records}, shuffled for every pass"
+        return f"{plan['local_steps']:,} before each averaging, every one noised, on {records}"
     if not by_coins(plan):
         return f"{plan['local_steps']:,} before each upload, on {records}"
     mean = f"{about(plan['expected_local_steps'])} on average before each upload"
@@ -115,8 +155,8 @@ def clipped_to(plan: Record) -> str:
 
 def what_is_clipped(plan: Record) -> str:
     """What the clip of a plan applies to, with its clipping mode."""
-    if not is_local(plan):
-        return "each record's gradient"
+    if "clipping_mode" not in plan:
+        return "each record's gradient" + (" in every local step" if noises_steps(plan) else "")
     return f"{WORDS[plan['clipping_mode']]} (mode {plan['clipping_mode']})"
 
 
@@ -141,6 +181,13 @@ def _local_rounds(record: Record) -> str:
     return f"{total}{_rounds_of_steps(plan)}, asking {asked(record)} in each"
 
 
+def _noised_rounds(record: Record) -> str:
+    plan = record["plan"]
+    total = "" if plan["local_steps"] == 1 else f"{count(plan['total_iterations'], 'iteration')}: "
+    steps = count(plan["local_steps"], "noised local step")
+    return f"{total}{count(plan['rounds'], 'round')} of {steps}, averaging {asked(record)} after each"
+
+
 def _coins(record: Record) -> str:
     plan = record["plan"]
     iterations = count(plan["iterations"], "iteration")
@@ -159,4 +206,5 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     "fedsgd-dpc": _replies,
     "dp-fedavg": _local_rounds,
     "dp-scaffnew": _coins,
+    "dp-pasgd": _noised_rounds,
 }

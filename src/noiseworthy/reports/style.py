@@ -22,6 +22,13 @@ PLAN = "#d1490c"
 """The plan, and nothing else, is drawn in this colour."""
 TONES = ("#2a9a8f", "#2684ad", "#2d68b0", "#2f4a99", "#262c66")
 """Series in order, from light to dark: told apart by lightness alone, too."""
+RAMP = (
+    "#eef7f4", "#b9e3d9", "#89cbbe", "#59b2a4", "#259790", "#2781af", "#2f61ac", "#2d4290", "#262c65",
+)  # fmt: skip
+"""Levels from light to dark through the tones, in steps that look alike (equal distances in OKLab). Like the
+inks on them, none is a named colour: a surface looks the same on a dark page."""
+ON_LIGHT, ON_DARK = "#010101", "#fefefe"
+"""Inks of a text on a light and on a dark level."""
 MARKERS = ("o", "s", "^", "v", "p")
 NAMES = {INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper", PLAN: "plan"} | {
     tone: f"tone-{i}" for i, tone in enumerate(TONES)

@@ -9,6 +9,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import (
     Outcome,
     Record,
@@ -24,13 +25,27 @@ from noiseworthy.reports.findings import (
     warnings_of,
 )
 from noiseworthy.reports.privacy_statement import privacy_statement
+from noiseworthy.reports.resources import bill_of, of_budget, planned_bill, prices, whose
 from noiseworthy.reports.schedules import (
-    TERMS,
+    DECIDED,
     clipped_to,
     is_local,
     local_steps,
     noise_falls,
+    noises_steps,
+    paid_for,
+    symbols,
+    term,
+    uploads_of,
     what_is_clipped,
+)
+from noiseworthy.reports.tradeoff_words import (
+    budget_axis,
+    decision,
+    epsilon_axis,
+    name_of,
+    reached,
+    tick,
 )
 from noiseworthy.reports.wording import count, finite, level, number, rounded_up, span, times
 
@@ -44,11 +59,13 @@ def plan_panel(record: Record) -> Panel:
     if plan["train"]:
         if is_local(plan):
             _fact(facts, "local steps", local_steps(plan))
-        _fact(facts, "uploads", f"{span(plan['releases'])} per client, paid for by its noise")
+        _fact(facts, "uploads", _uploads(plan))
         _fact(facts, "noise", _noise(plan))
         _fact(facts, "clip", f"{clipped_to(plan)}: {what_is_clipped(plan)}")
         _fact(facts, "step size", _step(plan))
     _fact(facts, "privacy", _budget(plan))
+    if plan["train"] and (bill := planned_bill(record)):
+        _fact(facts, "resources", f"{of_budget(bill)}, {whose(record, bill)}; {prices(plan)}")
     if plan["predicted"]:
         predicted = plan["predicted"]
         _fact(
@@ -57,6 +74,8 @@ def plan_panel(record: Record) -> Panel:
             f"{level(predicted['bound'])}, untrained {level(predicted['no_training'])} ({predicted['unit']})",
         )
     _fact(facts, "rests on", "; ".join(provenances(record)) or "nothing: all was stated")
+    for name, other in _others(plan).items():
+        _fact(facts, name, other)
     return _panel("plan", plan["outcome"], facts, _remarks(record, training=False))
 
 
@@ -82,6 +101,8 @@ def training_panel(record: Record) -> Panel | None:
         "spent",
         f"epsilon {span(known, rounded_up)} per client" if bounded else "without bound: no noise",
     )
+    if bill := bill_of(record):
+        _fact(facts, "cost", f"{of_budget(bill)}, {whose(record, bill)}")
     seeds = f"{count(len(training['seeds']), 'seed')}, {number(training['seconds'], 2)} s"
     return _panel("training", seeds, facts, _remarks(record, training=True))
 
@@ -96,7 +117,8 @@ def comparison_table(record: Record) -> RenderableType | None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", expand=False)
     table.add_column("setting")
     axes = compare["axes"]
-    for name in (*(TERMS[axis].column for axis in axes), "test loss", "least to most"):
+    algorithm = record["plan"]["algorithm"]
+    for name in (*(term(algorithm, axis).column for axis in axes), "test loss", "least to most"):
         table.add_column(name, justify="right")
     if scored:
         table.add_column(score_name(record), justify="right")
@@ -112,6 +134,32 @@ def comparison_table(record: Record) -> RenderableType | None:
     untrained = f"lost gain {lost_gain(record)}, untrained loss {level(compare['untrained_loss'])}"
     title = Text.assemble((f"{finding(record)}", "bold"), (f"\n{untrained}", "dim"))
     return Group(Rule(style="dim"), title, table, rest)
+
+
+def tradeoff_table(record: Record) -> RenderableType | None:
+    """What every pair of budgets reaches, above its decision; the most resources on top, as in the figure."""
+    if not (tradeoff := record.get("tradeoff")):
+        return None
+    across, up = tradeoff["epsilon"], tradeoff["budget"]
+    table = Table(box=box.SIMPLE_HEAD, width=WIDTH, padding=(0, 1))
+    table.add_column("", justify="right", style="dim")
+    for value in across["values"]:
+        table.add_column(tick(value, across), justify="right")
+    columns = len(across["values"])
+    for row in reversed(range(len(up["values"]))):
+        cells = tradeoff["cells"][row * columns : (row + 1) * columns]
+        table.add_row(tick(up["values"][row], up), *(_pair(record, cell) for cell in cells))
+    axes = f"\nacross: {epsilon_axis(record)}; down: {budget_axis(record)}"
+    title = Text.assemble(
+        (f"{name_of(record).capitalize()} for every pair of budgets", "bold"), (axes, "dim")
+    )
+    return Group(Rule(style="dim"), title, table)
+
+
+def _pair(record: Record, cell: Record) -> Text:
+    """A cell of the trade-off; the study's own stands out."""
+    text = "\n".join([reached(record, cell), *decision(record, cell).split(", ")]).rstrip()
+    return Text(text, style="bold dark_orange3" if cell["own"] else "")
 
 
 MOST_CELLS = 8
@@ -172,11 +220,33 @@ def _remarks(record: Record, *, training: bool) -> list[Text]:
     return [*loud, *(Text(note, style="dim") for note in notes_of(record))]
 
 
+def _uploads(plan: Record) -> str:
+    uploads = f"{span(uploads_of(plan))} per client"
+    if noises_steps(plan):
+        return f"{uploads}; its noise pays for {paid_for(plan)} of each record"
+    return f"{uploads}, paid for by its noise"
+
+
+def _others(plan: Record) -> dict[str, str]:
+    """What zCDP accounting would do instead, and what the printed formula would leak."""
+    others, keys = {}, DECIDED[plan["algorithm"]]
+    if zcdp := plan.get("compared", {}).get("zcdp"):
+        setting = symbols(plan["algorithm"], zcdp, keys)
+        others["by zCDP"] = f"{setting}, std {span(zcdp['noise'])}, predicted {level(zcdp['bound'])}"
+    if leak := leak_of(plan):
+        others["as printed"] = (
+            f"would spend epsilon {rounded_up(leak.printed)} ({rounded_up(leak.converted)} by the paper's "
+            f"conversion) of {number(leak.budget, 6)}: not private, not used"
+        )
+    return others
+
+
 def _noise(plan: Record) -> str:
     if plan["mechanism"] == "none":
         return "none"
     size = "scale" if plan["mechanism"] == "laplace" else "std"
-    first = f"{size} {span(plan['noise'])} per coordinate{noise_falls(plan)}"
+    where = " of every local step" if noises_steps(plan) else noise_falls(plan)
+    first = f"{size} {span(plan['noise'])} per coordinate{where}"
     return f"{plan['mechanism'].capitalize()}, {first}"
 
 

@@ -327,9 +327,10 @@ def _cell_rounds(problem: Problem, proxy: Proxy, cohort: int, choice: Choice) ->
 
 
 def _paid_rounds(problem: Problem, proxy: Proxy, cohort: int, choice: Choice) -> int:
-    """The most rounds, up to `max_rounds`, whose uploads every client can pay for, in trial and in earnest."""
-    share = max(cohort / proxy.clients, (choice.clients_per_round or 0) / problem.n_clients)
-    return int(min(choice.max_rounds, np.floor(problem.most_uploads() / share)))
+    """The most rounds, up to `max_rounds`, that are paid for by the proxy's clients and by the real ones."""
+    limit, b = problem.most_uploads(), choice.clients_per_round
+    paid = min(limit * proxy.clients / cohort, limit * problem.n_clients / b if b else np.inf)
+    return int(min(choice.max_rounds, np.floor(paid)))
 
 
 def _paid_cohort(problem: Problem, clients: int, rounds: int, most: int) -> int:

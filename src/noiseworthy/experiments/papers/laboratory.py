@@ -70,6 +70,7 @@ class Laboratory:
         data_dir: folder of data files.
         scale: share of the paper's repeats, and of the records of a miniature.
         repeats: the paper's number of repeats.
+        notes: what planners measured here once, by name.
     """
 
     bench: Bench
@@ -77,6 +78,8 @@ class Laboratory:
     scale: float
     repeats: int = 10
     _shards: dict[tuple[float, bool], Shards] = field(default_factory=dict, repr=False)
+    notes: dict[str, Any] = field(default_factory=dict, repr=False)
+    _trained: dict[tuple[Training, float], Curves] = field(default_factory=dict, repr=False)
 
     @property
     def seeds(self) -> list[int]:
@@ -150,6 +153,14 @@ class Laboratory:
 
         The noise of a miniature belongs to all records of a client, not to the few that are trained on.
         """
+        training = training._replace(arm=replace(training.arm, costs=None, series=()))
+        missing = [epsilon for epsilon in epsilons if (training, epsilon) not in self._trained]
+        if missing:
+            found = self._train(training, missing)
+            self._trained.update({(training, epsilon): curves for epsilon, curves in found.items()})
+        return {epsilon: self._trained[training, epsilon] for epsilon in epsilons}
+
+    def _train(self, training: Training, epsilons: Sequence[float]) -> dict[float, Curves]:
         started = time.monotonic()
         plans = [self.plan(training, epsilon) for epsilon in epsilons]
         algorithms = [
@@ -239,8 +250,7 @@ class Laboratory:
         return np.maximum(1, np.floor(sizes * self.scale + 1e-9)).astype(int) if self._reduced else sizes
 
     def _longest(self, training: Training) -> Training:
-        free = replace(training.arm, costs=None)
-        return training._replace(arm=free, setting=training.setting.longest(self.bench.horizon))
+        return training._replace(setting=training.setting.longest(self.bench.horizon))
 
     def _adapted(self, algorithm: Algorithm, training: Training, epsilon: float) -> Algorithm:
         """The same algorithm on the records that clients hold here, with its share of the sound noise."""

@@ -11,7 +11,7 @@ import numpy as np
 from noiseworthy.experiments.papers.keeping import Store
 from noiseworthy.experiments.papers.laboratory import Curves, Laboratory, Training
 from noiseworthy.experiments.papers.settings import Setting, algorithm_of, from_json, quantities, to_json
-from noiseworthy.experiments.papers.spec import NO_NOISE, Arm, Bench, Figure, Planned, Point, Series
+from noiseworthy.experiments.papers.spec import Arm, Bench, Figure, Planned, Point, Series
 from noiseworthy.planning.plan import StepSize
 
 Progress = Callable[[float], None]
@@ -105,8 +105,16 @@ def _point(job: _Job, bench: Bench, planned: Planned, epsilon: float, curves: Cu
         losses=(bench.loss.factor * np.array(curves["losses"])).tolist(),
         accuracies=curves["accuracies"],
         seconds=curves["seconds"] + planned.seconds,
-        budget=NO_NOISE if job.arm.costs is None else job.arm.costs.budget,
+        budget=float("inf") if job.arm.costs is None else job.arm.costs.budget,
+        cost=_cost(job.arm, setting),
     )
+
+
+def _cost(arm: Arm, setting: Setting | None) -> float:
+    """What every client pays for a setting in which all take part."""
+    if arm.costs is None or setting is None:
+        return 0.0
+    return arm.costs.per_round * setting.rounds + arm.costs.per_step * quantities(setting)["iterations"]
 
 
 def _planned(job: _Job, laboratory: Laboratory, store: Store, tell: Progress) -> Planned:

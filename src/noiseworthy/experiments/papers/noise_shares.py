@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from noiseworthy.experiments.papers.settings import Setting
+from noiseworthy.experiments.papers.settings import Averaging, Setting
 from noiseworthy.experiments.papers.spec import NO_NOISE, Arm, Federated
 from noiseworthy.planning.replies_bound import uploads
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -41,6 +41,26 @@ def spent_as_printed(mechanism: Family, epsilon: float, delta: float, constant: 
     return float(gaussian_epsilon(2 * epsilon / np.sqrt(constant * np.log(1 / delta)), delta))
 
 
+def averaging_share(epsilon: float, delta: float) -> float:
+    """Noise as Hu et al. take it, with the wrong root of their (23), over what its guarantee needs.
+
+    Example:
+        >>> [round(1 / averaging_share(epsilon, 1e-4), 1) for epsilon in (1.0, 10.0)]
+        [28.1, 4.8]
+
+    Source: theory 4.6, item 1.
+    """
+    log = -np.log(delta)
+    root = epsilon + 2 * log + 2 * np.sqrt(log**2 + epsilon * log)
+    return float(gaussian_mu(epsilon, delta) / np.sqrt(2 * root))
+
+
+def _printed(arm: Arm, epsilon: float, setting: Setting) -> float:
+    if isinstance(setting, Averaging):
+        return averaging_share(epsilon, arm.delta)
+    return printed_share(arm.mechanism, epsilon, arm.delta) * arm.constant**0.5
+
+
 def noise_share(
     arm: Arm, epsilon: float, setting: Setting, clients: int, noise_of: Federated | None, *, printed: bool
 ) -> float:
@@ -52,7 +72,7 @@ def noise_share(
     """
     if epsilon == NO_NOISE:
         return 0.0
-    share = printed_share(arm.mechanism, epsilon, arm.delta) * arm.constant**0.5 if printed else 1.0
+    share = _printed(arm, epsilon, setting) if printed else 1.0
     if noise_of is None:
         return share
     k, full = (

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.experiments.papers import fu, hou, zhou
+from noiseworthy.experiments.papers import fu, hou, hu, zhou
 from noiseworthy.experiments.papers.keeping import Store, save
 from noiseworthy.experiments.papers.laboratory import Laboratory
 from noiseworthy.experiments.papers.measuring import Progress, measure
 from noiseworthy.experiments.papers.spec import Claim, Figure, Paper, Point, Reproduction, Verdict
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (zhou.PAPER, fu.PAPER, hou.PAPER)}
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (zhou.PAPER, fu.PAPER, hou.PAPER, hu.PAPER)}
 
 
 def reproduce(
@@ -29,7 +29,7 @@ def reproduce(
     The pages in docs/reproductions state the cost of every item as measured on two shared cores.
 
     Args:
-        paper: `zhou`, `fu` or `hou`.
+        paper: `zhou`, `fu`, `hou` or `hu`.
         item: `table-1`, `figure-1` and so on, or `all`; None takes the paper's first.
         data_dir: folder of data files; None takes the environment variable NOISEWORTHY_DATA.
         scale: share of the paper's repeats (at least two are run), and for networks also of the records or

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Role = Literal["paper", "fixed", "grid", "planned rounds", "planned", "as printed"]
 """Whose setting it is: the paper's optimum, another setting it names, its grid, this product's plan at the
 paper's clip and step, its plan of everything, or a setting under the paper's own noise: not private."""
-Score = Literal["loss", "accuracy", "error"]
+Score = Literal["loss", "accuracy", "error", "local_steps"]
 Word = Literal["agrees", "partly", "disagrees"]
 NO_NOISE = float("inf")
 """The epsilon of a training without noise."""
@@ -191,18 +191,20 @@ class Layout:
     Attributes:
         along: quantity of the horizontal axis; `round` and `iteration` draw curves while training.
         scores: what is drawn, a row of panels for each.
-        lines: quantity that tells lines apart: `series` or `epsilon`.
+        lines: quantity that tells lines apart: `series`, `epsilon` or `budget`.
         panels: quantities whose values get a panel each; the last one gives the columns.
         log: axes that are logarithmic, of "x" and "y".
         most: upper end of the axis of the loss; None fits it.
+        zoomed: whether scores other than the loss are drawn in the range that was measured, not from 0 to 1.
     """
 
     along: str
     scores: tuple[Score, ...] = ("loss",)
-    lines: Literal["series", "epsilon"] = "epsilon"
+    lines: Literal["series", "epsilon", "budget"] = "epsilon"
     panels: tuple[str, ...] = ("mechanism",)
     log: str = ""
     most: float | None = None
+    zoomed: bool = False
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,7 @@ class Point:
         accuracies: of the same shape; R^2 for regression.
         seconds: of training and planning.
         budget: resource budget of every client; infinite where only privacy is scarce.
+        cost: what the training spends of it.
     """
 
     mechanism: Family
@@ -273,6 +276,7 @@ class Point:
     accuracies: list[list[float]]
     seconds: float
     budget: float = float("inf")
+    cost: float = 0.0
 
     @property
     def rounds(self) -> int:
@@ -305,6 +309,11 @@ class Point:
         return float(np.mean(np.array(self.accuracies)[:, -1]))
 
     @property
+    def local_steps(self) -> float:
+        """Local steps per upload; 0 if nothing was trained."""
+        return self.setting["local_steps"]
+
+    @property
     def error(self) -> float:
         """1 - accuracy."""
         return 1 - self.accuracy
@@ -318,6 +327,8 @@ class Point:
 
     def std(self, score: Score) -> float:
         """Standard deviation over seeds of a final score."""
+        if score == "local_steps":
+            return 0.0
         final = self.curves(score)[:, -1]
         return float(np.std(final, ddof=1)) if len(final) > 1 else float("nan")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noiseworthy.algorithms.conditions import missing_convexity
 from noiseworthy.config import AveragingTable
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments.planners.decision import (
@@ -29,6 +30,7 @@ def decide(prepared: Prepared, table: AveragingTable) -> Decision:
         return Decision(stated(problem, k, tau, step, batch), None)
     records = NoisySteps(1, batch).records(problem.sizes)
     constants = local_constants(prepared, lambda: averaging(prepared, records, problem.clip_norm), _NEEDED)
+    convex = prepared.task is not None and not missing_convexity(prepared.task)
     made = plan(
         problem,
         constants,
@@ -37,8 +39,9 @@ def decide(prepared: Prepared, table: AveragingTable) -> Decision:
         total_iterations=k,
         local_steps=tau,
         max_iterations=table.max_iterations,
+        convex=convex,
     )
-    return Decision(made, curves(problem, constants, made))
+    return Decision(made, curves(problem, constants, made, k, convex=convex))
 
 
 def _clip(prepared: Prepared) -> float:

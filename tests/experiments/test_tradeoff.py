@@ -1,0 +1,350 @@
+"""The trade-off surface: every pair of budgets is the study with these budgets, planned and trained."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from noiseworthy.config import parse_study
+from noiseworthy.errors import ConfigError, InvalidInput
+from noiseworthy.experiments import tradeoff
+from noiseworthy.experiments.planner import decide
+from noiseworthy.experiments.prepare import prepare
+from noiseworthy.experiments.record import load_record, new_record, save_record, with_tradeoff
+from noiseworthy.experiments.runner import search_epsilon, train
+from noiseworthy.experiments.tradeoff import Surface, plan_surface, train_surface
+
+RAW = {
+    "federation": {"data": "breast-cancer", "clients": 4, "partition": "iid"},
+    "task": {"model": "logistic", "ridge": 0.01, "feature_norm": 1.0, "normalise": True},
+    "privacy": {"mechanism": "gaussian", "epsilon": 4.0, "delta": 1e-5, "clip_norm": 1.0},
+    "resources": {"cost_per_round": 10.0, "cost_per_step": 1.0, "budget": 100.0, "unit": "joules"},
+    "algorithm": {"name": "dp-pasgd", "step_size": 1.0},
+    "constants": {
+        "smoothness": 0.26, "strong_convexity": 0.05, "gradient_variance": 0.01, "initial_gap": 0.6,
+        "noise_dimension": 1.0,
+    },
+    "tradeoff": {"epsilon": [0.05, 4.0, 16.0], "budget": [5.0, 30.0, 100.0], "seeds": [7, 8]},
+}  # fmt: skip
+OTHERS = {
+    "fedsgd-dpc": {
+        "algorithm": {"name": "fedsgd-dpc"},
+        "constants": {"smoothness": 0.3, "strong_convexity": 0.05, "gradient_bound": 0.5,
+                      "initial_distance_sq": 40.0, "heterogeneity": 0.01},
+    },
+    "dp-fedavg": {
+        "algorithm": {"name": "dp-fedavg"},
+        "constants": {"smoothness": 0.3, "strong_convexity": 0.05, "gradient_bound": 0.5,
+                      "initial_distance_sq": 40.0, "heterogeneity": 0.01},
+    },
+    "dp-scaffnew": {
+        "algorithm": {"name": "dp-scaffnew"},
+        "constants": {"smoothness": 0.3, "strong_convexity": 0.05, "optimum_gradient_sq": 0.01,
+                      "initial_distance_sq": 40.0},
+    },
+}  # fmt: skip
+
+
+def changed(**tables):
+    """The study with keys of its tables changed; a key that is None is left out."""
+    raw = copy.deepcopy(RAW)
+    for name, keys in tables.items():
+        raw[name] = {k: v for k, v in {**raw.get(name, {}), **keys}.items() if v is not None}
+    return raw
+
+
+def prepared_from(raw):
+    return prepare(parse_study(raw))
+
+
+@pytest.fixture(scope="module")
+def prepared():
+    return prepared_from(RAW)
+
+
+@pytest.fixture(scope="module")
+def surface(prepared):
+    return train_surface(plan_surface(Surface.of(prepared), prepared), prepared)
+
+
+# Which budgets -----------------------------------------------------------------------------------------
+
+
+def test_auto_takes_shares_of_the_studys_own_budgets():
+    auto = Surface.of(prepared_from(changed(tradeoff={"epsilon": None, "budget": None})))
+    assert auto.epsilon.values == (1.0, 2.0, 4.0, 8.0, 16.0)
+    assert auto.budget.values == (25.0, 50.0, 100.0, 200.0)
+    assert [(p.epsilon, p.budget) for p in auto.points if p.own] == [(4.0, 100.0)]
+    assert auto.seeds == (7, 8)
+
+
+def test_budgets_per_client_are_varied_as_a_whole():
+    raw = changed(privacy={"epsilon": [1.0, 2.0, 3.0, 4.0]}, resources={"budget": [50, 60.0, 70.0, 80.0]},
+                  tradeoff={"epsilon": [2, 1.0], "budget": [0.5]})  # fmt: skip
+    prepared = prepared_from(raw)
+    twice, once = reversed(plan_surface(Surface.of(prepared), prepared).points)
+    assert (once.epsilon, twice.epsilon) == (1.0, 2.0)
+    assert not once.own
+    np.testing.assert_array_equal(twice.plan.budget.epsilon, [2.0, 4.0, 6.0, 8.0])
+    np.testing.assert_array_equal(once.plan.budget.epsilon, [1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(once.plan.problem.resources.budget, [25.0, 30.0, 35.0, 40.0])
+
+
+def test_a_list_of_equal_budgets_is_still_a_list():
+    auto = Surface.of(prepared_from(changed(privacy={"epsilon": [4.0] * 4}, tradeoff={"epsilon": None})))
+    assert auto.epsilon.per_client
+    assert auto.epsilon.values == (0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+def test_points_go_row_by_row_in_ascending_order_and_repeated_values_count_once():
+    raw = changed(tradeoff={"epsilon": [9.0, 4.0, 9.0], "budget": [100.0, 50.0]})
+    points = Surface.of(prepared_from(raw)).points
+    assert [(p.epsilon, p.budget) for p in points] == [(4.0, 50.0), (9.0, 50.0), (4.0, 100.0), (9.0, 100.0)]
+
+
+# Plans -------------------------------------------------------------------------------------------------
+
+
+def test_each_cell_is_planned_as_the_study_with_its_budgets_would_be(surface):
+    """Through the study file, and not through the surface."""
+    for point in surface.points:
+        if point.plan is not None:
+            raw = changed(privacy={"epsilon": point.epsilon}, resources={"budget": point.budget})
+            assert point.plan.as_dict() == decide(prepared_from(raw)).plan.as_dict()
+
+
+def test_no_cell_spends_more_than_its_two_budgets(surface):
+    for point in surface.points:
+        if point.plan is not None:
+            assert np.all(point.plan.cost <= point.budget)
+            assert np.all(point.plan.spent() <= point.epsilon)
+
+
+def test_every_cell_is_planned_once_and_the_studys_own_not_again(prepared, monkeypatch):
+    planned, own, told = [], decide(prepared), []
+
+    def count(study, on_progress):
+        planned.append((study.study.privacy.epsilon, study.study.resources.budget))
+        on_progress(0.5)
+        return decide(study)
+
+    monkeypatch.setattr(tradeoff, "decide", count)
+    made = plan_surface(Surface.of(prepared), prepared, own, told.append)
+    assert len(planned) == len(set(planned)) == 8
+    assert (4.0, 100.0) not in planned
+    assert next(point for point in made.points if point.own).plan is own.plan
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+
+
+def least_bounds(prepared):
+    """The predicted bound of every cell, the one without training where it does not train: rows by budget."""
+    made = plan_surface(Surface.of(prepared), prepared)
+    values = [point.plan.prediction.bound for point in made.points]
+    return np.reshape(values, (len(made.budget.values), -1))
+
+
+@pytest.mark.parametrize("algorithm", ["dp-pasgd", *OTHERS])
+def test_a_larger_budget_never_worsens_the_predicted_bound(algorithm):
+    """What fits a budget fits a larger one, and more epsilon takes less noise for the same schedule."""
+    grid = {"epsilon": [0.05, 0.3, 1.0, 4.0, 20.0, 100.0], "budget": [11.0, 20.0, 45.0, 100.0, 333.0]}
+    tables = {"algorithm": {}, "constants": {}, **copy.deepcopy(OTHERS.get(algorithm, {}))}
+    raw = {**changed(tradeoff=grid), **{k: v for k, v in tables.items() if v}}
+    bounds = least_bounds(prepared_from(raw))
+    assert np.all(np.diff(bounds, axis=0) <= 1e-9 * bounds[1:])
+    assert np.all(np.diff(bounds, axis=1) <= 1e-9 * bounds[:, 1:])
+    assert np.ptp(bounds) > 0
+
+
+@given(
+    epsilon=st.lists(st.floats(0.01, 200.0), min_size=2, max_size=3),
+    budget=st.lists(st.floats(11.0, 500.0), min_size=2, max_size=3),
+    costs=st.tuples(st.floats(0.5, 10.0), st.floats(0.05, 1.0)),
+)
+@settings(max_examples=15, deadline=None)
+def test_the_bound_never_worsens_for_any_budgets(prepared, epsilon, budget, costs):
+    resources = prepared.study.resources.model_copy(
+        update=dict(zip(["cost_per_round", "cost_per_step"], costs, strict=True))
+    )
+    table = prepared.study.tradeoff.model_copy(update={"epsilon": epsilon, "budget": budget})
+    study = prepared.study.model_copy(update={"tradeoff": table, "resources": resources})
+    bounds = least_bounds(type(prepared)(study, *(getattr(prepared, k) for k in list(vars(prepared))[1:])))
+    assert np.all(np.diff(bounds, axis=0) <= 1e-9 * np.abs(bounds[1:]))
+    assert np.all(np.diff(bounds, axis=1) <= 1e-9 * np.abs(bounds[:, 1:]))
+
+
+def test_budgets_that_pay_for_no_round_are_an_empty_cell_with_the_reason(surface):
+    poor = [point for point in surface.points if point.budget == 5.0]
+    assert len(poor) == 3
+    for point in poor:
+        assert point.plan is None
+        assert "must pay for one round of 1 local steps, which costs 11 joules" in point.reason
+        assert point.loss.size == point.accuracy.size == 0
+    assert all(not point.reason for point in surface.points if point.budget > 5.0)
+
+
+def test_where_no_pair_has_a_plan_the_reason_is_an_error():
+    prepared = prepared_from(changed(tradeoff={"budget": [1.0, 5.0]}))
+    with pytest.raises(InvalidInput, match=r"no pair of budgets in \[tradeoff\] has a plan: \[resources\]"):
+        plan_surface(Surface.of(prepared), prepared)
+
+
+# Trainings ---------------------------------------------------------------------------------------------
+
+
+def test_a_cell_ends_where_a_training_by_its_plan_ends(surface, prepared):
+    point = surface.points[-1]
+    run = train(point.plan, *prepared.trained(), [7, 8])
+    np.testing.assert_allclose(point.loss, run.final_loss, rtol=1e-5)
+    np.testing.assert_allclose(point.accuracy, run.final_accuracy, rtol=1e-6)
+
+
+def test_a_cell_that_does_not_train_has_the_untrained_score(surface, prepared):
+    """At theta = 0 the logistic loss is log 2, and ties go to class 0."""
+    federation, _ = prepared.trained()
+    idle = [point for point in surface.points if point.plan is not None and not point.plan.train]
+    assert idle
+    for point in idle:
+        np.testing.assert_allclose(point.loss, [np.log(2)] * 2, rtol=1e-6)
+        np.testing.assert_allclose(point.accuracy, [np.mean(federation.test_y == 0)] * 2, rtol=1e-6)
+
+
+def test_more_of_both_budgets_buys_accuracy_here(surface):
+    """epsilon = 16 with 100 joules against epsilon = 4 with 30: the margin is wide for two seeds."""
+    best = surface.points[-1]
+    smaller = next(p for p in surface.points if (p.epsilon, p.budget) == (4.0, 30.0))
+    assert best.loss.mean() < smaller.loss.mean() - 0.01
+
+
+def test_training_tells_progress_up_to_the_end(surface, prepared):
+    told = []
+    again = train_surface(surface, prepared, told.append)
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+    for one, other in zip(surface.points, again.points, strict=True):
+        np.testing.assert_array_equal(one.loss, other.loss)
+
+
+def test_a_surface_without_any_training_is_one():
+    prepared = prepared_from(changed(tradeoff={"epsilon": [0.01], "budget": [12.0]}))
+    made = train_surface(plan_surface(Surface.of(prepared), prepared), prepared)
+    assert not made.plans
+    assert made.search_epsilon is None
+    assert made.points[0].loss == pytest.approx(np.log(2))
+
+
+# What a search would spend --------------------------------------------------------------------------------
+
+
+def test_a_search_spends_the_exact_composition_of_all_cells(surface):
+    """mu^2 adds up: per step 2 G / n over the noise; and delta(epsilon) at the answer is the delta."""
+    per_cell = [plan.releases * (2 * 1.0 / plan.problem.sizes / plan.noise) ** 2 for plan in surface.plans]
+    mu, epsilon = np.sqrt(np.sum(per_cell, axis=0).max()), surface.search_epsilon
+    delta = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+    assert delta == pytest.approx(1e-5, rel=1e-6)
+    assert (
+        max(p.epsilon for p in surface.points) < epsilon < sum(plan.spent().max() for plan in surface.plans)
+    )
+
+
+def test_pilots_that_buy_constants_are_part_of_a_search():
+    raw = changed(algorithm={"name": "fedsgd-dpc"}, constants={})
+    raw["algorithm"] = {"name": "fedsgd-dpc", "rounds": 3}
+    raw["constants"] = {"source": "bought", "share": 0.3}
+    plan = decide(prepared_from(raw)).plan
+    assert plan.pilot is not None
+    assert search_epsilon([plan]) == pytest.approx(plan.spent().max(), rel=1e-9)
+
+
+# The record ----------------------------------------------------------------------------------------------
+
+
+def test_the_record_says_of_each_cell_what_was_planned_and_reached(surface, prepared, tmp_path):
+    own = decide(prepared)
+    record = new_record(prepared.study, own, prepared.federation, prepared.dimension, name="study")
+    assert "tradeoff" not in record
+    save_record(with_tradeoff(record, surface), tmp_path)
+    kept = load_record(tmp_path)["tradeoff"]
+    assert kept["budget"] == {
+        "values": [5.0, 30.0, 100.0], "own": 100.0, "per_client": False, "unit": "joules",
+    }  # fmt: skip
+    assert kept["seeds"] == [7, 8]
+    empty, rich = kept["cells"][0], kept["cells"][-1]
+    assert empty["train"] is False
+    assert empty["predicted"] is empty["cost"] is empty["mean_accuracy"] is None
+    assert "one round" in empty["reason"]
+    plan = surface.points[-1].plan
+    assert rich["train"] is True
+    assert rich["reason"] is None
+    assert (rich["rounds"], rich["local_steps"]) == (plan.rounds, plan.local.steps)
+    assert rich["total_iterations"] == plan.rounds * plan.local.steps
+    assert rich["cost"] == plan.cost.max()
+    assert rich["predicted"]["bound"] == plan.prediction.bound
+    assert rich["accuracy"] == surface.points[-1].accuracy.tolist()
+    assert rich["mean_accuracy"] == pytest.approx(np.mean(rich["accuracy"]))
+    assert rich["std_loss"] == pytest.approx(np.std(rich["loss"]))
+
+
+def test_a_record_without_a_tradeoff_still_loads(prepared, tmp_path):
+    own = decide(prepared)
+    record = new_record(prepared.study, own, prepared.federation, prepared.dimension, name="old")
+    del record["study"]["tradeoff"]
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    assert load_record(tmp_path) == record
+
+
+# Bad input -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        ({"privacy": {"mechanism": "none"}}, 'the trade-off needs noise, got mechanism = "none"'),
+        ({"federation": {"data": None, "clients": None, "partition": None, "sizes": [50, 50]},
+          "task": {"dimension": 10}}, r"\[federation\] has sizes but no data"),
+    ],
+    ids=["no noise", "no data"],
+)  # fmt: skip
+def test_a_study_without_noise_or_data_has_no_tradeoff(tables, says):
+    with pytest.raises(ConfigError, match=says):
+        Surface.of(prepared_from(changed(**tables)))
+
+
+def test_a_study_without_resources_has_no_tradeoff():
+    raw = {name: table for name, table in RAW.items() if name != "resources"}
+    with pytest.raises(ConfigError, match=r"the trade-off needs \[resources\]; state cost_per_round"):
+        Surface.of(prepared_from(raw))
+
+
+def test_a_study_that_cannot_be_planned_is_refused_and_not_empty():
+    raw = {**RAW, "constants": {}}
+    prepared = prepared_from(raw)
+    with pytest.raises(ConfigError, match=r"\[constants\] are missing"):
+        plan_surface(Surface.of(prepared), prepared)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("epsilon", [], "[tradeoff] epsilon must be"),
+        ("epsilon", [1.0, 0.0], "greater than 0"),
+        ("epsilon", [float("inf")], "finite"),
+        ("epsilon", 2.0, "[tradeoff] epsilon must be"),
+        ("budget", [-5.0], "greater than 0"),
+        ("budget", "most", "[tradeoff] budget must be"),
+        ("seeds", [], "[tradeoff] seeds"),
+        ("seeds", [-1], "greater than or equal to 0"),
+        ("budgets", [1.0], "budgets is not a key of this table; allowed: epsilon, budget, seeds"),
+    ],
+)
+def test_other_values_are_refused_by_name(key, value, says):
+    with pytest.raises(ConfigError) as caught:
+        parse_study(changed(tradeoff={key: value}))
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
