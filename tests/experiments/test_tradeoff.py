@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -153,7 +154,7 @@ def least_bounds(prepared):
 @pytest.mark.parametrize("algorithm", ["dp-pasgd", *OTHERS])
 def test_a_larger_budget_never_worsens_the_predicted_bound(algorithm):
     """What fits a budget fits a larger one, and more epsilon takes less noise for the same schedule."""
-    grid = {"epsilon": [0.05, 0.3, 1.0, 4.0, 20.0, 100.0], "budget": [11.0, 20.0, 45.0, 100.0, 333.0]}
+    grid = {"epsilon": [0.05, 1.0, 4.0, 100.0], "budget": [11.0, 20.0, 45.0, 100.0]}
     tables = {"algorithm": {}, "constants": {}, **copy.deepcopy(OTHERS.get(algorithm, {}))}
     raw = {**changed(tradeoff=grid), **{k: v for k, v in tables.items() if v}}
     bounds = least_bounds(prepared_from(raw))
@@ -167,14 +168,14 @@ def test_a_larger_budget_never_worsens_the_predicted_bound(algorithm):
     budget=st.lists(st.floats(11.0, 500.0), min_size=2, max_size=3),
     costs=st.tuples(st.floats(0.5, 10.0), st.floats(0.05, 1.0)),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_the_bound_never_worsens_for_any_budgets(prepared, epsilon, budget, costs):
     resources = prepared.study.resources.model_copy(
         update=dict(zip(["cost_per_round", "cost_per_step"], costs, strict=True))
     )
     table = prepared.study.tradeoff.model_copy(update={"epsilon": epsilon, "budget": budget})
     study = prepared.study.model_copy(update={"tradeoff": table, "resources": resources})
-    bounds = least_bounds(type(prepared)(study, *(getattr(prepared, k) for k in list(vars(prepared))[1:])))
+    bounds = least_bounds(replace(prepared, study=study))
     assert np.all(np.diff(bounds, axis=0) <= 1e-9 * np.abs(bounds[1:]))
     assert np.all(np.diff(bounds, axis=1) <= 1e-9 * np.abs(bounds[:, 1:]))
 

@@ -59,6 +59,11 @@ def test_every_answer_has_its_row(make_record):
     assert list(rows_of(record)[0])[1:4] == ["rounds R", "local steps τ", "iterations K"]
 
 
+def test_every_row_spends_of_the_same_clients_budget(make_record):
+    rows = rows_of(make_record("noised_batches"))
+    assert [row["ε spent"] for row in rows] == ["1", "at most 1", "", "70.76"]
+
+
 def test_a_plan_that_does_not_train_stands_beside_what_others_would_do(make_record):
     first, *others = rows_of(make_record("no_noised_steps"))
     assert list(first.values()) == ["this plan", "none", "none", "none", "", "0.6931", "0"]

@@ -154,7 +154,7 @@ def make(plan: Plan, task: Task, seed: int) -> DPPASGD:
         weight_of_each=as_float(1 / clients),
         divisors=as_float(plan.local.records(problem.sizes)),
         batches=plan.local.batches(problem.sizes).astype(np.int32),
-        local_steps=np.int32(plan.local.steps),
+        local_steps=np.asarray(plan.local.steps, np.int32),
         steps=as_float(plan.local_step_sizes),
         cohorts=np.tile(np.arange(clients, dtype=np.int32), (plan.rounds, 1)),
     )

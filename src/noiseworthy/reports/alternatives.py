@@ -16,7 +16,8 @@ _NOTES = {
     "under zCDP": "zCDP counts the same noise as a greater loss, and so needs more of it.",
     "in real numbers": "In real numbers is the least that the bound can be where rounds need not be whole; "
     "no training has such rounds.",
-    "as printed": "As printed is not private: ε spent is that of the client that is worst off.",
+    "as printed": "As printed is not private: ε spent, in every row, is that of the client that it leaves worst "
+    "off.",
 }
 """The answers by their names, with what they are."""
 
@@ -102,14 +103,14 @@ def note_of(rows: list[dict[str, str]]) -> str:
 
 def _others(plan: Record) -> dict[str, dict[str, Any]]:
     """Settings of the other answers by their names."""
-    others, compared = {}, plan.get("compared", {})
+    others, compared, leak = {}, plan.get("compared", {}), leak_of(plan)
     if "zcdp" in compared:
-        most = max(row["epsilon"] for row in plan["privacy"]["clients"])
-        others["under zCDP"] = {**compared["zcdp"], "spent": f"at most {number(most, 6)}"}
+        spent = {"spent": f"at most {number(leak.budget, 6)}"} if leak else {}
+        others["under zCDP"] = {**compared["zcdp"], **spent}
     if (relaxed := compared.get("relaxed")) and relaxed["bound"] is not None:
         rounds = relaxed["total_iterations"] / relaxed["local_steps"]
         others["in real numbers"] = {**relaxed, "rounds": rounds}
-    if leak := leak_of(plan):
+    if leak:
         others["as printed"] = {**plan["as_printed"], "spent": rounded_up(leak.printed)}
     return others
 

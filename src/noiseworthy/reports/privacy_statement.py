@@ -321,9 +321,7 @@ def _limits(record: Record) -> Clause | None:
         points += _search(record)
     if tradeoff := record.get("tradeoff"):
         trained = count(sum(cell["train"] for cell in tradeoff["cells"]), "training")
-        points.append(
-            f"The trade-off simulated {trained} on the same records; for real, each is charged."
-        )
+        points.append(f"The trade-off simulated {trained} on the same records; for real, each is charged.")
     return Clause("What is not protected", "Outside of the guarantee:", tuple(points), "limit")
 
 

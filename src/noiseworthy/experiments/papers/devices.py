@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.data import Federation
 from noiseworthy.tasks import Task
@@ -22,11 +23,11 @@ TRAINING, HELD_OUT = 0.8, 0.9
 class HeldOut:
     """Records of each device that it does not train on, prepared for a task; empty parts are left out."""
 
-    parts: tuple[tuple[Array, NDArray[np.generic]], ...]
+    parts: tuple[tuple[Array, Array], ...]
 
-    def score(self, task: Task, theta: NDArray[np.float32]) -> Score:
+    def score(self, task: Task, theta: ArrayLike) -> Score:
         """Mean over devices of their own loss and accuracy, for S models of shape (S, p); shape (S,) each."""
-        scores = [_score(task, theta, x, y) for x, y in self.parts]
+        scores = [_score(task, jnp.asarray(theta), x, y) for x, y in self.parts]
         return Score(*(np.mean(values, axis=0) for values in zip(*scores, strict=True)))
 
 
@@ -68,7 +69,7 @@ def trained_on(whole: Federation) -> Federation:
 def _parts(whole: Federation, task: Task, start: NDArray[np.int64], stop: NDArray[np.int64]) -> HeldOut:
     prepare = jax.jit(task.prepare)
     parts = [
-        (prepare(whole.x[device, a:b]), whole.y[device, a:b])
+        (prepare(whole.x[device, a:b]), jnp.asarray(whole.y[device, a:b]))
         for device, (a, b) in enumerate(zip(start, stop, strict=True))
         if b > a
     ]

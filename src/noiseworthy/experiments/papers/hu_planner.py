@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -119,8 +119,8 @@ def measured_constants(
 
         (F(theta_K) - F*)/(F(theta_0) - F*) = e^(-eta lambda K)
 
-    which is larger than the constant that the proof asks for: that is the least rate on the way, and the bound
-    would advise against trainings that help.
+    which is larger than the constant that the proof asks for: that is the least rate on the way, and with it
+    the bound would advise against trainings that help.
 
     Args:
         federation: the devices, which count alike.

@@ -258,7 +258,7 @@ class Laboratory:
             training.arm, epsilon, training.setting, self.federation.n_clients, self.bench.noise_of,
             printed=training.printed,
         )  # fmt: skip
-        averaged = (
+        averaged: Any = (
             algorithm if self.bench.by_device else _averaging_over(algorithm, self.held(training.fraction))
         )
         return averaged if share == 1 else eqx.tree_at(lambda a: a.noise, averaged, averaged.noise * share)
