@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from noiseworthy.config import parse_study
+from noiseworthy.config import load_study, parse_study
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.experiments import tradeoff
 from noiseworthy.experiments.planner import decide
 from noiseworthy.experiments.prepare import prepare
 from noiseworthy.experiments.record import load_record, new_record, save_record, with_tradeoff
 from noiseworthy.experiments.runner import search_epsilon, train
-from noiseworthy.experiments.tradeoff import Surface, plan_surface, train_surface
+from noiseworthy.experiments.tradeoff import Axis, Surface, plan_surface, train_surface
 
 RAW = {
     "federation": {"data": "breast-cancer", "clients": 4, "partition": "iid"},
@@ -31,7 +32,7 @@ RAW = {
         "smoothness": 0.26, "strong_convexity": 0.05, "gradient_variance": 0.01, "initial_gap": 0.6,
         "noise_dimension": 1.0,
     },
-    "tradeoff": {"epsilon": [0.05, 4.0, 16.0], "budget": [5.0, 30.0, 100.0], "seeds": [7, 8]},
+    "tradeoff": {"epsilon": [0.05, 4.0], "budget": [5.0, 30.0, 100.0], "seeds": [7, 8]},
 }  # fmt: skip
 OTHERS = {
     "fedsgd-dpc": {
@@ -97,6 +98,14 @@ def test_budgets_per_client_are_varied_as_a_whole():
     np.testing.assert_array_equal(once.plan.problem.resources.budget, [25.0, 30.0, 35.0, 40.0])
 
 
+def test_the_example_has_the_budgets_that_it_says():
+    study = load_study(Path(__file__).parents[2] / "examples" / "tradeoff.toml")
+    across = Axis.of(study.tradeoff.epsilon, study.privacy.epsilon, tradeoff.EPSILONS)
+    up = Axis.of(study.tradeoff.budget, study.resources.budget, tradeoff.BUDGETS)
+    assert across.values == (0.25, 0.5, 1.0, 2.0, 4.0)
+    assert up.values == (250.0, 500.0, 1000.0, 2000.0)
+
+
 def test_a_list_of_equal_budgets_is_still_a_list():
     auto = Surface.of(prepared_from(changed(privacy={"epsilon": [4.0] * 4}, tradeoff={"epsilon": None})))
     assert auto.epsilon.per_client
@@ -137,7 +146,7 @@ def test_every_cell_is_planned_once_and_the_studys_own_not_again(prepared, monke
 
     monkeypatch.setattr(tradeoff, "decide", count)
     made = plan_surface(Surface.of(prepared), prepared, own, told.append)
-    assert len(planned) == len(set(planned)) == 8
+    assert len(planned) == len(set(planned)) == 5
     assert (4.0, 100.0) not in planned
     assert next(point for point in made.points if point.own).plan is own.plan
     assert told == sorted(told)
@@ -182,7 +191,7 @@ def test_the_bound_never_worsens_for_any_budgets(prepared, epsilon, budget, cost
 
 def test_budgets_that_pay_for_no_round_are_an_empty_cell_with_the_reason(surface):
     poor = [point for point in surface.points if point.budget == 5.0]
-    assert len(poor) == 3
+    assert len(poor) == 2
     for point in poor:
         assert point.plan is None
         assert "must pay for one round of 1 local steps, which costs 11 joules" in point.reason
@@ -201,7 +210,7 @@ def test_where_no_pair_has_a_plan_the_reason_is_an_error():
 
 def test_a_cell_ends_where_a_training_by_its_plan_ends(surface, prepared):
     point = surface.points[-1]
-    run = train(point.plan, *prepared.trained(), [7, 8])
+    run = train(point.plan, *prepared.trained(), [7, 8], evaluations=1)
     np.testing.assert_allclose(point.loss, run.final_loss, rtol=1e-5)
     np.testing.assert_allclose(point.accuracy, run.final_accuracy, rtol=1e-6)
 
@@ -216,11 +225,10 @@ def test_a_cell_that_does_not_train_has_the_untrained_score(surface, prepared):
         np.testing.assert_allclose(point.accuracy, [np.mean(federation.test_y == 0)] * 2, rtol=1e-6)
 
 
-def test_more_of_both_budgets_buys_accuracy_here(surface):
-    """epsilon = 16 with 100 joules against epsilon = 4 with 30: the margin is wide for two seeds."""
-    best = surface.points[-1]
-    smaller = next(p for p in surface.points if (p.epsilon, p.budget) == (4.0, 30.0))
-    assert best.loss.mean() < smaller.loss.mean() - 0.01
+def test_more_resources_buy_a_lower_loss_here(surface):
+    """epsilon = 4 with 100 joules against 30, for each of the two seeds."""
+    poorer, richer = (p for p in surface.points if p.epsilon == 4.0 and p.plan is not None)
+    assert np.all(richer.loss < poorer.loss - 0.01)
 
 
 def test_training_tells_progress_up_to_the_end(surface, prepared):

@@ -447,6 +447,19 @@ def test_rounding_breaks_the_budget_and_divisibility_and_the_plan_says_so():
         stated(problem, 91, 10, STEP)
 
 
+def test_printed_solutions_that_could_be_run_are_not_faulted():
+    seen = set()
+    for budget in range(300, 1500, 40):
+        made = plan(make_problem(resources=(100.0, 1.0, float(budget))), assumed(), step=STEP)
+        printed = made.as_printed
+        faults = printed["total_iterations"] % printed["local_steps"] != 0, printed["cost"] > budget
+        said = " ".join(note for note in made.notes if "printed solution" in note)
+        assert ("do not divide" in said, "costs" in said) == faults
+        seen.add(faults)
+    assert (False, False) in seen
+    assert len(seen) > 2
+
+
 def test_without_resources_the_printed_noise_alone_is_shown():
     made = plan(make_problem(resources=None), assumed(), step=STEP, max_iterations=400)
     k = made.rounds * made.local.steps

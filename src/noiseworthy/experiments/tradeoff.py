@@ -19,8 +19,8 @@ from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.resources import ResourceUnit
 
 Progress = Callable[[float], None]
-_EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
-_BUDGETS = (0.25, 0.5, 1.0, 2.0)
+EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
+BUDGETS = (0.25, 0.5, 1.0, 2.0)
 """Shares of a study's own budgets that are looked at where nothing is stated."""
 
 
@@ -114,8 +114,8 @@ class Surface:
             raise ConfigError(
                 'the trade-off needs noise, got mechanism = "none"; use "gaussian" or "laplace" in [privacy]'
             )
-        across = Axis.of(study.tradeoff.epsilon, study.privacy.epsilon, _EPSILONS)
-        up = Axis.of(study.tradeoff.budget, resources.budget, _BUDGETS)
+        across = Axis.of(study.tradeoff.epsilon, study.privacy.epsilon, EPSILONS)
+        up = Axis.of(study.tradeoff.budget, resources.budget, BUDGETS)
         points = tuple(
             Point(epsilon, budget, across.is_own(epsilon) and up.is_own(budget))
             for budget in up.values

@@ -137,8 +137,8 @@ def _too_dear(resources: Resources, rounds: int, iterations: int, remedy: str) -
     cost = resources.cost(rounds, iterations)
     poor = int(np.argmax(cost / resources.budget))
     return InvalidInput(
-        f"total_iterations = {iterations} in {_counted(rounds, 'round')} must cost at most the [resources] budget "
-        f"{resources.budget[poor]:.6g} {resources.unit} of client {poor}, got {cost[poor]:.6g}; "
+        f"total_iterations = {iterations} in {_counted(rounds, 'round')} must cost at most the [resources] "
+        f"budget {resources.budget[poor]:.6g} {resources.unit} of client {poor}, got {cost[poor]:.6g}; "
         f"{remedy}, or raise the budget"
     )
 

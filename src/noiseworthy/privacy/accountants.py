@@ -160,7 +160,7 @@ def composed_epsilon(
 
     Example:
         >>> from noiseworthy.privacy.sensitivity import of_mean_gradient
-        >>> upload = Release(Gaussian(np.array([0.1])), of_mean_gradient(1.0, [100]))
+        >>> upload = Release(Gaussian(np.array([0.1])), of_mean_gradient(1.0, [100], "l2"))
         >>> bool(composed_epsilon([(upload, 3), (upload, 6)], 1e-5) == spent_epsilon(upload, 9, 1e-5))
         True
 

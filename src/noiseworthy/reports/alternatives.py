@@ -1,4 +1,4 @@
-"""A plan beside other answers to its question: under zCDP, by real numbers, and as the paper prints it."""
+"""A plan beside other answers to its question: under zCDP, in real numbers, and as the paper prints it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _NOTES = {
     "under zCDP": "zCDP counts the same noise as a greater loss, and so needs more of it.",
     "in real numbers": "In real numbers is the least that the bound can be where rounds need not be whole; "
     "no training has such rounds.",
-    "as printed": "As printed is not private: ε spent, in every row, is that of the client that it leaves worst "
-    "off.",
+    "as printed": "As printed is not private: ε spent, in every row, is that of the client that it leaves "
+    "worst off.",
 }
 """The answers by their names, with what they are."""
 
