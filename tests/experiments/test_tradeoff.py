@@ -106,6 +106,15 @@ def test_the_example_has_the_budgets_that_it_says():
     assert up.values == (250.0, 500.0, 1000.0, 2000.0)
 
 
+@pytest.mark.data
+def test_the_frame_of_the_picture_in_the_docs_is_still_what_is_planned(data_dir):
+    """If not, draw docs/figures/tradeoff.png again and look at the numbers in docs/resources.md."""
+    study = load_study(Path(__file__).parents[2] / "examples" / "tradeoff.toml")
+    table = study.federation.model_copy(update={"data_dir": data_dir})
+    plan = decide(prepare(study.model_copy(update={"federation": table}))).plan
+    assert (plan.rounds * plan.local.steps, plan.local.steps) == (54, 6)
+
+
 def test_a_list_of_equal_budgets_is_still_a_list():
     auto = Surface.of(prepared_from(changed(privacy={"epsilon": [4.0] * 4}, tradeoff={"epsilon": None})))
     assert auto.epsilon.per_client

@@ -130,8 +130,13 @@ class Surface:
 
     @property
     def search_epsilon(self) -> float | None:
-        """What training every plan once would spend of the client that is worst off; None without a sum."""
-        return search_epsilon(self.plans) if self.plans else None
+        """What carrying out every plan once would spend of the client that is worst off.
+
+        Constants that were bought count even where nothing is trained; None where nothing is spent, or the
+        sum has no closed form.
+        """
+        made = [point.plan for point in self.points if point.plan is not None]
+        return search_epsilon(made) if made else None
 
 
 def plan_surface(

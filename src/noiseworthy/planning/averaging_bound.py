@@ -20,10 +20,12 @@ that models of one round part by their noise alone: E (1/M) sum |theta_m - mean|
 steps. The gradients need no step-size condition to cancel them, and i is averaged over the round with the
 weights of the recursion, not replaced by its greatest value.
 
-Noise hurts by the curvature that it meets: where one matrix A dominates every Hessian (the mean of c x x^T
-for a linear model), d may be replaced by tr(A)/L, because the proof uses E b^T A b = sigma^2 tr(A) and
-|H v|^2 <= L v^T A v for 0 <= H <= A, and L d and L^2 d only bound these. This is `noise_dimension`: 1 instead
-of d for a model with one output and records in a ball, whatever their number of features.
+Noise hurts by the curvature that it meets, and d is the crudest count of it. Where one matrix A dominates
+every Hessian, E b^T A b = sigma^2 tr(A), so that tr(A)/L may stand for d in the term of eta L/M. In the
+drift between averages it may where the loss is quadratic with Hessian A, or tau <= 2: models are then apart
+by at most eta^2 i sigma^2 tr(A) in the norm of A. For other losses that is a rule, not a theorem.
+`noise_dimension` puts it into both terms; it is at most 1 for a model of one output with L = c R^2,
+whatever its number of features.
 
 It assumes that every client's gradient is unbiased for the gradient of the whole (Assumption 3), and that
 clipping does not bite.
@@ -183,7 +185,7 @@ def averaging_bound(
     Args:
         problem: gives d and M.
         constants: `smoothness` L, `strong_convexity` lambda <= L, `gradient_variance` xi^2 and `initial_gap`
-            alpha, or upper bounds of the last two; `noise_dimension` tr(A)/L where known, else d.
+            alpha, or upper bounds of the last two; `noise_dimension` tr(A)/L if wanted, else d.
         step_size: eta, at most 1/L; 1/L if not given.
         convex: whether the loss of every record, clipped, is known to be convex.
 

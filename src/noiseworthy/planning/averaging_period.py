@@ -15,7 +15,7 @@ import numpy as np
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.averaging_bound import AveragingBound, averaging_bound
+from noiseworthy.planning.averaging_bound import NOISE_DIMENSION, AveragingBound, averaging_bound
 from noiseworthy.planning.averaging_printed import as_printed, relaxed
 from noiseworthy.planning.averaging_search import (
     NOTHING,
@@ -127,7 +127,7 @@ def plan(
         constants=constants,
         outcome=outcome_of(problem, found, bound.no_training, trains),
         as_printed=printed,
-        notes=(*notes, *notes_of(problem, printed, batch_size)),
+        notes=(*notes, *notes_of(problem, printed, batch_size, NOISE_DIMENSION in constants)),
         compared=_zcdp(problem, bounds, work, candidates)
         | _relaxed(problem, bound, noise, found, given, most),
     )

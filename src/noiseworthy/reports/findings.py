@@ -219,8 +219,9 @@ def compare_caption(record: Record) -> str:
     seeds = len(compare["seeds"])
     means = "one training each" if seeds == 1 else f"means of {seeds} seeds with bars from least to most"
     baseline = f" {term(algorithm, 'local_steps').symbol} = 1 is DP-SGD." if algorithm == "dp-pasgd" else ""
+    paid = " that the resources pay for" if record["plan"].get("resources") else ""
     return (
-        f"The plan beside {count(fixed, 'fixed setting')} with their own exact noise ({means}). "
+        f"The plan beside {count(fixed, 'fixed setting')}{paid}, with their own exact noise ({means}). "
         f"The best of them has {symbols(algorithm, best, compare['axes'])}.{baseline}{search_price(record)}"
     )
 

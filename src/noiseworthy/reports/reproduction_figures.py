@@ -171,7 +171,7 @@ def _lines(layout: Layout, points: Points) -> Iterator[tuple[list[Point], Look, 
 
 
 def _lines_by_number(layout: Layout, points: Points) -> Iterator[tuple[list[Point], Look, str | None]]:
-    """A line per epsilon or budget, dotted where noise is the paper's; plans as marks on the lines of settings."""
+    """A line per epsilon or budget, dotted where noise is the paper's; plans as marks beside settings."""
     name, ordered = layout.lines, _along(layout, points)
     alone = all(point.role.startswith("planned") for point in points)
     planned = [] if alone else [point for point in ordered if point.role.startswith("planned")]
