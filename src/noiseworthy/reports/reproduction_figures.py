@@ -62,7 +62,7 @@ def draw(result: Reproduction) -> Figure:
     for row, column, score, title, own in grid:
         _panel(axes[row, column], layout, score, title, own, result.loss.name)
     for row in axes:
-        _legend(row[-1], outside=columns == 1)
+        _legend(row[-1], outside=columns == 1 or layout.zoomed)
     return figure
 
 
@@ -85,7 +85,7 @@ def _panels(layout: Layout, points: Points) -> Iterator[tuple[int, int, Score, s
 
 
 def _panel(axes: Axes, layout: Layout, score: Score, title: str, points: Points, loss: str) -> None:
-    final = "" if layout.along in _WHILE_TRAINING else "final "
+    final = "" if layout.along in _WHILE_TRAINING or score == "local_steps" else "final "
     head(axes, title, final + _SCORES.get(score, loss), _AXES[layout.along])
     for line, look, label in _lines(layout, points):
         if layout.along in _WHILE_TRAINING:
@@ -175,18 +175,28 @@ def _lines_by_number(layout: Layout, points: Points) -> Iterator[tuple[list[Poin
     name, ordered = layout.lines, _along(layout, points)
     alone = all(point.role.startswith("planned") for point in points)
     planned = [] if alone else [point for point in ordered if point.role.startswith("planned")]
-    for i, value in enumerate(_distinct(points, name)):
-        look: Look = {"color": _TONES[i % len(_TONES)], "marker": MARKERS[i % len(MARKERS)]}
+    tones = {value: _TONES[i % len(_TONES)] for i, value in enumerate(_distinct(points, name))}
+    for i, (value, tone) in enumerate(tones.items()):
+        look: Look = {"color": tone, "marker": MARKERS[i % len(MARKERS)]}
         own = [p for p in ordered if getattr(p, name) == value and p not in planned]
         label = f"{_LINES[name]} = " + ("∞" if value == NO_NOISE else f"{value:g}")
         if sound := [p for p in own if p.role != "as printed"]:
             yield sound, {**look, "ls": "-", "ms": 4.5, "lw": 1.3}, label
         if printed := [p for p in own if p.role == "as printed"]:
             yield printed, {**look, "ls": ":", "ms": 3.5, "lw": 1.0}, f"{label}, as printed"
-        marks = {"marker": "D", "ls": "none", "mec": PLAN, "mew": 1.6, "ms": 7, "zorder": 4}
-        for series in dict.fromkeys(p.series for p in planned):
-            mine = [p for p in planned if getattr(p, name) == value and p.series == series]
-            yield mine, {**marks, "color": look["color"]}, series if i == 0 else None
+    yield from _plans(planned, name, tones)
+
+
+def _plans(planned: Points, name: str, tones: Look) -> Iterator[tuple[list[Point], Look, str | None]]:
+    """Plans as diamonds with the tone of their line inside, hollow ones for those of a second planner."""
+    for series in dict.fromkeys(p.series for p in planned):
+        mine = [p for p in planned if p.series == series]
+        hollow = mine[0].role != "planned" and any(p.role == "planned" for p in planned)
+        for value in dict.fromkeys(getattr(p, name) for p in mine):
+            fill = "none" if hollow else tones[value]
+            look = {"color": tones[value], "marker": "D", "ls": "none", "mfc": fill, "mec": PLAN, "zorder": 4}
+            label = series if value == getattr(mine[0], name) else None
+            yield [p for p in mine if getattr(p, name) == value], {**look, "mew": 1.6, "ms": 7}, label
 
 
 def _looks(points: Points) -> Iterator[Look]:

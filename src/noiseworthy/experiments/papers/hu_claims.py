@@ -109,7 +109,9 @@ def _word(held: Sequence[bool]) -> Word:
 VALIDATION = (
     "K is chosen for each τ by the mean accuracy on the validation records of all devices, over R = 1, 2, … "
     "rounds: the paper's own range, K ≥ 200, holds nothing that the budget pays for. Neither those records "
-    "nor the many trainings are charged, so that the grid is for comparison only."
+    "nor the many trainings are charged, so that the grid is for comparison only. An untrained model answers "
+    "class 0 and is right for about three of four people of Adult, so that a share of accuracy is easily "
+    "reached there: the last column of the table says how much of what the best setting gains a plan keeps."
 )
 _SLOW = (
     "The general bound holds only while ηL + η²L²τ(τ−1)(1−ηλ)^-(τ−1) ≤ 1, which at this step allows "
@@ -182,10 +184,17 @@ def plan_table(points: Sequence[Point]) -> list[Table]:
         best = max(grid, key=lambda p: p.accuracy)
         rows.append([
             f"{mine.budget:g}", f"{mine.epsilon:g}", mine.name, _measured(mine),
-            best.name, _measured(best), f"{mine.accuracy / best.accuracy:.1%}",
+            best.name, _measured(best), f"{mine.accuracy / best.accuracy:.1%}", _kept(mine, best),
         ])  # fmt: skip
-    header = ["C", "ε", "planned", "accuracy", "best of the grid", "accuracy", "reached"]
+    header = ["C", "ε", "planned", "accuracy", "best of the grid", "accuracy", "reached", "of the gain"]
     return [Table(header, rows, "Plans and grid")]
+
+
+def _kept(mine: Point, best: Point) -> str:
+    """Share of the accuracy that the best setting gains on the untrained model, which answers class 0."""
+    untrained = float(best.curves("accuracy")[:, 0].mean())
+    gain = best.accuracy - untrained
+    return f"{(mine.accuracy - untrained) / gain:.0%}" if gain > 0 else "–"
 
 
 def printed_table(points: Sequence[Point]) -> list[Table]:
