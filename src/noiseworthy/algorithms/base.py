@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from noiseworthy._keys import Purpose, named_key
 from noiseworthy.tasks.base import Task
 
 Numbers: TypeAlias = Array | np.ndarray
@@ -85,3 +88,22 @@ class Algorithm(Protocol):
     def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
         """One draw with the law of the weighted sum of a cohort's noise, shape (p,)."""
         ...
+
+
+class Scheduled(eqx.Module):
+    """What algorithms with cohorts drawn before training share: start, selection, clients without memory."""
+
+    task: eqx.AbstractVar[Task]
+    cohorts: eqx.AbstractVar[Numbers]
+
+    def init(self, key: Array) -> ServerState:
+        """theta_0 from the task, before round 0."""
+        return ServerState(self.task.initial(named_key(key, Purpose.START)), jnp.zeros((), jnp.int32))
+
+    def init_client(self, theta: Array) -> Memory:
+        """Nothing: a client computes from what it is sent alone."""
+        return ()
+
+    def select(self, state: ServerState) -> Array:
+        """The cohort of this round in the schedule."""
+        return jnp.asarray(self.cohorts)[state.round]

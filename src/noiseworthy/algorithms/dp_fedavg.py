@@ -23,7 +23,7 @@ from jax import Array, lax
 from jax.random import fold_in
 
 from noiseworthy._keys import Purpose, named_key, schedule_generator
-from noiseworthy.algorithms.base import Memory, Numbers, ServerState
+from noiseworthy.algorithms.base import Memory, Numbers, Scheduled, ServerState
 from noiseworthy.algorithms.conditions import check_condition
 from noiseworthy.algorithms.local import clip_whole, mean_gradient
 from noiseworthy.algorithms.making import as_float, trainable
@@ -38,7 +38,7 @@ from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Task
 
 
-class DPFedAvg(eqx.Module):
+class DPFedAvg(Scheduled):
     """The numbers of one planned training; a pytree, so trainings can be stacked and mapped.
 
     Attributes:
@@ -80,18 +80,6 @@ class DPFedAvg(eqx.Module):
     def moves_locally(self) -> bool:
         """Every local step moves the client's own model."""
         return True
-
-    def init(self, key: Array) -> ServerState:
-        """theta_0 from the task, before round 0."""
-        return ServerState(self.task.initial(named_key(key, Purpose.START)), jnp.zeros((), jnp.int32))
-
-    def init_client(self, theta: Array) -> Memory:
-        """Nothing: every reply starts from the model that was sent."""
-        return ()
-
-    def select(self, state: ServerState) -> Array:
-        """The cohort of this round in the schedule drawn before training."""
-        return self.cohorts[state.round]
 
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Any, key: Array

@@ -22,7 +22,7 @@ from jax import Array, lax
 from jax.random import fold_in
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.algorithms.base import Memory, Numbers, ServerState
+from noiseworthy.algorithms.base import Memory, Numbers, Scheduled, ServerState
 from noiseworthy.algorithms.making import as_float, trainable
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.local_work import NoisySteps
@@ -32,7 +32,7 @@ from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.tasks.base import Batch, Task
 
 
-class DPPASGD(eqx.Module):
+class DPPASGD(Scheduled):
     """The numbers of one planned training; a pytree, so trainings can be stacked and mapped.
 
     Attributes:
@@ -70,18 +70,6 @@ class DPPASGD(eqx.Module):
     def moves_locally(self) -> bool:
         """Every local step moves the device's own model."""
         return True
-
-    def init(self, key: Array) -> ServerState:
-        """theta_0 from the task, before round 0."""
-        return ServerState(self.task.initial(named_key(key, Purpose.START)), jnp.zeros((), jnp.int32))
-
-    def init_client(self, theta: Array) -> Memory:
-        """Nothing: every round starts from the average."""
-        return ()
-
-    def select(self, state: ServerState) -> Array:
-        """Every device, in every round."""
-        return self.cohorts[state.round]
 
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Batch, key: Array

@@ -25,7 +25,7 @@ from jax import Array, lax
 from jax.random import fold_in
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.algorithms.base import Numbers, ServerState
+from noiseworthy.algorithms.base import Numbers, Scheduled, ServerState
 from noiseworthy.algorithms.local import clip_whole, mean_gradient
 from noiseworthy.algorithms.making import as_float, trainable
 from noiseworthy.errors import InvalidInput
@@ -44,7 +44,7 @@ class Control(NamedTuple):
     reached: Array
 
 
-class DPScaffNew(eqx.Module):
+class DPScaffNew(Scheduled):
     """The numbers of one planned training; a pytree, so trainings can be stacked and mapped.
 
     Attributes:
@@ -83,17 +83,9 @@ class DPScaffNew(eqx.Module):
         """Every local step moves the client's own model."""
         return True
 
-    def init(self, key: Array) -> ServerState:
-        """x_0 from the task, before round 0."""
-        return ServerState(self.task.initial(named_key(key, Purpose.START)), jnp.zeros((), jnp.int32))
-
     def init_client(self, theta: Array) -> Control:
         """h_i = 0, at the common start."""
         return Control(jnp.zeros_like(theta), theta)
-
-    def select(self, state: ServerState) -> Array:
-        """Everybody."""
-        return self.cohorts[state.round]
 
     def local_update(
         self, state: ServerState, client: Array, memory: Control, shard: Any, key: Array

@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 
 from noiseworthy._keys import Purpose, named_key, schedule_generator
-from noiseworthy.algorithms.base import Memory, Numbers, ServerState
+from noiseworthy.algorithms.base import Memory, Numbers, Scheduled, ServerState
 from noiseworthy.algorithms.making import as_float, trainable
 from noiseworthy.algorithms.selection import reshuffled_round_robin
 from noiseworthy.planning.plan import Plan
@@ -28,7 +28,7 @@ from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Batch, Task
 
 
-class FedSGDDPC(eqx.Module):
+class FedSGDDPC(Scheduled):
     """The numbers of one planned training; a pytree, so trainings can be stacked and mapped.
 
     Attributes:
@@ -66,18 +66,6 @@ class FedSGDDPC(eqx.Module):
     def moves_locally(self) -> bool:
         """A reply is a gradient at the model that was sent."""
         return False
-
-    def init(self, key: Array) -> ServerState:
-        """theta_0 from the task, before round 0."""
-        return ServerState(self.task.initial(named_key(key, Purpose.START)), jnp.zeros((), jnp.int32))
-
-    def init_client(self, theta: Array) -> Memory:
-        """Nothing: a reply is a gradient at the model that was sent."""
-        return ()
-
-    def select(self, state: ServerState) -> Array:
-        """The cohort of this round in the schedule drawn before training."""
-        return self.cohorts[state.round]
 
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Batch, key: Array
