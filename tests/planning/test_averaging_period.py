@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import log_ndtr, ndtr
 
@@ -218,6 +218,8 @@ def test_a_plan_is_the_best_of_all_rounds_and_local_steps():
         value, most = random_values(rng), int(rng.integers(4, 28))
         eta = float(rng.choice([1.0, 0.5, 0.2, 0.05])) / value["smoothness"]
         batch = int(rng.integers(5, 150)) if rng.random() < 0.4 else None
+        if problem.budget.relation == "add-remove":
+            batch = None
         convex = bool(rng.random() < 0.25)
         table = every_value(problem, value, eta, batch, most, convex=convex)
         tau = int(rng.integers(1, most // 2 + 1))
@@ -392,6 +394,7 @@ def test_the_printed_noise_spends_many_times_the_budget(epsilon, by_zcdp, exact)
 )  # fmt: skip
 def test_ours_never_overspends_and_the_printed_one_always(epsilon, delta, relation, batch, k):
     """For any budgets: exact epsilon of the plan at most the budget, and nearly all of it."""
+    assume(batch is None or relation == "replace-one")
     problem = make_problem(
         epsilon, delta=delta, relation=relation, clients=3, size=[60, 70, 200], resources=(10.0, 1.0, 2000.0)
     )
@@ -633,6 +636,13 @@ def test_other_mechanisms_are_refused():
     poisson = make_problem(sampling_rate=0.5, relation="add-remove")
     budget = PrivacyBudget.of(1.0, DELTA, 2, unit="client")
     whole = Problem(np.array([5, 5]), 3, budget, "gaussian", 1.0, clipping="C")
+    dealt = make_problem(relation="add-remove")
+    for make in (
+        lambda: plan(dealt, assumed(), step=STEP, batch_size=5),
+        lambda: stated(dealt, 4, 2, STEP, 5),
+    ):
+        with pytest.raises(UnsoundClaim, match=r'batches of 5, .* set relation = "replace-one"'):
+            make()
     for problem, error, message in [
         (pure, InvalidInput, 'got laplace; set mechanism = "gaussian"'),
         (poisson, UnsoundClaim, "got sampling_rate 0.5; use batch_size, which deals records into disjoint"),

@@ -88,7 +88,7 @@ def plan(
     Raises:
         InvalidInput: a constant that is missing or out of range, K or tau out of range, beyond the resources
             or the step-size condition, tau no divisor of K, Laplace noise, another clipping mode than A.
-        UnsoundClaim: Poisson batches.
+        UnsoundClaim: Poisson batches, or minibatches under add-remove neighbours.
 
     Guarantee: `cost <= budget` and `spent() <= epsilon` for every client.
 
@@ -110,7 +110,7 @@ def plan(
 
     Source: theory 4.4; Hu et al., sections 5 and 7.
     """
-    check_covered(problem)
+    check_covered(problem, batch_size)
     work, bounds = NoisySteps(1, batch_size), _bounds(problem, constants, step, convex)
     given, most = _given(problem, total_iterations, local_steps, max_iterations)
     candidates = Candidates.within(problem.resources, most, given)
@@ -152,7 +152,7 @@ def stated(
     Raises:
         InvalidInput: K or tau out of range or beyond the resources, tau no divisor of K, Laplace noise,
             another clipping mode than A.
-        UnsoundClaim: Poisson batches.
+        UnsoundClaim: Poisson batches, or minibatches under add-remove neighbours.
 
     Example:
         >>> from noiseworthy.privacy.budget import PrivacyBudget
@@ -161,7 +161,7 @@ def stated(
         >>> made.rounds, made.releases, made.noise.round(4)  # 2G/X sqrt(uses) s(epsilon, delta)
         (2, array([3, 2]), array([0.2585, 0.211 ]))
     """
-    check_covered(problem)
+    check_covered(problem, batch_size)
     k, tau = whole("total_iterations", total_iterations), whole("local_steps", local_steps)
     check_divides(k, tau)
     check_pays(problem.resources, k, tau)

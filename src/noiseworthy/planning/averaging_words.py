@@ -88,12 +88,19 @@ def _impossible(problem: Problem, printed: dict[str, Any]) -> tuple[str, ...]:
 # What is refused --------------------------------------------------------------------------------------
 
 
-def check_covered(problem: Problem) -> None:
+def check_covered(problem: Problem, batch_size: int | None) -> None:
     """Refuse a problem whose privacy this algorithm does not account for.
 
     Raises:
-        InvalidInput: Laplace noise, another clipping mode than A. UnsoundClaim: Poisson batches.
+        InvalidInput: Laplace noise, another clipping mode than A.
+        UnsoundClaim: Poisson batches, or minibatches under add-remove neighbours: one record less would deal
+            all others into other batches.
     """
+    if batch_size is not None and problem.budget.relation == "add-remove":
+        raise UnsoundClaim(
+            f"dp-pasgd deals a fixed number of records into batches of {batch_size}, which is proved under "
+            'replace-one neighbours only; set relation = "replace-one", or leave batch_size out'
+        )
     if problem.family == "laplace":
         raise InvalidInput(
             "dp-pasgd adds Gaussian noise at every local step, got laplace; "
