@@ -14,6 +14,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from noiseworthy.errors import ConfigError
+from noiseworthy.planning.averaging_bound import LossShape
 from noiseworthy.planning.resources import ResourceUnit
 from noiseworthy.privacy.clipping import ClippingMode
 
@@ -160,6 +161,7 @@ class AveragingTable(Table):
     local_steps: Count | Auto = "auto"
     max_iterations: Count = 100_000
     batch_size: Count | Literal["full"] = "full"
+    loss_shape: LossShape | Auto = "auto"
     step_size: Positive | Auto = "auto"
 
 

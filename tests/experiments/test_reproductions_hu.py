@@ -26,6 +26,7 @@ from noiseworthy.experiments.papers.reproduction import PAPERS, reproduce_figure
 from noiseworthy.experiments.papers.series import fixed
 from noiseworthy.experiments.papers.settings import Averaging, from_json, named, quantities, to_json
 from noiseworthy.experiments.papers.spec import Arm, Bench, Costs, Figure, Layout, Point, Series
+from noiseworthy.planning.averaging_bound import SHAPES
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from noiseworthy.tasks import LinearModel
@@ -191,11 +192,11 @@ def test_constants_are_what_they_are_called(whole, task):
     assert known["strong_convexity"] == pytest.approx(rate, rel=0.1)
 
 
-def test_plans_of_the_convex_bound_are_affordable_and_never_below_the_general_one(laboratory):
+def test_plans_of_every_bound_are_affordable(laboratory):
     for budget in (300.0, 1000.0):
         own = arm(budget=budget)
-        for convex in (True, False):
-            setting = by_bound(None, convex=convex)(laboratory, own, 8.0, 1.0, lambda done: None).setting
+        for shape in SHAPES:
+            setting = by_bound(None, shape)(laboratory, own, 8.0, 1.0, lambda done: None).setting
             if setting is not None:
                 assert 100 * setting.rounds + setting.iterations <= budget
 
@@ -206,7 +207,7 @@ def test_plans_of_the_convex_bound_are_affordable_and_never_below_the_general_on
 def test_a_figure_measures_grid_and_plans_within_both_budgets(laboratory, monkeypatch):
     monkeypatch.setattr("noiseworthy.experiments.papers.reproduction.Laboratory", lambda *args: laboratory)
     grid = tuple(Series(f"τ={tau}", "grid", planner=by_validation(tau)) for tau in (1, 8))
-    planned = Series("planned", "planned", planner=by_bound(None))
+    planned = Series("planned", "planned", planner=by_bound(None, "quadratic"))
     figure = Figure(
         "small", Layout("local_steps", ("accuracy",), panels=("budget",), zoomed=True), BENCH,
         tuple(arm(*grid, planned, budget=budget) for budget in (250.0, 420.0)),
@@ -265,15 +266,17 @@ def point(accuracy=0.8, role="grid", tau=5, epsilon=1.0, budget=500.0, series=""
     )  # fmt: skip
 
 
+def planned(accuracy, epsilon=1.0) -> Point:
+    return point(accuracy, "planned", 4, epsilon=epsilon, series="planned")
+
+
 def test_a_plan_must_reach_98_percent_of_the_best_of_its_own_budgets():
     judge = hu_claims.reaches("planned", 0.98)
     grid = [point(0.80), point(0.70, tau=3), point(0.90, epsilon=4.0)]
-    good = [point(0.785, "planned", 4), point(0.883, "planned", 4, epsilon=4.0)]
+    good = [planned(0.785), planned(0.883, 4.0)]
     assert judge([*grid, *good]).word == "agrees"
-    assert judge([*grid, good[0], point(0.881, "planned", 4, epsilon=4.0)]).word == "partly"
-    assert (
-        judge([*grid, point(0.78, "planned", 4), point(0.70, "planned", 4, epsilon=4.0)]).word == "disagrees"
-    )
+    assert judge([*grid, good[0], planned(0.881, 4.0)]).word == "partly"
+    assert judge([*grid, planned(0.78), planned(0.70, 4.0)]).word == "disagrees"
 
 
 def test_periods_are_ordered_along_one_budget_with_the_other_held():

@@ -181,7 +181,7 @@ def check_against(table, problem, constants, most, alpha, step, batch, convex, k
     def make():
         return plan(
             problem, constants, step=step, batch_size=batch, total_iterations=k, local_steps=tau,
-            max_iterations=most, convex=convex,
+            max_iterations=most, shape="convex" if convex else "general",
         )  # fmt: skip
 
     if not allowed:

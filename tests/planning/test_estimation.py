@@ -133,7 +133,7 @@ def clipped_gradients(loss, theta, records, clip):
 
 
 def stated(loss, radius, ridge, clip, records):
-    constants = averaging_constants(loss, radius, ridge, clip, 2, records)
+    constants = averaging_constants(loss, radius, ridge, clip, 2, records, 3)
     assert {constant.provenance for constant in constants.values()} == {"analytic"}
     return {name: constant.value for name, constant in constants.items()}
 
@@ -152,6 +152,7 @@ def test_averaging_constants_bound_every_curvature(loss, radius):
             least, *_, most = np.linalg.eigvalsh(hessian)
             assert bounds["strong_convexity"] - 1e-12 <= least
             assert most <= bounds["smoothness"]
+            assert np.trace(hessian) <= bounds["noise_dimension"] * bounds["smoothness"] + 1e-12
 
 
 @TWO_CLASSES
@@ -207,7 +208,7 @@ def test_the_averaging_constants_of_the_hinge_are_attained():
 def test_the_gap_starts_at_the_loss_of_the_origin(loss):
     assert stated(loss, 1.0, 0.1, 1.0, 5)["initial_gap"] == AT_ZERO[loss]
     assert analytic_constants(loss, 1.0, 0.1, 1.0, 2)["heterogeneity"].value == AT_ZERO[loss]
-    assert averaging_constants("softmax", 1.0, 0.1, 1.0, 7, 5)["initial_gap"].value == np.log(7)
+    assert averaging_constants("softmax", 1.0, 0.1, 1.0, 7, 5, 21)["initial_gap"].value == np.log(7)
 
 
 def test_the_gradient_variance_is_a_mean_over_devices_and_meets_the_clip():
@@ -217,8 +218,17 @@ def test_the_gradient_variance_is_a_mean_over_devices_and_meets_the_clip():
     assert stated("logistic", 2.0, 0.1, 0.5, [100, 400])["gradient_variance"] == pytest.approx(
         (0.25 / 100 + 0.25 / 400) / 2
     )
-    softmax_variance = averaging_constants("softmax", 1.0, 0.1, 10.0, 3, 50)["gradient_variance"].value
+    softmax_variance = averaging_constants("softmax", 1.0, 0.1, 10.0, 3, 50, 12)["gradient_variance"].value
     assert softmax_variance == pytest.approx(2 / 50)
+
+
+def test_noise_is_felt_once_per_output_and_by_the_ridge():
+    """(o c R^2 + ridge d)/L, and never in more than d dimensions."""
+    one = averaging_constants("logistic", 2.0, 0.01, 1.0, 2, 50, 200)["noise_dimension"].value
+    assert one == pytest.approx((1.0 + 2.0) / 1.01)
+    many = averaging_constants("softmax", 1.0, 0.01, 1.0, 7, 50, 70)["noise_dimension"].value
+    assert many == pytest.approx((7 * 0.5 + 0.7) / 0.51)
+    assert averaging_constants("hinge", 1.0, 5.0, 1.0, 2, 50, 1)["noise_dimension"].value == 1
 
 
 @pytest.mark.parametrize(
@@ -233,7 +243,14 @@ def test_the_gradient_variance_is_a_mean_over_devices_and_meets_the_clip():
     ],
 )
 def test_averaging_constants_name_what_is_missing(changes, says):
-    fine = {"record_norm": 1.0, "ridge": 0.1, "clip_norm": 1.0, "classes": 2, "records": [10, 20]}
+    fine = {
+        "record_norm": 1.0,
+        "ridge": 0.1,
+        "clip_norm": 1.0,
+        "classes": 2,
+        "records": [10, 20],
+        "dimension": 3,
+    }
     with pytest.raises(InvalidInput, match=says):
         averaging_constants("hinge", **(fine | changes))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.averaging_bound import NOISE_DIMENSION, AveragingBound, averaging_bound
+from noiseworthy.planning.averaging_bound import AveragingBound, LossShape, averaging_bound
 from noiseworthy.planning.averaging_printed import as_printed, relaxed
 from noiseworthy.planning.averaging_search import (
     NOTHING,
@@ -61,7 +61,7 @@ def plan(
     total_iterations: int | None = None,
     local_steps: int | None = None,
     max_iterations: int = MOST,
-    convex: bool = False,
+    shape: LossShape = "general",
     notes: tuple[str, ...] = (),
 ) -> Plan:
     """Plan DP-PASGD: iterations K and local steps tau per averaging, each given or planned.
@@ -79,7 +79,7 @@ def plan(
         total_iterations: K if fixed.
         local_steps: tau if fixed, a divisor of a fixed K.
         max_iterations: most K to consider.
-        convex: whether the loss is known to be convex, clipped as it is; any tau is then allowed.
+        shape: what is known of the loss, clipped as it is; `convex` and `quadratic` allow any tau.
         notes: warnings to carry.
 
     Returns:
@@ -111,7 +111,7 @@ def plan(
     Source: theory 4.4; Hu et al., sections 5 and 7.
     """
     check_covered(problem, batch_size)
-    work, bounds = NoisySteps(1, batch_size), _bounds(problem, constants, step, convex)
+    work, bounds = NoisySteps(1, batch_size), _bounds(problem, constants, step, shape)
     given, most = _given(problem, total_iterations, local_steps, max_iterations)
     candidates = Candidates.within(problem.resources, most, given)
     noise = StepNoise.exact(problem, work)
@@ -127,7 +127,7 @@ def plan(
         constants=constants,
         outcome=outcome_of(problem, found, bound.no_training, trains),
         as_printed=printed,
-        notes=(*notes, *notes_of(problem, printed, batch_size, NOISE_DIMENSION in constants)),
+        notes=(*notes, *notes_of(problem, printed, batch_size)),
         compared=_zcdp(problem, bounds, work, candidates)
         | _relaxed(problem, bound, noise, found, given, most),
     )
@@ -174,7 +174,7 @@ def curves(
     plan: Plan,
     total_iterations: int | None = None,
     *,
-    convex: bool = False,
+    shape: LossShape = "general",
 ) -> BoundCurves:
     """The bound against tau, each with its best affordable number of rounds; and under zCDP accounting.
 
@@ -183,14 +183,14 @@ def curves(
         constants: of the plan.
         plan: of `dp-pasgd`.
         total_iterations: K if it was fixed.
-        convex: as in `plan`.
+        shape: as in `plan`.
 
     Raises:
         InvalidInput: a plan without noised steps or step size.
     """
     if not isinstance(plan.local, NoisySteps) or plan.step is None:
         raise InvalidInput("these curves need a plan of dp-pasgd, with noised steps; got another one")
-    bound = averaging_bound(problem, constants, plan.step.initial, convex=convex)
+    bound = averaging_bound(problem, constants, plan.step.initial, shape=shape)
     every = _periods(problem, bound, plan, plan.local.steps, total_iterations)
     drawn = [
         _curve(bound, label, noise, every)
@@ -233,13 +233,13 @@ def _most_iterations(problem: Problem, most: int) -> int:
 
 
 def _bounds(
-    problem: Problem, constants: dict[str, Constant], step: StepSize | None, convex: bool
+    problem: Problem, constants: dict[str, Constant], step: StepSize | None, shape: LossShape
 ) -> list[AveragingBound]:
     """One for each step size to consider, the largest first."""
     if step is not None:
         _check_constant(step)
-        return [averaging_bound(problem, constants, step.initial, convex=convex)]
-    largest = averaging_bound(problem, constants, convex=convex)
+        return [averaging_bound(problem, constants, step.initial, shape=shape)]
+    largest = averaging_bound(problem, constants, shape=shape)
     return [replace(largest, step_size=float(eta)) for eta in _STEP_SIZES * largest.step_size]
 
 

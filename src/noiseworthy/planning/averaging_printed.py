@@ -148,7 +148,7 @@ def _rounded(
 ) -> tuple[int, int]:
     """K* and tau* of (24), rounded to the nearest integers of at least 1; what is given stays."""
     unit = float(np.mean(np.square(printed_noise(problem, work, 1))))
-    paper = replace(bound, dimension=problem.dimension)
+    paper = replace(bound, noise_dimension=None)
 
     def period(k: Real) -> Real:
         if given.local_steps is not None:

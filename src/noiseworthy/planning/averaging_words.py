@@ -50,9 +50,7 @@ def outcome_of(problem: Problem, found: Setting, start: float, trains: bool) -> 
     )
 
 
-def notes_of(
-    problem: Problem, printed: dict[str, Any], batch_size: int | None, felt: bool
-) -> tuple[str, ...]:
+def notes_of(problem: Problem, printed: dict[str, Any], batch_size: int | None) -> tuple[str, ...]:
     """What the bound is of and rests on, and where the printed solution cannot be run."""
     notes = ["The bound is of the last iterate, which is the model that training returns."]
     if problem.n_clients > 1:
@@ -60,11 +58,6 @@ def notes_of(
             "The bound takes every client's gradient as unbiased for that of the whole (Assumption 3), as "
             "for records that are dealt out at random; where clients differ in kind, add their difference to "
             "gradient_variance, and trust the bound less."
-        )
-    if felt:
-        notes.append(
-            "noise_dimension stands for the number of parameters: proved for quadratic losses and for up to "
-            "two local steps, else a rule."
         )
     if batch_size is not None:
         notes.append("gradient_variance must include the variance of minibatches.")

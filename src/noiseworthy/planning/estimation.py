@@ -66,12 +66,14 @@ def averaging_constants(
     clip_norm: float,
     classes: int | None,
     records: ArrayLike,
+    dimension: int,
 ) -> dict[str, Constant]:
     """Constants of DP-PASGD for a linear model that need no data, only public bounds.
 
     With ||x|| <= R, ridge lambda, and X_m records in a local step of device m:
 
-        L = c R^2 + lambda,    xi^2 = mean over m of min(slope R, C)^2 / X_m,    alpha = F(0)
+        L = c R^2 + lambda,    xi^2 = mean over m of min(slope R, C)^2 / X_m,    alpha = F(0),
+        noise_dimension = (o c R^2 + lambda d) / L, with o = K outputs for softmax and 1 else
 
     c, slope and F(0) are those of `analytic_constants`. Strong convexity gives what the bound asks of
     lambda: ||grad F||^2 / 2 >= lambda (F - F*). A loss is at least 0, hence alpha >= F(0) - F*. xi^2 bounds
@@ -89,28 +91,34 @@ def averaging_constants(
         clip_norm: C, above 0.
         classes: K; None for regression, where F(0) has no public bound.
         records: X_m of each device, or one number for all; the whole device for full batches.
+        dimension: d.
 
     Returns:
-        `smoothness`, `strong_convexity`, `gradient_variance` (xi^2), `initial_gap` (alpha).
+        `smoothness`, `strong_convexity`, `gradient_variance` (xi^2), `initial_gap` (alpha), and
+        `noise_dimension`: the trace of a matrix that dominates every Hessian, over L.
 
     Raises:
         InvalidInput: no record norm, no ridge, a regression, a clip that is not above 0, a device without
             records.
 
     Example:
-        >>> constants = averaging_constants("hinge", 1.0, 0.01, 1.0, 2, [100, 200])
+        >>> constants = averaging_constants("hinge", 1.0, 0.01, 1.0, 2, [100, 200], 50)
         >>> {name: round(constant.value, 6) for name, constant in constants.items()}
-        {'smoothness': 1.01, 'strong_convexity': 0.01, 'gradient_variance': 0.0075, 'initial_gap': 0.5}
+        {'smoothness': 1.01, 'strong_convexity': 0.01, 'gradient_variance': 0.0075, 'initial_gap': 0.5, \
+'noise_dimension': 1.485149}
 
     Source: theory 4.1, 4.3 and 4.6, item 6 (the paper estimates them from private data, un-noised).
     """
     shape = _shape_of(loss, record_norm, ridge, classes)
     steepest = min(shape.steepest, check.positive("clip_norm", clip_norm).item())
+    outputs = (classes or 1) if loss == "softmax" else 1
+    felt = outputs * (shape.smoothness - ridge) + ridge * check.count("dimension", dimension)
     return _analytic(
         smoothness=shape.smoothness,
         strong_convexity=shape.strong_convexity,
         gradient_variance=float(np.mean(steepest**2 / check.counts("records", records))),
         initial_gap=shape.start,
+        noise_dimension=min(felt / shape.smoothness, dimension),
     )
 
 

@@ -188,13 +188,21 @@ def _lines_by_number(layout: Layout, points: Points) -> Iterator[tuple[list[Poin
 
 
 def _plans(planned: Points, name: str, tones: Look) -> Iterator[tuple[list[Point], Look, str | None]]:
-    """Plans as diamonds with the tone of their line inside, hollow ones for those of a second planner."""
-    for series in dict.fromkeys(p.series for p in planned):
+    """Plans as diamonds with the tone of their line inside; those of further planners hollow, then square."""
+    for place, series in enumerate(dict.fromkeys(p.series for p in sorted(planned, key=lambda p: p.role))):
         mine = [p for p in planned if p.series == series]
-        hollow = mine[0].role != "planned" and any(p.role == "planned" for p in planned)
+        hollow = place > 0
         for value in dict.fromkeys(getattr(p, name) for p in mine):
             fill = "none" if hollow else tones[value]
-            look = {"color": tones[value], "marker": "D", "ls": "none", "mfc": fill, "mec": PLAN, "zorder": 4}
+            marker = "DDs"[min(place, 2)]
+            look = {
+                "color": tones[value],
+                "marker": marker,
+                "ls": "none",
+                "mfc": fill,
+                "mec": PLAN,
+                "zorder": 4,
+            }
             label = series if value == getattr(mine[0], name) else None
             yield [p for p in mine if getattr(p, name) == value], {**look, "mew": 1.6, "ms": 7}, label
 

@@ -24,6 +24,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.experiments.papers.laboratory import Laboratory, Training
 from noiseworthy.experiments.papers.settings import Averaging
 from noiseworthy.experiments.papers.spec import Arm, Planned, Planner
+from noiseworthy.planning.averaging_bound import LossShape
 from noiseworthy.planning.averaging_period import plan
 from noiseworthy.planning.local_work import NoisySteps
 from noiseworthy.planning.problem import Constant
@@ -39,13 +40,13 @@ Public = Callable[[Laboratory], Federation]
 """Devices of public records, as many as there are private ones."""
 
 
-def by_bound(public: Public | None, *, convex: bool = True) -> Planner:
+def by_bound(public: Public | None, shape: LossShape) -> Planner:
     """Plans tau and K within privacy and resources, from constants measured beforehand.
 
     Args:
         public: gives devices to measure on; None measures on the simulated federation.
-        convex: whether to use what is known of a linear model: convexity, and the dimension in which its loss
-            feels noise; else the general bound, with all d dimensions and the step-size condition.
+        shape: which bound; all but the general one, which is that of theory 4.3, count noise in the dimension
+            that the loss feels.
     """
 
     def decide(
@@ -54,9 +55,9 @@ def by_bound(public: Public | None, *, convex: bool = True) -> Planner:
         started = time.monotonic()
         problem = laboratory.problem(arm, epsilon, fraction, arm.clip_norm)
         constants = _constants(laboratory, public, arm)
-        if not convex:
+        if shape == "general":
             constants = {name: known for name, known in constants.items() if name != "noise_dimension"}
-        made = plan(problem, constants, step=arm.step, convex=convex)
+        made = plan(problem, constants, step=arm.step, shape=shape)
         setting = None
         if made.train and isinstance(made.local, NoisySteps):
             setting = Averaging(made.rounds * made.local.steps, made.local.steps, problem.n_clients)

@@ -91,7 +91,7 @@ def averaging(prepared: Prepared, records: NDArray[np.int64], clip_norm: float) 
     if not isinstance(task, LinearModel):
         raise ConfigError("analytic constants exist for linear models only; state [constants]")
     return averaging_constants(
-        task.loss, task.record_norm, task.ridge, clip_norm, federation.classes, records
+        task.loss, task.record_norm, task.ridge, clip_norm, federation.classes, records, task.dimension
     )
 
 

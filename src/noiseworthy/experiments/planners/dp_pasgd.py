@@ -13,9 +13,11 @@ from noiseworthy.experiments.planners.decision import (
     local_constants,
 )
 from noiseworthy.experiments.prepare import Prepared
+from noiseworthy.planning.averaging_bound import LossShape
 from noiseworthy.planning.averaging_period import curves, plan, stated
 from noiseworthy.planning.local_work import NoisySteps
 from noiseworthy.planning.plan import StepSize
+from noiseworthy.tasks import LinearModel
 
 _NEEDED = "smoothness, strong_convexity, gradient_variance and initial_gap"
 
@@ -30,7 +32,7 @@ def decide(prepared: Prepared, table: AveragingTable) -> Decision:
         return Decision(stated(problem, k, tau, step, batch), None)
     records = NoisySteps(1, batch).records(problem.sizes)
     constants = local_constants(prepared, lambda: averaging(prepared, records, problem.clip_norm), _NEEDED)
-    convex = prepared.task is not None and not missing_convexity(prepared.task)
+    shape = _shape(prepared) if table.loss_shape == "auto" else table.loss_shape
     made = plan(
         problem,
         constants,
@@ -39,9 +41,17 @@ def decide(prepared: Prepared, table: AveragingTable) -> Decision:
         total_iterations=k,
         local_steps=tau,
         max_iterations=table.max_iterations,
-        convex=convex,
+        shape=shape,
     )
-    return Decision(made, curves(problem, constants, made, k, convex=convex))
+    return Decision(made, curves(problem, constants, made, k, shape=shape))
+
+
+def _shape(prepared: Prepared) -> LossShape:
+    """What is known of the loss: nothing without a model, or of one with several outputs."""
+    task = prepared.task
+    if not isinstance(task, LinearModel) or missing_convexity(task):
+        return "general"
+    return "quadratic" if task.loss == "squared" else "convex"
 
 
 def _clip(prepared: Prepared) -> float:
