@@ -236,7 +236,7 @@ def test_noise_of_the_past_takes_no_more_than_the_proof_allows(seed, step, steps
 
 
 def test_a_gradient_step_may_expand_the_norm_of_the_dominating_matrix():
-    """Why the drift of a quadratic is no theorem for others: here by 1.19, in one step of eta = 1/L."""
+    """Why the drift of a quadratic is no theorem for others: here by 1.09, in one step of eta = 1/L."""
     a, direction = np.array([1.0, 0.2]), np.array([1.0, 1.0])
     hessian = np.outer(np.sqrt(a) * direction, np.sqrt(a) * direction) / 2
     assert np.linalg.eigvalsh(np.diag(a) - hessian).min() > -1e-12

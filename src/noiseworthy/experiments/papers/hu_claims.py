@@ -109,10 +109,10 @@ def _word(held: Sequence[bool]) -> Word:
 VALIDATION = (
     "K is chosen for each τ by the mean accuracy on the validation records of all devices, over R = 1, 2, … "
     "rounds: the paper's own range, K ≥ 200, holds nothing that the budget pays for. The validation records "
-    "are taken to be public, as nothing is trained on them; the trainings of the grid are not charged, so that "
-    "it is for comparison only. An untrained model answers class 0 and is right for about three of four people "
-    "of Adult, so that a share of accuracy is easily reached there: the last column of the table says how much "
-    "of what the best setting gains a plan keeps."
+    "are taken to be public, as nothing is trained on them; the trainings of the grid are not charged, so "
+    "that it is for comparison only. An untrained model answers class 0 and is right for about three of four "
+    "people of Adult, so that a share of accuracy is easily reached there: the last column of the table says "
+    "how much of what the best setting gains a plan keeps."
 )
 _SLOW = (
     "The general bound holds only while ηL + η²L²τ(τ−1)(1−ηλ)^-(τ−1) ≤ 1, which at this step allows "
