@@ -207,6 +207,14 @@ def test_drift_of_a_convex_loss_is_the_lesser_of_two_means(tau, step):
     assert bound.at(10**7, tau, 0.2) == pytest.approx(floor, rel=1e-9)
 
 
+def test_periods_of_any_length_have_a_bound():
+    """Real periods of the relaxed problem may be huge; the bound stays finite and goes on rising."""
+    values = convex(0.5).at(100.0, np.array([1.0, 99_999.0, 100_001.5, 1e12]), 0.2)
+    assert np.all(np.isfinite(values))
+    assert np.all(np.diff(values) > 0)
+    assert convex(0.5, variance=0.0).at(100.0, 1e9, 0.0) == pytest.approx(2.0 * 0.95**100)
+
+
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.05, 1.0), st.integers(2, 40), st.booleans())
 def test_noise_of_the_past_takes_no_more_than_the_proof_allows(seed, step, steps, adverse):

@@ -59,6 +59,9 @@ UNIT = "excess loss"
 _ROUNDING = 1e-12
 _UNLIMITED = 10**9
 """Local steps beyond any training."""
+_HUGE = 1e200
+_LONGEST_ROUND = 100_000
+"""Local steps up to which drift is counted in the norm of A."""
 
 
 @dataclass(frozen=True)
@@ -207,12 +210,12 @@ class AveragingBound:
         return np.clip(tau / lost - 1 / self._rate, (tau - 1) / 2, tau - 1)
 
     def _mean_spread(self, local_steps: ArrayLike) -> NDArray[np.float64]:
-        """u_s, linear between whole tau."""
+        """u_s, linear between whole tau; beyond `_LONGEST_ROUND` so large that u V is counted instead."""
         tau, step = np.asarray(local_steps, float), self.step_size * self.smoothness
-        since = np.arange(np.ceil(np.max(tau, initial=1)))
+        since = np.arange(min(np.ceil(np.max(tau, initial=1)), _LONGEST_ROUND))
         apart = since * np.square(1 + np.sqrt(step * np.maximum(since - 1, 0) / (2 * (2 - step))))
         weighted, weights = lfilter([1], [1, self._rate - 1], np.stack([apart, np.ones(len(since))]))
-        return np.interp(tau, since + 1, weighted / weights)
+        return np.interp(tau, since + 1, weighted / weights, right=_HUGE)
 
 
 def averaging_bound(
