@@ -94,7 +94,7 @@ def test_a_missing_table_is_named(table):
         ("algorithm", "step_size", 0.0, "greater than 0"),
         ("algorithm", "step_size", float("inf"), "a finite number"),
         ("algorithm", "step_decay", -1.0, "greater than 0"),
-        ("algorithm", "name", "fedavg", "one of fedsgd-dpc, dp-fedavg, dp-scaffnew, dp-pasgd, got 'fedavg'"),
+        ("algorithm", "name", "fedavg", "dp-fedavg, dp-scaffnew, dp-pasgd, dpfl-bcs, got 'fedavg'"),
         ("federation", "sizes", "abc", "[federation] sizes must be a valid list, got 'abc'"),
         ("federation", "sizes", [1.5], "[federation] sizes must be a valid integer, got 1.5"),
         ("federation", "fraction", 0.0, "greater than 0, got 0.0"),
@@ -105,6 +105,8 @@ def test_a_missing_table_is_named(table):
         ("task", "ridge", float("nan"), "[task] ridge must be"),
         ("task", "bias", 1, "[task] bias must be a valid boolean, got 1"),
         ("constants", "smoothness", "x", "[constants] smoothness must be a valid number, got 'x'"),
+        ("constants", "heterogeneity", "x", "must be a valid number or a valid list, got 'x'"),
+        ("constants", "heterogeneity", [0.1, "x"], "must be a valid number, got 'x'"),
         ("constants", "source", "oracle", "'fitted', 'analytic' or 'bought', got 'oracle'"),
         ("constants", "share", 1.0, "[constants] share must be less than 1, got 1.0"),
         ("planning", "seeds", 0, "[planning] seeds must be greater than or equal to 1, got 0"),
@@ -157,6 +159,96 @@ def test_pure_laplace_is_accepted():
     assert parse_study(with_value("privacy", "accountant", "pure")).privacy.accountant == "pure"
 
 
+# Ranges of budgets ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("law", ["uniform", "loguniform"])
+def test_a_range_of_budgets_is_kept_as_it_is_written(law):
+    written = {"epsilon": {law: [0.1, 3]}, "delta": {law: [1e-5, 1e-4]}}
+    privacy = parse_study({**MINIMAL, "privacy": {"mechanism": "gaussian", **written}}).privacy
+    assert privacy.epsilon.ends == [0.1, 3.0]
+    kept = privacy.model_dump(mode="json", exclude_none=True)
+    assert {key: kept[key] for key in written} == written
+
+
+@pytest.mark.parametrize(
+    ("key", "source", "says"),
+    [
+        ("epsilon", {"uniform": [3, 1]}, "uniform must be two numbers, the least and the greatest, got [3"),
+        ("epsilon", {"uniform": [1, 2, 3]}, "uniform must be two numbers"),
+        ("epsilon", {"uniform": [1]}, "uniform must be two numbers"),
+        ("epsilon", {"loguniform": 3.0}, "loguniform must be two numbers"),
+        ("epsilon", {"uniform": ["a", "b"]}, "uniform must be two numbers"),
+        ("epsilon", {"uniform": [True, 2]}, "uniform must be two numbers"),
+        ("epsilon", {"uniform": [float("nan"), 2]}, "uniform must be two numbers"),
+        ("epsilon", {"uniform": [1, float("inf")]}, "uniform must be two numbers"),
+        ("epsilon", {"uniform": [0, 3]}, "uniform must begin above 0, got 0"),
+        ("epsilon", {"loguniform": [-1, 3]}, "loguniform must begin above 0, got -1"),
+        ("delta", {"loguniform": [0, 1e-3]}, "loguniform must begin above 0, got 0"),
+        ("delta", {"uniform": [-1e-5, 1e-3]}, "uniform must lie in [0, 1), got [-1e-05, 0.001]"),
+        ("delta", {"uniform": [0, 1]}, "uniform must lie in [0, 1), got [0, 1]"),
+        ("epsilon", {"normal": [0, 1]}, "must be a number, a list, { csv = "),
+        ("epsilon", {"uniform": [1, 2], "loguniform": [1, 2]}, "{ loguniform = [least, greatest] }, got {"),
+        ("delta", {}, "must be a number, a list"),
+    ],
+)
+def test_a_range_that_cannot_be_drawn_from_is_refused(key, source, says):
+    text = complaint(with_value("privacy", key, source))
+    assert text.startswith(f"[privacy] {key} ")
+    assert says in text
+
+
+@pytest.mark.parametrize(("ends", "pure"), [([0.0, 0.0], True), ([0.0, 1e-5], False)])
+def test_pure_laplace_may_draw_nothing_but_zeros(ends, pure):
+    raw = {**MINIMAL, "privacy": {"mechanism": "laplace", "delta": {"uniform": ends}, "accountant": "pure"}}
+    if pure:
+        assert parse_study(raw).privacy.delta.ends == ends
+    else:
+        assert "with delta [0.0, 1e-05]" in complaint(raw)
+
+
+# Clients with different budgets --------------------------------------------------------------------------
+
+SELECTION = {"name": "dpfl-bcs", "clients_per_round": 1}
+
+
+def test_selection_needs_clients_per_round_and_has_the_rounds_of_the_paper():
+    assert complaint({**MINIMAL, "algorithm": {"name": "dpfl-bcs"}}) == (
+        "[algorithm] clients_per_round is missing; add it to the study file"
+    )
+    table = parse_study({**MINIMAL, "algorithm": SELECTION}).algorithm
+    assert (table.rounds, table.clients_per_round, table.estimation_rounds) == (200, 1, 0)
+    assert (table.step_size, table.step_decay) == ("auto", "none")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("estimation_rounds", 10, "must be 0, got 10: two stages are not available yet; state [constants]"),
+        ("estimation_rounds", -1, "must be 0, got -1"),
+        ("rounds", "auto", "must be a valid integer, got 'auto'"),
+        ("rounds", 0, "must be greater than or equal to 1, got 0"),
+        ("clients_per_round", 0, "must be greater than or equal to 1, got 0"),
+        ("max_rounds", 5, "is not a key of this table; allowed: name, rounds, clients_per_round"),
+    ],
+)
+def test_a_selection_that_cannot_be_is_refused_by_name(key, value, says):
+    text = complaint({**MINIMAL, "algorithm": {**SELECTION, key: value}})
+    assert text.startswith(f"[algorithm] {key} {says}")
+
+
+@pytest.mark.parametrize("name", ["fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd"])
+def test_only_selection_takes_a_heterogeneity_per_client(name):
+    tables = {**MINIMAL, "constants": {"smoothness": 1.0, "heterogeneity": [0.0, 0.5]}}
+    assert complaint({**tables, "algorithm": {"name": name}}) == (
+        f"[constants] heterogeneity must be one number for {name}, got a list of 2; only dpfl-bcs plans with "
+        "one per client"
+    )
+    constants = parse_study({**tables, "algorithm": SELECTION}).constants
+    assert constants.heterogeneity == [0.0, 0.5]
+    assert constants.assumed() == {"smoothness": 1.0}
+
+
 # Files --------------------------------------------------------------------------------------------------
 
 
@@ -203,7 +295,7 @@ def test_budgets_may_come_from_a_column_beside_the_study(tmp_path):
         ('{ csv = "none.csv", column = "eps" }', r"\[privacy\] epsilon: .*none\.csv does not exist"),
         ('{ csv = "budgets.csv", column = "zzz" }', r"no numeric column 'zzz' in .*budgets\.csv"),
         ('{ csv = "budgets.csv", column = "who" }', r"no numeric column 'who' in .*budgets\.csv"),
-        ('{ csv = "budgets.csv" }', r'must be a number, a list, or \{ csv = "...", column = "..." \}'),
+        ('{ csv = "budgets.csv" }', r'must be a number, a list, \{ csv = "...", column = "..." \}'),
         ('{ csv = 3, column = "eps" }', r"\[privacy\] epsilon: .*3 does not exist"),
         ('{ csv = ".", column = "eps" }', r"no numeric column 'eps'"),
         ('{ csv = "empty.csv", column = "eps" }', r"no numeric column 'eps'"),

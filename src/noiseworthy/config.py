@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from noiseworthy.errors import ConfigError
 from noiseworthy.planning.averaging_bound import LossShape
@@ -80,24 +90,49 @@ class TaskTable(Table):
     bias: bool = False
 
 
+class Drawn(Table):
+    """A number for every client, drawn in public: evenly between two ends, or evenly in its logarithm."""
+
+    uniform: list[float] | None = None
+    loguniform: list[float] | None = None
+
+    @property
+    def ends(self) -> list[float]:
+        """The least and the greatest number that may be drawn."""
+        return self.uniform or self.loguniform or []
+
+
+Budget = Annotated[
+    Annotated[PerClient, Tag("stated")] | Annotated[Drawn, Tag("drawn")],
+    Discriminator(lambda budget: "drawn" if isinstance(budget, Drawn) else "stated"),
+]
+"""One number for all clients, one for each, or a range to draw them from."""
+
+
 class PrivacyTable(Table):
     """`[privacy]`: mechanism, budgets, clip, neighbours."""
 
     mechanism: Literal["laplace", "gaussian", "none"]
-    epsilon: PerClient = 1.0
-    delta: PerClient = 0.0
+    epsilon: Budget = 1.0
+    delta: Budget = 0.0
     clip_norm: float | Auto = "auto"
     relation: Literal["replace-one", "add-remove"] = "replace-one"
     sampling_rate: float = 1.0
     accountant: Literal["auto", "pure"] = "auto"
 
+    @field_validator("epsilon", "delta", mode="before")
+    @classmethod
+    def _range(cls, value: Any, info: ValidationInfo) -> Any:
+        return _drawn(str(info.field_name), value) if isinstance(value, dict) else value
+
     @model_validator(mode="after")
     def _pure_is_pure(self) -> PrivacyTable:
-        deltas = self.delta if isinstance(self.delta, list) else [self.delta]
+        delta = self.delta.ends if isinstance(self.delta, Drawn) else self.delta
+        deltas = delta if isinstance(delta, list) else [delta]
         if self.accountant == "pure" and (self.mechanism != "laplace" or any(deltas)):
             raise ValueError(
                 f'accountant = "pure" is Laplace noise with delta = 0, got {self.mechanism} with delta '
-                f"{self.delta}; "
+                f"{delta}; "
                 "set delta = 0.0, or leave accountant out to account with a delta"
             )
         return self
@@ -165,11 +200,33 @@ class AveragingTable(Table):
     step_size: Positive | Auto = "auto"
 
 
+class SelectionTable(Table):
+    """`[algorithm]` of Ma et al.: rounds and clients per round are stated, who is asked is planned."""
+
+    name: Literal["dpfl-bcs"]
+    rounds: Count = 200
+    clients_per_round: Count
+    estimation_rounds: Literal[0] = 0
+    step_size: Positive | Auto = "auto"
+    step_decay: Positive | Literal["none"] = "none"
+
+    @field_validator("estimation_rounds", mode="before")
+    @classmethod
+    def _one_stage(cls, value: Any) -> Any:
+        if isinstance(value, int) and value != 0:
+            raise ValueError(
+                f"[algorithm] estimation_rounds must be 0, got {value}: two stages are not available yet; "
+                "state [constants] heterogeneity instead, or leave it out"
+            )
+        return value
+
+
 ALGORITHMS: dict[str, type[Table]] = {
     "fedsgd-dpc": FedSGDTable,
     "dp-fedavg": FedAvgTable,
     "dp-scaffnew": ScaffNewTable,
     "dp-pasgd": AveragingTable,
+    "dpfl-bcs": SelectionTable,
 }
 
 
@@ -184,13 +241,17 @@ AlgorithmTable = Annotated[
     Annotated[FedSGDTable, Tag("fedsgd-dpc")]
     | Annotated[FedAvgTable, Tag("dp-fedavg")]
     | Annotated[ScaffNewTable, Tag("dp-scaffnew")]
-    | Annotated[AveragingTable, Tag("dp-pasgd")],
+    | Annotated[AveragingTable, Tag("dp-pasgd")]
+    | Annotated[SelectionTable, Tag("dpfl-bcs")],
     Discriminator(_name),
 ]
 
 
 class ConstantsTable(Table):
-    """`[constants]`: numbers given here are "assumed"; `source` says where the others come from."""
+    """`[constants]`: numbers given here are "assumed"; `source` says where the others come from.
+
+    `heterogeneity` may be a list, one number per client, for the algorithm that asks by it.
+    """
 
     source: Literal["fitted", "analytic", "bought"] | None = None
     share: Annotated[float, Field(gt=0, lt=1)] = 0.05
@@ -198,7 +259,7 @@ class ConstantsTable(Table):
     strong_convexity: float | None = None
     gradient_bound: float | None = None
     initial_distance_sq: float | None = None
-    heterogeneity: float | None = None
+    heterogeneity: PerClient | None = None
     record_variance: float | None = None
     optimum_gradient_sq: float | None = None
     gradient_variance: float | None = None
@@ -206,8 +267,9 @@ class ConstantsTable(Table):
     noise_dimension: float | None = None
 
     def assumed(self) -> dict[str, float]:
-        """The constants that the user stated, by name."""
-        return self.model_dump(exclude={"source", "share"}, exclude_none=True)
+        """The constants that the user stated as one number, by name."""
+        stated = self.model_dump(exclude={"source", "share"}, exclude_none=True)
+        return {name: value for name, value in stated.items() if not isinstance(value, list)}
 
 
 class PlanningTable(Table):
@@ -228,7 +290,8 @@ class CompareTable(Table):
     """`[compare]`: the grid of fixed settings; clip and step are the plan's unless given.
 
     FedSGD-DPC varies rounds and clients, DP-FedAvg iterations and local steps, DP-ScaffNew iterations and the
-    probability of communication, DP-PASGD rounds and local steps.
+    probability of communication, DP-PASGD rounds and local steps, DPFL-BCS clients and rounds of a training
+    that asks all clients alike.
     """
 
     rounds: Annotated[list[Count], Field(min_length=1)] | Auto = "auto"
@@ -268,11 +331,22 @@ class Study(Table):
     compare: CompareTable = CompareTable()
     tradeoff: TradeoffTable = TradeoffTable()
 
+    @model_validator(mode="after")
+    def _one_heterogeneity(self) -> Study:
+        stated = self.constants.heterogeneity
+        if isinstance(stated, list) and self.algorithm.name != "dpfl-bcs":
+            raise ValueError(
+                f"[constants] heterogeneity must be one number for {self.algorithm.name}, got a list of "
+                f"{len(stated)}; only dpfl-bcs plans with one per client"
+            )
+        return self
+
 
 def load_study(path: Path | str) -> Study:
     """Read and check a study file.
 
-    `epsilon` and `delta` may also be `{ csv = "budgets.csv", column = "epsilon" }`, relative to the file.
+    `epsilon` and `delta` may also be `{ csv = "budgets.csv", column = "epsilon" }`, relative to the file, or
+    drawn in public: `{ uniform = [0.1, 3.0] }`, `{ loguniform = [0.1, 3.0] }`.
 
     Raises:
         ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range.
@@ -310,16 +384,14 @@ def _with_columns(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     if not isinstance(privacy, dict):
         return raw
     for key in ("epsilon", "delta"):
-        if isinstance(privacy.get(key), dict):
+        if isinstance(privacy.get(key), dict) and "csv" in privacy[key]:
             privacy[key] = _column(privacy[key], folder, key)
     return {**raw, "privacy": privacy} if "privacy" in raw else raw
 
 
 def _column(source: dict[str, Any], folder: Path, key: str) -> list[float]:
     if set(source) != {"csv", "column"}:
-        raise ConfigError(
-            f'[privacy] {key} must be a number, a list, or {{ csv = "...", column = "..." }}, got {source}'
-        )
+        raise ConfigError(_budget_forms(key, source))
     path = folder / str(source["csv"])
     try:
         return pd.read_csv(path)[source["column"]].astype(float).tolist()
@@ -329,6 +401,29 @@ def _column(source: dict[str, Any], folder: Path, key: str) -> list[float]:
         raise ConfigError(
             f"[privacy] {key}: no numeric column {source['column']!r} in {path}: {error}"
         ) from None
+
+
+def _drawn(key: str, source: dict[str, Any]) -> Drawn:
+    """A range of budgets, with its ends checked."""
+    if len(source) != 1 or not source.keys() <= Drawn.model_fields.keys():
+        raise ValueError(_budget_forms(key, source))
+    ((law, ends),) = source.items()
+    where = f"[privacy] {key} {law}"
+    numbers = isinstance(ends, list) and all(type(end) in (int, float) for end in ends)
+    if not numbers or len(ends) != 2 or not ends[0] <= ends[1] < float("inf"):
+        raise ValueError(f"{where} must be two numbers, the least and the greatest, got {ends!r}")
+    if (key == "epsilon" or law == "loguniform") and ends[0] <= 0:
+        raise ValueError(f"{where} must begin above 0, got {ends[0]}")
+    if key == "delta" and not 0 <= ends[0] <= ends[1] < 1:
+        raise ValueError(f"{where} must lie in [0, 1), got {ends}; use a delta far below 1/records")
+    return Drawn(**{law: [float(end) for end in ends]})
+
+
+def _budget_forms(key: str, got: dict[str, Any]) -> str:
+    return (
+        f'[privacy] {key} must be a number, a list, {{ csv = "...", column = "..." }}, '
+        f"{{ uniform = [least, greatest] }} or {{ loguniform = [least, greatest] }}, got {got}"
+    )
 
 
 def _one_line(error: ValidationError) -> str:
@@ -351,6 +446,8 @@ def _one_line(error: ValidationError) -> str:
 
 
 def _where(location: tuple[int | str, ...]) -> str:
+    if not location:
+        return ""  # a complaint about how tables fit each other
     table, *keys = [str(part) for part in location]
     names = [key for key in keys if key.isidentifier() or key.isdigit()]
     return f"[{table}] {names[0]}" if names else f"[{table}]"

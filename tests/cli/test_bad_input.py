@@ -68,6 +68,23 @@ NUMBERS = {
         {"resources": {"cost_per_round": 3.0, "budget": 30.0}, "algorithm": {"rounds": 101}},
         "[resources] budget pays for 10 uploads of every client", "use rounds of at most 100",
     ),
+    "range upside down": (
+        {"privacy": {"epsilon": {"uniform": [3.0, 0.1]}}},
+        "[privacy] epsilon uniform must be two numbers, the least and the greatest, got [3.0, 0.1]",
+    ),
+    "range from zero": ({"privacy": {"epsilon": {"loguniform": [0, 3]}}}, "must begin above 0, got 0"),
+    "range of three": ({"privacy": {"delta": {"uniform": [0, 0.1, 0.2]}}}, "[privacy] delta uniform must be"),
+    "unknown law": ({"privacy": {"epsilon": {"normal": [1, 2]}}}, "{ uniform = [least, greatest] } or"),
+    "a list for one": (
+        {"constants": {"heterogeneity": [0.1] * 10}},
+        "heterogeneity must be one number for fedsgd-dpc, got a list of 10; only dpfl-bcs plans with one",
+    ),
+    "two stages": (
+        {"algorithm": {"name": "dpfl-bcs", "clients_per_round": 2, "estimation_rounds": 10}},
+        "[algorithm] estimation_rounds must be 0, got 10: two stages are not available yet",
+    ),
+    "nobody to ask": ({"algorithm": {"name": "dpfl-bcs"}}, "[algorithm] clients_per_round is missing; add"),
+    "K above N": ({"algorithm": {"name": "dpfl-bcs", "clients_per_round": 11}}, "between 1 and 10, got 11"),
     "unknown key": ({"privacy": {"eps": 1.0}}, "[privacy] eps is not a key of this table; allowed"),
     "unknown table": ({"planing": {"seeds": 1}}, "[planing] is not a key", "allowed: federation, task"),
     "unknown model": ({"task": {"model": "tree"}}, "'lstm' or 'unet3d', got 'tree'"),

@@ -410,6 +410,46 @@ def test_noised_steps_plan_compare_and_account_from_one_file(run, write, tmp_pat
     assert "52 of 60 joules" in " ".join(run("train", path, "--out", tmp_path / "again").out.split())
 
 
+SELECTION = {
+    "federation": {"sizes": [600, 600, 300]},
+    "task": {"dimension": 4266},
+    "privacy": {"mechanism": "gaussian", "epsilon": [0.1, 1.0, 3.0], "delta": 1e-5, "clip_norm": 20.0},
+    "algorithm": {"name": "dpfl-bcs", "rounds": 200, "clients_per_round": 1, "estimation_rounds": 0},
+    "constants": {"smoothness": 1.0, "strong_convexity": 0.1, "heterogeneity": [0.0, 0.1, 0.0]},
+}
+
+
+def test_clients_of_different_budgets_are_planned_from_sizes_alone(run, write):
+    answer = run("plan", write(SELECTION), "--json")
+    assert answer.code == 0, answer.err
+    plan = strictly(answer.out)
+    assert set(plan) >= CONTRACT
+    assert sum(plan["releases"]) == 200
+    assert plan["releases"] == sorted(plan["releases"])
+    assert len(plan["noise"]) == 3
+    read = " ".join(run("plan", write(SELECTION)).out.split())
+    assert f"{plan['releases'][0]} to {plan['releases'][2]} per client, paid for by its noise" in read
+    words = run("account", write(SELECTION)).out
+    assert f"client 2: epsilon 3 at delta 1e-05 after {plan['releases'][2]} uploads" in words
+
+
+def test_drawn_budgets_train_and_report_from_one_file(run, write, tmp_path):
+    study = write({
+        "federation": {"data": "digits", "clients": 5, "partition": "iid"},
+        "privacy": {"mechanism": "laplace", "epsilon": {"uniform": [0.1, 90.0]}, "clip_norm": 1.0},
+        "algorithm": {"name": "dpfl-bcs", "rounds": 8, "clients_per_round": 2, "step_size": 0.5},
+    })  # fmt: skip
+    answer = run("train", study, "--out", "here", "--json")
+    assert answer.code == 0, answer.err
+    record = strictly(answer.out)
+    assert record["training"]["uploads"] == [record["plan"]["releases"]]
+    assert record["study"]["privacy"]["epsilon"] == {"uniform": [0.1, 90.0]}
+    assert (tmp_path / "here" / "participation.png").exists()
+    page = (tmp_path / "here" / "report.html").read_text()
+    assert "epsilon = { uniform = [0.1, 90.0] }" in page.replace("&#34;", '"')
+    assert "Whom to ask" in page
+
+
 def test_account_prices_whole_clients(run):
     """Two uploads of sensitivity 2C at a Laplace scale of 1: epsilon 2 * 2 * 0.5."""
     stated = [

@@ -100,6 +100,7 @@ def test_no_private_record_enters_a_timed_step():
         ({"name": "dp-scaffnew", "batch_size": 50}, [50, 50, 50]),
         ({"name": "dp-pasgd", "batch_size": 50}, [20, 50, 50]),
         ({"name": "dp-pasgd"}, [20, 200, 400]),
+        ({"name": "dpfl-bcs", "clients_per_round": 1}, [20, 200, 400]),
     ],
 )
 def test_records_in_a_step_are_those_of_the_algorithm(algorithm, expected):

@@ -19,6 +19,7 @@ from noiseworthy.planning import (
     averaging_period,
     communication_probability,
     local_iterations,
+    participation,
     queries_replies,
 )
 from noiseworthy.planning.plan import StepSize
@@ -171,7 +172,7 @@ def test_a_search_costs_the_sum_of_its_pure_cells(watched):
     assert comparison.search_epsilon == pytest.approx(4 * 6.0)
 
 
-@pytest.mark.parametrize("name", ["fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd"])
+@pytest.mark.parametrize("name", ["fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs"])
 def test_a_search_with_gaussian_noise_composes_in_squares(name):
     """Cells that each spend (epsilon, delta) in full compose to mu sqrt(cells), for the worst client."""
     epsilon = np.array([1.0, 2.0, 4.0, 3.0])
@@ -183,6 +184,7 @@ def test_a_search_with_gaussian_noise_composes_in_squares(name):
         "dp-fedavg": [local_iterations.stated(whole, 12, e, 4, step) for e in (2, 6)],
         "dp-scaffnew": [communication_probability.stated(whole, t, 0.5, step) for t in (10, 30)],
         "dp-pasgd": [averaging_period.stated(problem, 12, tau, step) for tau in (1, 4)],
+        "dpfl-bcs": [participation.stated(problem, counts, 2, 6, step) for counts in ([3] * 4, [1, 2, 5, 4])],
     }[name]
     expected = gaussian_epsilon(np.sqrt(2) * gaussian_mu(epsilon, 1e-5), 1e-5).max()
     assert search_epsilon(plans) == pytest.approx(expected, rel=1e-9)

@@ -201,6 +201,12 @@ def test_shapes_broadcast_and_repeated_budgets_share_their_answer():
     assert mu[1, 2] == gaussian_mu(2.0, 1e-6)
 
 
+def test_what_one_client_has_spent_does_not_depend_on_who_else_is_asked():
+    """To the last bit: else a plan that keeps a budget among some clients might pass it among others."""
+    mu = 10 ** np.random.default_rng(0).uniform(-3, 1, 300)
+    np.testing.assert_array_equal(gaussian_epsilon(mu, 1e-5), [gaussian_epsilon(m, 1e-5) for m in mu])
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [

@@ -13,6 +13,7 @@ from noiseworthy.planning import (
     averaging_period,
     communication_probability,
     local_iterations,
+    participation,
     queries_replies,
 )
 from noiseworthy.planning.curves import BoundCurves
@@ -132,6 +133,16 @@ def of_noised_steps(problem: Problem, **chosen: Any) -> Record:
     return record_of(made, averaging_period.curves(problem, constants, made))
 
 
+def of_selection(problem: Problem, heterogeneity: list[float] | None = None, **chosen: Any) -> Record:
+    """A record of DPFL-BCS."""
+    constants = {name: Constant(VALUES[name], "assumed") for name in ("smoothness", "strong_convexity")}
+    made = participation.plan(problem, constants, heterogeneity=heterogeneity, **chosen)
+    record = record_of(made)
+    if heterogeneity is not None:
+        record["study"]["constants"] = {"heterogeneity": heterogeneity}
+    return record
+
+
 def with_federation(record: Record, classes: int | None = 10) -> Record:
     n = len(record["plan"]["releases"])
     federation = {
@@ -143,16 +154,20 @@ def with_federation(record: Record, classes: int | None = 10) -> Record:
 
 
 def with_training(record: Record, seeds: int = 3) -> Record:
-    """Curves that fall from 2.3 to about 0.7; every client asked as often as planned or once less."""
+    """Curves that fall from 2.3 to about 0.7; every client asked as often as planned or once less.
+
+    Where clients are chosen they are asked as often as planned.
+    """
     plan, draw = record["plan"], np.random.default_rng(5)
     rounds = np.unique((np.linspace(0, plan["rounds"] ** 0.5, 12) ** 2).round().astype(int))
     fall = np.exp(-rounds / (0.15 * plan["rounds"]))
     ends = 0.7 + 0.05 * np.arange(seeds)[:, None]
     loss = ends + (2.303 - ends) * fall
     planned = [plan["rounds"]] * len(plan["releases"]) if "noised" in plan else plan["releases"]
-    uploads = np.array(planned) - draw.integers(0, 2, (seeds, len(planned)))
+    less = draw.integers(0, 2, (seeds, len(planned))) * (plan["algorithm"] != "dpfl-bcs")
+    uploads = np.array(planned) - less
     paid = [row["spent_epsilon"] for row in plan["privacy"]["clients"]]
-    spent = [[None if e is None else e * u / k for e, u, k in zip(paid, made, planned, strict=True)]
+    spent = [[None if e is None else e * u / max(k, 1) for e, u, k in zip(paid, made, planned, strict=True)]
              for made in uploads.tolist()]  # fmt: skip
     training = {
         "seeds": list(range(seeds)), "rounds": rounds.tolist(), "loss": loss.tolist(),
@@ -167,6 +182,7 @@ GRIDS = {
     "dp-fedavg": ("local_steps", (1, 4, 12, 60), "iterations", (60, 120, 240)),
     "dp-scaffnew": ("communication_probability", (0.02, 0.1, 0.5, 1.0), "iterations", (20, 40, 80)),
     "dp-pasgd": ("local_steps", (1, 4, 10, 20), "rounds", (2, 5, 9)),
+    "dpfl-bcs": ("clients_per_round", (1, 5, 10, 20), "rounds", (60,)),
 }
 """Axes and values of a comparison; the last but one of the first axis with the last of the second is best."""
 
@@ -324,12 +340,38 @@ def paid_coins() -> Record:
     return with_comparison(with_training(with_federation(made)))
 
 
+def chosen_clients() -> Record:
+    """DPFL-BCS with clients of many budgets and sizes, some of them never asked; trained and compared."""
+    budgets, sizes = np.geomspace(0.005, 3.0, 50), 100 + 37 * np.arange(50) % 400
+    crowd = problem(n=50, size=sizes, p=11, epsilon=budgets, delta=0.0, family="laplace", clip=2.0)
+    made = of_selection(crowd, rounds=60, clients_per_round=20)
+    return with_comparison(with_training(with_federation(made)))
+
+
+def unlike_clients() -> Record:
+    """DPFL-BCS with clients of one budget whose data differ, planned alone; one is never asked."""
+    unlike = [0.0, 0.5, 0.0, 40.0, 0.1]
+    return of_selection(problem(n=5, p=11, clip=20.0), unlike, rounds=200, clients_per_round=2)
+
+
+def everybody() -> Record:
+    """DPFL-BCS with nobody to choose, because all are asked in every round."""
+    return of_selection(problem(n=4, size=200, epsilon=1.0 + np.arange(4)), rounds=20, clients_per_round=4)
+
+
+def many_chosen() -> Record:
+    """DPFL-BCS with more clients than a figure draws, all of one budget."""
+    crowd = problem(n=2000, size=200 + np.arange(2000), epsilon=2.0)
+    return of_selection(crowd, rounds=30, clients_per_round=100)
+
+
 RECORDS = {
     made.__name__: made
     for made in (
         full, plan_only, do_not_train, many, no_noise, one_seed, diverged,
         local_steps, convex_steps, whole_updates, coins, no_coins,
         noised_steps, noised_batches, no_noised_steps, paid_replies, paid_local_steps, paid_coins,
+        chosen_clients, unlike_clients, everybody, many_chosen,
     )
 }  # fmt: skip
 

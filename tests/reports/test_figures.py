@@ -42,6 +42,10 @@ EXPECTED = {
     "paid_replies": {"why", "training", "who", "compare", "hero"},
     "paid_local_steps": {"why", "training", "who", "compare", "hero"},
     "paid_coins": {"why", "training", "who", "compare", "hero"},
+    "chosen_clients": {"participation", "training", "who", "compare", "hero"},
+    "unlike_clients": {"participation", "who", "hero"},
+    "everybody": {"participation", "who", "hero"},
+    "many_chosen": {"participation", "who", "hero"},
 }
 
 

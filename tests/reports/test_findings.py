@@ -19,14 +19,20 @@ from noiseworthy.reports.findings import Outcome
         (0.7, "keeps only 30\N{NO-BREAK SPACE}% of"),
         (-0.02, "beats every fixed setting"),
         (3.24, "ends worse than no training"),
-        (None, "No fixed setting gains"),
-        (float("nan"), "No fixed setting gains"),
+        (None, "The plan gains, no fixed setting does"),
+        (float("nan"), "The plan gains, no fixed setting does"),
     ],
 )
 def test_the_finding_follows_the_lost_gain(make_record, lost, said):
     record = make_record("full")
     record["compare"]["lost_gain"] = lost
     assert said in findings.finding(record)
+
+
+def test_where_nothing_gains_the_plan_is_not_praised(make_record):
+    record = make_record("full")
+    record["compare"].update(lost_gain=None, untrained_loss=0.1)
+    assert findings.finding(record) == "No fixed setting gains"
 
 
 def test_findings_of_plans_that_do_not_train_or_diverge(make_record):

@@ -59,6 +59,7 @@ def page(pages, make_record, name):
 NAMES = [
     "full", "plan_only", "do_not_train", "many", "no_noise", "local_steps", "whole_updates", "coins",
     "noised_steps", "noised_batches", "no_noised_steps", "paid_replies", "paid_local_steps", "paid_coins",
+    "chosen_clients", "unlike_clients",
 ]  # fmt: skip
 
 

@@ -42,6 +42,7 @@ def test_no_number_is_invented(record):
     known = numbers_of(record)
     known += [math.exp(row["epsilon"]) for row in plan["privacy"]["clients"]]
     known += [len(record["compare"]["cells"])] if record["compare"] else []
+    known += [100 * plan["as_printed"].get("overspending_share", 0), plan["releases"].count(0)]
     for found in privacy_statement(record):
         for written in numbers_in(whole(found).replace(plan["as_printed"].get("why", "\0"), "")):
             if written == record["version"]:

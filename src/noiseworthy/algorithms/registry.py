@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from noiseworthy import _validate as check
-from noiseworthy.algorithms import dp_fedavg, dp_pasgd, dp_scaffnew, fedsgd_dpc
+from noiseworthy.algorithms import dp_fedavg, dp_pasgd, dp_scaffnew, dpfl_bcs, fedsgd_dpc
 from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.planning.plan import Plan
 from noiseworthy.tasks.base import Task
@@ -15,6 +15,7 @@ MAKERS: dict[str, Callable[[Plan, Task, int], Algorithm]] = {
     "dp-fedavg": dp_fedavg.make,
     "dp-scaffnew": dp_scaffnew.make,
     "dp-pasgd": dp_pasgd.make,
+    "dpfl-bcs": dpfl_bcs.make,
 }
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy.planning.participation_search import checked_counts
 
 
 def reshuffled_round_robin(
@@ -53,3 +54,42 @@ def _next_pass(
         return order
     fresh = order[~np.isin(order, left)][: clients_per_round - len(left)]
     return np.concatenate([fresh, order[~np.isin(order, fresh)]])
+
+
+def exact_counts(
+    counts: ArrayLike, clients_per_round: int, rounds: int, generator: np.random.Generator
+) -> NDArray[np.int32]:
+    """Cohorts of K distinct clients per round in which client n is asked exactly T_n times.
+
+    The T_n repetitions of the shuffled clients are laid end to end, and position j goes to round j mod T:
+    at most T repetitions in a row never meet in a round (McNaughton's wrap-around). The rounds are then
+    shuffled.
+
+    Args:
+        counts: T_n, whole numbers between 0 and T with sum K T, shape (N,).
+        clients_per_round: K, between 1 and N.
+        rounds: T.
+        generator: source of the public shuffles.
+
+    Returns:
+        shape (T, K).
+
+    Raises:
+        InvalidInput: K outside 1..N, counts above T, or counts with another sum than K T.
+
+    Guarantee: `np.bincount(cohorts.ravel(), minlength=N) == counts`, so that no client exceeds the uploads
+    that its noise pays for, and none comes twice in a round. Such a schedule exists just where T_n <= T.
+
+    Example:
+        >>> cohorts = exact_counts([4, 0, 3, 1], 2, 4, np.random.default_rng(0))
+        >>> np.bincount(cohorts.ravel())
+        array([4, 0, 3, 1])
+        >>> [sorted(cohort) for cohort in cohorts.tolist()]
+        [[0, 3], [0, 2], [0, 2], [0, 2]]
+
+    Source: theory 5.4; McNaughton 1959, which replaces the random selection of Ma et al., Algorithm 1.
+    """
+    asked = checked_counts(counts, clients_per_round, rounds)
+    order = generator.permutation(len(asked)).astype(np.int32)
+    laid = np.repeat(order, asked[order])
+    return generator.permutation(laid.reshape(clients_per_round, rounds).T)

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noiseworthy.config import CompareTable
 from noiseworthy.planning import (
     averaging_period,
     communication_probability,
     local_iterations,
+    participation,
     queries_replies,
 )
 from noiseworthy.planning.local_search import divisors
@@ -25,6 +27,7 @@ AXES = {
     "dp-fedavg": ("local_steps", "iterations"),
     "dp-scaffnew": ("communication_probability", "iterations"),
     "dp-pasgd": ("local_steps", "rounds"),
+    "dpfl-bcs": ("clients_per_round", "rounds"),
 }
 """What a comparison varies: along the picture, and from series to series."""
 _ROUNDS = (10, 20, 50, 100, 200, 500)
@@ -43,7 +46,7 @@ def setting_of(plan: Plan) -> dict[str, float]:
         return {across: plan.local.steps, series: plan.rounds}
     if isinstance(plan.local, LocalSteps):
         return {across: plan.local.steps, series: plan.rounds * plan.local.steps}
-    return {across: plan.rounds, series: plan.clients_per_round}
+    return {across: getattr(plan, across), series: getattr(plan, series)}
 
 
 def grid_of(
@@ -68,6 +71,8 @@ def grid_of(
         return _coins(plan, problem, step, table, longest)
     if plan.algorithm == "dp-pasgd":
         return _periods(plan, problem, step, table)
+    if plan.algorithm == "dpfl-bcs":
+        return _alike(plan, problem, step, table)
     n = problem.n_clients
     cohorts = sorted({1, max(1, n // 2), n}) if table.clients_per_round == "auto" else table.clients_per_round
     return [
@@ -150,6 +155,31 @@ def _periods(plan: Plan, problem: Problem, step: StepSize, table: CompareTable) 
         for tau in periods
         if problem.resources is None or problem.resources.affords(r, r * tau)
     ]
+
+
+def _alike(plan: Plan, problem: Problem, step: StepSize, table: CompareTable) -> list[Plan]:
+    """Cells of K clients in each of T rounds who are asked equally often, up to one: nobody is chosen."""
+    n, k = problem.n_clients, plan.clients_per_round
+    around = {max(1, k // 2), k, min(2 * k, n)}
+    cohorts = sorted(around) if table.clients_per_round == "auto" else table.clients_per_round
+    rounds = [plan.rounds] if table.rounds == "auto" else table.rounds
+    return [
+        participation.stated(problem, uniform_counts(b, t, n), b, t, step)
+        for t in rounds
+        for b in cohorts
+        if -(-b * t // n) <= problem.most_uploads()
+    ]
+
+
+def uniform_counts(clients_per_round: int, rounds: int, clients: int) -> NDArray[np.int64]:
+    """K T participations dealt to N clients as evenly as whole numbers allow, shape (N,).
+
+    Example:
+        >>> uniform_counts(2, 5, 4)
+        array([3, 3, 2, 2])
+    """
+    each, left = divmod(clients_per_round * rounds, clients)
+    return each + (np.arange(clients) < left).astype(np.int64)
 
 
 def _spaced(most: int, points: int = 5) -> list[int]:

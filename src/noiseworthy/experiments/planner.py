@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from noiseworthy.config import AveragingTable, FedAvgTable, FedSGDTable
-from noiseworthy.experiments.planners import dp_fedavg, dp_pasgd, dp_scaffnew, fedsgd_dpc
+from noiseworthy.config import AveragingTable, FedAvgTable, FedSGDTable, SelectionTable
+from noiseworthy.experiments.planners import dp_fedavg, dp_pasgd, dp_scaffnew, dpfl_bcs, fedsgd_dpc
 from noiseworthy.experiments.planners.decision import Decision, Progress
 from noiseworthy.experiments.prepare import Prepared
 
@@ -12,8 +12,8 @@ def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Dec
     """Plan a study.
 
     Constants are, in this order: stated (`assumed`), `analytic`, `bought`, or fitted to trials on public
-    data, which also choose clip and step where those are "auto". The planners of local steps take stated
-    and analytic constants only.
+    data, which also choose clip and step where those are "auto". All planners but that of FedSGD-DPC take
+    stated and analytic constants only.
 
     Raises:
         ConfigError: constants are missing and cannot be had from what the study gives.
@@ -25,4 +25,6 @@ def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Dec
         return dp_fedavg.decide(prepared, table)
     if isinstance(table, AveragingTable):
         return dp_pasgd.decide(prepared, table)
+    if isinstance(table, SelectionTable):
+        return dpfl_bcs.decide(prepared, table)
     return dp_scaffnew.decide(prepared, table)

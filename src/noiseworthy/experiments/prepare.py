@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.config import Study
+from noiseworthy.config import Drawn, PerClient, Study
 from noiseworthy.data import Federation, load_federation
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.planning.problem import Problem
@@ -33,12 +34,28 @@ class Prepared:
         """The planner's problem with a given clip, the budget in the unit of its clipping mode."""
         table = self.study.privacy
         budget = PrivacyBudget.of(
-            table.epsilon, table.delta, len(self.sizes), table.relation, unit_of(clipping)
+            self.epsilon, self.delta, len(self.sizes), table.relation, unit_of(clipping)
         )
         return Problem(
             self.sizes, self.dimension, budget, table.mechanism, clip_norm, table.sampling_rate, clipping,
             self._resources(),
         )  # fmt: skip
+
+    @property
+    def epsilon(self) -> PerClient:
+        """The privacy losses that clients allow, those of a range drawn."""
+        return self._budget(self.study.privacy.epsilon, _EPSILON)
+
+    @property
+    def delta(self) -> PerClient:
+        """The probabilities of a larger loss, those of a range drawn."""
+        return self._budget(self.study.privacy.delta, _DELTA)
+
+    def _budget(self, stated: PerClient | Drawn, tag: int) -> PerClient:
+        if not isinstance(stated, Drawn):
+            return stated
+        seed = check.count("[federation] seed", self.study.federation.seed, least=0)
+        return draw_budgets(stated, len(self.sizes), np.random.default_rng([seed, tag])).tolist()
 
     def _resources(self) -> Resources | None:
         table = self.study.resources
@@ -82,6 +99,31 @@ class Prepared:
             partition=partition,
             settings=settings,
         )
+
+
+_EPSILON, _DELTA = 0xE9517, 0xDE17A
+"""What tells the public draws of a study apart."""
+
+
+def draw_budgets(law: Drawn, clients: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Budgets of clients whom nobody has asked, drawn from a range.
+
+    Args:
+        law: evenly between two ends, or evenly in the logarithm.
+        clients: N.
+        generator: public; budgets say nothing of records.
+
+    Returns:
+        shape (N,), within the ends.
+
+    Example:
+        >>> draw_budgets(Drawn(loguniform=[0.1, 10.0]), 3, np.random.default_rng(0)).round(3)
+        array([1.879, 0.346, 0.121])
+    """
+    low, high = law.ends
+    if law.uniform is not None:
+        return generator.uniform(low, high, clients)
+    return np.clip(np.exp(generator.uniform(np.log(low), np.log(high), clients)), low, high)
 
 
 def prepare(study: Study) -> Prepared:

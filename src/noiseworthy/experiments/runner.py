@@ -16,7 +16,7 @@ from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.algorithms.conditions import tightest_mode
 from noiseworthy.algorithms.making import aligned
 from noiseworthy.algorithms.registry import make
-from noiseworthy.config import FedSGDTable, Study
+from noiseworthy.config import Study
 from noiseworthy.data import Federation
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
@@ -222,8 +222,7 @@ def _fixed_settings(plan: Plan, task: Task, study: Study) -> list[Plan]:
     """The grid of a study, each cell with a clipping mode and steps that its claim holds for."""
     if plan.step is None:
         raise InvalidInput("comparing needs step sizes; state [algorithm] step_size")
-    table = study.algorithm
-    longest = table.max_rounds if isinstance(table, FedSGDTable) else min(table.max_iterations, _LONGEST)
+    longest = min(getattr(study.algorithm, "max_iterations", _LONGEST), _LONGEST)
     batch = plan.local.batch_size if plan.local is not None else None
     several, _ = tightest_mode(task, plan.problem.family, batch)
     plans = grid_of(plan, plan.step, study.compare, longest, several)

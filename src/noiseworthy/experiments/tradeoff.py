@@ -114,7 +114,7 @@ class Surface:
             raise ConfigError(
                 'the trade-off needs noise, got mechanism = "none"; use "gaussian" or "laplace" in [privacy]'
             )
-        across = Axis.of(study.tradeoff.epsilon, study.privacy.epsilon, EPSILONS)
+        across = Axis.of(study.tradeoff.epsilon, prepared.epsilon, EPSILONS)
         up = Axis.of(study.tradeoff.budget, resources.budget, BUDGETS)
         points = tuple(
             Point(epsilon, budget, across.is_own(epsilon) and up.is_own(budget))
@@ -204,7 +204,7 @@ def _planned(
     if point.own and own is not None:
         return replace(point, plan=own.plan)
     study, resources = prepared.study, _resources(prepared)
-    epsilon = surface.epsilon.budget(study.privacy.epsilon, point.epsilon)
+    epsilon = surface.epsilon.budget(prepared.epsilon, point.epsilon)
     budget = surface.budget.budget(resources.budget, point.budget)
     changed = {
         "privacy": study.privacy.model_copy(update={"epsilon": epsilon}),

@@ -111,6 +111,19 @@ class Problem:
             self.sampling_rate,
         )  # fmt: skip
 
+    @cached_property
+    def upload_variance(self) -> NDArray[np.float64]:
+        """E||w_i||^2 of the only upload that client i makes, shape (N,): p std^2, or 2 p scale^2.
+
+        Example:
+            >>> budget = PrivacyBudget.of([1.0, 5.0], 0.0, 2)
+            >>> Problem(np.array([100, 100]), 8, budget, "laplace", 1.0).upload_variance.round(6)
+            array([0.0064  , 0.000256])
+        """
+        size = self.sensitivity.value * unit_noise(self.family, self.budget, 1, self.sampling_rate)
+        with np.errstate(over="ignore"):
+            return self.dimension * np.square(size) * (2 if self.family == "laplace" else 1)
+
     def release(self, releases: NDArray[np.int64]):
         """The least noise that pays for `releases[i]` uploads of client i, as a `Release`."""
         return calibrate(self.family, self.sensitivity, self.budget, releases, self.sampling_rate)

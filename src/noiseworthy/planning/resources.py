@@ -97,11 +97,15 @@ class Resources:
             paid &= c1 * communications + c2 * steps <= budget * (1 + _ROUNDING)
         return paid
 
-    def most_rounds(self, steps_per_round: int) -> float:
-        """Communications that every client can pay for with so many steps before each; may be infinite."""
+    def rounds_of_each(self, steps_per_round: int) -> NDArray[np.float64]:
+        """Communications that each client can pay for with so many steps before each, shape (N,)."""
         price = self.cost_per_round + self.cost_per_step * steps_per_round
         with np.errstate(divide="ignore"):
-            return float(np.floor(np.min(self.budget * (1 + _ROUNDING) / price)))
+            return np.floor(self.budget * (1 + _ROUNDING) / price)
+
+    def most_rounds(self, steps_per_round: int) -> float:
+        """Communications that every client can pay for with so many steps before each; may be infinite."""
+        return float(self.rounds_of_each(steps_per_round).min())
 
     def most_steps(self) -> float:
         """Local steps that every client can pay for before a single communication; may be infinite."""

@@ -125,15 +125,17 @@ def gaussian_epsilon(mu: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
 def _solve_epsilon(mu: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
     rho = np.square(mu) / 2
     epsilon = rho + 2 * np.sqrt(rho * -np.log(delta))
+    moving = np.ones(mu.shape, bool)  # each stops for itself: what one has spent depends on no other
     for _ in range(100):
         reached = gaussian_delta(epsilon, mu)
         a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
         slope = np.exp(-np.square(a) / 2) / 2 * erfcx(b / np.sqrt(2))
         with np.errstate(divide="ignore", invalid="ignore"):
             step = (np.log(reached) - np.log(delta)) * reached / slope
-        step = np.where(np.isfinite(step), step, 0.0)
+        step = np.where(moving & np.isfinite(step), step, 0.0)
         epsilon = np.maximum(epsilon + step, _SMALLEST_EPSILON)
-        if np.all(np.abs(step) <= _SAFE_STEP * epsilon):
+        moving &= np.abs(step) > _SAFE_STEP * epsilon
+        if not moving.any():
             break
     return 1 / _round_down(1 / epsilon, lambda inverse: gaussian_delta(1 / inverse, mu) <= delta)
 

@@ -16,6 +16,7 @@ from noiseworthy.reports import panels
 from noiseworthy.reports.clients import who_figure
 from noiseworthy.reports.findings import Record, final, finding, is_scored, score_name, setting
 from noiseworthy.reports.leaks import leak_figure
+from noiseworthy.reports.participation import has_participation, participation, participation_figure
 from noiseworthy.reports.schedules import in_brief
 from noiseworthy.reports.style import MUTED, drawable, new_figure, styled
 from noiseworthy.reports.tradeoff import tradeoff_figure
@@ -69,16 +70,19 @@ def compare_figure(record: Record) -> Figure | None:
 
 @styled
 def hero_figure(record: Record) -> Figure | None:
-    """One wide figure to show a colleague: what was predicted, and what came of it."""
+    """One wide figure to show a colleague: what was predicted or whom to ask, and what came of it."""
     predicted = bool(record["evidence"]) and bool(record["evidence"]["curves"])
+    planned = predicted or has_participation(record)
     measured = bool(record["compare"]) or bool(record["training"])
-    if not predicted and not measured:
+    if not planned and not measured:
         return None
     with matplotlib.rc_context(LARGE):
-        figure = new_figure(12.6 if predicted and measured else 8.0, 4.9)
-        axes = figure.subplots(1, predicted + measured, squeeze=False)[0]
+        figure = new_figure(12.6 if planned and measured else 8.0, 4.9)
+        axes = figure.subplots(1, planned + measured, squeeze=False)[0]
         if predicted:
             panels.prediction(axes[0], record, f"Planned: {in_brief(record)}")
+        elif planned:
+            participation(axes[0], record)
         if measured:
             _measured(axes[-1], record)
         figure.suptitle(
@@ -98,6 +102,7 @@ def _measured(axes: Axes, record: Record) -> None:
 FIGURES = {
     "why": why_figure,
     "leak": leak_figure,
+    "participation": participation_figure,
     "training": training_figure,
     "who": who_figure,
     "compare": compare_figure,

@@ -116,7 +116,10 @@ def finding(record: Record) -> str | None:
     if planned and math.isinf(_mean_loss(planned)):
         return "The plan diverged"
     if lost is None or math.isnan(lost):
-        return "No fixed setting gains" + ("" if trains else ", so not training is right")
+        if not trains:
+            return "No fixed setting gains, so not training is right"
+        alone = planned is not None and _mean_loss(planned) < record["compare"]["untrained_loss"]
+        return "The plan gains, no fixed setting does" if alone else "No fixed setting gains"
     if not trains:
         return "A fixed setting gains where the plan does not train"
     if lost > 1:
@@ -219,10 +222,12 @@ def compare_caption(record: Record) -> str:
     seeds = len(compare["seeds"])
     means = "one training each" if seeds == 1 else f"means of {seeds} seeds with bars from least to most"
     baseline = f" {term(algorithm, 'local_steps').symbol} = 1 is DP-SGD." if algorithm == "dp-pasgd" else ""
+    alike = ", each asking all clients alike" if algorithm == "dpfl-bcs" else ""
     paid = " that the resources pay for" if record["plan"].get("resources") else ""
     return (
-        f"The plan beside {count(fixed, 'fixed setting')}{paid}, with their own exact noise ({means}). "
-        f"The best of them has {symbols(algorithm, best, compare['axes'])}.{baseline}{search_price(record)}"
+        f"The plan beside {count(fixed, 'fixed setting')}{paid}{alike}, with their own exact noise "
+        f"({means}). The best of them has {symbols(algorithm, best, compare['axes'])}."
+        f"{baseline}{search_price(record)}"
     )
 
 

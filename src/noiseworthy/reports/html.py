@@ -14,6 +14,7 @@ from noiseworthy.errors import DataError
 from noiseworthy.reports import alternatives, findings, tradeoff_words
 from noiseworthy.reports.figures import FIGURES, all_figures
 from noiseworthy.reports.findings import Record, final
+from noiseworthy.reports.participation import participation_caption
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import Bill, amount, bill_of, planned_bill, prices, whose
 from noiseworthy.reports.schedules import (
@@ -36,6 +37,7 @@ FOLDED, LISTED = 20, 1000
 _CAPTIONS = {
     "why": findings.why_caption,
     "leak": alternatives.leak_caption,
+    "participation": participation_caption,
     "training": findings.training_caption,
     "compare": findings.compare_caption,
     "tradeoff": tradeoff_words.caption,
@@ -44,6 +46,7 @@ _CAPTIONS = {
 _TITLES = {
     "why": "Why this plan",
     "leak": "What the printed formula would have leaked",
+    "participation": "Whom to ask",
     "training": "What training reached",
     "compare": "The plan beside fixed settings",
     "tradeoff": "Trade-off",
@@ -253,9 +256,19 @@ def toml(study: dict[str, Any]) -> str:
         [privacy]
         mechanism = "laplace"
         epsilon = [1.0, 2.0]
+        >>> print(toml({"privacy": {"epsilon": {"uniform": [0.1, 3.0]}}}))
+        [privacy]
+        epsilon = { uniform = [0.1, 3.0] }
     """
     tables = []
     for name, table in study.items():
-        lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()]
+        lines = [f"{key} = {_toml_value(value)}" for key, value in table.items()]
         tables.append("\n".join([f"[{name}]", *lines]))
     return "\n\n".join(tables)
+
+
+def _toml_value(value: Any) -> str:
+    """A value, a table of values in one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml_value(part)}" for key, part in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)

@@ -14,13 +14,25 @@ from noiseworthy.reports.schedules import (
     by_coins,
     clipped_to,
     is_local,
+    never_asked,
     noise_falls,
+    noise_of_uploads,
     noises_steps,
     paid_for,
     symbols,
     uploads_of,
 )
-from noiseworthy.reports.wording import about, count, level, number, rounded_up, shortened, span, times
+from noiseworthy.reports.wording import (
+    about,
+    count,
+    level,
+    number,
+    percent,
+    rounded_up,
+    shortened,
+    span,
+    times,
+)
 
 Kind = Literal["claim", "limit", "warning"]
 
@@ -158,6 +170,11 @@ def _at_most(record: Record) -> Clause:
             f"In training, clients spent epsilon {_spent(spent)} (for each, the greatest over seeds).",
             "Seeds repeat one training in simulation; carrying out several on real data would add up.",
         ]
+    if never := never_asked(record["plan"]):
+        points.append(
+            f"{count(never, 'client')} {'is' if never == 1 else 'are'} never asked and "
+            f"{'spends' if never == 1 else 'spend'} nothing."
+        )
     if any(c["provenance"].startswith("bought") for c in record["plan"]["constants"].values()):
         points.append("One upload per client bought constants before planning; it is counted here.")
     epsilon, delta = (span((row[key] for row in rows), _exact) for key in ("epsilon", "delta"))
@@ -185,7 +202,8 @@ def _mechanism(record: Record) -> Clause:
     if not any(plan["releases"]):
         return Clause("By what means", "No client uploads anything in training, so training costs nothing.")
     size = "scale" if plan["mechanism"] == "laplace" else "standard deviation"
-    noise = f"{plan['mechanism'].capitalize()} noise of {size} {span(plan['noise'])} on every coordinate"
+    drawn = f"{plan['mechanism'].capitalize()} noise of {size} {span(noise_of_uploads(plan))}"
+    noise = f"{drawn} on every coordinate"
     if noises_steps(plan):
         return Clause("By what means", _noised_step(plan, noise), _margin(plan))
     text = (
@@ -339,6 +357,8 @@ def _search(record: Record) -> list[str]:
 def _as_printed(record: Record) -> Clause | None:
     """What the source paper's formulas would add, where they differ from a sound answer."""
     plan, printed, noise = record["plan"], record["plan"]["as_printed"], record["plan"]["noise"]
+    if "overspending_share" in printed:
+        return _in_fractions(record)
     if not printed or "noise" not in printed or not (any(noise) or leak_of(plan)):
         return None
     keys = [key for key in DECIDED[plan["algorithm"]] if key in printed]
@@ -353,6 +373,24 @@ def _as_printed(record: Record) -> Clause | None:
         f"({printed['why']}) and was not used."
     )
     return Clause("As printed: not private", text, _leaked(plan), kind="limit")
+
+
+def _in_fractions(record: Record) -> Clause:
+    """What becomes of a client that is planned for a fraction of a reply, and then asked for a whole one."""
+    plan, printed = record["plan"], record["plan"]["as_printed"]
+    worst = printed["worst_client"]
+    name, factor = shortened(client_names(record)[worst], 40), about(printed["worst_overspending"])
+    text = (
+        f"By the formulas as the paper prints them, clients take part {span(printed['releases'])} times, in "
+        f"real numbers, and split their budgets over as many replies; here {span(plan['releases'])} times, "
+        "in whole ones. The printed plan is not private and was not used."
+    )
+    point = (
+        f"Asked as long as anything is left, {percent(printed['overspending_share'])} of the clients would "
+        f"spend more than their budget. Worst off is {name}: planned for "
+        f"{number(printed['releases'][worst])} replies, it would spend {factor} times its epsilon."
+    )
+    return Clause("As printed: not private", text, (point,), kind="limit")
 
 
 def _leaked(plan: Record) -> tuple[str, ...]:

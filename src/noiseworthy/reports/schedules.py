@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noiseworthy.privacy.clipping import WORDS
-from noiseworthy.reports.wording import about, count, number, span
+from noiseworthy.reports.wording import about, count, number, span, times
 
 Record = dict[str, Any]
 """A run record as `experiments.record` writes it, or the same read back from JSON."""
@@ -37,7 +37,8 @@ _TERMS_OF = {
         "rounds": Term("R", "rounds R", "rounds R"),
         "total_iterations": Term("K", "iterations K", "iterations K"),
         "local_steps": Term("τ", "local steps τ", "local steps τ per averaging"),
-    }
+    },
+    "dpfl-bcs": {"clients_per_round": Term("K", "clients K", "clients per round K")},
 }
 """What a paper writes otherwise."""
 
@@ -46,6 +47,7 @@ DECIDED = {
     "dp-fedavg": ("total_iterations", "local_steps", "clients_per_round"),
     "dp-scaffnew": ("iterations", "communication_probability"),
     "dp-pasgd": ("total_iterations", "local_steps"),
+    "dpfl-bcs": ("rounds", "clients_per_round"),
 }
 """What each planner decides."""
 
@@ -78,6 +80,11 @@ def decided(plan: Record) -> str:
 def clients_of(record: Record) -> int:
     """Number of clients N."""
     return len(record["plan"]["releases"])
+
+
+def sizes_of(record: Record) -> list[int]:
+    """Records of each client."""
+    return (record["federation"] or record["study"]["federation"])["sizes"]
 
 
 def asked(record: Record) -> str:
@@ -123,6 +130,28 @@ def noises_steps(plan: Record) -> bool:
 def uploads_of(plan: Record) -> list[int]:
     """Uploads that each client makes at most."""
     return [plan["rounds"]] * len(plan["releases"]) if noises_steps(plan) else plan["releases"]
+
+
+def chooses(plan: Record) -> bool:
+    """Whether some clients are planned to be asked more often than others."""
+    return plan["algorithm"] == "dpfl-bcs"
+
+
+def heterogeneity_of(record: Record) -> list[float]:
+    """How far each client's optimum is from the common one, as stated; empty if all are alike."""
+    stated = record.get("study", {}).get("constants", {}).get("heterogeneity")
+    return stated if isinstance(stated, list) and len(set(stated)) > 1 else []
+
+
+def never_asked(plan: Record) -> int:
+    """How many clients are asked for nothing in a training."""
+    return uploads_of(plan).count(0) if plan["train"] else 0
+
+
+def noise_of_uploads(plan: Record) -> list[float]:
+    """The noise of clients that upload; of all where nobody does."""
+    asked_for = [noise for noise, uploads in zip(plan["noise"], uploads_of(plan), strict=True) if uploads]
+    return asked_for or plan["noise"]
 
 
 def paid_for(plan: Record) -> str:
@@ -175,6 +204,26 @@ def _replies(record: Record) -> str:
     return f"{count(record['plan']['rounds'], 'round')}, asking {asked(record)} in each"
 
 
+def _chosen_replies(record: Record) -> str:
+    reasons = _reasons(record)
+    by = f"chosen by {reasons}: " if reasons else ""
+    return f"{_replies(record)}, {by}{times(span(record['plan']['releases']))} each"
+
+
+def _reasons(record: Record) -> str:
+    """In what clients differ that decides how often they are asked; empty where it decides nothing."""
+    plan = record["plan"]
+    if max(plan["releases"]) - min(plan["releases"]) <= 1:
+        return ""
+    differs = {
+        "budget": len({(row["epsilon"], row["delta"]) for row in plan["privacy"]["clients"]}) > 1,
+        "size": len(set(sizes_of(record))) > 1,
+        "heterogeneity": bool(heterogeneity_of(record)),
+    }
+    *first, last = [name for name, matters in differs.items() if matters] or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def _local_rounds(record: Record) -> str:
     plan = record["plan"]
     total = "" if plan["local_steps"] == 1 else f"{count(plan['total_iterations'], 'iteration')}: "
@@ -207,4 +256,5 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     "dp-fedavg": _local_rounds,
     "dp-scaffnew": _coins,
     "dp-pasgd": _noised_rounds,
+    "dpfl-bcs": _chosen_replies,
 }

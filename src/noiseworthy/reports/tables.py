@@ -28,10 +28,13 @@ from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import bill_of, of_budget, planned_bill, prices, whose
 from noiseworthy.reports.schedules import (
     DECIDED,
+    chooses,
     clipped_to,
+    heterogeneity_of,
     is_local,
     local_steps,
     noise_falls,
+    noise_of_uploads,
     noises_steps,
     paid_for,
     symbols,
@@ -73,7 +76,8 @@ def plan_panel(record: Record) -> Panel:
             "predicted",
             f"{level(predicted['bound'])}, untrained {level(predicted['no_training'])} ({predicted['unit']})",
         )
-    _fact(facts, "rests on", "; ".join(provenances(record)) or "nothing: all was stated")
+    nothing = "budgets and sizes alone" if chooses(plan) else "nothing: all was stated"
+    _fact(facts, "rests on", "; ".join(provenances(record)) or nothing)
     for name, other in _others(plan).items():
         _fact(facts, name, other)
     return _panel("plan", plan["outcome"], facts, _remarks(record, training=False))
@@ -186,6 +190,8 @@ def provenances(record: Record) -> list[str]:
     sources: dict[str, list[str]] = {}
     for name, constant in record["plan"]["constants"].items():
         sources.setdefault(constant["provenance"], []).append(name.replace("_", " "))
+    if heterogeneity_of(record):
+        sources.setdefault("assumed", []).append("heterogeneity of each client")
     return [f"{source}: {', '.join(names)}" for source, names in sources.items()]
 
 
@@ -246,7 +252,7 @@ def _noise(plan: Record) -> str:
         return "none"
     size = "scale" if plan["mechanism"] == "laplace" else "std"
     where = " of every local step" if noises_steps(plan) else noise_falls(plan)
-    first = f"{size} {span(plan['noise'])} per coordinate{where}"
+    first = f"{size} {span(noise_of_uploads(plan))} per coordinate{where}"
     return f"{plan['mechanism'].capitalize()}, {first}"
 
 

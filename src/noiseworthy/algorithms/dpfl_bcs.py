@@ -1,0 +1,55 @@
+"""DPFL-BCS, one stage: clients are asked as often as their budget, size and heterogeneity make worth it.
+
+Ma et al., "The power of bias: optimizing client selection in federated learning with heterogeneous
+differential privacy"; theory 5.5. A reply is that of FedSGD-DPC, one clipped and noised gradient over all
+records; what differs is who is asked and what a reply weighs. Client n is asked exactly T_n times, K
+distinct clients in every round, on a schedule that is drawn before training, and all replies of a round
+weigh 1/K:
+
+    upload_n  = (1/D_n) sum_records clip(grad) + w_n,    w_n pays for T_n uploads
+    theta    <- theta - eta_t ( (1/K) sum_{n in S_t} upload_n + ridge theta )
+
+The paper draws cohorts with probabilities proportional to T_n, which need not be whole, and gives a client
+budget for T_n replies: some 85 to 88 % of its clients overspend (theory 5.8, item 1). Here counts are whole.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from noiseworthy._keys import schedule_generator
+from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
+from noiseworthy.algorithms.making import as_float, trainable
+from noiseworthy.algorithms.selection import exact_counts
+from noiseworthy.planning.plan import Plan
+from noiseworthy.tasks.base import Task
+
+
+def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
+    """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
+
+    Args:
+        plan: of `dpfl-bcs`, with `train` true and step sizes.
+        task: of the dimension that the plan was made for.
+        seed: of the public schedule.
+
+    Raises:
+        InvalidInput: a plan that does not train, without step sizes, or for another dimension.
+
+    Guarantee: the schedule asks client n exactly `plan.releases[n]` times, in different rounds.
+    """
+    step = trainable(plan, task)
+    problem, k = plan.problem, plan.clients_per_round
+    return FedSGDDPC(
+        task=task,
+        family=problem.family,
+        norm=problem.norm,
+        sampled=problem.sampling_rate < 1,
+        clip_norm=as_float(problem.clip_norm),
+        noise=as_float(plan.noise),
+        weights=as_float(np.full(problem.n_clients, 1 / k)),
+        divisors=as_float(problem.sampling_rate * problem.sizes),
+        sampling_rate=as_float(problem.sampling_rate),
+        steps=as_float(step.at(np.arange(plan.rounds))),
+        cohorts=exact_counts(plan.releases, k, plan.rounds, schedule_generator(seed)),
+    )
