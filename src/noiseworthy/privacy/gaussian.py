@@ -72,10 +72,10 @@ def gaussian_mu(epsilon: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
     remedy = "Gaussian noise needs a delta above 0; use Laplace noise for pure epsilon"
     delta = check.in_unit_interval("delta", delta, closed_left=False, remedy=remedy)
     epsilon, delta = np.broadcast_arrays(epsilon, delta)
-    pairs, inverse = np.unique(np.stack([epsilon.ravel(), delta.ravel()]), axis=1, return_inverse=True)
-    mu = _solve_mu(pairs[0], pairs[1])
+    pairs, inverse = np.unique(epsilon.ravel() + 1j * delta.ravel(), return_inverse=True)
+    mu = _solve_mu(pairs.real, pairs.imag)
     if np.any(mu < SMALLEST_MU):
-        smallest = pairs[0][mu < SMALLEST_MU][0]
+        smallest = pairs.real[mu < SMALLEST_MU][0]
         raise InvalidInput(f"epsilon {smallest:g} is too small to be met exactly; use a larger one")
     return mu[inverse.ravel()].reshape(epsilon.shape)
 
