@@ -44,30 +44,30 @@ def assert_same(ours, theirs, **tolerance):
 # Groups of like size ------------------------------------------------------------------------------------
 
 
-UNLIKE = np.array([40, 3, 9, 2, 5, 21, 1])
+UNLIKE = np.array([40, 3, 9, 1])
 
 
 @pytest.fixture(scope="module")
 def unlike() -> Federation:
-    """Seven clients of 1 to 40 records: five sixths of what they are stacked to is padding."""
+    """Four clients of 1 to 40 records: two thirds of what they are stacked to is padding."""
     rng = np.random.default_rng(8)
     clients = [(rng.normal(size=(n, 4)), rng.integers(0, 2, n)) for n in UNLIKE]
     return Federation.from_clients(clients, test=clients[0], classes=2, name="unlike")
 
 
 def everybody(kind: str):
-    """An algorithm that asks all seven, with draws of its own or memory."""
+    """An algorithm that asks all four, with draws of its own or memory."""
     task = LinearModel(4, 1, "logistic", ridge=0.05)
     unit = "client" if kind == "dp-scaffnew" else "record"
     relation = "add-remove" if kind == "poisson" else "replace-one"
-    budget = PrivacyBudget.of(3.0, 1e-4, 7, relation, unit)
+    budget = PrivacyBudget.of(3.0, 1e-4, 4, relation, unit)
     mode, rate = ("D", 1.0) if kind == "dp-scaffnew" else ("A", 0.5 if kind == "poisson" else 1.0)
     problem, step = Problem(UNLIKE, 4, budget, "gaussian", 1.0, rate, mode), StepSize(0.3, np.inf)
     if kind == "dp-scaffnew":
-        return task, communication_probability.stated(problem, 12, 0.5, step)
+        return task, communication_probability.stated(problem, 6, 0.5, step)
     if kind in ("dp-pasgd", "minibatches"):
-        return task, averaging_period.stated(problem, 12, 3, step, 4 if kind == "minibatches" else None)
-    return task, queries_replies.stated(problem, 4, 7, step)
+        return task, averaging_period.stated(problem, 6, 3, step, 4 if kind == "minibatches" else None)
+    return task, queries_replies.stated(problem, 2, 4, step)
 
 
 KINDS = ("fedsgd-dpc", "poisson", "dp-scaffnew", "dp-pasgd", "minibatches")
@@ -77,12 +77,11 @@ KINDS = ("fedsgd-dpc", "poisson", "dp-scaffnew", "dp-pasgd", "minibatches")
 def test_clients_grouped_by_size_train_as_the_debug_engine_says(kind, unlike):
     task, plan = everybody(kind)
     shards, algorithm = Shards.load(unlike, task), make(plan, task, 0)
-    assert sum(len(group.clients) for group in shards.groups) == 7
-    at = np.array([0, 1, plan.rounds])
+    assert sum(len(group.clients) for group in shards.groups) == 4
+    at = np.array([0, plan.rounds])
     fast = simulate([algorithm] * 2, plan.uploads, shards, at, [3, 4], single_uploads=True)
-    for i, seed in enumerate((3, 4)):
-        slow = debug(algorithm, plan.uploads, shards, at, seed)
-        np.testing.assert_allclose(fast.theta[i], slow.theta[0], rtol=2e-4, atol=1e-5)
+    slow = debug(algorithm, plan.uploads, shards, at, 4)
+    np.testing.assert_allclose(fast.theta[1], slow.theta[0], rtol=2e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["fedsgd-dpc", "dp-scaffnew", "dp-pasgd"])
@@ -99,7 +98,7 @@ def test_grouping_changes_nothing_where_draws_do_not_depend_on_padding(kind, unl
 def test_groups_hold_every_record_once_and_little_padding(unlike):
     shards = Shards.load(unlike, LinearModel(4, 1, "logistic"))
     members = np.concatenate([group.clients for group in shards.groups])
-    assert sorted(members.tolist()) == list(range(7))
+    assert sorted(members.tolist()) == list(range(4))
     for group in shards.groups:
         np.testing.assert_array_equal(group.train.mask.sum(axis=1), UNLIKE[group.clients])
         for place, client in enumerate(group.clients.tolist()):
