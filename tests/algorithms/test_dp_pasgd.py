@@ -97,8 +97,8 @@ def test_without_noise_it_is_the_textbook_loop(federation, task, tau):
 
 @pytest.mark.parametrize("batch", [None, 4])
 def test_the_debug_engine_gives_what_the_simulation_gives(federation, task, batch):
-    plan = plan_of(federation.sizes, 5, 3, batch=batch)
-    algorithm, shards, at = make(plan, task, 0), Shards.load(federation, task), np.array([0, 1, 5])
+    plan = plan_of(federation.sizes, 3, 3, batch=batch)
+    algorithm, shards, at = make(plan, task, 0), Shards.load(federation, task), np.array([0, 1, 3])
     plain = debug(algorithm, plan.uploads, shards, at, 7)
     for single in (True, False):  # devices compute on with their noise, so no sum may stand for it
         fast = simulate([algorithm], plan.uploads, shards, at, [7], single_uploads=single)

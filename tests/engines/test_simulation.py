@@ -11,11 +11,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from noiseworthy.algorithms.registry import make
 from noiseworthy.data import Federation
 from noiseworthy.engines import simulation
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.simulation import Shards, simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput
+from noiseworthy.planning import averaging_period, communication_probability, queries_replies
+from noiseworthy.planning.plan import StepSize
+from noiseworthy.planning.problem import Problem
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.tasks import LinearModel
 
 FALSE_ALARM = 1e-4
 SCORED = np.array([0, 1, 3, 4])
@@ -33,6 +39,73 @@ def assert_same(ours, theirs, **tolerance):
     np.testing.assert_array_equal(ours.uploads, theirs.uploads)
     for name in ("theta", "loss", "accuracy"):
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), err_msg=name, **tolerance)
+
+
+# Groups of like size ------------------------------------------------------------------------------------
+
+
+UNLIKE = np.array([40, 3, 9, 1])
+
+
+@pytest.fixture(scope="module")
+def unlike() -> Federation:
+    """Four clients of 1 to 40 records: two thirds of what they are stacked to is padding."""
+    rng = np.random.default_rng(8)
+    clients = [(rng.normal(size=(n, 4)), rng.integers(0, 2, n)) for n in UNLIKE]
+    return Federation.from_clients(clients, test=clients[0], classes=2, name="unlike")
+
+
+def everybody(kind: str):
+    """An algorithm that asks all four, with draws of its own or memory."""
+    task = LinearModel(4, 1, "logistic", ridge=0.05)
+    unit = "client" if kind == "dp-scaffnew" else "record"
+    relation = "add-remove" if kind == "poisson" else "replace-one"
+    budget = PrivacyBudget.of(3.0, 1e-4, 4, relation, unit)
+    mode, rate = ("D", 1.0) if kind == "dp-scaffnew" else ("A", 0.5 if kind == "poisson" else 1.0)
+    problem, step = Problem(UNLIKE, 4, budget, "gaussian", 1.0, rate, mode), StepSize(0.3, np.inf)
+    if kind == "dp-scaffnew":
+        return task, communication_probability.stated(problem, 6, 0.5, step)
+    if kind in ("dp-pasgd", "minibatches"):
+        return task, averaging_period.stated(problem, 6, 3, step, 4 if kind == "minibatches" else None)
+    return task, queries_replies.stated(problem, 2, 4, step)
+
+
+KINDS = ("fedsgd-dpc", "poisson", "dp-scaffnew", "dp-pasgd", "minibatches")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_clients_grouped_by_size_train_as_the_debug_engine_says(kind, unlike):
+    task, plan = everybody(kind)
+    shards, algorithm = Shards.load(unlike, task), make(plan, task, 0)
+    assert sum(len(group.clients) for group in shards.groups) == 4
+    at = np.array([0, plan.rounds])
+    fast = simulate([algorithm] * 2, plan.uploads, shards, at, [3, 4], single_uploads=True)
+    slow = debug(algorithm, plan.uploads, shards, at, 4)
+    np.testing.assert_allclose(fast.theta[1], slow.theta[0], rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["fedsgd-dpc", "dp-scaffnew", "dp-pasgd"])
+def test_grouping_changes_nothing_where_draws_do_not_depend_on_padding(kind, unlike):
+    task, plan = everybody(kind)
+    shards, algorithm = Shards.load(unlike, task), make(plan, task, 0)
+    runs = [
+        simulate([algorithm], plan.uploads, held, np.array([0, plan.rounds]), [5])
+        for held in (shards, shards._replace(groups=()))
+    ]
+    np.testing.assert_allclose(runs[0].theta, runs[1].theta, rtol=2e-4, atol=1e-6)
+
+
+def test_groups_hold_every_record_once_and_little_padding(unlike):
+    shards = Shards.load(unlike, LinearModel(4, 1, "logistic"))
+    members = np.concatenate([group.clients for group in shards.groups])
+    assert sorted(members.tolist()) == list(range(4))
+    for group in shards.groups:
+        np.testing.assert_array_equal(group.train.mask.sum(axis=1), UNLIKE[group.clients])
+        for place, client in enumerate(group.clients.tolist()):
+            n = UNLIKE[client]
+            np.testing.assert_array_equal(group.train.x[place, :n], shards.train.x[client, :n])
+    assert sum(group.train.mask.size for group in shards.groups) < 2 * UNLIKE.sum()
+    assert not Shards.load(unlike.take_records(3), LinearModel(4, 1, "logistic")).groups
 
 
 # Against the debug engine ------------------------------------------------------------------------------
@@ -142,8 +215,9 @@ def test_trainings_run_one_after_the_other_only_where_gathering_costs_much(
 def test_blocks_of_clients_sum_everybody_exactly_once(clients_at_once, cohort, monkeypatch):
     monkeypatch.setattr(simulation, "_BLOCK_ELEMENTS", 10 * clients_at_once)
     clients = jnp.arange(cohort) + 2
-    reply = lambda c, memory: (jnp.array([1.0, 10.0]) ** c, memory + c)  # noqa: E731
-    total, memory = simulation._sum_in_blocks(reply, clients, 100 * jnp.arange(cohort), 10)
+    reply = lambda place, c, memory: (jnp.array([1.0, 10.0]) ** c, memory + c)  # noqa: E731
+    asked = (jnp.arange(cohort), clients, 100 * jnp.arange(cohort))
+    total, memory = simulation._sum_in_blocks(reply, asked, 10)
     expected = [sum(base ** int(c) for c in clients) for base in (1.0, 10.0)]
     np.testing.assert_allclose(total, expected)
     np.testing.assert_array_equal(memory, 100 * np.arange(cohort) + clients)

@@ -75,17 +75,32 @@ class DPPASGD(Scheduled):
         self, state: ServerState, client: Array, memory: Memory, shard: Batch, key: Array
     ) -> tuple[Array, Memory]:
         """theta_m - theta after tau noised steps: it is private already when it is made."""
-        first, noises = state.round * self.local_steps, named_key(key, Purpose.NOISE, state.round, client)
+        noises = named_key(key, Purpose.NOISE, state.round, client)
+        first = state.round * self.local_steps
+        end = first + self.local_steps
 
-        def step(j: Array, moved: Array) -> Array:
-            theta, k = state.theta + moved, first + j
-            total = self.task.clipped_gradient_sum(
-                theta, self._batch(shard, client, k, key), jnp.asarray(self.clip_norm), "l2"
-            )
-            noise = simulated_noise(fold_in(noises, j), self.family, self.noise[client], theta.size)
+        def step(batch: Batch, k: Array, moved: Array) -> Array:
+            theta = state.theta + moved
+            total = self.task.clipped_gradient_sum(theta, batch, jnp.asarray(self.clip_norm), "l2")
+            noise = simulated_noise(fold_in(noises, k - first), self.family, self.noise[client], theta.size)
             return moved - self.steps[k] * (total / self.divisors[client] + noise + self.task.ridge * theta)
 
-        return lax.fori_loop(0, self.local_steps, step, jnp.zeros_like(state.theta)), memory
+        def whole_pass(number: Array, moved: Array) -> Array:
+            """The steps of this round that lie in one pass over the records, which is shuffled once."""
+            per_pass, order = self.batches[client], self._order(shard, client, number, key)
+            start, stop = number * per_pass, (number + 1) * per_pass
+            return lax.fori_loop(
+                jnp.maximum(first, start),
+                jnp.minimum(end, stop),
+                lambda k, moved: step(self._batch(shard, client, order, k - start), k, moved),
+                moved,
+            )
+
+        still = jnp.zeros_like(state.theta)
+        if self.batch_size is None:
+            return lax.fori_loop(first, end, lambda k, moved: step(shard, k, moved), still), memory
+        passes = first // self.batches[client], (end - 1) // self.batches[client] + 1
+        return lax.fori_loop(*passes, whole_pass, still), memory
 
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The update as it is: its noise was added at every step."""
@@ -103,16 +118,16 @@ class DPPASGD(Scheduled):
         """Nothing more: devices compute on with the noise of their steps, so that no sum replaces it."""
         return jnp.zeros_like(state.theta)
 
-    def _batch(self, shard: Batch, client: Array, k: Array, key: Array) -> Batch:
-        """The minibatch of step k: pass k // P in an order of its own, place k mod P in it."""
-        if self.batch_size is None:
-            return shard
-        drawn = named_key(key, Purpose.BATCH, k // self.batches[client], client)
-        keys = jnp.where(shard.mask > 0, jax.random.uniform(drawn, shard.mask.shape), jnp.inf)
-        places = jnp.arange(min(self.batch_size, keys.size))
-        start = k % self.batches[client] * self.divisors[client].astype(jnp.int32)
-        chosen = jnp.argsort(keys)[start + places]
-        return Batch(shard.x[chosen], shard.y[chosen], (places < self.divisors[client]) * 1.0)
+    def _order(self, shard: Batch, client: Array, number: Array, key: Array) -> Array:
+        """The records of a client in the random order of one pass, padding last."""
+        drawn = named_key(key, Purpose.BATCH, number, client)
+        return jnp.argsort(jnp.where(shard.mask > 0, jax.random.uniform(drawn, shard.mask.shape), jnp.inf))
+
+    def _batch(self, shard: Batch, client: Array, order: Array, place: Array) -> Batch:
+        """The minibatch at a place in a pass."""
+        within = jnp.arange(min(self.batch_size or 0, order.size))
+        chosen = order[place * jnp.asarray(self.divisors[client], jnp.int32) + within]
+        return Batch(shard.x[chosen], shard.y[chosen], (within < self.divisors[client]) * 1.0)
 
 
 def make(plan: Plan, task: Task, seed: int) -> DPPASGD:

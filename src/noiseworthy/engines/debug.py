@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,12 +30,13 @@ def debug(
     algorithm, key = jax.tree.map(jnp.asarray, algorithm), jax.random.key(seed)
     state, ledger = algorithm.init(key), Ledger.open(planned)
     memories = {client: algorithm.init_client(state.theta) for client in range(shards.clients)}
+    shard_of = partial(shards.of, everybody=algorithm.cohorts.shape[1] == shards.clients)
     scores = []
     for t in range(int(evaluate_at[-1]) + 1):
         if t in evaluate_at:
             scores.append(algorithm.task.score(state.theta, shards.test_x, shards.test_y))
         if t < evaluate_at[-1]:
-            state, memories, ledger = run_round(algorithm, state, memories, ledger, shards.of, key)
+            state, memories, ledger = run_round(algorithm, state, memories, ledger, shard_of, key)
     loss, accuracy = np.array(scores, dtype=np.float64).T
     return Trajectory(
         evaluate_at, loss[None], accuracy[None], np.asarray(state.theta)[None], ledger.used[None]

@@ -32,16 +32,38 @@ _BLOCK_ELEMENTS = 50_000
 """Clients of a cohort are mapped in blocks of at most so many numbers; larger blocks gain nothing."""
 _MODEL_WEIGHT = 8
 """A model of a client's own counts so many times: mapped, its products become slow batched ones."""
+_MOST_GROUPS = 5
+"""Sizes that clients of one federation are padded to, where everybody is asked."""
 _GATHER_ELEMENTS = 4_000_000
 """Trainings that would gather more numbers than this in one step run one after the other."""
 
 
+class Group(NamedTuple):
+    """Clients of like size, padded to the largest of them.
+
+    Attributes:
+        clients: their numbers, shape (g,).
+        train: what each holds, arrays of shape (g, n, ...).
+    """
+
+    clients: Array
+    train: Shard
+
+
 class Shards(NamedTuple):
-    """A federation on the device, with features prepared for the task."""
+    """A federation on the device, with features prepared for the task.
+
+    Attributes:
+        train: what each client holds, padded to the largest; arrays of shape (N, n_max, ...).
+        test_x: prepared test features.
+        test_y: test labels.
+        groups: the same by size, for rounds that ask everybody; empty where little of `train` is padding.
+    """
 
     train: Shard
     test_x: Array
     test_y: Array
+    groups: tuple[Group, ...] = ()
 
     @classmethod
     def load(cls, federation: Federation, task: Task, *, condensed: bool = False) -> Shards:
@@ -54,12 +76,21 @@ class Shards(NamedTuple):
         flat = prepare(federation.x.reshape(-1, *shape[2:]))
         mask = jnp.asarray(np.arange(shape[1]) < federation.sizes[:, None], jnp.float32)
         train = Batch(flat.reshape(*shape[:2], *flat.shape[1:]), jnp.asarray(federation.y), mask)
-        if condensed and isinstance(task, LinearModel):
-            train = jax.jit(jax.vmap(task.condense))(train)
-        return cls(train, prepare(federation.test_x), jnp.asarray(federation.test_y))
+        groups: tuple[Group, ...] = ()
+        if isinstance(task, LinearModel):
+            train = jax.jit(jax.vmap(task.condense))(train) if condensed else train
+            groups = _by_size(federation.sizes, train)
+        return cls(train, prepare(federation.test_x), jnp.asarray(federation.test_y), groups)
 
-    def of(self, client: Array | int) -> Shard:
-        """What one client holds."""
+    def of(self, client: int, *, everybody: bool = False) -> Shard:
+        """What one client holds, padded as in rounds that ask some clients, or `everybody`.
+
+        Draws of an algorithm may depend on how far its records are padded.
+        """
+        for group in self.groups if everybody else ():
+            if client in (members := group.clients.tolist()):
+                place = members.index(client)
+                return jax.tree.map(lambda leaf, at=place: leaf[at], group.train)
         return jax.tree.map(lambda leaf: leaf[client], self.train)
 
     @property
@@ -71,6 +102,18 @@ class Shards(NamedTuple):
     def elements(self) -> int:
         """Numbers that one client holds as features."""
         return self.train[0][0].size
+
+
+def _by_size(sizes: NDArray[np.int64], train: Shard) -> tuple[Group, ...]:
+    """Clients grouped by halves of the largest size, where more than half of the records are padding."""
+    if not isinstance(train, Batch) or sizes.max() * len(sizes) < 2 * sizes.sum():
+        return ()
+    halvings = np.minimum(np.log2(sizes.max() / sizes).astype(int), _MOST_GROUPS - 1)
+    members = [np.flatnonzero(halvings == level) for level in np.unique(halvings)]
+    return tuple(
+        Group(jnp.asarray(few), jax.tree.map(lambda leaf, few=few: leaf[few, : sizes[few].max()], train))
+        for few in members
+    )
 
 
 class Checkpoint(NamedTuple):
@@ -143,7 +186,7 @@ def simulate(
         ledgers = [led.charge_rounds(a.cohorts[window]) for led, a in zip(ledgers, algorithms, strict=True)]
         bounds = jnp.array([done.round, stop], jnp.int32)
         states, memory = _advance(
-            stacked, states, memory, shards.train, keys, bounds, single_uploads, sequential
+            stacked, states, memory, shards.train, shards.groups, keys, bounds, single_uploads, sequential
         )
         score = _score(stacked.task, states.theta, shards.test_x, shards.test_y)
         done = _record(done, int(stop), states, memory, ledgers, score)
@@ -226,13 +269,13 @@ def _initial(stacked: Algorithm, keys: Array, clients: int) -> tuple[ServerState
 
 @eqx.filter_jit
 def _advance(
-    stacked, states, memory, train: Shard, keys, bounds: Array, single_uploads: bool, sequential: bool
+    stacked, states, memory, train: Shard, groups, keys, bounds: Array, single_uploads: bool, sequential: bool
 ):
     """Rounds bounds[0]..bounds[1] of every training; the bounds are traced, so one program serves all."""
 
     def training(algorithm: Algorithm, state: ServerState, memory: Memory, key: Array):
         def body(_: Array, carry: tuple[ServerState, Memory]) -> tuple[ServerState, Memory]:
-            return _round(algorithm, *carry, train, key, single_uploads)
+            return _round(algorithm, *carry, train, groups, key, single_uploads)
 
         return lax.fori_loop(bounds[0], bounds[1], body, (state, memory))
 
@@ -242,47 +285,61 @@ def _advance(
 
 
 def _round(
-    algorithm: Algorithm, state: ServerState, memory: Memory, train: Shard, key: Array, single_uploads: bool
+    algorithm: Algorithm,
+    state: ServerState,
+    memory: Memory,
+    train: Shard,
+    groups: tuple[Group, ...],
+    key: Array,
+    single_uploads: bool,
 ) -> tuple[ServerState, Memory]:
     cohort = algorithm.select(state)
     if len(cohort) == train[0].shape[0]:
         cohort = jnp.arange(len(cohort))  # everybody: no gather, one matrix product serves all trainings
+    else:
+        groups = ()
+    total = jnp.zeros_like(state.theta)
+    for clients, held in groups or (Group(cohort, train),):
 
-    def reply(client: Array, memory: Memory) -> tuple[Array, Memory]:
-        shard = jax.tree.map(lambda leaf: leaf[client], train)
-        if single_uploads:
-            upload, memory = client_step(algorithm, state, client, memory, shard, key)
-        else:
-            upload, memory = algorithm.local_update(state, client, memory, shard, key)
-        return algorithm.weight(client) * upload, memory
+        def reply(place: Array, client: Array, memory: Memory, held=held) -> tuple[Array, Memory]:
+            shard = jax.tree.map(lambda leaf: leaf[place], held)
+            if single_uploads:
+                upload, memory = client_step(algorithm, state, client, memory, shard, key)
+            else:
+                upload, memory = algorithm.local_update(state, client, memory, shard, key)
+            return algorithm.weight(client) * upload, memory
 
-    own = jax.tree.map(lambda leaf: leaf[cohort], memory)
-    elements = train[0][0].size + _MODEL_WEIGHT * state.theta.size * algorithm.moves_locally
-    total, own = _sum_in_blocks(reply, cohort, own, elements)
+        places = jnp.arange(len(clients)) if groups else clients
+        own = jax.tree.map(lambda leaf, clients=clients: leaf[clients], memory)
+        elements = held[0][0].size + _MODEL_WEIGHT * state.theta.size * algorithm.moves_locally
+        part, own = _sum_in_blocks(reply, (places, clients, own), elements)
+        memory = jax.tree.map(lambda old, new, clients=clients: old.at[clients].set(new), memory, own)
+        total += part
     if not single_uploads:
         total += algorithm.aggregate_noise(state, cohort, named_key(key, Purpose.AGGREGATE, state.round))
-    memory = jax.tree.map(lambda everyone, new: everyone.at[cohort].set(new), memory, own)
     return algorithm.aggregate(state, total), memory
 
 
 def _sum_in_blocks(
-    reply: Callable[[Array, Memory], tuple[Array, Memory]], cohort: Array, memory: Memory, elements: int
+    reply: Callable[[Array, Array, Memory], tuple[Array, Memory]],
+    asked: tuple[Array, Array, Memory],
+    elements: int,
 ) -> tuple[Array, Memory]:
     """Sum of replies, a block of clients at a time, so that memory stays flat in the cohort."""
-    most = max(1, _BLOCK_ELEMENTS // elements)
+    most, cohort = max(1, _BLOCK_ELEMENTS // elements), asked[1]
     block = max(size for size in range(1, len(cohort) + 1) if len(cohort) % size == 0 and size <= most)
     split = lambda leaf: leaf.reshape(-1, block, *leaf.shape[1:])  # noqa: E731
     first = lambda leaf: leaf[0]  # noqa: E731
 
-    def add(total: Array, part: tuple[Array, Memory]) -> tuple[Array, Memory]:
+    def add(total: Array, part: tuple[Array, Array, Memory]) -> tuple[Array, Memory]:
         if block == 1:  # mapping over one client would turn its matrix products into slow batched ones
             one, own = reply(*jax.tree.map(first, part))
             return total + one, jax.tree.map(lambda leaf: leaf[None], own)
         replies, own = jax.vmap(reply)(*part)
         return total + jnp.sum(replies, axis=0), own
 
-    shape, _ = jax.eval_shape(reply, *jax.tree.map(first, (cohort, memory)))
-    total, own = lax.scan(add, jnp.zeros(shape.shape, shape.dtype), jax.tree.map(split, (cohort, memory)))
+    shape, _ = jax.eval_shape(reply, *jax.tree.map(first, asked))
+    total, own = lax.scan(add, jnp.zeros(shape.shape, shape.dtype), jax.tree.map(split, asked))
     return total, jax.tree.map(lambda leaf: leaf.reshape(len(cohort), *leaf.shape[2:]), own)
 
 
