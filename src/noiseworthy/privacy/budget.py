@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
+from noiseworthy.privacy.gaussian import gaussian_mu
 
 Unit = Literal["record", "client"]
 Relation = Literal["replace-one", "add-remove"]
@@ -75,6 +77,15 @@ class PrivacyBudget:
             relation,
             unit,
         )
+
+    @cached_property
+    def mu(self) -> NDArray[np.float64]:
+        """Sensitivity over noise that Gaussian noise may spend in all, mu(epsilon_i, delta_i), shape (N,).
+
+        Raises:
+            InvalidInput: a delta of 0, for which no Gaussian noise is enough.
+        """
+        return gaussian_mu(self.epsilon, self.delta)
 
     @property
     def clients(self) -> int:

@@ -53,7 +53,7 @@ def unit_noise(
     if family == "none":
         return np.zeros(budget.clients)
     if family == "gaussian" and sampling_rate == 1.0:
-        return np.sqrt(used) / gaussian_mu(budget.epsilon, budget.delta)
+        return np.sqrt(used) / budget.mu
     if family == "laplace":
         return _distinct(_laplace_unit_noise, budget.epsilon, budget.delta, used)
     if np.any(budget.delta == 0):
