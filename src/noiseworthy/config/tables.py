@@ -1,29 +1,21 @@
-"""A study file: one TOML that says everything, checked at the border with unknown keys refused.
-
-Every table is a frozen pydantic model; `load_study` turns its complaints into one line that names the
-key, the value and what is allowed.
-"""
+"""The tables of a study file: frozen pydantic models that refuse unknown keys."""
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-import pandas as pd
 from pydantic import (
     BaseModel,
     ConfigDict,
     Discriminator,
     Field,
     Tag,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from noiseworthy.errors import ConfigError
 from noiseworthy.planning.averaging_bound import LossShape
 from noiseworthy.planning.resources import ResourceUnit
 from noiseworthy.privacy.clipping import ClippingMode
@@ -107,6 +99,30 @@ Budget = Annotated[
     Discriminator(lambda budget: "drawn" if isinstance(budget, Drawn) else "stated"),
 ]
 """One number for all clients, one for each, or a range to draw them from."""
+
+
+def _drawn(key: str, source: dict[str, Any]) -> Drawn:
+    """A range of budgets, with its ends checked."""
+    if len(source) != 1 or not source.keys() <= Drawn.model_fields.keys():
+        raise ValueError(budget_forms(key, source))
+    ((law, ends),) = source.items()
+    where = f"[privacy] {key} {law}"
+    numbers = isinstance(ends, list) and all(type(end) in (int, float) for end in ends)
+    if not numbers or len(ends) != 2 or not ends[0] <= ends[1] < float("inf"):
+        raise ValueError(f"{where} must be two numbers, the least and the greatest, got {ends!r}")
+    if (key == "epsilon" or law == "loguniform") and ends[0] <= 0:
+        raise ValueError(f"{where} must begin above 0, got {ends[0]}")
+    if key == "delta" and not 0 <= ends[0] <= ends[1] < 1:
+        raise ValueError(f"{where} must lie in [0, 1), got {ends}; use a delta far below 1/records")
+    return Drawn(**{law: [float(end) for end in ends]})
+
+
+def budget_forms(key: str, got: dict[str, Any]) -> str:
+    """The complaint about budgets that are stated in none of the ways there are."""
+    return (
+        f'[privacy] {key} must be a number, a list, {{ csv = "...", column = "..." }}, '
+        f"{{ uniform = [least, greatest] }} or {{ loguniform = [least, greatest] }}, got {got}"
+    )
 
 
 class PrivacyTable(Table):
@@ -340,127 +356,3 @@ class Study(Table):
                 f"{len(stated)}; only dpfl-bcs plans with one per client"
             )
         return self
-
-
-def load_study(path: Path | str) -> Study:
-    """Read and check a study file.
-
-    `epsilon` and `delta` may also be `{ csv = "budgets.csv", column = "epsilon" }`, relative to the file, or
-    drawn in public: `{ uniform = [0.1, 3.0] }`, `{ loguniform = [0.1, 3.0] }`.
-
-    Raises:
-        ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range.
-    """
-    path = Path(path)
-    try:
-        raw = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise ConfigError(f"study file {path} does not exist; give the path of a TOML file") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"study file {path} cannot be read as TOML: {error}") from None
-    return parse_study(_with_columns(raw, path.parent))
-
-
-def parse_study(raw: dict[str, Any]) -> Study:
-    """Check a study given as nested dictionaries.
-
-    Raises:
-        ConfigError: the first complaint, as one line.
-
-    Example:
-        >>> parse_study({"federation": {"sizes": [5]}, "privacy": {"mechanism": "laplace", "clip": 1.0}})
-        Traceback (most recent call last):
-        ...
-        noiseworthy.errors.ConfigError: [privacy] clip is not a key of this table; allowed: ...
-    """
-    try:
-        return Study.model_validate(raw)
-    except ValidationError as error:
-        raise ConfigError(_one_line(error)) from None
-
-
-def _with_columns(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
-    privacy = dict(raw.get("privacy", {})) if isinstance(raw.get("privacy", {}), dict) else raw["privacy"]
-    if not isinstance(privacy, dict):
-        return raw
-    for key in ("epsilon", "delta"):
-        if isinstance(privacy.get(key), dict) and "csv" in privacy[key]:
-            privacy[key] = _column(privacy[key], folder, key)
-    return {**raw, "privacy": privacy} if "privacy" in raw else raw
-
-
-def _column(source: dict[str, Any], folder: Path, key: str) -> list[float]:
-    if set(source) != {"csv", "column"}:
-        raise ConfigError(_budget_forms(key, source))
-    path = folder / str(source["csv"])
-    try:
-        return pd.read_csv(path)[source["column"]].astype(float).tolist()
-    except FileNotFoundError:
-        raise ConfigError(f"[privacy] {key}: {path} does not exist") from None
-    except (KeyError, ValueError, OSError) as error:
-        raise ConfigError(
-            f"[privacy] {key}: no numeric column {source['column']!r} in {path}: {error}"
-        ) from None
-
-
-def _drawn(key: str, source: dict[str, Any]) -> Drawn:
-    """A range of budgets, with its ends checked."""
-    if len(source) != 1 or not source.keys() <= Drawn.model_fields.keys():
-        raise ValueError(_budget_forms(key, source))
-    ((law, ends),) = source.items()
-    where = f"[privacy] {key} {law}"
-    numbers = isinstance(ends, list) and all(type(end) in (int, float) for end in ends)
-    if not numbers or len(ends) != 2 or not ends[0] <= ends[1] < float("inf"):
-        raise ValueError(f"{where} must be two numbers, the least and the greatest, got {ends!r}")
-    if (key == "epsilon" or law == "loguniform") and ends[0] <= 0:
-        raise ValueError(f"{where} must begin above 0, got {ends[0]}")
-    if key == "delta" and not 0 <= ends[0] <= ends[1] < 1:
-        raise ValueError(f"{where} must lie in [0, 1), got {ends}; use a delta far below 1/records")
-    return Drawn(**{law: [float(end) for end in ends]})
-
-
-def _budget_forms(key: str, got: dict[str, Any]) -> str:
-    return (
-        f'[privacy] {key} must be a number, a list, {{ csv = "...", column = "..." }}, '
-        f"{{ uniform = [least, greatest] }} or {{ loguniform = [least, greatest] }}, got {got}"
-    )
-
-
-def _one_line(error: ValidationError) -> str:
-    complaints = error.errors(include_url=False)
-    where = _where(complaints[0]["loc"])
-    alike = [other for other in complaints if _where(other["loc"]) == where]
-    first = max(alike, key=lambda other: len(other["loc"]))  # of a number or a list, the one that was meant
-    if first["type"] == "extra_forbidden":
-        return f"{where} is not a key of this table; allowed: {_allowed(first['loc'])}"
-    if first["type"] == "missing":
-        return f"{where} is missing; add it to the study file"
-    if first["type"] == "value_error":
-        return first["msg"].removeprefix("Value error, ")
-    if first["type"] == "union_tag_invalid":
-        return f"{where} name must be one of {', '.join(ALGORITHMS)}, got {first.get('ctx', {})['tag']!r}"
-    if first["type"] == "model_type":
-        return f"{where} must be a table, got {first['input']!r}"
-    allowed = " or ".join(dict.fromkeys(other["msg"].removeprefix("Input should be ") for other in alike))
-    return f"{where} must be {allowed}, got {first['input']!r}"
-
-
-def _where(location: tuple[int | str, ...]) -> str:
-    if not location:
-        return ""  # a complaint about how tables fit each other
-    table, *keys = [str(part) for part in location]
-    names = [key for key in keys if key.isidentifier() or key.isdigit()]
-    return f"[{table}] {names[0]}" if names else f"[{table}]"
-
-
-def _allowed(location: tuple[int | str, ...]) -> str:
-    """The keys of the table at a location; `[algorithm]` has a table for each name."""
-    table, *below = map(str, location)
-    field = Study.model_fields.get(table) if below else None
-    model = Study if field is None else field.annotation
-    if table == "algorithm" and below:
-        model = ALGORITHMS[below[0]]
-    for option in (model, *get_args(model)):  # a table, or a table that may be left out
-        if isinstance(option, type) and issubclass(option, Table):
-            return ", ".join(option.model_fields)
-    return ""
