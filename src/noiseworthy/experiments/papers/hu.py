@@ -93,14 +93,10 @@ ADULT = Bench(
     "unit sphere; 16 devices by level of education. Logistic loss, which is the softmax "
     f"cross-entropy of two classes with one vector of parameters. {_PUBLIC}",
 )
-VEHICLE = Bench(
+VEHICLE = replace(
+    ADULT,
     source="vehicle",
     model="svm",
-    partition="natural",
-    clients=None,
-    by_device=True,
-    task=UNIT_BALL,
-    horizon=180,
     made=all_readings,
     caveat="Vehicle, a SUBSET: 1,860 readings of 23 sensors, 7 to 534 each, where the paper has "
     "43,677, about 1,899 each. A reading counts, and its noise is, about 23 times as much as there: "
