@@ -44,7 +44,8 @@ def assert_same(ours, theirs, **tolerance):
 # Groups of like size ------------------------------------------------------------------------------------
 
 
-UNLIKE = np.array([40, 3, 9, 1])
+UNLIKE = np.array([40, 9, 1, 8])
+"""Groups of one, two (clients 1 and 3) and one: places in a group differ from numbers of clients."""
 
 
 @pytest.fixture(scope="module")
