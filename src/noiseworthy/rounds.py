@@ -49,11 +49,11 @@ def run_round(
     """
     cohort = np.asarray(algorithm.select(state))
     ledger = ledger.charge(cohort)
-    total = jnp.zeros_like(state.theta)
-    kept = dict(memories)
+    uploads, kept = [], dict(memories)
     for client in map(int, cohort):
         upload, kept[client] = client_step(
             algorithm, state, jnp.int32(client), memories[client], shard_of(client), key
         )
-        total = total + algorithm.weight(jnp.int32(client)) * upload
+        uploads.append(upload)
+    total = algorithm.combine(state, jnp.asarray(cohort), jnp.stack(uploads))
     return algorithm.aggregate(state, total), kept, ledger

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import jax
@@ -132,19 +133,20 @@ def test_the_aggregate_is_unbiased_over_uniform_cohorts_of_unequal_clients(b, sh
 def test_one_round_is_select_charge_update_privatize_aggregate(shards):
     from noiseworthy.privacy.ledger import Ledger
 
-    plan = plan_of("laplace", 2)
+    plan = replace(plan_of("laplace", 2), momentum=0.25)
     algorithm, key = make(plan, TASK, 1), jax.random.key(5)
-    state = ServerState(jnp.linspace(0, 1, 9), jnp.asarray(3, jnp.int32))
+    state = ServerState(jnp.linspace(0, 1, 9), jnp.asarray(3, jnp.int32), jnp.linspace(2, -2, 9))
     after, _, ledger = run_round(
         algorithm, state, dict.fromkeys(range(5), ()), Ledger.open(plan.releases),
         lambda i: shard_of(shards, i), key,
     )  # fmt: skip
-    total = 0.2 * state.theta
+    total = 0.2 * state.theta + 0.25 * state.memory
     for c in algorithm.cohorts[3]:
         raw = raw_update(algorithm, state, c, shard_of(shards, c), key)
         noise = plan.noise[c] * jax.random.laplace(named_key(key, Purpose.NOISE, 3, c), (9,))
         total = total + 5 / 2 * SIZES[c] / SIZES.sum() * (raw + noise)
     np.testing.assert_allclose(after.theta, state.theta - 0.4 / (1 + 3 / 3) * total, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(after.memory, total, rtol=1e-4, atol=1e-6)
     assert int(after.round) == 4
     np.testing.assert_array_equal(ledger.used, np.bincount(algorithm.cohorts[3], minlength=5))
 

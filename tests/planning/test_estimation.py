@@ -273,10 +273,10 @@ def test_pilot_and_training_together_cost_the_budget_and_never_more(family, shar
         whole = problem_of(family, seed=seed)
         pilot, rest = split_budget(whole, share)
         release = rest.release(np.full(6, 9))
-        spent = spent_with_pilot(pilot, release, np.full(6, 9), whole.budget.delta)
+        spent = spent_with_pilot([(pilot, 1)], release, np.full(6, 9), whole.budget.delta)
         assert np.all(spent <= whole.budget.epsilon)
         np.testing.assert_allclose(spent, whole.budget.epsilon, rtol=1e-6)
-        alone = spent_with_pilot(pilot, None, np.zeros(6), whole.budget.delta)
+        alone = spent_with_pilot([(pilot, 1)], None, np.zeros(6), whole.budget.delta)
         np.testing.assert_allclose(alone, spent_epsilon(pilot, 1, whole.budget.delta), rtol=1e-9)
 
 
@@ -284,13 +284,13 @@ def test_gaussian_pilots_compose_exactly_and_laplace_pilots_add_up():
     whole = problem_of("gaussian")
     same = whole.release(np.full(6, 10))
     np.testing.assert_allclose(
-        spent_with_pilot(same, same, np.full(6, 9), whole.budget.delta), whole.budget.epsilon, rtol=1e-9
+        spent_with_pilot([(same, 1)], same, np.full(6, 9), whole.budget.delta), whole.budget.epsilon, rtol=1e-9
     )
     pure = problem_of("laplace")
     pilot = Release(Laplace(pure.sensitivity.value / 0.25), pure.sensitivity)
     release = pure.release(np.full(6, 4))
     np.testing.assert_allclose(
-        spent_with_pilot(pilot, release, np.full(6, 4), pure.budget.delta),
+        spent_with_pilot([(pilot, 1)], release, np.full(6, 4), pure.budget.delta),
         0.25 + pure.budget.epsilon,
         rtol=1e-9,
     )
@@ -344,12 +344,12 @@ def test_without_noise_bought_constants_are_true_bounds():
 def test_what_cannot_be_bought_is_refused():
     lax = Problem(np.array([50]), 5, PrivacyBudget.of(1e-3, 0.2, 1), "gaussian", 2.0)
     with pytest.raises(
-        InvalidInput, match=r"delta 0.2 of client 0 is more .* use a smaller delta or give the constants"
+        InvalidInput, match=r"delta 0.2 of client 0 is more .* use a smaller delta"
     ):
         split_budget(lax, 0.5)
     with pytest.raises(UnsoundClaim, match="cannot be bought with Poisson batches; use sampling_rate = 1"):
         split_budget(problem_of("gaussian", sampling_rate=0.5), 0.1)
-    with pytest.raises(InvalidInput, match="a study without privacy has none to sell"):
+    with pytest.raises(InvalidInput, match="a study without privacy has no budget to split"):
         split_budget(problem_of("none"), 0.1)
     for share in (0.0, 1.0):
         with pytest.raises(InvalidInput, match=r"share must lie in \(0, 1\)"):

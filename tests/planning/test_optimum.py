@@ -290,7 +290,13 @@ def test_a_pilot_takes_the_room_of_one_reply():
             replace(left, resources=Resources.of(3.0, 2.0, 5.0 * most, problem.n_clients))
             for most in (k, k - 1)
         )
-        with_pilot = plan(whole, bound, constants, max_rounds=60, pilot=Pilot(pilot, problem.budget))
+        with_pilot = plan(
+            whole,
+            bound,
+            constants,
+            max_rounds=60,
+            pilot=Pilot(((pilot, np.ones(problem.n_clients, int)),), problem.budget),
+        )
         alone = plan(smaller, bound, constants, max_rounds=60)
         assert (with_pilot.rounds, with_pilot.clients_per_round) == (alone.rounds, alone.clients_per_round)
         assert with_pilot.cost is not None

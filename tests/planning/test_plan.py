@@ -100,7 +100,7 @@ def test_a_pilot_is_charged_in_what_a_plan_says_it_spends(family):
     whole = make(family, [2.0, 5.0], sizes=(900, 400), clip=1.0, rounds=6, clients_per_round=1).problem
     release, rest = split_budget(whole, 0.2)
     alone = stated(rest, 6, 1, StepSize(0.1))
-    bought = replace(alone, pilot=Pilot(release, whole.budget))
+    bought = replace(alone, pilot=Pilot(((release, np.ones(whole.n_clients, int)),), whole.budget))
     np.testing.assert_array_equal(bought.budget.epsilon, [2.0, 5.0])
     assert np.all(alone.spent() < bought.spent())
     assert np.all(bought.spent() <= [2.0, 5.0])

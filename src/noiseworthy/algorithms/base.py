@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -15,16 +17,23 @@ from noiseworthy.tasks.base import Task
 Numbers: TypeAlias = Array | np.ndarray
 """Numbers of an algorithm: on the host while trainings are assembled, on the device while they run."""
 Memory: TypeAlias = Any
-"""What a client keeps from one round to the next, a pytree of arrays; () if nothing."""
+"""What a client or the server keeps from one round to the next, a pytree of arrays; () if nothing."""
 Shard: TypeAlias = Any
 """What a client computes with: its records as a `Batch`, or what full batches need to know, as `Moments`."""
 
 
 class ServerState(NamedTuple):
-    """What the server knows between rounds: parameters theta (p,) and the next round's index t."""
+    """What the server knows between rounds.
+
+    Attributes:
+        theta: parameters, shape (p,).
+        round: index t of the next round.
+        memory: what else it keeps, a pytree of arrays, such as a momentum; () if nothing.
+    """
 
     theta: Array
     round: Array
+    memory: Memory = ()
 
 
 @runtime_checkable
@@ -55,6 +64,11 @@ class Algorithm(Protocol):
         """Whether clients compute at models of their own, so that their products share no factor."""
         ...
 
+    @property
+    def reads_uploads(self) -> bool:
+        """Whether the server looks at each upload, and not only at their weighted sum."""
+        ...
+
     def init(self, key: Array) -> ServerState:
         """The public start."""
         ...
@@ -78,11 +92,18 @@ class Algorithm(Protocol):
         ...
 
     def weight(self, client: Array) -> Array:
-        """The factor with which an upload enters the aggregate."""
+        """The factor with which an upload enters the weighted sum."""
+        ...
+
+    def combine(self, state: ServerState, cohort: Array, uploads: Array) -> Array:
+        """What `aggregate` takes, from the uploads of a cohort, shape (b, u).
+
+        The weighted sum, unless the algorithm `reads_uploads`.
+        """
         ...
 
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
-        """The next state from the weighted sum of the uploads."""
+        """The next state from the combined uploads."""
         ...
 
     def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
@@ -91,7 +112,10 @@ class Algorithm(Protocol):
 
 
 class Scheduled(eqx.Module):
-    """What algorithms with cohorts drawn before training share: start, selection, clients without memory."""
+    """What algorithms with cohorts drawn before training share.
+
+    Start, selection, clients without memory, and uploads that only their weighted sum is made of.
+    """
 
     task: eqx.AbstractVar[Task]
     cohorts: eqx.AbstractVar[Numbers]
@@ -107,3 +131,16 @@ class Scheduled(eqx.Module):
     def select(self, state: ServerState) -> Array:
         """The cohort of this round in the schedule."""
         return jnp.asarray(self.cohorts)[state.round]
+
+    @property
+    def reads_uploads(self) -> bool:
+        """The weighted sum is all that the server needs."""
+        return False
+
+    @abstractmethod
+    def weight(self, client: Array) -> Array:
+        """The factor with which an upload enters the weighted sum."""
+
+    def combine(self, state: ServerState, cohort: Array, uploads: Array) -> Array:
+        """The weighted sum of the uploads."""
+        return jnp.matmul(jax.vmap(self.weight)(cohort), uploads, precision="highest")

@@ -7,7 +7,7 @@ distinct clients in every round, on a schedule that is drawn before training, an
 weigh 1/K:
 
     upload_n  = (1/D_n) sum_records clip(grad) + w_n,    w_n pays for T_n uploads
-    theta    <- theta - eta_t ( (1/K) sum_{n in S_t} upload_n + ridge theta )
+    v        <- m v + (1/K) sum_{n in S_t} upload_n + ridge theta,    theta <- theta - eta_t v
 
 The paper draws cohorts with probabilities proportional to T_n, which need not be whole, and gives a client
 budget for T_n replies: some 85 to 88 % of its clients overspend (theory 5.8, item 1). Here counts are whole.
@@ -15,12 +15,8 @@ budget for T_n replies: some 85 to 88 % of its clients overspend (theory 5.8, it
 
 from __future__ import annotations
 
-import numpy as np
-
-from noiseworthy._keys import schedule_generator
 from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
-from noiseworthy.algorithms.making import as_float, trainable
-from noiseworthy.algorithms.selection import exact_counts
+from noiseworthy.algorithms.replies import equal_replies
 from noiseworthy.planning.plan import Plan
 from noiseworthy.tasks.base import Task
 
@@ -38,18 +34,4 @@ def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
 
     Guarantee: the schedule asks client n exactly `plan.releases[n]` times, in different rounds.
     """
-    step = trainable(plan, task)
-    problem, k = plan.problem, plan.clients_per_round
-    return FedSGDDPC(
-        task=task,
-        family=problem.family,
-        norm=problem.norm,
-        sampled=problem.sampling_rate < 1,
-        clip_norm=as_float(problem.clip_norm),
-        noise=as_float(plan.noise),
-        weights=as_float(np.full(problem.n_clients, 1 / k)),
-        divisors=as_float(problem.sampling_rate * problem.sizes),
-        sampling_rate=as_float(problem.sampling_rate),
-        steps=as_float(step.at(np.arange(plan.rounds))),
-        cohorts=exact_counts(plan.releases, k, plan.rounds, schedule_generator(seed)),
-    )
+    return equal_replies(plan, task, seed)

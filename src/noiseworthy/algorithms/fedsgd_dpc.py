@@ -6,7 +6,11 @@ replies at most ceil(bT/N) times and its noise pays for just that many, and upda
 parameters, so that unequal sizes do not rescale the model (theory 0.7).
 
     upload_i  = (1/d_i) sum_records clip(grad) + w_i
-    theta    <- theta - eta_t ( (N/b) sum_{i in P_t} (d_i/d) upload_i + ridge theta )
+    v        <- m v + (N/b) sum_{i in P_t} (d_i/d) upload_i + ridge theta
+    theta    <- theta - eta_t v
+
+The momentum m is the server's: it reads noised uploads only. At a client, before the noise, it would carry
+old gradients along, and one record would count up to 1/(1 - m) times.
 """
 
 from __future__ import annotations
@@ -42,6 +46,7 @@ class FedSGDDPC(Scheduled):
         divisors: q d_i, the fixed public divisor, shape (N,).
         sampling_rate: q.
         steps: eta_t, shape (T,).
+        momentum: m, in [0, 1).
         cohorts: whom to ask, shape (T, b).
     """
 
@@ -55,6 +60,7 @@ class FedSGDDPC(Scheduled):
     divisors: Numbers
     sampling_rate: Numbers
     steps: Numbers
+    momentum: Numbers
     cohorts: Numbers
 
     @property
@@ -66,6 +72,11 @@ class FedSGDDPC(Scheduled):
     def moves_locally(self) -> bool:
         """A reply is a gradient at the model that was sent."""
         return False
+
+    def init(self, key: Array) -> ServerState:
+        """theta_0 from the task, at rest."""
+        start = super().init(key)
+        return start._replace(memory=jnp.zeros_like(start.theta))
 
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Batch, key: Array
@@ -88,9 +99,9 @@ class FedSGDDPC(Scheduled):
         return self.weights[client]
 
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
-        """One step against the aggregate and the data-free ridge term."""
-        direction = total + self.task.ridge * state.theta
-        return ServerState(state.theta - self.steps[state.round] * direction, state.round + 1)
+        """One step against the aggregate and the data-free ridge term, with what is left of earlier ones."""
+        velocity = self.momentum * state.memory + total + self.task.ridge * state.theta
+        return ServerState(state.theta - self.steps[state.round] * velocity, state.round + 1, velocity)
 
     def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
         """The noise of the weighted sum of a cohort's uploads."""
@@ -127,5 +138,6 @@ def make(plan: Plan, task: Task, seed: int, *, horizon: int | None = None) -> Fe
         divisors=as_float(problem.sampling_rate * problem.sizes),
         sampling_rate=as_float(problem.sampling_rate),
         steps=as_float(np.pad(step.at(np.arange(plan.rounds)), (0, pad))),
+        momentum=as_float(plan.momentum),
         cohorts=np.pad(cohorts, ((0, pad), (0, 0))),
     )

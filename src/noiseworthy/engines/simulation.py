@@ -127,6 +127,7 @@ class Checkpoint(NamedTuple):
         loss: shape (S, e).
         accuracy: shape (S, e).
         memory: what clients keep between rounds, arrays of shape (S, N, ...).
+        server: what the server keeps beside theta, arrays of shape (S, ...).
     """
 
     round: int
@@ -136,6 +137,7 @@ class Checkpoint(NamedTuple):
     loss: NDArray[np.float64]
     accuracy: NDArray[np.float64]
     memory: tuple[NDArray[np.float32], ...] = ()
+    server: tuple[NDArray[np.float32], ...] = ()
 
 
 def simulate(
@@ -153,7 +155,7 @@ def simulate(
 
     Args:
         algorithms: S algorithms that differ in numbers only (seeds of one plan, or points of a grid).
-        planned: uploads that each client's noise pays for, shape (N,).
+        planned: uploads that each client's noise pays for, shape (N,), or (S, N) where trainings differ in it.
         shards: the federation on the device.
         evaluate_at: rounds to score at, ascending; the last one ends the training.
         seeds: S seeds of start, batches and noise.
@@ -169,15 +171,17 @@ def simulate(
         BudgetExceeded: a schedule that asks a client beyond `planned`; before anything runs.
         InvalidInput: no algorithm, different numbers of algorithms and seeds, or more rounds than planned.
     """
+    planned = np.broadcast_to(planned, (len(seeds), shards.clients))
     _check_schedules(algorithms, planned, evaluate_at, seeds)
     stacked = _stack(algorithms)
     keys = _keys(jnp.asarray(seeds, jnp.uint32))
     states, memory = _initial(stacked, keys, shards.clients)
-    layout = jax.tree.structure(memory)
     done = resume or _start(states, memory, shards.clients)
-    ledgers = [Ledger.open(planned).charge_rounds(a.cohorts[: done.round]) for a in algorithms]
-    states = ServerState(jnp.asarray(done.theta), jnp.full(len(seeds), done.round, jnp.int32))
-    memory = layout.unflatten([jnp.asarray(leaf) for leaf in done.memory])
+    ledgers = [
+        Ledger.open(paid).charge_rounds(a.cohorts[: done.round])
+        for paid, a in zip(planned, algorithms, strict=True)
+    ]
+    states, memory = _reached(done, states, memory)
     sequential = _in_turn(stacked, shards)
     for stop in evaluate_at[evaluate_at >= done.round]:
         if len(done.rounds) and stop == done.rounds[-1]:
@@ -204,16 +208,29 @@ def _check_schedules(
     if not algorithms or len(algorithms) != len(seeds):
         raise InvalidInput(f"{len(algorithms)} algorithms need as many seeds, at least one, got {len(seeds)}")
     rounds = int(evaluate_at[-1])
-    for algorithm in algorithms:
+    for algorithm, paid in zip(algorithms, planned, strict=True):
         if rounds > len(algorithm.cohorts):
             raise InvalidInput(f"a schedule of {len(algorithm.cohorts)} rounds cannot run {rounds} rounds")
-        Ledger.open(planned).charge_rounds(algorithm.cohorts[:rounds])
+        Ledger.open(paid).charge_rounds(algorithm.cohorts[:rounds])
 
 
 def _start(states: ServerState, memory: Memory, clients: int) -> Checkpoint:
     theta = np.asarray(states.theta)
     used, empty = np.zeros((len(theta), clients), np.int64), np.empty((len(theta), 0))
-    return Checkpoint(0, theta, used, np.empty(0, np.int64), empty, empty, _leaves(memory))
+    return Checkpoint(
+        0, theta, used, np.empty(0, np.int64), empty, empty, _leaves(memory), _leaves(states.memory)
+    )
+
+
+def _reached(done: Checkpoint, states: ServerState, memory: Memory) -> tuple[ServerState, Memory]:
+    """State and memories of a checkpoint, in the layout of those that a run starts with."""
+
+    def as_in(layout: Memory, leaves: tuple[NDArray[np.float32], ...]) -> Memory:
+        return jax.tree.structure(layout).unflatten([jnp.asarray(leaf) for leaf in leaves])
+
+    rounds = jnp.full(len(done.theta), done.round, jnp.int32)
+    reached = ServerState(jnp.asarray(done.theta), rounds, as_in(states.memory, done.server))
+    return reached, as_in(memory, done.memory)
 
 
 def _record(
@@ -227,6 +244,7 @@ def _record(
         np.column_stack([done.loss, np.asarray(score.loss, np.float64)]),
         np.column_stack([done.accuracy, np.asarray(score.accuracy, np.float64)]),
         _leaves(memory),
+        _leaves(states.memory),
     )
 
 
@@ -298,6 +316,9 @@ def _round(
         cohort = jnp.arange(len(cohort))  # everybody: no gather, one matrix product serves all trainings
     else:
         groups = ()
+    if algorithm.reads_uploads:
+        uploads, memory = _each_upload(algorithm, state, memory, cohort, train, key)
+        return algorithm.aggregate(state, algorithm.combine(state, cohort, uploads)), memory
     total = jnp.zeros_like(state.theta)
     for clients, held in groups or (Group(cohort, train),):
 
@@ -318,6 +339,21 @@ def _round(
     if not single_uploads:
         total += algorithm.aggregate_noise(state, cohort, named_key(key, Purpose.AGGREGATE, state.round))
     return algorithm.aggregate(state, total), memory
+
+
+def _each_upload(
+    algorithm: Algorithm, state: ServerState, memory: Memory, cohort: Array, train: Shard, key: Array
+) -> tuple[Array, Memory]:
+    """The uploads of a cohort one by one, shape (b, u), and all memories after them."""
+
+    def reply(asked: tuple[Array, Memory]) -> tuple[Array, Memory]:
+        client, own = asked
+        shard = jax.tree.map(lambda leaf: leaf[client], train)
+        return client_step(algorithm, state, client, own, shard, key)
+
+    own = jax.tree.map(lambda leaf: leaf[cohort], memory)
+    uploads, own = lax.map(reply, (cohort, own))
+    return uploads, jax.tree.map(lambda old, new: old.at[cohort].set(new), memory, own)
 
 
 def _sum_in_blocks(

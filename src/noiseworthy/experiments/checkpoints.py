@@ -16,6 +16,7 @@ from noiseworthy.errors import DataError, ResumeError
 from noiseworthy.planning.plan import Plan
 
 FILE = "checkpoint.npz"
+_MEMORIES = ("memory", "server")
 
 
 def fingerprint(plan: Plan, seeds: Sequence[int], belongs_to: str = "") -> str:
@@ -40,8 +41,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, mark: str) -> None:
     draft = folder / f".{FILE}"
     with draft.open("wb") as file:
         fields = checkpoint._asdict()
-        memory = {f"memory_{i:02d}": leaf for i, leaf in enumerate(fields.pop("memory"))}
-        np.savez(file, fingerprint=mark, **fields, **memory)
+        leaves = {f"{owner}_{i:02d}": leaf for owner in _MEMORIES for i, leaf in enumerate(fields.pop(owner))}
+        np.savez(file, fingerprint=mark, **fields, **leaves)
     os.replace(draft, folder / FILE)
 
 
@@ -66,5 +67,8 @@ def load_checkpoint(folder: Path | None, mark: str) -> Checkpoint:
             f"{folder} belongs to another study, plan or other seeds; choose another folder with --out, "
             "or run the study that made it"
         )
-    memory = [values.pop(name) for name in sorted(values) if name.startswith("memory_")]
-    return Checkpoint(**{**values, "round": int(values["round"]), "memory": tuple(memory)})
+    memories = {
+        owner: tuple(values.pop(name) for name in sorted(values) if name.startswith(f"{owner}_"))
+        for owner in _MEMORIES
+    }
+    return Checkpoint(**{**values, "round": int(values["round"]), **memories})

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noiseworthy.config import CompareTable
 from noiseworthy.planning import (
@@ -18,6 +17,7 @@ from noiseworthy.planning import (
 )
 from noiseworthy.planning.local_search import divisors
 from noiseworthy.planning.local_work import Coins, LocalSteps, NoisySteps
+from noiseworthy.planning.participation_search import uniform_counts
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Problem
 from noiseworthy.privacy.clipping import ClippingMode
@@ -169,17 +169,6 @@ def _alike(plan: Plan, problem: Problem, step: StepSize, table: CompareTable) ->
         for b in cohorts
         if -(-b * t // n) <= problem.most_uploads()
     ]
-
-
-def uniform_counts(clients_per_round: int, rounds: int, clients: int) -> NDArray[np.int64]:
-    """K T participations dealt to N clients as evenly as whole numbers allow, shape (N,).
-
-    Example:
-        >>> uniform_counts(2, 5, 4)
-        array([3, 3, 2, 2])
-    """
-    each, left = divmod(clients_per_round * rounds, clients)
-    return each + (np.arange(clients) < left).astype(np.int64)
 
 
 def _spaced(most: int, points: int = 5) -> list[int]:

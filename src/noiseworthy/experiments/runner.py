@@ -213,7 +213,7 @@ def search_epsilon(plans: Sequence[Plan]) -> float | None:
         The exact epsilon at that client's delta; None where it has no closed form.
     """
     parts = [(plan.release, plan.releases) for plan in plans if plan.release is not None]
-    parts += [(plan.pilot.release, np.ones_like(plan.releases)) for plan in plans if plan.pilot is not None]
+    parts += [part for plan in plans if plan.pilot is not None for part in plan.pilot.parts]
     delta = plans[0].budget.delta
     return float(composed_epsilon(parts, delta).max()) if composes(parts, delta) else None
 

@@ -12,14 +12,12 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.planning.problem import ANALYTIC, Constant, Problem
 from noiseworthy.privacy.accountants import Release
-from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from noiseworthy.privacy.filters import PrivacyFilter
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
 
 LinearLossName = Literal["softmax", "logistic", "hinge", "squared"]
 _CURVATURE = {"softmax": 0.5, "logistic": 0.25, "hinge": 1.0, "squared": 1.0}
 _SLOPE = {"softmax": np.sqrt(2), "logistic": 1.0, "hinge": 1.0, "squared": np.inf}
-_MARGIN = 1e-9
-"""Share of a split budget that is left unspent, so that rounding twice never overspends it."""
 
 
 def analytic_constants(
@@ -169,23 +167,11 @@ def split_budget(problem: Problem, share: float) -> tuple[Release, Problem]:
     if problem.sampling_rate < 1:
         raise UnsoundClaim("constants cannot be bought with Poisson batches; use sampling_rate = 1")
     budget, sensitivity = problem.budget, problem.sensitivity
-    if problem.family == "gaussian":
-        mu = gaussian_mu(budget.epsilon, budget.delta)
-        rest = gaussian_epsilon(np.sqrt(1 - share) * mu * (1 - _MARGIN), budget.delta)
-        if np.any(rest == 0):
-            poor = int(np.argmin(rest))
-            raise InvalidInput(
-                f"delta {budget.delta[poor]:g} of client {poor} is more than its training would use, so "
-                "its budget cannot be split; use a smaller delta or give the constants"
-            )
-        left = replace(budget, epsilon=rest)
-        noise = Gaussian(sensitivity.value / (np.sqrt(share) * mu))
-    elif problem.family == "laplace":
-        left = replace(budget, epsilon=(1 - share) * budget.epsilon * (1 - _MARGIN))
-        noise = Laplace(sensitivity.value / (share * budget.epsilon))
-    else:
-        raise InvalidInput("constants are bought with noise; a study without privacy has none to sell")
-    return Release(noise, sensitivity), replace(problem, budget=left)
+    filled = PrivacyFilter.open(budget, problem.family)
+    one = np.sqrt(share) * budget.mu if problem.family == "gaussian" else share * budget.epsilon
+    noise = Gaussian if problem.family == "gaussian" else Laplace
+    pilot = Release(noise(sensitivity.value / one), sensitivity)
+    return pilot, replace(problem, budget=filled.charge(pilot, 1).remaining)
 
 
 def _check_pays_twice(problem: Problem) -> None:

@@ -35,7 +35,7 @@ from noiseworthy.planning.participation_search import (
 from noiseworthy.planning.plan import Plan, Prediction, StepSize
 from noiseworthy.planning.problem import Constant, Problem
 
-__all__ = ["ParticipationCosts", "continuous", "greedy", "kappa", "plan", "stated"]
+__all__ = ["ParticipationCosts", "continuous", "greedy", "kappa", "plan", "stated", "training"]
 
 CITATION = (
     "Ma et al., optimizing client selection under heterogeneous differential privacy (DPFL-BCS), "
@@ -100,7 +100,7 @@ def plan(
     _check_feasible(problem, costs, t, k)
     asked, curvature = greedy(costs, k * t), Curvature.among(constants)
     bound = participation_bound(problem, constants, gamma, t, k)
-    made = _scheduled(problem, asked, t, k, step or _theory_step(curvature))
+    made = _scheduled(problem, asked, t, k, step or theory_step(curvature))
     return replace(
         made,
         prediction=None if bound is None else Prediction(bound.at(asked), bound.no_training, UNIT),
@@ -157,12 +157,12 @@ def _scheduled(
         release=problem.release(np.maximum(asked, 1)),
         prediction=None,
         constants={},
-        outcome=f"{_training(problem, asked, rounds, clients_per_round)}, as stated.",
+        outcome=f"{training(problem, asked, rounds, clients_per_round)}, as stated.",
         step=step,
     )
 
 
-def _theory_step(curvature: Curvature | None) -> StepSize | None:
+def theory_step(curvature: Curvature | None) -> StepSize | None:
     """2 / (mu (t + gamma)) for t = 1, 2, ..."""
     if curvature is None:
         return None
@@ -191,7 +191,7 @@ def _given(
 def _check_clips_records(problem: Problem) -> None:
     if problem.clipping != "A":
         raise InvalidInput(
-            f"dpfl-bcs clips each record's gradient (clipping mode A), got mode {problem.clipping}; "
+            f"replies are each record's clipped gradients (clipping mode A), got mode {problem.clipping}; "
             'set clipping = "A"'
         )
 
@@ -245,7 +245,7 @@ def _check_paid(problem: Problem, asked: Counts, rounds: int) -> None:
 # What the plan says -----------------------------------------------------------------------------------
 
 
-def _training(problem: Problem, asked: Counts, rounds: int, clients_per_round: int) -> str:
+def training(problem: Problem, asked: Counts, rounds: int, clients_per_round: int) -> str:
     """The schedule in a clause."""
     low, high = int(asked.min()), int(asked.max())
     often = f"{low} to {_times(high)}" if low < high else _times(low)
@@ -269,7 +269,7 @@ def _outcome(
 ) -> str:
     """The decision and its reason."""
     by = _reasons(problem, asked, rounds, heterogeneity) if np.ptp(asked) > 1 else ""
-    text = f"{_training(problem, asked, rounds, clients_per_round)}{by}"
+    text = f"{training(problem, asked, rounds, clients_per_round)}{by}"
     if bound is None:
         return f"{text}."
     value = bound.at(asked)
@@ -312,7 +312,7 @@ def _held(problem: Problem, asked: Counts, rounds: int) -> NDArray[np.intp]:
 
 def _step_note(bound: ParticipationBound | None, step: StepSize | None) -> tuple[str, ...]:
     """That the bound is of other steps than those to train with, if it is."""
-    if bound is None or step in (None, _theory_step(bound.curvature)):
+    if bound is None or step in (None, theory_step(bound.curvature)):
         return ()
     return (
         "The bound is of steps 2 / (mu (t + 8 L/mu)); with others it is a guide to whom to ask, no more.",

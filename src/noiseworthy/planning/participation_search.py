@@ -98,6 +98,17 @@ def checked_counts(counts: ArrayLike, clients_per_round: int, rounds: int) -> Co
     return asked
 
 
+def uniform_counts(clients_per_round: int, rounds: int, clients: int) -> Counts:
+    """K T participations dealt to N clients as evenly as whole numbers allow, shape (N,).
+
+    Example:
+        >>> uniform_counts(2, 5, 4)
+        array([3, 3, 2, 2])
+    """
+    each, left = divmod(clients_per_round * rounds, clients)
+    return each + (np.arange(clients) < left).astype(np.int64)
+
+
 # By real numbers --------------------------------------------------------------------------------------
 
 

@@ -59,15 +59,24 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Pilot:
-    """One upload per client before the plan was made, to buy constants.
+    """What clients released before the plan was made: an upload each to buy constants, or a first stage.
 
     Attributes:
-        release: its noise and sensitivity.
+        parts: each kind of release, with how often each client made it, shape (N,).
         budget: the whole budget, of which the plan's problem holds the rest.
     """
 
-    release: Release
+    parts: tuple[tuple[Release, NDArray[np.int64]], ...]
     budget: PrivacyBudget
+
+    @property
+    def uploads(self) -> NDArray[np.int64]:
+        """Communications of each client, shape (N,)."""
+        return self.parts[0][1]
+
+    def as_dict(self) -> dict[str, Any]:
+        """What a plan says of it, beside what it spends."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -91,10 +100,12 @@ class Plan:
         as_printed: what the paper's own formulas would do; not private, for comparison only.
         step: step sizes, None when training was not asked for.
         notes: warnings a user should read.
-        pilot: a charged upload that came before, if constants were bought.
+        pilot: what was released and charged before, if anything was.
         local: what a client computes before each upload; None where that is one gradient, which the server
             multiplies by the step size.
         compared: the same decision under other accounting or relaxed, by name, to look at only.
+        momentum: of the server, in [0, 1), which moves by noised uploads only.
+        personal_step: step size of what clients keep to themselves, where the algorithm has such a thing.
     """
 
     algorithm: str
@@ -113,6 +124,8 @@ class Plan:
     pilot: Pilot | None = None
     local: LocalWork | None = None
     compared: dict[str, Any] = field(default_factory=dict)
+    momentum: float = 0.0
+    personal_step: float = 0.0
 
     @property
     def train(self) -> bool:
@@ -132,7 +145,8 @@ class Plan:
         resources = self.problem.resources
         if resources is None:
             return None
-        return resources.cost(self.uploads, self._steps) + (resources.cost(1, 1) if self.pilot else 0.0)
+        before = 0.0 if self.pilot is None else resources.cost(self.pilot.uploads, self.pilot.uploads)
+        return resources.cost(self.uploads, self._steps) + before
 
     @property
     def _steps(self) -> NDArray[np.int64]:
@@ -172,7 +186,7 @@ class Plan:
         """Exact epsilon_i after `uploads` (by default all that are planned) and the pilot, shape (N,)."""
         used = self.releases if uploads is None else self._released_by(uploads)
         if self.pilot is not None:
-            return spent_with_pilot(self.pilot.release, self.release, used, self.budget.delta)
+            return spent_with_pilot(self.pilot.parts, self.release, used, self.budget.delta)
         if self.release is None:
             return np.zeros(self.problem.n_clients)
         return spent_epsilon(self.release, used, self.budget.delta)
@@ -223,6 +237,9 @@ class Plan:
             "outcome": self.outcome,
             "notes": list(self.notes),
             "as_printed": self.as_printed,
+            **({"momentum": self.momentum} if self.momentum else {}),
+            **({"personal_step_size": self.personal_step} if self.personal_step else {}),
+            **(self.pilot.as_dict() if self.pilot else {}),
             **self._resource_keys(),
             **self._local_keys(),
         }

@@ -127,18 +127,26 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
 
 
 def spent_with_pilot(
-    pilot: Release, release: Release | None, releases: ArrayLike, delta: ArrayLike
+    pilot: Sequence[tuple[Release, ArrayLike]],
+    release: Release | None,
+    releases: ArrayLike,
+    delta: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Exact epsilon after one pilot upload and then `releases` uploads of the same family, full batches.
+    """Exact epsilon after a pilot and then `releases` uploads of the same family, full batches.
 
-    Gaussian: mu^2 = pilot^2 + k shift^2. Laplace: the pilot's pure epsilon plus the cost of the rest.
+    Gaussian: mu^2 is the sum of k shift^2 over all. Laplace: the pilot's pure epsilon plus the cost of the
+    rest.
+
+    Args:
+        pilot: each kind of release in it, and how often each client made it.
+        release: what one upload is afterwards; None if there is none.
+        releases: uploads k_i, shape (N,).
+        delta: delta_i, shape (N,).
     """
-    if isinstance(pilot.mechanism, Gaussian):
-        used = np.square(pilot.shift)
-        if release is not None:
-            used = used + np.asarray(releases) * np.square(release.shift)
-        return gaussian_epsilon(np.sqrt(used), delta)
-    return pilot.shift + (0.0 if release is None else spent_epsilon(release, releases, delta))
+    if isinstance(pilot[0][0].mechanism, Gaussian):
+        return composed_epsilon([*pilot, *([] if release is None else [(release, releases)])], delta)
+    before = np.sum([np.asarray(k) * one.shift for one, k in pilot], axis=0)
+    return before + (0.0 if release is None else spent_epsilon(release, releases, delta))
 
 
 def composed_epsilon(

@@ -85,6 +85,40 @@ def of_mean_gradient(
     return Sensitivity(factor * clip / (rate * records), norm, relation, sampling_rate=rate)
 
 
+def of_mean_loss(cap: float, sizes: ArrayLike, norm: Norm, relation: Relation = "replace-one") -> Sensitivity:
+    """Sensitivity of a client's mean of per-record losses, each clipped to [0, Theta].
+
+    Exchanging a record moves the sum by at most Theta, and so does adding or removing one:
+
+        Theta / n under either relation
+
+    Args:
+        cap: Theta above 0.
+        sizes: records n_i of each client, shape (N,).
+        norm: the norm it is stated in; a single number has the same size in both.
+        relation: `replace-one` or `add-remove`.
+
+    Returns:
+        A `Sensitivity` with one value per client.
+
+    Guarantee: the model at which losses are computed must not depend on the records but through values that
+    were released with noise; else the sensitivity is that of the model too (theory 5.8, item 2).
+
+    Example:
+        >>> of_mean_loss(2.0, [100, 200], "l2").value
+        array([0.02, 0.01])
+
+    Source: theory 5.5; Ma et al., section IV-C.
+    """
+    theta = check.positive("loss_cap", cap, remedy="a cap of 0 would remove every loss").item()
+    records = check.counts(
+        "sizes", sizes, remedy="leave a client without records out of the federation"
+    ).astype(float)
+    check.one_of("norm", norm, NORMS)
+    check.one_of("relation", relation, RELATIONS)
+    return Sensitivity(theta / records, norm, relation)
+
+
 def of_clipped_whole(
     clip_norm: float, clients: int, norm: Norm, relation: Relation = "replace-one"
 ) -> Sensitivity:

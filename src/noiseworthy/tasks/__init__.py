@@ -5,6 +5,7 @@ from noiseworthy.tasks.factory import MODELS, make_task
 from noiseworthy.tasks.linear import LinearModel, Moments
 from noiseworthy.tasks.models import fu_cnn, lstm, paper_cnn, two_layer_cnn, unet3d, vgg11
 from noiseworthy.tasks.networks import ModelTask, equinox_task, model_task
+from noiseworthy.tasks.personal import Personal, personalised
 
 __all__ = [
     "MODELS",
@@ -13,6 +14,7 @@ __all__ = [
     "LinearModel",
     "ModelTask",
     "Moments",
+    "Personal",
     "Score",
     "Task",
     "equinox_task",
@@ -21,6 +23,7 @@ __all__ = [
     "make_task",
     "model_task",
     "paper_cnn",
+    "personalised",
     "two_layer_cnn",
     "unet3d",
     "vgg11",

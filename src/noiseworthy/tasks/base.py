@@ -84,6 +84,13 @@ class Task(Protocol):
         """
         ...
 
+    def losses(self, theta: Array, batch: Batch) -> Array:
+        """Loss of each record without the ridge, shape (n,); on padding it is anything, NaN included.
+
+        These are numbers about single records: whoever calls it releases none of them as they are.
+        """
+        ...
+
     def score(self, theta: Array, x: Array, y: Array) -> Score:
         """Mean loss and accuracy on public or held-out records that have been through `prepare`."""
         ...

@@ -216,6 +216,26 @@ class LinearModel:
         n = jnp.maximum(1, batch.size)
         return Moments(gram / n, cross / n)
 
+    def losses(self, theta: Array, batch: Batch) -> Array:
+        """Loss of each record without the ridge.
+
+        Args:
+            theta: parameters, shape (p,).
+            batch: records from `prepare` and labels.
+
+        Returns:
+            Shape (n,), of any value where the mask is 0. Private: clip and noise what leaves a client.
+
+        Raises:
+            InvalidInput: records that have not been through `prepare`.
+
+        Example:
+            >>> batch = Batch(jnp.array([[1.0], [2.0]]), jnp.array([1.0, 4.0]), jnp.ones(2))
+            >>> LinearModel(1, 1, "squared").losses(jnp.ones(1), batch)
+            Array([0., 2.], dtype=float32)
+        """
+        return jax.vmap(LOSSES[self.loss].value)(self._outputs(theta, batch.x), batch.y)
+
     def score(self, theta: Array, x: Array, y: Array) -> Score:
         """Mean loss without the ridge, and accuracy (R^2 for squared loss), on prepared records."""
         outputs, loss = self._outputs(theta, x), LOSSES[self.loss]

@@ -42,6 +42,7 @@ class ModelTask:
         ridge: weight mu of (mu/2)||theta||^2, at least 0.
         chunk: most records that are worked on at once; for clipped gradients memory is chunk times p.
         form: records (n, *shape) -> records as `outputs` takes them; each record on its own.
+        record_shape: shape of one record after `prepare`, or None where nobody said.
     """
 
     outputs: Callable[[Array, Array], Array]
@@ -51,6 +52,7 @@ class ModelTask:
     ridge: float = 0.0
     chunk: int = CHUNK
     form: Callable[[Array], Array] = as_numbers
+    record_shape: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         check.count("dimension", self.dimension, remedy="give the model at least one parameter")
@@ -113,6 +115,19 @@ class ModelTask:
         total = jax.lax.scan(add, jnp.zeros_like(theta), _chunks(_without_padding(batch), self.chunk))[0]
         return jnp.where(batch.size > 0, total / jnp.maximum(1, batch.size), 0.0)
 
+    def losses(self, theta: Array, batch: Batch) -> Array:
+        """Loss of each record without the ridge; chunks in sequence, records of a chunk at once.
+
+        Args:
+            theta: parameters, shape (p,).
+            batch: records from `prepare` and labels.
+
+        Returns:
+            Shape (n,), of any value where the mask is 0. Private: clip and noise what leaves a client.
+        """
+        records = (batch.x, batch.y)
+        return jax.lax.map(lambda record: self._loss(theta, *record), records, batch_size=self.chunk)
+
     def score(self, theta: Array, x: Array, y: Array) -> Score:
         """Mean loss without the ridge, and accuracy (R^2 for squared loss, NaN for a loss of the user)."""
         outputs = jax.lax.map(lambda record: self.outputs(theta, record), x, batch_size=self.chunk)
@@ -129,6 +144,7 @@ def model_task(
     *,
     ridge: float = 0.0,
     chunk: int = CHUNK,
+    record_shape: tuple[int, ...] | None = None,
 ) -> ModelTask:
     """A task from a pure function of parameters and one record.
 
@@ -140,6 +156,7 @@ def model_task(
         loss: `softmax`, `logistic`, `squared`, `tokens`, `dice`, or a function (z, y) -> loss of one record.
         ridge: weight mu of (mu/2)||theta||^2, at least 0.
         chunk: most records whose gradients are held at once.
+        record_shape: shape of one record; a personal input transform needs it.
 
     Returns:
         A `ModelTask` whose theta is `params`, flat.
@@ -162,6 +179,7 @@ def model_task(
         loss=_loss_of(loss),
         ridge=ridge,
         chunk=chunk,
+        record_shape=record_shape,
     )
 
 
@@ -171,6 +189,7 @@ def equinox_task(
     *,
     ridge: float = 0.0,
     chunk: int = CHUNK,
+    record_shape: tuple[int, ...] | None = None,
 ) -> ModelTask:
     """A task from an equinox module that maps one record to its outputs; every float array is trained.
 
@@ -181,7 +200,11 @@ def equinox_task(
         8
     """
     params, rest = eqx.partition(module, eqx.is_inexact_array)
-    return model_task(lambda p, x: eqx.combine(p, rest)(x), params, loss, ridge=ridge, chunk=chunk)
+
+    def apply(params: PyTree, x: Array) -> Array:
+        return eqx.combine(params, rest)(x)
+
+    return model_task(apply, params, loss, ridge=ridge, chunk=chunk, record_shape=record_shape)
 
 
 def _loss_of(loss: str | Callable[[Array, Array], Array]) -> Loss:

@@ -131,7 +131,11 @@ def _constants(
     bought = bought_constants(
         gradients, problem, pilot, smooth["smoothness"].value, smooth["strong_convexity"].value
     )
-    return smooth | bought | stated, left, Pilot(pilot, problem.budget)
+    return (
+        smooth | bought | stated,
+        left,
+        Pilot(((pilot, np.ones(problem.n_clients, np.int64)),), problem.budget),
+    )
 
 
 def _pilot_uploads(prepared: Prepared, problem: Problem, pilot: Release) -> NDArray[np.float64]:

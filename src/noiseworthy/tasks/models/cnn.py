@@ -113,6 +113,7 @@ def _cnn(design: _Design, classes: int, image: tuple[int, ...], ridge: float) ->
         ridge=ridge,
         chunk=design.chunk,
         form=partial(nn.as_shape, shape=image, model="the cnn"),
+        record_shape=image,
     )
 
 

@@ -65,6 +65,7 @@ def _lstm(vocabulary: int, length: int, embedding: int, hidden: int, ridge: floa
         ridge=ridge,
         chunk=_CHUNK,
         form=partial(_tokens, length=length),
+        record_shape=(length,),
     )
 
 

@@ -62,9 +62,15 @@ def unet3d(volume: Sequence[int] = (48, 60, 48), *, channels: int = 8, ridge: fl
 
 @cache
 def _unet3d(volume: tuple[int, ...], channels: int, ridge: float) -> ModelTask:
-    form = partial(nn.as_shape, shape=volume, model="unet3d")
-    initial = partial(_initial, channels=channels)
-    return nn.network(initial, _apply, "dice", ridge=ridge, chunk=1, form=form)
+    return nn.network(
+        partial(_initial, channels=channels),
+        _apply,
+        "dice",
+        ridge=ridge,
+        chunk=1,
+        form=partial(nn.as_shape, shape=volume, model="unet3d"),
+        record_shape=volume,
+    )
 
 
 def _initial(key: Array, channels: int) -> dict[str, Any]:

@@ -60,7 +60,13 @@ def vgg11(classes: int = 2, image: Sequence[int] = (28, 28), *, ridge: float = 0
 def _vgg11(classes: int, image: tuple[int, ...], ridge: float) -> ModelTask:
     initial = partial(_initial, channels=(image[2:] or (1,))[0], classes=classes)
     return nn.network(
-        initial, _apply, "softmax", ridge=ridge, chunk=_CHUNK, form=partial(_padded, image=image)
+        initial,
+        _apply,
+        "softmax",
+        ridge=ridge,
+        chunk=_CHUNK,
+        form=partial(_padded, image=image),
+        record_shape=(*(side + -side % _HALVED for side in image[:2]), *image[2:]),
     )
 
 

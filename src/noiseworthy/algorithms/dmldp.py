@@ -1,0 +1,35 @@
+"""DMLDP: Laplace noise of each client's own size, and replies that all weigh the same.
+
+Wu et al., "The value of collaboration in convex machine learning with differential privacy" (2020); theory
+6. What DPSGD does with Gaussian noise: clients are asked alike, K distinct ones in every round:
+
+    upload_n  = (1/D_n) sum_records clip(grad) + w_n,    w_n Laplace of scale 2 C T_n / (D_n epsilon_n)
+    v        <- m v + (1/K) sum_{n in S_t} upload_n + ridge theta,    theta <- theta - eta_t v
+
+The clip is in the L1 norm. With a delta above 0 the scale is smaller, by exact composition.
+"""
+
+from __future__ import annotations
+
+from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
+from noiseworthy.algorithms.replies import equal_replies
+from noiseworthy.planning.plan import Plan
+from noiseworthy.planning.rivals import check_mechanism
+from noiseworthy.tasks.base import Task
+
+
+def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
+    """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
+
+    Args:
+        plan: of `dmldp`, with `train` true, step sizes and Laplace noise.
+        task: of the dimension that the plan was made for.
+        seed: of the public schedule.
+
+    Raises:
+        InvalidInput: other noise, a plan that does not train, without step sizes, or for another dimension.
+
+    Guarantee: the schedule asks client n exactly `plan.releases[n]` times, in different rounds.
+    """
+    check_mechanism("dmldp", plan.problem.family)
+    return equal_replies(plan, task, seed)

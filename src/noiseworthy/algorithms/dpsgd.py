@@ -1,0 +1,35 @@
+"""DPSGD made federated: Gaussian noise of each client's own size, and replies that all weigh the same.
+
+Abadi et al., "Deep learning with differential privacy" (2016); theory 6. As DPFL-BCS, but nobody chooses:
+clients are asked alike, whatever their budget, K distinct ones in every round on a schedule of exact counts:
+
+    upload_n  = (1/D_n) sum_records clip(grad) + w_n,    w_n ~ N(0, sigma_n^2 I) pays for T_n uploads
+    v        <- m v + (1/K) sum_{n in S_t} upload_n + ridge theta,    theta <- theta - eta_t v
+
+The paper subsamples records; its rivals take all of them, and so does this.
+"""
+
+from __future__ import annotations
+
+from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
+from noiseworthy.algorithms.replies import equal_replies
+from noiseworthy.planning.plan import Plan
+from noiseworthy.planning.rivals import check_mechanism
+from noiseworthy.tasks.base import Task
+
+
+def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
+    """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
+
+    Args:
+        plan: of `dpsgd`, with `train` true, step sizes and Gaussian noise.
+        task: of the dimension that the plan was made for.
+        seed: of the public schedule.
+
+    Raises:
+        InvalidInput: other noise, a plan that does not train, without step sizes, or for another dimension.
+
+    Guarantee: the schedule asks client n exactly `plan.releases[n]` times, in different rounds.
+    """
+    check_mechanism("dpsgd", plan.problem.family)
+    return equal_replies(plan, task, seed)

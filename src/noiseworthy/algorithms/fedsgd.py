@@ -1,0 +1,32 @@
+"""FedSGD: the mean of full gradients without noise, the mark that private training is held against.
+
+McMahan et al., "Communication-efficient learning of deep networks from decentralized data" (2017); theory 6.
+Clients are asked alike, K distinct ones in every round on a schedule of exact counts, and replies weigh 1/K:
+
+    v <- m v + (1/K) sum_{n in S_t} (1/D_n) sum_records clip(grad) + ridge theta,    theta <- theta - eta_t v
+
+The clip stays, so that noise is all that its private rivals differ by. Nothing about it is private.
+"""
+
+from __future__ import annotations
+
+from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
+from noiseworthy.algorithms.replies import equal_replies
+from noiseworthy.planning.plan import Plan
+from noiseworthy.planning.rivals import check_mechanism
+from noiseworthy.tasks.base import Task
+
+
+def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
+    """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
+
+    Args:
+        plan: of `fedsgd`, with `train` true, step sizes and no noise.
+        task: of the dimension that the plan was made for.
+        seed: of the public schedule.
+
+    Raises:
+        InvalidInput: a plan with noise, that does not train, without step sizes, or for another dimension.
+    """
+    check_mechanism("fedsgd", plan.problem.family)
+    return equal_replies(plan, task, seed)

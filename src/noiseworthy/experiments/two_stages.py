@@ -1,0 +1,164 @@
+"""Train DPFL-BCS in two stages: rounds with reported losses, then the plan that each seed makes by its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.algorithms import loss_reports
+from noiseworthy.algorithms.loss_reports import LossReports
+from noiseworthy.algorithms.registry import make
+from noiseworthy.engines.records import Trajectory, evaluation_rounds
+from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
+from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint, save_checkpoint
+from noiseworthy.planning.heterogeneity import Heterogeneity, ReportedLosses, estimated
+from noiseworthy.planning.plan import Plan
+from noiseworthy.planning.problem import Constant
+from noiseworthy.planning.two_stages import FirstStage, replanned, stage_before
+from noiseworthy.tasks import Task
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """What stage 1 of one training told, and the plan of stage 2 that follows from it.
+
+    Attributes:
+        reports: the noised losses.
+        found: Gamma_n by them.
+        plan: of stage 2.
+    """
+
+    reports: ReportedLosses
+    found: Heterogeneity
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class TwoStages:
+    """Trainings in two stages.
+
+    Attributes:
+        run: curves over all T rounds; `uploads` are those of stage 2, as `releases` of the plans are.
+        stages: what each training estimated, by seed.
+    """
+
+    run: Trajectory
+    stages: tuple[Estimation, ...]
+
+
+def train(
+    plan: Plan,
+    constants: dict[str, Constant],
+    shards: Shards,
+    task: Task,
+    seeds: Sequence[int] = (0,),
+    *,
+    evaluations: int = 25,
+    folder: Path | None = None,
+    resume: bool = False,
+    belongs_to: str = "",
+    on_progress: Progress = lambda done: None,
+) -> TwoStages:
+    """Train both stages under several seeds; each plans stage 2 by the losses that its own stage 1 released.
+
+    Args:
+        plan: of `planning.two_stages.plan`.
+        constants: `smoothness` and `strong_convexity`, to weigh heterogeneity by.
+        shards: the federation on the device, of the sizes that the plan was made for.
+        task: model and loss.
+        seeds: of schedules, start and noise.
+        evaluations: how often to score, densest at the beginning.
+        folder: where stage 2 keeps checkpoints, or None.
+        resume: go on from the folder's checkpoint of stage 2; stage 1 is run again, to the same values.
+        belongs_to: names data and model; a checkpoint kept under another name is not resumed.
+        on_progress: told the share of all rounds done.
+
+    Raises:
+        InvalidInput: a plan in one stage.
+        ResumeError: a folder of another study, or none whose stage 1 was done.
+    """
+    first = stage_before(plan)
+    before, total = first.plan.rounds, first.plan.rounds + plan.rounds
+    scored = evaluation_rounds(total, evaluations)
+    starts = [loss_reports.make(first, task, seed) for seed in seeds]
+    reached: list[Checkpoint] = []
+    opening = simulate(
+        starts, first.plan.releases, shards, np.append(scored[scored < before], before), seeds,
+        on_segment=lambda done: (reached.append(done), on_progress(done.round / total))[-1],
+    )  # fmt: skip
+    stages = [
+        _estimation(plan, constants, first, algorithm, losses)
+        for algorithm, losses in zip(starts, reached[-1].server[-1], strict=True)
+    ]
+    plans = [stage.plan for stage in stages]
+    mark = "+".join(fingerprint(one, seeds, belongs_to) for one in plans)
+
+    def keep(done: Checkpoint) -> None:
+        if folder is not None:
+            save_checkpoint(folder, done, mark)
+        on_progress((before + done.round) / total)
+
+    closing = simulate(
+        [make(one, task, seed) for one, seed in zip(plans, _seeds_of_stage_2(seeds), strict=True)],
+        np.stack([one.uploads for one in plans]),
+        shards,
+        np.unique(np.append(0, scored[scored > before] - before)),
+        _seeds_of_stage_2(seeds),
+        resume=load_checkpoint(folder, mark) if resume else _onward(reached[-1]),
+        on_segment=keep,
+    )
+    return TwoStages(_joined(opening, closing, before), tuple(stages))
+
+
+def _estimation(
+    plan: Plan,
+    constants: dict[str, Constant],
+    first: FirstStage,
+    algorithm: LossReports,
+    losses: NDArray[np.float32],
+) -> Estimation:
+    """Stage 2 of one training, from the noised losses (T0, K, 2) that it released in stage 1."""
+    reports = reports_of(first, np.asarray(algorithm.cohorts), losses)
+    found = estimated(reports, plan.problem.n_clients)
+    return Estimation(reports, found, replanned(plan, constants, found))
+
+
+def reports_of(first: FirstStage, cohorts: NDArray[np.int32], losses: NDArray[np.float32]) -> ReportedLosses:
+    """The losses (T0, K, 2) that the cohorts (T0, K) of stage 1 reported, one entry for each."""
+    rounds, asked = cohorts.shape
+    before, after = losses.astype(np.float64).reshape(-1, 2).T
+    return ReportedLosses(
+        cohorts.ravel(), np.repeat(np.arange(rounds), asked), before, after, first.noise_std
+    )
+
+
+def _onward(reached: Checkpoint) -> Checkpoint:
+    """The start of stage 2: where stage 1 ended, with its momentum and nothing asked yet."""
+    velocity, _ = reached.server
+    empty = np.empty((len(reached.theta), 0))
+    return reached._replace(
+        round=0, used=np.zeros_like(reached.used), rounds=np.empty(0, np.int64), loss=empty, accuracy=empty,
+        server=(velocity,),
+    )  # fmt: skip
+
+
+def _seeds_of_stage_2(seeds: Sequence[int]) -> list[int]:
+    """Other seeds than those of stage 1: rounds are counted anew, and no draw may come twice."""
+    return [int(np.random.SeedSequence([seed, 2]).generate_state(1)[0]) for seed in seeds]
+
+
+def _joined(opening: Trajectory, closing: Trajectory, before: int) -> Trajectory:
+    """Curves of both stages one after the other."""
+    later = slice(1, None)  # stage 2 starts where stage 1 was scored last
+    return replace(
+        closing,
+        rounds=np.concatenate([opening.rounds, before + closing.rounds[later]]),
+        loss=np.concatenate([opening.loss, closing.loss[:, later]], axis=1),
+        accuracy=np.concatenate([opening.accuracy, closing.accuracy[:, later]], axis=1),
+    )
