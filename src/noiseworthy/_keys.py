@@ -17,6 +17,7 @@ class Purpose(IntEnum):
     BATCH = 2
     AGGREGATE = 3
     PILOT = 4
+    PERSONAL = 5
 
 
 def named_key(root: Array, purpose: Purpose, round_index: Array | int = 0, client: Array | int = 0) -> Array:

@@ -299,7 +299,7 @@ def _train(
 
     from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint
     from noiseworthy.experiments.record import new_record, save_record, with_training
-    from noiseworthy.experiments.runner import train as run
+    from noiseworthy.experiments.training import train as run
 
     federation, task = prepared.trained()
     plan, seeds = decision.plan, prepared.study.training.seeds
@@ -312,11 +312,11 @@ def _train(
         return record
     started = time.monotonic()
     evaluations = prepared.study.training.evaluations
-    with _progress("Training", plan.rounds, "rounds") as bar:
+    with _progress("Training", plan.all_rounds, "rounds") as bar:
         result = run(plan, federation, task, seeds, evaluations=evaluations,
                      folder=folder, resume=resume, belongs_to=belongs_to, on_progress=bar)  # fmt: skip
-    np.savez(folder / "model.npz", theta=result.theta, seeds=seeds)
-    record = with_training(record, plan, result, seeds, time.monotonic() - started)
+    np.savez(folder / "model.npz", theta=result.run.theta, seeds=seeds)
+    record = with_training(record, result, seeds, time.monotonic() - started)
     save_record(record, folder)
     return record
 

@@ -16,7 +16,7 @@ budget for T_n replies: some 85 to 88 % of its clients overspend (theory 5.8, it
 from __future__ import annotations
 
 from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
-from noiseworthy.algorithms.replies import equal_replies
+from noiseworthy.algorithms.replies import exact_replies
 from noiseworthy.planning.plan import Plan
 from noiseworthy.tasks.base import Task
 
@@ -34,4 +34,4 @@ def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
 
     Guarantee: the schedule asks client n exactly `plan.releases[n]` times, in different rounds.
     """
-    return equal_replies(plan, task, seed)
+    return exact_replies(FedSGDDPC, plan, task, seed)

@@ -12,9 +12,9 @@ The paper subsamples records; its rivals take all of them, and so does this.
 from __future__ import annotations
 
 from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
-from noiseworthy.algorithms.replies import equal_replies
+from noiseworthy.algorithms.replies import exact_replies
 from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.rivals import check_mechanism
+from noiseworthy.planning.rivals import check_fits
 from noiseworthy.tasks.base import Task
 
 
@@ -27,9 +27,10 @@ def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
         seed: of the public schedule.
 
     Raises:
-        InvalidInput: other noise, a plan that does not train, without step sizes, or for another dimension.
+        InvalidInput: what `check_fits` refuses; a plan that does not train, without step sizes, or for
+            another dimension.
 
     Guarantee: the schedule asks client n exactly `plan.releases[n]` times, in different rounds.
     """
-    check_mechanism("dpsgd", plan.problem.family)
-    return equal_replies(plan, task, seed)
+    check_fits("dpsgd", plan.problem)
+    return exact_replies(FedSGDDPC, plan, task, seed)

@@ -11,9 +11,9 @@ The clip stays, so that noise is all that its private rivals differ by. Nothing 
 from __future__ import annotations
 
 from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
-from noiseworthy.algorithms.replies import equal_replies
+from noiseworthy.algorithms.replies import exact_replies
 from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.rivals import check_mechanism
+from noiseworthy.planning.rivals import check_fits
 from noiseworthy.tasks.base import Task
 
 
@@ -26,7 +26,8 @@ def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
         seed: of the public schedule.
 
     Raises:
-        InvalidInput: a plan with noise, that does not train, without step sizes, or for another dimension.
+        InvalidInput: what `check_fits` refuses; a plan that does not train, without step sizes, or for
+            another dimension.
     """
-    check_mechanism("fedsgd", plan.problem.family)
-    return equal_replies(plan, task, seed)
+    check_fits("fedsgd", plan.problem)
+    return exact_replies(FedSGDDPC, plan, task, seed)

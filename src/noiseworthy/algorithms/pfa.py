@@ -26,11 +26,12 @@ from noiseworthy.algorithms.making import as_float
 from noiseworthy.algorithms.replies import exact_replies
 from noiseworthy.algorithms.weiavg import WeiAvg
 from noiseworthy.planning.plan import Plan
+from noiseworthy.planning.rivals import check_fits
 from noiseworthy.tasks.base import Task
 
 DIRECTIONS = 1
-"""Singular vectors k that are kept. A round has few public uploads, and noise fills all directions alike: past
-the first, which holds what they have in common, the next ones are mostly noise (theory 6)."""
+"""Singular vectors k that are kept. What a round's few public uploads have in common is in the first; noise
+is alike in all directions, so that each further one lets mostly noise through (theory 6)."""
 
 
 class PFA(WeiAvg):
@@ -49,8 +50,81 @@ class PFA(WeiAvg):
 
     def combine(self, state: ServerState, cohort: Array, uploads: Array) -> Array:
         """The sum of epsilon_n upload_n, of private clients within the span of the public uploads."""
-        public = self.public[cohort]
-        shared, noisy = (weights @ uploads for weights in self._split(cohort, public))
+        weights, public = self.weights[cohort], self.public[cohort]
+        shared = _product(weights * public, uploads)
+        noisy = _product(weights * (1 - public), uploads)
         span = top_directions(public[:, None] * uploads, DIRECTIONS)
-        kept = jnp.where(jnp.any(public > 0), (noisy @ span.T) @ span, noisy)
-        return shared + kept
+        projected = _product(_product(span, noisy), span)
+        return shared + jnp.where(jnp.any(public > 0), projected, noisy)
+
+
+def make(plan: Plan, task: Task, seed: int) -> PFA:
+    """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
+
+    Args:
+        plan: of `pfa`, with `train` true and step sizes.
+        task: of the dimension that the plan was made for.
+        seed: of the public schedule.
+
+    Raises:
+        InvalidInput: what `check_fits` refuses; a plan that does not train, without step sizes, or for
+            another dimension.
+
+    Guarantee: the schedule asks client n exactly `plan.releases[n]` times, in different rounds.
+    """
+    check_fits("pfa", plan.problem)
+    epsilon = plan.problem.budget.epsilon
+    return exact_replies(PFA, plan, task, seed, epsilon, public=as_float(public_clients(epsilon)))
+
+
+def public_clients(epsilon: ArrayLike) -> NDArray[np.bool_]:
+    """Clients in the upper of two groups of ln epsilon, split so that squares within groups are least.
+
+    The split is exact: on a line, one of N - 1 cuts of the sorted values is the best.
+
+    Args:
+        epsilon: budgets above 0, shape (N,).
+
+    Returns:
+        shape (N,). Everybody where all budgets are equal.
+
+    Example:
+        >>> public_clients([0.1, 5.0, 0.2, 4.0])
+        array([False,  True, False,  True])
+    """
+    level = np.log(np.asarray(epsilon, float))
+    if np.ptp(level) == 0:
+        return np.ones(level.shape, bool)
+    ascending, below = np.sort(level), np.arange(1, level.size)
+    lower, total = np.cumsum(ascending)[:-1], ascending.sum()
+    gap = (total - lower) / (level.size - below) - lower / below
+    between = below * (level.size - below) * gap**2
+    return level > ascending[np.argmax(between)]
+
+
+def top_directions(rows: Array, count: int) -> Array:
+    """Singular vectors of the largest singular values of a matrix, on the side of its long axis.
+
+    With R R^T = A diag(lambda) A^T they are R^T a / sqrt(lambda), so that nothing of size p x p is formed.
+
+    Args:
+        rows: R, shape (b, p) with b far below p.
+        count: how many, at most b.
+
+    Returns:
+        shape (count, p), orthonormal rows. A row is 0 where its singular value is: zeros span nothing.
+
+    Example:
+        >>> top = top_directions(jnp.array([[3.0, 4.0, 0.0], [0.0, 0.0, 0.0]]), 1)
+        >>> np.abs(top).round(3)
+        array([[0.6, 0.8, 0. ]], dtype=float32)
+    """
+    values, vectors = jnp.linalg.eigh(_product(rows, rows.T))
+    largest = values[-count:, None]
+    real = largest > len(rows) * jnp.finfo(values.dtype).eps * values[-1]
+    directions = _product(vectors[:, -count:].T, rows)
+    return jnp.where(real, directions / jnp.sqrt(jnp.where(real, largest, 1.0)), 0.0)
+
+
+def _product(a: Array, b: Array) -> Array:
+    return jnp.matmul(a, b, precision="highest")

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from noiseworthy import _validate as check
-from noiseworthy.algorithms import dp_fedavg, dp_pasgd, dp_scaffnew, dpfl_bcs, fedsgd_dpc
+from noiseworthy.algorithms import (
+    dmldp,
+    dp_fedavg,
+    dp_pasgd,
+    dp_scaffnew,
+    dpfl_bcs,
+    dpsgd,
+    fedsgd,
+    fedsgd_dpc,
+    pfa,
+    privatefl,
+    weiavg,
+)
 from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.planning.plan import Plan
 from noiseworthy.tasks.base import Task
@@ -16,6 +28,12 @@ MAKERS: dict[str, Callable[[Plan, Task, int], Algorithm]] = {
     "dp-scaffnew": dp_scaffnew.make,
     "dp-pasgd": dp_pasgd.make,
     "dpfl-bcs": dpfl_bcs.make,
+    "fedsgd": fedsgd.make,
+    "dpsgd": dpsgd.make,
+    "dmldp": dmldp.make,
+    "weiavg": weiavg.make,
+    "pfa": pfa.make,
+    "privatefl": privatefl.make,
 }
 
 

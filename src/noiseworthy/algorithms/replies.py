@@ -21,7 +21,7 @@ Kind = TypeVar("Kind", bound=FedSGDDPC)
 
 
 def exact_replies(
-    kind: type[Kind], plan: Plan, task: Task, seed: int, weights: ArrayLike, **own: Any
+    kind: type[Kind], plan: Plan, task: Task, seed: int, weights: ArrayLike | None = None, **own: Any
 ) -> Kind:
     """An algorithm of one gradient per reply whose schedule has the plan's counts exactly.
 
@@ -30,7 +30,7 @@ def exact_replies(
         plan: with `train` true and step sizes.
         task: of the dimension that the plan was made for.
         seed: of the public schedule.
-        weights: factor of each client's reply, shape (N,).
+        weights: factor of each client's reply, shape (N,); None for 1/K, whatever clients hold.
         own: what `kind` has beside the fields of `FedSGDDPC`.
 
     Raises:
@@ -38,7 +38,7 @@ def exact_replies(
 
     Guarantee: the schedule asks client n exactly `plan.releases[n]` times, in different rounds.
     """
-    step, problem = trainable(plan, task), plan.problem
+    step, problem, k = trainable(plan, task), plan.problem, plan.clients_per_round
     generator = schedule_generator(seed)
     return kind(
         task=task,
@@ -47,17 +47,11 @@ def exact_replies(
         sampled=problem.sampling_rate < 1,
         clip_norm=as_float(problem.clip_norm),
         noise=as_float(plan.noise),
-        weights=as_float(weights),
+        weights=as_float(np.full(problem.n_clients, 1 / k) if weights is None else weights),
         divisors=as_float(problem.sampling_rate * problem.sizes),
         sampling_rate=as_float(problem.sampling_rate),
         steps=as_float(step.at(np.arange(plan.rounds))),
         momentum=as_float(plan.momentum),
-        cohorts=exact_counts(plan.releases, plan.clients_per_round, plan.rounds, generator),
+        cohorts=exact_counts(plan.releases, k, plan.rounds, generator),
         **own,
     )
-
-
-def equal_replies(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
-    """The mean of each round's replies, whatever their clients hold; arguments as in `exact_replies`."""
-    weights = np.full(plan.problem.n_clients, 1 / max(plan.clients_per_round, 1))
-    return exact_replies(FedSGDDPC, plan, task, seed, weights)

@@ -19,6 +19,7 @@ from noiseworthy.algorithms.base import ServerState
 from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
 from noiseworthy.algorithms.replies import exact_replies
 from noiseworthy.planning.plan import Plan
+from noiseworthy.planning.rivals import check_fits
 from noiseworthy.tasks.base import Task
 
 
@@ -39,8 +40,10 @@ def make(plan: Plan, task: Task, seed: int) -> WeiAvg:
         seed: of the public schedule.
 
     Raises:
-        InvalidInput: a plan that does not train, without step sizes, or for another dimension.
+        InvalidInput: what `check_fits` refuses; a plan that does not train, without step sizes, or for
+            another dimension.
 
     Guarantee: the schedule asks client n exactly `plan.releases[n]` times, in different rounds.
     """
+    check_fits("weiavg", plan.problem)
     return exact_replies(WeiAvg, plan, task, seed, plan.problem.budget.epsilon)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pandas as pd
 from pydantic import ValidationError
 
-from noiseworthy.config.tables import ALGORITHMS, Study, Table, budget_forms
+from noiseworthy.config.tables import ALGORITHMS, RivalTable, Study, Table, budget_forms
 from noiseworthy.errors import ConfigError
 
 
@@ -107,7 +107,7 @@ def _allowed(location: tuple[int | str, ...]) -> str:
     field = Study.model_fields.get(table) if below else None
     model = Study if field is None else field.annotation
     if table == "algorithm" and below:
-        model = ALGORITHMS[below[0]]
+        model = ALGORITHMS.get(below[0], RivalTable)
     for option in (model, *get_args(model)):  # a table, or a table that may be left out
         if isinstance(option, type) and issubclass(option, Table):
             return ", ".join(option.model_fields)

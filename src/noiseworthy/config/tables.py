@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -18,11 +18,13 @@ from pydantic import (
 
 from noiseworthy.planning.averaging_bound import LossShape
 from noiseworthy.planning.resources import ResourceUnit
+from noiseworthy.planning.rivals import RIVALS, RivalName
 from noiseworthy.privacy.clipping import ClippingMode
 
 Auto = Literal["auto"]
 PerClient = float | list[float]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Momentum = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
@@ -71,6 +73,10 @@ class TaskTable(Table):
             "fu-cnn",
             "two-layer-cnn",
             "vgg11",
+            "ma-cnn",
+            "lenet5",
+            "group-cnn",
+            "resnet20",
             "lstm",
             "unet3d",
         ]
@@ -225,6 +231,7 @@ class SelectionTable(Table):
     estimation_rounds: Literal[0] = 0
     step_size: Positive | Auto = "auto"
     step_decay: Positive | Literal["none"] = "none"
+    momentum: Momentum = 0.0
 
     @field_validator("estimation_rounds", mode="before")
     @classmethod
@@ -237,20 +244,43 @@ class SelectionTable(Table):
         return value
 
 
+class RivalTable(Table):
+    """`[algorithm]` of what DPFL-BCS is held against: asking all clients alike, or as DPFL-BCS would."""
+
+    name: RivalName
+    rounds: Count = 200
+    clients_per_round: Count
+    selection: Literal["uniform", "biased"] = "uniform"
+    step_size: Positive
+    step_decay: Positive | Literal["none"] = "none"
+    momentum: Momentum = 0.0
+    personal_step_size: Positive | None = None
+
+    @model_validator(mode="after")
+    def _personal(self) -> RivalTable:
+        if self.personal_step_size is not None and self.name != "privatefl":
+            raise ValueError(
+                f"[algorithm] personal_step_size is a key of privatefl, whose clients keep a transform, got "
+                f"{self.personal_step_size:g} for {self.name}; leave it out"
+            )
+        return self
+
+
 ALGORITHMS: dict[str, type[Table]] = {
     "fedsgd-dpc": FedSGDTable,
     "dp-fedavg": FedAvgTable,
     "dp-scaffnew": ScaffNewTable,
     "dp-pasgd": AveragingTable,
     "dpfl-bcs": SelectionTable,
+    **dict.fromkeys(RIVALS, RivalTable),
 }
 
 
-def _name(table: Any) -> str:
-    """Which algorithm a table is of; the first is meant where none is named."""
-    return (
-        table.get("name", "fedsgd-dpc") if isinstance(table, dict) else getattr(table, "name", "fedsgd-dpc")
-    )
+def _tag(table: Any) -> str:
+    """Whose keys a table has; those of the first algorithm where none is named."""
+    first = "fedsgd-dpc"
+    name = table.get("name", first) if isinstance(table, dict) else getattr(table, "name", first)
+    return "any-rival" if name in get_args(RivalName) else name
 
 
 AlgorithmTable = Annotated[
@@ -258,8 +288,9 @@ AlgorithmTable = Annotated[
     | Annotated[FedAvgTable, Tag("dp-fedavg")]
     | Annotated[ScaffNewTable, Tag("dp-scaffnew")]
     | Annotated[AveragingTable, Tag("dp-pasgd")]
-    | Annotated[SelectionTable, Tag("dpfl-bcs")],
-    Discriminator(_name),
+    | Annotated[SelectionTable, Tag("dpfl-bcs")]
+    | Annotated[RivalTable, Tag("any-rival")],
+    Discriminator(_tag),
 ]
 
 
@@ -306,8 +337,8 @@ class CompareTable(Table):
     """`[compare]`: the grid of fixed settings; clip and step are the plan's unless given.
 
     FedSGD-DPC varies rounds and clients, DP-FedAvg iterations and local steps, DP-ScaffNew iterations and the
-    probability of communication, DP-PASGD rounds and local steps, DPFL-BCS clients and rounds of a training
-    that asks all clients alike.
+    probability of communication, DP-PASGD rounds and local steps, DPFL-BCS and its rivals clients and rounds
+    of a training that asks all clients alike.
     """
 
     rounds: Annotated[list[Count], Field(min_length=1)] | Auto = "auto"
@@ -349,10 +380,12 @@ class Study(Table):
 
     @model_validator(mode="after")
     def _one_heterogeneity(self) -> Study:
-        stated = self.constants.heterogeneity
-        if isinstance(stated, list) and self.algorithm.name != "dpfl-bcs":
+        stated, table = self.constants.heterogeneity, self.algorithm
+        chooses = table.name == "dpfl-bcs" or (isinstance(table, RivalTable) and table.selection == "biased")
+        if isinstance(stated, list) and not chooses:
             raise ValueError(
-                f"[constants] heterogeneity must be one number for {self.algorithm.name}, got a list of "
-                f"{len(stated)}; only dpfl-bcs plans with one per client"
+                f"[constants] heterogeneity must be one number for {table.name}, got a list of "
+                f"{len(stated)}; only dpfl-bcs plans with one per client, and its rivals with selection = "
+                '"biased"'
             )
         return self

@@ -20,6 +20,7 @@ from noiseworthy.planning.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.planning.participation_search import uniform_counts
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Problem
+from noiseworthy.planning.rivals import RIVALS
 from noiseworthy.privacy.clipping import ClippingMode
 
 AXES = {
@@ -27,7 +28,7 @@ AXES = {
     "dp-fedavg": ("local_steps", "iterations"),
     "dp-scaffnew": ("communication_probability", "iterations"),
     "dp-pasgd": ("local_steps", "rounds"),
-    "dpfl-bcs": ("clients_per_round", "rounds"),
+    **dict.fromkeys(["dpfl-bcs", *RIVALS], ("clients_per_round", "rounds")),
 }
 """What a comparison varies: along the picture, and from series to series."""
 _ROUNDS = (10, 20, 50, 100, 200, 500)
@@ -71,7 +72,7 @@ def grid_of(
         return _coins(plan, problem, step, table, longest)
     if plan.algorithm == "dp-pasgd":
         return _periods(plan, problem, step, table)
-    if plan.algorithm == "dpfl-bcs":
+    if plan.algorithm == "dpfl-bcs" or plan.algorithm in RIVALS:
         return _alike(plan, problem, step, table)
     n = problem.n_clients
     cohorts = sorted({1, max(1, n // 2), n}) if table.clients_per_round == "auto" else table.clients_per_round
@@ -163,12 +164,14 @@ def _alike(plan: Plan, problem: Problem, step: StepSize, table: CompareTable) ->
     around = {max(1, k // 2), k, min(2 * k, n)}
     cohorts = sorted(around) if table.clients_per_round == "auto" else table.clients_per_round
     rounds = [plan.rounds] if table.rounds == "auto" else table.rounds
-    return [
+    cells = [
         participation.stated(problem, uniform_counts(b, t, n), b, t, step)
         for t in rounds
         for b in cohorts
         if -(-b * t // n) <= problem.most_uploads()
     ]
+    own = {name: getattr(plan, name) for name in ("algorithm", "citation", "momentum", "personal_step")}
+    return [replace(cell, **own) for cell in cells]
 
 
 def _spaced(most: int, points: int = 5) -> list[int]:

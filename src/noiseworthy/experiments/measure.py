@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.algorithms.local import clip_whole
-from noiseworthy.config import FedAvgTable, FedSGDTable, PerClient, SelectionTable, Study
+from noiseworthy.config import FedAvgTable, FedSGDTable, PerClient, RivalTable, SelectionTable, Study
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments.planners.decision import Progress, given
 from noiseworthy.experiments.planners.dp_fedavg import mode_for
@@ -110,7 +110,7 @@ def step_records(prepared: Prepared) -> NDArray[np.int64]:
     batches count as all records, because that is what computing them takes at most.
     """
     table = prepared.study.algorithm
-    if isinstance(table, FedSGDTable | SelectionTable) or table.batch_size == "full":
+    if isinstance(table, FedSGDTable | SelectionTable | RivalTable) or table.batch_size == "full":
         return prepared.sizes
     if table.name == "dp-pasgd":
         return NoisySteps(1, table.batch_size).records(prepared.sizes)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from noiseworthy.config import AveragingTable, FedAvgTable, FedSGDTable, SelectionTable
-from noiseworthy.experiments.planners import dp_fedavg, dp_pasgd, dp_scaffnew, dpfl_bcs, fedsgd_dpc
+from noiseworthy.config import AveragingTable, FedAvgTable, FedSGDTable, RivalTable, SelectionTable
+from noiseworthy.experiments.planners import dp_fedavg, dp_pasgd, dp_scaffnew, dpfl_bcs, fedsgd_dpc, rivals
 from noiseworthy.experiments.planners.decision import Decision, Progress
 from noiseworthy.experiments.prepare import Prepared
 
@@ -27,4 +27,6 @@ def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Dec
         return dp_pasgd.decide(prepared, table)
     if isinstance(table, SelectionTable):
         return dpfl_bcs.decide(prepared, table)
+    if isinstance(table, RivalTable):
+        return rivals.decide(prepared, table)
     return dp_scaffnew.decide(prepared, table)

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from noiseworthy._validate import strict_json
 from noiseworthy.config import Study
 from noiseworthy.data import Federation
-from noiseworthy.engines.records import Trajectory
 from noiseworthy.errors import DataError
 from noiseworthy.experiments.planners.decision import Decision
 from noiseworthy.experiments.runner import Cell, Comparison
 from noiseworthy.experiments.tradeoff import Axis, Point, Surface
+from noiseworthy.experiments.training import Trained
 from noiseworthy.planning.plan import Plan
 from noiseworthy.privacy.noise import ASSURANCE
 
@@ -47,9 +47,10 @@ def new_record(
     return strict_json(record)
 
 
-def with_training(record: Record, plan: Plan, run: Trajectory, seeds: list[int], seconds: float) -> Record:
+def with_training(record: Record, trained: Trained, seeds: list[int], seconds: float) -> Record:
     """The record with curves, uploads and what each client has spent by them."""
-    spent = [plan.spent(uploads) for uploads in run.uploads]
+    run = trained.run
+    spent = [plan.spent(uploads) for plan, uploads in zip(trained.plans, run.uploads, strict=True)]
     training = {
         "seeds": list(seeds),
         "rounds": run.rounds.tolist(),

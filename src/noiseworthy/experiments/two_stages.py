@@ -1,4 +1,4 @@
-"""Train DPFL-BCS in two stages: rounds with reported losses, then the plan that each seed makes by its own."""
+"""Train DPFL-BCS in two stages: rounds with reported losses, then the plan that each seed makes of them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.algorithms import loss_reports
+from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.algorithms.loss_reports import LossReports
 from noiseworthy.algorithms.registry import make
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
+from noiseworthy.errors import ResumeError
 from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint, save_checkpoint
 from noiseworthy.planning.heterogeneity import Heterogeneity, ReportedLosses, estimated
 from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.problem import Constant
 from noiseworthy.planning.two_stages import FirstStage, replanned, stage_before
 from noiseworthy.tasks import Task
 
@@ -39,38 +40,23 @@ class Estimation:
     plan: Plan
 
 
-@dataclass(frozen=True)
-class TwoStages:
-    """Trainings in two stages.
-
-    Attributes:
-        run: curves over all T rounds; `uploads` are those of stage 2, as `releases` of the plans are.
-        stages: what each training estimated, by seed.
-    """
-
-    run: Trajectory
-    stages: tuple[Estimation, ...]
-
-
 def train(
-    plan: Plan,
-    constants: dict[str, Constant],
+    plans: Sequence[Plan],
     shards: Shards,
     task: Task,
-    seeds: Sequence[int] = (0,),
+    seeds: Sequence[int],
     *,
     evaluations: int = 25,
     folder: Path | None = None,
     resume: bool = False,
     belongs_to: str = "",
     on_progress: Progress = lambda done: None,
-) -> TwoStages:
+) -> tuple[Trajectory, tuple[Estimation, ...]]:
     """Train both stages under several seeds; each plans stage 2 by the losses that its own stage 1 released.
 
     Args:
-        plan: of `planning.two_stages.plan`.
-        constants: `smoothness` and `strong_convexity`, to weigh heterogeneity by.
-        shards: the federation on the device, of the sizes that the plan was made for.
+        plans: of `planning.two_stages.plan`, one per seed, all of as many rounds.
+        shards: the federation on the device, of the sizes that the plans were made for.
         task: model and loss.
         seeds: of schedules, start and noise.
         evaluations: how often to score, densest at the beginning.
@@ -79,25 +65,42 @@ def train(
         belongs_to: names data and model; a checkpoint kept under another name is not resumed.
         on_progress: told the share of all rounds done.
 
+    Returns:
+        Curves over all T rounds, with the uploads of stage 2 as `releases` of the plans count them, and what
+        each training estimated.
+
     Raises:
         InvalidInput: a plan in one stage.
         ResumeError: a folder of another study, or none whose stage 1 was done.
     """
-    first = stage_before(plan)
-    before, total = first.plan.rounds, first.plan.rounds + plan.rounds
+    firsts = [stage_before(plan) for plan in plans]
+    before, total = firsts[0].rounds, plans[0].all_rounds
     scored = evaluation_rounds(total, evaluations)
-    starts = [loss_reports.make(first, task, seed) for seed in seeds]
+    starts = [loss_reports.make(first, task, seed) for first, seed in zip(firsts, seeds, strict=True)]
     reached: list[Checkpoint] = []
+
+    def reach(done: Checkpoint) -> None:
+        reached[:] = [done]
+        on_progress(done.round / total)
+
     opening = simulate(
-        starts, first.plan.releases, shards, np.append(scored[scored < before], before), seeds,
-        on_segment=lambda done: (reached.append(done), on_progress(done.round / total))[-1],
-    )  # fmt: skip
+        starts,
+        np.stack([first.uploads for first in firsts]),
+        shards,
+        np.append(scored[scored < before], before),
+        seeds,
+        on_segment=reach,
+    )
+    (end,) = reached
     stages = [
-        _estimation(plan, constants, first, algorithm, losses)
-        for algorithm, losses in zip(starts, reached[-1].server[-1], strict=True)
+        _estimation(plan, algorithm, losses)
+        for plan, algorithm, losses in zip(plans, starts, end.server[-1], strict=True)
     ]
-    plans = [stage.plan for stage in stages]
-    mark = "+".join(fingerprint(one, seeds, belongs_to) for one in plans)
+    later = _seeds_of_stage_2(seeds)
+    algorithms = [make(stage.plan, task, seed) for stage, seed in zip(stages, later, strict=True)]
+    mark = "+".join(dict.fromkeys(fingerprint(plan, seeds, belongs_to) for plan in plans))
+    start = load_checkpoint(folder, mark) if resume else _onward(end)
+    _check_same(start, algorithms)
 
     def keep(done: Checkpoint) -> None:
         if folder is not None:
@@ -105,28 +108,22 @@ def train(
         on_progress((before + done.round) / total)
 
     closing = simulate(
-        [make(one, task, seed) for one, seed in zip(plans, _seeds_of_stage_2(seeds), strict=True)],
-        np.stack([one.uploads for one in plans]),
+        algorithms,
+        np.stack([stage.plan.uploads for stage in stages]),
         shards,
         np.unique(np.append(0, scored[scored > before] - before)),
-        _seeds_of_stage_2(seeds),
-        resume=load_checkpoint(folder, mark) if resume else _onward(reached[-1]),
+        later,
+        resume=start,
         on_segment=keep,
     )
-    return TwoStages(_joined(opening, closing, before), tuple(stages))
+    return _joined(opening, closing, before), tuple(stages)
 
 
-def _estimation(
-    plan: Plan,
-    constants: dict[str, Constant],
-    first: FirstStage,
-    algorithm: LossReports,
-    losses: NDArray[np.float32],
-) -> Estimation:
+def _estimation(plan: Plan, algorithm: LossReports, losses: NDArray[np.float32]) -> Estimation:
     """Stage 2 of one training, from the noised losses (T0, K, 2) that it released in stage 1."""
-    reports = reports_of(first, np.asarray(algorithm.cohorts), losses)
+    reports = reports_of(stage_before(plan), np.asarray(algorithm.cohorts), losses)
     found = estimated(reports, plan.problem.n_clients)
-    return Estimation(reports, found, replanned(plan, constants, found))
+    return Estimation(reports, found, replanned(plan, found))
 
 
 def reports_of(first: FirstStage, cohorts: NDArray[np.int32], losses: NDArray[np.float32]) -> ReportedLosses:
@@ -146,6 +143,21 @@ def _onward(reached: Checkpoint) -> Checkpoint:
         round=0, used=np.zeros_like(reached.used), rounds=np.empty(0, np.int64), loss=empty, accuracy=empty,
         server=(velocity,),
     )  # fmt: skip
+
+
+def _check_same(start: Checkpoint, algorithms: Sequence[Algorithm]) -> None:
+    """Refuse to go on where the uploads made so far are not those of the schedules.
+
+    Raises:
+        ResumeError: a stage 1 that told something else than when the checkpoint was made.
+    """
+    for used, algorithm in zip(start.used, algorithms, strict=True):
+        asked = np.bincount(np.asarray(algorithm.cohorts)[: start.round].ravel(), minlength=len(used))
+        if not np.array_equal(asked, used):
+            raise ResumeError(
+                "stage 1 has told other losses than when the checkpoint was made: the data have changed; "
+                "train without --resume to start anew"
+            )
 
 
 def _seeds_of_stage_2(seeds: Sequence[int]) -> list[int]:

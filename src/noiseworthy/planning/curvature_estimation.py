@@ -82,10 +82,11 @@ class FirstStage:
 
     def bound(self, at: PrintedUnknowns) -> float:
         """F~(w^(T0-1)), the printed bound of eq. (10), with F* = 0."""
-        return self._bound(*_free(at, self.rounds))
+        return self.at(_free(at, self.rounds))
 
-    def _bound(self, distance: float, damping: float, variance: float, smooth: float, flat: float) -> float:
-        """The same, of degree 2 at most in each of R^2, 1 / (gamma + T0 - 1), sigma^2, L and 1 / mu."""
+    def at(self, free: list[float]) -> float:
+        """The same of R^2, 1 / (gamma + T0 - 1), sigma^2, L and 1 / mu: of degree 2 at most in each."""
+        distance, damping, variance, smooth, flat = free
         t, k = self.rounds, self.clients_per_round
         noise = variance / k + self.noise / (k**2 * t) + smooth * self.bias / (k * t)
         skew = self.bias / (k * t) - self.rho_min * self.mean_heterogeneity
@@ -134,7 +135,7 @@ def literal(stage: FirstStage, start: PrintedUnknowns) -> PrintedFit:
     for _ in range(_SWEEPS):
         for which in range(len(here)):
             here[which] = _best(stage, here, which)
-        last, residual = residual, abs(stage.loss - stage._bound(*here))
+        last, residual = residual, abs(stage.loss - stage.at(here))
         if residual >= last:
             break
     return PrintedFit(_unknowns(here, stage.rounds), residual)
@@ -149,16 +150,19 @@ def _free(at: PrintedUnknowns, rounds: int) -> list[float]:
 def _unknowns(free: list[float], rounds: int) -> PrintedUnknowns:
     """The inverse of `_free`."""
     distance, damping, variance, smooth, flat = free
-    return PrintedUnknowns(
-        distance, max(1 / damping - rounds, 0.0), variance, smooth, 1 / max(flat, 1 / smooth)
-    )
+    return PrintedUnknowns(distance, max(1 / damping - rounds, 0.0), variance, smooth, min(1 / flat, smooth))
+
+
+def _with(here: list[float], which: int, value: float) -> list[float]:
+    """The variables with one replaced."""
+    return [*here[:which], value, *here[which + 1 :]]
 
 
 def _best(stage: FirstStage, here: list[float], which: int) -> float:
     """The value of one variable that fits best, the others held; of equally good ones the nearest."""
 
     def residual(value: float) -> float:
-        return abs(stage.loss - stage._bound(*here[:which], value, *here[which + 1 :]))
+        return abs(stage.loss - stage.at(_with(here, which, value)))
 
     def merit(value: float) -> tuple[float, float]:
         return max(residual(value), _EXACT * abs(stage.loss)), abs(value - here[which])
@@ -178,7 +182,7 @@ def _range(stage: FirstStage, here: list[float], which: int) -> tuple[float, flo
 def _turning_points(stage: FirstStage, here: list[float], which: int) -> list[float]:
     """Where a parabola through three values of the bound meets the loss or turns, and 0."""
     unit = here[which] or 1.0
-    at = [stage._bound(*here[:which], x * unit, *here[which + 1 :]) for x in (0.0, 1.0, 2.0)]
+    at = [stage.at(_with(here, which, x * unit)) for x in (0.0, 1.0, 2.0)]
     curve = np.array([at[2] - 2 * at[1] + at[0], 4 * at[1] - at[2] - 3 * at[0], 2 * (at[0] - stage.loss)])
     roots = [*np.roots(curve), *np.roots(np.polyder(curve))]
     return [0.0, *(unit * float(root.real) for root in roots if abs(root.imag) < _EXACT)]

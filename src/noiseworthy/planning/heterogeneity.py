@@ -192,13 +192,18 @@ def _fit(table: _Table, spread: float) -> _Fit:
 
 def _spread(table: _Table, most: float) -> float:
     """The standard deviation between clients under which the reports are likeliest, at most their range."""
-    grid = most * np.append(0.0, np.geomspace(_LEAST_NOISE, 1, 25))
+    grid = most * np.append(0.0, np.geomspace(_LEAST_NOISE, 1, 13))
     misfits = [_fit(table, float(one)).misfit for one in grid]
     best = int(np.argmin(misfits))
     if misfits[0] - misfits[best] < _NO_BETTER:
         return 0.0
     around = (grid[best - 1], grid[min(best + 1, len(grid) - 1)])
-    found = minimize_scalar(lambda one: _fit(table, one).misfit, bounds=around, method="bounded")
+    found = minimize_scalar(
+        lambda one: _fit(table, one).misfit,
+        bounds=around,
+        method="bounded",
+        options={"xatol": 1e-4 * around[1]},
+    )
     return float(found.x)  # pyright: ignore[reportAttributeAccessIssue]
 
 

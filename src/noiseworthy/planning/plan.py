@@ -74,6 +74,11 @@ class Pilot:
         """Communications of each client, shape (N,)."""
         return self.parts[0][1]
 
+    @property
+    def rounds(self) -> int:
+        """Rounds of training among it."""
+        return 0
+
     def as_dict(self) -> dict[str, Any]:
         """What a plan says of it, beside what it spends."""
         return {}
@@ -131,6 +136,11 @@ class Plan:
     def train(self) -> bool:
         """Whether training is worth its noise."""
         return self.rounds > 0
+
+    @property
+    def all_rounds(self) -> int:
+        """Rounds of the whole training, those of a first stage included."""
+        return self.rounds + (self.pilot.rounds if self.pilot else 0)
 
     @property
     def uploads(self) -> NDArray[np.int64]:

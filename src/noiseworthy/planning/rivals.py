@@ -7,6 +7,7 @@ clients per round and the step are stated (theory 6).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,10 @@ from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Problem
 from noiseworthy.privacy.mechanisms import FAMILIES, Family
 
+RivalName = Literal["fedsgd", "dpsgd", "dmldp", "weiavg", "pfa", "privatefl"]
+PERSONAL_STEP = 0.1
+"""Step size of the transforms in the public code of PrivateFL."""
+
 
 @dataclass(frozen=True)
 class Rival:
@@ -29,7 +34,7 @@ class Rival:
 
 
 _LIU = "Liu et al., projected federated averaging with heterogeneous differential privacy, PVLDB 15(4), 2021"
-RIVALS = {
+RIVALS: dict[RivalName, Rival] = {
     "fedsgd": Rival("McMahan et al., communication-efficient learning of deep networks, 2017", ("none",)),
     "dpsgd": Rival("Abadi et al., deep learning with differential privacy, 2016; federated", ("gaussian",)),
     "dmldp": Rival(
@@ -46,7 +51,7 @@ RIVALS = {
 
 
 def plan(
-    name: str,
+    name: RivalName,
     problem: Problem,
     *,
     rounds: int,
@@ -54,7 +59,7 @@ def plan(
     step: StepSize,
     counts: ArrayLike | None = None,
     momentum: float = 0.0,
-    personal_step: float = 0.1,
+    personal_step: float = PERSONAL_STEP,
     notes: tuple[str, ...] = (),
 ) -> Plan:
     """Plan a rival: its noise pays for T_n replies of client n, K of N clients in each of T rounds.
@@ -91,8 +96,7 @@ def plan(
 
     Source: theory 6.
     """
-    check_mechanism(name, problem.family)
-    _check_full_batches(name, problem)
+    check_fits(name, problem)
     asked = _counts(problem, rounds, clients_per_round) if counts is None else counts
     made = participation.stated(problem, asked, clients_per_round, rounds, step)
     how = "all alike" if counts is None else "as DPFL-BCS would ask them"
@@ -107,25 +111,24 @@ def plan(
     )
 
 
-def check_mechanism(name: str, family: Family) -> None:
-    """Refuse an unknown rival, and noise that a rival does not have.
+def check_fits(name: RivalName, problem: Problem) -> None:
+    """Refuse an unknown rival, noise that a rival does not have, and Poisson batches.
 
     Raises:
-        InvalidInput: either of them.
+        InvalidInput: any of them.
 
     Example:
-        >>> check_mechanism("dmldp", "laplace")
+        >>> from noiseworthy.privacy.budget import PrivacyBudget
+        >>> check_fits("dmldp", Problem(np.full(4, 600), 11, PrivacyBudget.of(1.0, 0.0, 4), "laplace", 1.0))
     """
     check.one_of("algorithm", name, RIVALS.keys())
     has = RIVALS[name].mechanisms
-    if family not in has:
-        others = ", ".join(other for other, rival in RIVALS.items() if family in rival.mechanisms)
+    if problem.family not in has:
+        others = ", ".join(other for other, rival in RIVALS.items() if problem.family in rival.mechanisms)
         raise InvalidInput(
-            f'{name} has mechanism = "{has[0]}" only, got "{family}"; rivals with "{family}" are {others}'
+            f'{name} needs mechanism = "{has[0]}", got "{problem.family}"; set it, or take one that has '
+            f'"{problem.family}": {others}'
         )
-
-
-def _check_full_batches(name: str, problem: Problem) -> None:
     if problem.sampling_rate < 1:
         raise InvalidInput(
             f"{name} takes full batches, got sampling_rate = {problem.sampling_rate:g}; set sampling_rate = 1"
@@ -139,6 +142,6 @@ def _counts(problem: Problem, rounds: int, clients_per_round: int) -> NDArray[np
     return uniform_counts(k, t, problem.n_clients)
 
 
-def _personal_step(name: str, step: float) -> float:
+def _personal_step(name: RivalName, step: float) -> float:
     """The step of what clients keep, 0 where they keep nothing."""
     return check.non_negative("personal_step", step).item() if name == "privatefl" else 0.0

@@ -21,6 +21,7 @@ from noiseworthy.planning.participation_bound import Curvature
 from noiseworthy.planning.plan import Pilot, Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.privacy.accountants import Release
+from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.filters import PrivacyFilter
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
 from noiseworthy.privacy.sensitivity import Sensitivity, of_mean_loss
@@ -44,6 +45,11 @@ class FirstStage(Pilot):
 
     plan: Plan
     loss_cap: float
+
+    @property
+    def rounds(self) -> int:
+        """T0."""
+        return self.plan.rounds
 
     @property
     def losses(self) -> Release:
@@ -128,12 +134,13 @@ def plan(
     first_rounds = check.count("estimation_rounds", estimation_rounds, most=total - 1, remedy=remedy)
     cap = check.positive("loss_cap", loss_cap).item()
     _check_plannable(problem, constants)
+    whole = PrivacyFilter.open(problem.budget, problem.family)
     step = step or participation.theory_step(Curvature.among(constants))
     first = _first_stage(problem, clients_per_round, first_rounds, first_rounds / total, cap, step)
     first = replace(first, plan=replace(first.plan, momentum=momentum))
     later = None if step is None else later_step(step, first_rounds)
     made = participation.plan(
-        replace(problem, budget=_left(problem, first)),
+        replace(problem, budget=_left(whole, first)),
         constants,
         rounds=total - first_rounds,
         clients_per_round=clients_per_round,
@@ -144,12 +151,11 @@ def plan(
     return replace(made, pilot=first, momentum=momentum, outcome=outcome)
 
 
-def replanned(made: Plan, constants: dict[str, Constant], found: Heterogeneity) -> Plan:
+def replanned(made: Plan, found: Heterogeneity) -> Plan:
     """The plan of stage 2 by the heterogeneity that stage 1's losses tell.
 
     Args:
-        made: of `plan`.
-        constants: `smoothness` and `strong_convexity`, as they are known after stage 1.
+        made: of `plan`, with the constants to weigh heterogeneity by.
         found: Gamma_n, from released values only.
 
     Raises:
@@ -160,7 +166,7 @@ def replanned(made: Plan, constants: dict[str, Constant], found: Heterogeneity) 
     first = stage_before(made)
     again = participation.plan(
         made.problem,
-        constants,
+        made.constants,
         rounds=made.rounds,
         clients_per_round=made.clients_per_round,
         heterogeneity=found.value,
@@ -221,12 +227,10 @@ def _released(problem: Problem, sensitivity: Sensitivity, share: float, times: N
     return Release(Laplace(sensitivity.value * times / (share * problem.budget.epsilon)), sensitivity)
 
 
-def _left(problem: Problem, first: FirstStage):
+def _left(whole: PrivacyFilter, first: FirstStage) -> PrivacyBudget:
     """What stage 1 leaves of every budget."""
-    spent = PrivacyFilter.open(problem.budget, problem.family)
-    for release, uses in first.parts:
-        spent = spent.charge(release, uses)
-    return spent.remaining
+    (gradients, asked), (losses, told) = first.parts
+    return whole.charge(gradients, asked).charge(losses, told).remaining
 
 
 def _check_plannable(problem: Problem, constants: dict[str, Constant]) -> None:

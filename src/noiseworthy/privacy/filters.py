@@ -92,7 +92,7 @@ class PrivacyFilter:
         if release.sampling_rate < 1:
             raise UnsoundClaim("a filter charges full batches only; use sampling_rate = 1")
         k = check.counts("uses", check.per_client("uses", uses, self.budget.clients), least=0)
-        return k * (release.shift if self.family == "laplace" else np.square(release.shift))
+        return k.astype(float) * (release.shift if self.family == "laplace" else np.square(release.shift))
 
     def charge(self, release: Release, uses: ArrayLike) -> PrivacyFilter:
         """The filter after `uses` more releases of each client; checks all, then charges.

@@ -11,6 +11,7 @@ import numpy as np
 from noiseworthy.reports.schedules import (
     Record,
     clients_of,
+    is_rival,
     noises_steps,
     paid_for,
     symbols,
@@ -222,7 +223,8 @@ def compare_caption(record: Record) -> str:
     seeds = len(compare["seeds"])
     means = "one training each" if seeds == 1 else f"means of {seeds} seeds with bars from least to most"
     baseline = f" {term(algorithm, 'local_steps').symbol} = 1 is DP-SGD." if algorithm == "dp-pasgd" else ""
-    alike = ", each asking all clients alike" if algorithm == "dpfl-bcs" else ""
+    exact = algorithm == "dpfl-bcs" or is_rival(record["plan"])
+    alike = ", each asking all clients alike" if exact else ""
     paid = " that the resources pay for" if record["plan"].get("resources") else ""
     return (
         f"The plan beside {count(fixed, 'fixed setting')}{paid}{alike}, with their own exact noise "

@@ -14,6 +14,7 @@ from noiseworthy.reports.schedules import (
     by_coins,
     clipped_to,
     is_local,
+    keeps_transforms,
     never_asked,
     noise_falls,
     noise_of_uploads,
@@ -210,7 +211,7 @@ def _mechanism(record: Record) -> Clause:
         f"Each upload is {_upload(plan)}, plus {noise}{noise_falls(plan)}. {_clipped_before(plan)}"
         f"The noise pays for {paid_for(plan)} per client; a client refuses to upload more."
     )
-    return Clause("By what means", text, _condition(record))
+    return Clause("By what means", text, (*_condition(record), *_kept(plan)))
 
 
 def _noised_step(plan: Record, noise: str) -> str:
@@ -255,6 +256,17 @@ def _upload(plan: Record) -> str:
 def _clipped_before(plan: Record) -> str:
     mode = plan.get("clipping_mode")
     return f"Before the noise, at {clipped_to(plan)}, {WORDS[mode]}. " if mode else ""
+
+
+def _kept(plan: Record) -> tuple[str, ...]:
+    """What a client keeps to itself although it has read its records."""
+    if not keeps_transforms(plan):
+        return ()
+    return (
+        "Each client keeps a transform of its records. Its gradient is clipped together with that of the "
+        "model, as one, and noised alike before the transform moves: the claim would hold even for somebody "
+        "who sees the transforms.",
+    )
 
 
 def _condition(record: Record) -> tuple[str, ...]:

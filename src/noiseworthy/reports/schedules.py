@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from noiseworthy.planning.rivals import RIVALS
 from noiseworthy.privacy.clipping import WORDS
 from noiseworthy.reports.wording import about, count, number, span, times
 
@@ -38,7 +39,9 @@ _TERMS_OF = {
         "total_iterations": Term("K", "iterations K", "iterations K"),
         "local_steps": Term("τ", "local steps τ", "local steps τ per averaging"),
     },
-    "dpfl-bcs": {"clients_per_round": Term("K", "clients K", "clients per round K")},
+    **dict.fromkeys(
+        ["dpfl-bcs", *RIVALS], {"clients_per_round": Term("K", "clients K", "clients per round K")}
+    ),
 }
 """What a paper writes otherwise."""
 
@@ -47,9 +50,9 @@ DECIDED = {
     "dp-fedavg": ("total_iterations", "local_steps", "clients_per_round"),
     "dp-scaffnew": ("iterations", "communication_probability"),
     "dp-pasgd": ("total_iterations", "local_steps"),
-    "dpfl-bcs": ("rounds", "clients_per_round"),
+    **dict.fromkeys(["dpfl-bcs", *RIVALS], ("rounds", "clients_per_round")),
 }
-"""What each planner decides."""
+"""What each planner decides, or is told."""
 
 
 def term(algorithm: str, key: str) -> Term:
@@ -134,7 +137,18 @@ def uploads_of(plan: Record) -> list[int]:
 
 def chooses(plan: Record) -> bool:
     """Whether some clients are planned to be asked more often than others."""
-    return plan["algorithm"] == "dpfl-bcs"
+    unlike = max(plan["releases"]) - min(plan["releases"]) > 1
+    return plan["algorithm"] == "dpfl-bcs" or (is_rival(plan) and unlike)
+
+
+def is_rival(plan: Record) -> bool:
+    """Whether an algorithm is one that DPFL-BCS is held against."""
+    return plan["algorithm"] in RIVALS
+
+
+def keeps_transforms(plan: Record) -> bool:
+    """Whether clients train a transform of their own records, which stays with them."""
+    return plan["algorithm"] == "privatefl"
 
 
 def heterogeneity_of(record: Record) -> list[float]:
@@ -256,5 +270,5 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     "dp-fedavg": _local_rounds,
     "dp-scaffnew": _coins,
     "dp-pasgd": _noised_rounds,
-    "dpfl-bcs": _chosen_replies,
+    **dict.fromkeys(["dpfl-bcs", *RIVALS], _chosen_replies),
 }

@@ -259,10 +259,14 @@ def _noise(plan: Record) -> str:
 def _step(plan: Record) -> str:
     if plan["step_size"] is None:
         return "none stated"
-    if plan["step_decay_rounds"] is None:
-        return f"{number(plan['step_size'])}, constant"
     steps = "local steps" if is_local(plan) else "rounds"
-    return f"{number(plan['step_size'])}, halved after {number(plan['step_decay_rounds'])} {steps}"
+    decay = plan["step_decay_rounds"]
+    falls = "constant" if decay is None else f"halved after {number(decay)} {steps}"
+    momentum = f", momentum {number(plan['momentum'])}" if plan.get("momentum") else ""
+    own = plan.get("personal_step_size")
+    return f"{number(plan['step_size'])}, {falls}{momentum}" + (
+        f"; {number(own)} of transforms" if own else ""
+    )
 
 
 def _budget(plan: Record) -> str:

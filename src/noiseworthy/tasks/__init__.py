@@ -3,7 +3,18 @@
 from noiseworthy.tasks.base import SAFETY, Batch, Score, Task
 from noiseworthy.tasks.factory import MODELS, make_task
 from noiseworthy.tasks.linear import LinearModel, Moments
-from noiseworthy.tasks.models import fu_cnn, lstm, paper_cnn, two_layer_cnn, unet3d, vgg11
+from noiseworthy.tasks.models import (
+    fu_cnn,
+    group_cnn,
+    lenet5,
+    lstm,
+    ma_cnn,
+    paper_cnn,
+    resnet20,
+    two_layer_cnn,
+    unet3d,
+    vgg11,
+)
 from noiseworthy.tasks.networks import ModelTask, equinox_task, model_task
 from noiseworthy.tasks.personal import Personal, personalised
 
@@ -19,11 +30,15 @@ __all__ = [
     "Task",
     "equinox_task",
     "fu_cnn",
+    "group_cnn",
+    "lenet5",
     "lstm",
+    "ma_cnn",
     "make_task",
     "model_task",
     "paper_cnn",
     "personalised",
+    "resnet20",
     "two_layer_cnn",
     "unet3d",
     "vgg11",

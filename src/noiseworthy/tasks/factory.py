@@ -9,7 +9,18 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearLoss, LinearModel
-from noiseworthy.tasks.models import fu_cnn, lstm, paper_cnn, two_layer_cnn, unet3d, vgg11
+from noiseworthy.tasks.models import (
+    fu_cnn,
+    group_cnn,
+    lenet5,
+    lstm,
+    ma_cnn,
+    paper_cnn,
+    resnet20,
+    two_layer_cnn,
+    unet3d,
+    vgg11,
+)
 from noiseworthy.tasks.networks import ModelTask
 
 _LINEAR: dict[str, LinearLoss] = {
@@ -24,6 +35,10 @@ _IMAGES: dict[str, Callable[..., ModelTask]] = {
     "fu-cnn": fu_cnn,
     "two-layer-cnn": two_layer_cnn,
     "vgg11": vgg11,
+    "ma-cnn": ma_cnn,
+    "lenet5": lenet5,
+    "group-cnn": group_cnn,
+    "resnet20": resnet20,
 }
 MODELS = (*_LINEAR, *_IMAGES, "lstm", "unet3d")
 """The names that `make_task` knows."""
@@ -43,8 +58,8 @@ def make_task(
 
     Args:
         model: `softmax`, `logistic` or `svm` (2 classes; the svm has a smooth hinge), `linear` (regression);
-            `cnn` (Zhou et al.), `fu-cnn`, `two-layer-cnn` (Hou et al.), `vgg11` (images); `lstm` (tokens);
-            `unet3d` (volumes with masks).
+            `cnn` (Zhou et al.), `fu-cnn`, `two-layer-cnn`, `vgg11` (Hou et al.), `ma-cnn`, `lenet5`,
+            `group-cnn`, `resnet20` (Ma et al.; images); `lstm` (tokens); `unet3d` (volumes with masks).
         record_shape: shape of one record: (H, W) or (H, W, channels) for images, or (H^2,) for square ones
             that come flat; (L,) for tokens; (D, H, W) for volumes.
         classes: number of classes, or None for regression; the vocabulary of tokens, 2 for masks.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from noiseworthy.config import SelectionTable
+from dataclasses import replace
+
+from noiseworthy.config import RivalTable, SelectionTable
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments.planners.decision import (
     Decision,
@@ -13,7 +15,7 @@ from noiseworthy.experiments.planners.decision import (
 )
 from noiseworthy.experiments.prepare import Prepared
 from noiseworthy.planning import participation
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
 
 _UNSTATED = ("No heterogeneity is stated: clients are chosen as if their data were alike.",)
@@ -26,9 +28,14 @@ def decide(prepared: Prepared, table: SelectionTable) -> Decision:
         ConfigError: constants or a clip that cannot be had from what the study gives.
         InvalidInput: what `participation.plan` refuses.
     """
-    problem = prepared.problem(_clip(prepared))
+    return Decision(replace(chosen(prepared, table), momentum=table.momentum), None)
+
+
+def chosen(prepared: Prepared, table: SelectionTable | RivalTable) -> Plan:
+    """Who is asked how often, by the study's budgets, sizes and heterogeneity; errors as in `decide`."""
+    problem = prepared.problem(clip_of(prepared))
     stated = prepared.study.constants.heterogeneity
-    made = participation.plan(
+    return participation.plan(
         problem,
         _constants(prepared, problem),
         rounds=table.rounds,
@@ -37,7 +44,6 @@ def decide(prepared: Prepared, table: SelectionTable) -> Decision:
         step=_step(table),
         notes=_UNSTATED if stated is None else (),
     )
-    return Decision(made, None)
 
 
 def _constants(prepared: Prepared, problem: Problem) -> dict[str, Constant]:
@@ -54,19 +60,23 @@ def _constants(prepared: Prepared, problem: Problem) -> dict[str, Constant]:
     return local_constants(prepared, from_bounds, "smoothness and strong_convexity")
 
 
-def _step(table: SelectionTable) -> StepSize | None:
+def _step(table: SelectionTable | RivalTable) -> StepSize | None:
     """The stated step; None for the schedule of the theory."""
     return None if table.step_size == "auto" else StepSize(float(table.step_size), decay(table.step_decay))
 
 
-def _clip(prepared: Prepared) -> float:
-    """The stated clip, or the largest gradient of a linear model: a clip that changes nothing."""
-    privacy = prepared.study.privacy
+def clip_of(prepared: Prepared) -> float:
+    """The stated clip, or the largest gradient of a linear model: a clip that changes nothing.
+
+    Raises:
+        ConfigError: a clip that is neither stated nor known.
+    """
+    privacy, name = prepared.study.privacy, prepared.study.algorithm.name
     if privacy.clip_norm != "auto":
         return float(privacy.clip_norm)
     if prepared.study.constants.source == "analytic" and privacy.mechanism != "laplace":
         return analytic(prepared, 1e30)["gradient_bound"].value
     raise ConfigError(
-        '[privacy] clip_norm = "auto" needs [constants] source = "analytic" and L2 noise for dpfl-bcs; '
+        f'[privacy] clip_norm = "auto" needs [constants] source = "analytic" and L2 noise for {name}; '
         "state a number"
     )

@@ -76,8 +76,8 @@ def dense(layer: Layer, x: Array) -> Array:
     return x @ layer["weight"] + layer["bias"]
 
 
-def convolve(weight: Array, x: Array) -> Array:
-    """Convolution of one record with an odd kernel, padded with zeros to keep its size.
+def convolve(weight: Array, x: Array, *, margin: int | None = None, stride: int = 1) -> Array:
+    """Convolution of one record, padded with zeros.
 
     On CPU it is a product of patches and a matrix. XLA's own convolution is up to 3 times faster there while
     weights are shared and no loop is around it; inside a scan of local steps, or with weights of many clients
@@ -85,45 +85,58 @@ def convolve(weight: Array, x: Array) -> Array:
     along their last axis alone: patches of all three would be 27 times the record.
 
     Args:
-        weight: shape (*kernel, in, out) with odd sides.
+        weight: shape (*kernel, in, out).
         x: shape (*space, in).
+        margin: zeros on each side of each axis of space; None for half the kernel, which keeps the size where
+            sides are odd and `stride` is 1.
+        stride: steps from one window to the next.
 
     Returns:
-        Shape (*space, out).
+        Shape (*((space + 2 margin - kernel) // stride + 1), out).
+
+    Example:
+        >>> x, weight = jnp.ones((28, 28, 1)), jnp.ones((5, 5, 1, 6))
+        >>> convolve(weight, x).shape, convolve(weight, x, margin=0, stride=2).shape
+        ((28, 28, 6), (12, 12, 6))
     """
     if jax.default_backend() != "cpu":
-        return convolve_plain(weight, x)
+        return convolve_plain(weight, x, margin=margin, stride=stride)
     deep = x.ndim == 4 and x.shape[-1] > 1
-    return convolve_patches(weight, x, gathered=1 if deep else x.ndim - 1)
+    return convolve_patches(weight, x, gathered=1 if deep else x.ndim - 1, margin=margin, stride=stride)
 
 
-def convolve_plain(weight: Array, x: Array) -> Array:
+def convolve_plain(weight: Array, x: Array, *, margin: int | None = None, stride: int = 1) -> Array:
     """`convolve` by XLA's own convolution."""
     axes = "DHW"[4 - x.ndim :]
     numbers = (f"N{axes}C", f"{axes}IO", f"N{axes}C")
-    ones = (1,) * len(axes)
-    return jax.lax.conv_general_dilated(x[None], weight, ones, "SAME", dimension_numbers=numbers)[0]
+    steps, margins = (stride,) * len(axes), _margins(weight, margin)
+    return jax.lax.conv_general_dilated(x[None], weight, steps, margins, dimension_numbers=numbers)[0]
 
 
-def convolve_patches(weight: Array, x: Array, gathered: int) -> Array:
+def convolve_patches(
+    weight: Array, x: Array, gathered: int, *, margin: int | None = None, stride: int = 1
+) -> Array:
     """`convolve` as patches along the last `gathered` axes of space times a matrix, summed over the rest."""
-    (*kernel, _, channels), space = weight.shape, x.shape[:-1]
+    *kernel, _, channels = weight.shape
+    padded = jnp.pad(x, [*_margins(weight, margin), (0, 0)])
+    space = [(side - size) // stride + 1 for side, size in zip(padded.shape, kernel, strict=False)]
     left = len(space) - gathered
-    padded = jnp.pad(x, [*((size // 2, size // 2) for size in kernel), (0, 0)])
-    partly = (*padded.shape[:left], *space[left:])
+    partly, steps = (*padded.shape[:left], *space[left:]), (*[1] * left, *[stride] * gathered)
     shifts = [(*[0] * left, *shift) for shift in np.ndindex(*kernel[left:])]
-    patches = jnp.concatenate([_window(padded, shift, partly) for shift in shifts], axis=-1)
+    patches = jnp.concatenate([_window(padded, shift, partly, steps) for shift in shifts], axis=-1)
     products = [
-        _window(patches, shift, space[:left]) @ weight[shift].reshape(-1, channels)
+        _window(patches, shift, space[:left], [stride] * left) @ weight[shift].reshape(-1, channels)
         for shift in np.ndindex(*kernel[:left])
     ]
     return sum(products[1:], start=products[0])
 
 
 def max_pool(x: Array) -> Array:
-    """Maximum over blocks of side 2 of (*space, channels); all sides even."""
-    blocks = [length for side in x.shape[:-1] for length in (side // 2, 2)]
-    return jnp.max(x.reshape(*blocks, x.shape[-1]), axis=tuple(range(1, len(blocks), 2)))
+    """Maximum over blocks of side 2 of (*space, channels); the last of an odd number of rows is left out."""
+    halves = [side // 2 for side in x.shape[:-1]]
+    even = x[tuple(slice(2 * half) for half in halves)]
+    blocks = [length for half in halves for length in (half, 2)]
+    return jnp.max(even.reshape(*blocks, x.shape[-1]), axis=tuple(range(1, len(blocks), 2)))
 
 
 def group_norm(layer: Layer, x: Array, groups: int) -> Array:
@@ -164,5 +177,11 @@ def as_shape(x: Array, shape: Sequence[int], model: str) -> Array:
     return x.astype(jnp.float32).reshape(len(x), *shape)
 
 
-def _window(x: Array, shift: tuple[int, ...], lengths: Sequence[int]) -> Array:
-    return x[tuple(slice(i, i + length) for i, length in zip(shift, lengths, strict=True))]
+def _margins(weight: Array, margin: int | None) -> list[tuple[int, int]]:
+    sides = [size // 2 if margin is None else margin for size in weight.shape[:-2]]
+    return [(side, side) for side in sides]
+
+
+def _window(x: Array, shift: Sequence[int], lengths: Sequence[int], steps: Sequence[int]) -> Array:
+    axes = zip(shift, lengths, steps, strict=True)
+    return x[tuple(slice(start, start + step * (length - 1) + 1, step) for start, length, step in axes)]

@@ -1,0 +1,53 @@
+"""Train whatever was planned: in one stage, or in two where each seed plans the second by its first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from noiseworthy.data import Federation
+from noiseworthy.engines.records import Trajectory
+from noiseworthy.engines.simulation import Shards
+from noiseworthy.experiments import runner, two_stages
+from noiseworthy.experiments.prepare import check_same_sizes
+from noiseworthy.experiments.two_stages import Estimation
+from noiseworthy.planning.plan import Plan
+from noiseworthy.planning.two_stages import FirstStage
+from noiseworthy.tasks import Task
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Trainings of a study.
+
+    Attributes:
+        run: curves, parameters, and the uploads that count against the plans' `releases`.
+        plans: which training followed which plan, one per seed.
+        stages: what each training estimated before; empty in one stage.
+    """
+
+    run: Trajectory
+    plans: tuple[Plan, ...]
+    stages: tuple[Estimation, ...] = ()
+
+
+def train(plan: Plan, federation: Federation, task: Task, seeds: Sequence[int], **options: Any) -> Trained:
+    """Train a plan under several seeds.
+
+    Args:
+        plan: what to do.
+        federation: the clients' records and the test set.
+        task: model and loss.
+        seeds: one training each.
+        options: of `runner.train`.
+
+    Raises:
+        InvalidInput, DataError, ResumeError: as `runner.train`.
+    """
+    if not isinstance(plan.pilot, FirstStage):
+        return Trained(runner.train(plan, federation, task, seeds, **options), (plan,) * len(seeds))
+    check_same_sizes(plan.problem, federation)
+    shards = Shards.load(federation, task)
+    run, stages = two_stages.train([plan] * len(seeds), shards, task, seeds, **options)
+    return Trained(run, tuple(stage.plan for stage in stages), stages)
