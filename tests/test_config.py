@@ -217,15 +217,15 @@ def test_selection_needs_clients_per_round_and_has_the_rounds_of_the_paper():
         "[algorithm] clients_per_round is missing; add it to the study file"
     )
     table = parse_study({**MINIMAL, "algorithm": SELECTION}).algorithm
-    assert (table.rounds, table.clients_per_round, table.estimation_rounds) == (200, 1, 0)
+    assert (table.rounds, table.clients_per_round, table.estimation_rounds) == (200, 1, "auto")
     assert (table.step_size, table.step_decay) == ("auto", "none")
 
 
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("estimation_rounds", 10, "must be 0, got 10: two stages are not available yet; state [constants]"),
-        ("estimation_rounds", -1, "must be 0, got -1"),
+        ("estimation_rounds", -1, "must be greater than or equal to 0 or 'auto', got -1"),
+        ("loss_cap", 0.0, "must be greater than 0 or 'auto', got 0.0"),
         ("rounds", "auto", "must be a valid integer, got 'auto'"),
         ("rounds", 0, "must be greater than or equal to 1, got 0"),
         ("clients_per_round", 0, "must be greater than or equal to 1, got 0"),

@@ -222,7 +222,9 @@ def reproduce(
 
     use_persistent_cache()
     with _progress("Reproducing", 100, "%") as bar:
-        results = run(paper, item, data_dir=data, scale=scale, folder=out_folder, on_progress=bar)
+        results = run(
+            paper, item, data_dir=data, scale=scale, folder=out_folder, on_progress=bar, on_estimate=_foretell
+        )
     page = write_reproductions(PAPERS[paper], load(out_folder, PAPERS[paper]), out_folder)
     out.print(verdict_table(PAPERS[paper], results))
     out.print(f"Page: {page}", soft_wrap=True)

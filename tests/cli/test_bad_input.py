@@ -79,9 +79,21 @@ NUMBERS = {
         {"constants": {"heterogeneity": [0.1] * 10}},
         "heterogeneity must be one number for fedsgd-dpc, got a list of 10; only dpfl-bcs plans with one",
     ),
-    "two stages": (
-        {"algorithm": {"name": "dpfl-bcs", "clients_per_round": 2, "estimation_rounds": 10}},
-        "[algorithm] estimation_rounds must be 0, got 10: two stages are not available yet",
+    "two stages without a cap": (
+        {
+            "algorithm": {"name": "dpfl-bcs", "clients_per_round": 2, "estimation_rounds": 10},
+            "privacy": {"clip_norm": 1.0},
+            "constants": None,
+        },
+        "[algorithm] loss_cap is missing: reported losses are clipped at it, and only a classifier on data",
+    ),
+    "two stages of a known thing": (
+        {
+            "algorithm": {"name": "dpfl-bcs", "clients_per_round": 2, "estimation_rounds": 10},
+            "constants": {"heterogeneity": 0.1},
+            "privacy": {"clip_norm": 1.0},
+        },
+        "[constants] heterogeneity is stated, and [algorithm] estimation_rounds = 10 would estimate it",
     ),
     "nobody to ask": ({"algorithm": {"name": "dpfl-bcs"}}, "[algorithm] clients_per_round is missing; add"),
     "K above N": ({"algorithm": {"name": "dpfl-bcs", "clients_per_round": 11}}, "between 1 and 10, got 11"),

@@ -95,7 +95,14 @@ def test_one_unknown_after_the_other_when_the_first_alone_cannot_fit():
 def course_of(curvature: Curvature, distance: float, rounds=12, noise=0.0, bias=0.0, variance=1e-6) -> Course:
     """Losses that follow the bound exactly."""
     t = np.arange(float(rounds))
-    course = Course(np.zeros(rounds), np.full(rounds, variance), t, np.where(t > 0, noise, 0.0), np.where(t > 0, bias, 0.0), 20)
+    course = Course(
+        np.zeros(rounds),
+        np.full(rounds, variance),
+        t,
+        np.where(t > 0, noise, 0.0),
+        np.where(t > 0, bias, 0.0),
+        20,
+    )
     slope, offset = course.parts(np.array(curvature.smoothness), np.array(curvature.strong_convexity))
     return replace(course, losses=slope * distance + offset)
 

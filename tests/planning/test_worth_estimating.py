@@ -130,7 +130,8 @@ def test_what_is_worth_knowing_grows_with_the_spread():
 
 
 @pytest.mark.parametrize("family", ["gaussian", "laplace"])
-def test_estimating_changes_sides_at_the_break_even_spread(family):
+def test_estimating_changes_sides_at_the_break_even_spread(family, monkeypatch):
+    monkeypatch.setattr(worth_estimating, "_WORLDS", 8)
     problem, spend = federation(family), Estimation.usual(T, 6, CAP)
     spread = break_even(problem, CONSTANTS, spend, rounds=T, clients_per_round=K)
     assert spread is not None
@@ -143,8 +144,9 @@ def test_where_noise_is_all_that_counts_no_spread_pays():
     assert break_even(problem, CONSTANTS, spend, rounds=T, clients_per_round=K) is None
 
 
-def test_without_noise_the_least_spread_pays():
+def test_without_noise_the_least_spread_pays(monkeypatch):
     """Reports are exact and replies cost nothing: only whom to ask counts."""
+    monkeypatch.setattr(worth_estimating, "_WORLDS", 8)
     problem, spend = federation("none"), Estimation.usual(T, 6, CAP)
     assert asked(problem, spend, 0.3).pays
     spread = break_even(problem, CONSTANTS, spend, rounds=T, clients_per_round=K)

@@ -2,6 +2,7 @@
 
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from noiseworthy.config import TaskTable
@@ -9,11 +10,16 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks import (
     MODELS,
     LinearModel,
+    ModelTask,
     Task,
     fu_cnn,
+    group_cnn,
+    lenet5,
     lstm,
+    ma_cnn,
     make_task,
     paper_cnn,
+    resnet20,
     two_layer_cnn,
     unet3d,
     vgg11,
@@ -32,6 +38,10 @@ def test_each_name_gives_its_model():
     assert make_task("fu-cnn", (28, 28), 62) is fu_cnn()
     assert make_task("two-layer-cnn", (32, 32, 3), 10) is two_layer_cnn()
     assert make_task("vgg11", (224, 224, 3), 2, ridge=0.1) is vgg11(2, (224, 224, 3), ridge=0.1)
+    assert make_task("ma-cnn", (28, 28), 10) is ma_cnn()
+    assert make_task("lenet5", (784,), 10) is lenet5()
+    assert make_task("group-cnn", (28, 28), 62) is group_cnn()
+    assert make_task("resnet20", (32, 32, 3), 10, ridge=0.1) is resnet20(ridge=0.1)
     assert make_task("lstm", (10,), 96) is lstm(96)
     assert make_task("unet3d", (48, 60, 48), 2) is unet3d()
 
@@ -39,6 +49,22 @@ def test_each_name_gives_its_model():
 def test_flat_squares_are_images():
     assert make_task("fu-cnn", (784,), 62) is fu_cnn()
     assert make_task("cnn", [64], 10) is paper_cnn(10, (8, 8))
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        *((name, (784,)) for name in ("cnn", "fu-cnn", "two-layer-cnn", "ma-cnn", "lenet5", "group-cnn")),
+        ("vgg11", (28, 30, 3)),
+        ("resnet20", (32, 32, 3)),
+        ("lstm", (7,)),
+        ("unet3d", (4, 8, 4)),
+    ],
+)
+def test_a_network_knows_the_shape_of_its_prepared_records(model, shape):
+    task = make_task(model, shape, 2)
+    assert isinstance(task, ModelTask)
+    assert task.prepare(np.zeros((2, *shape), np.int32)).shape == (2, *task.record_shape)
 
 
 def test_a_study_file_knows_the_same_names():

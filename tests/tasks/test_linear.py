@@ -90,6 +90,22 @@ def test_the_closed_form_is_the_sum_of_clipped_gradients(loss, norm, bias, quant
 
 
 @LOSSES
+@BIAS
+def test_losses_are_the_textbook_ones_record_by_record(loss, bias):
+    """The ridge is none of them, and what padding holds stays in its own place."""
+    model, theta, batch = make_problem(loss, bias=bias, ridge=3.0)
+    expected = jax.vmap(record_loss(model), (None, 0, 0))(theta, batch.x, batch.y)
+    spoilt = batch._replace(x=batch.x.at[5:].set(jnp.nan), mask=(jnp.arange(N) < 5).astype(jnp.float32))
+    np.testing.assert_allclose(model.losses(theta, batch), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(model.losses(theta, spoilt)[:5], expected[:5], rtol=1e-4, atol=1e-5)
+
+
+def test_losses_need_prepared_records():
+    with pytest.raises(InvalidInput, match="pass records through prepare first"):
+        LinearModel(2, 1, "squared").losses(jnp.zeros(2), Batch(jnp.ones((3, 4)), jnp.ones(3), jnp.ones(3)))
+
+
+@LOSSES
 @pytest.mark.filterwarnings("ignore:optax.global_norm:DeprecationWarning")
 def test_jax_privacy_gives_the_same_sum(loss):
     model, theta, batch = make_problem(loss, seed=1)

@@ -191,6 +191,22 @@ def test_the_mean_gradient_is_the_slope_of_the_mean_loss():
     assert float(slope) == pytest.approx(float(ahead - behind) / (2 * step), rel=1e-2)
 
 
+@pytest.mark.parametrize("chunk", [1, 7, 50])
+def test_losses_are_those_of_the_records_whatever_the_padding_holds(chunk):
+    task, batch = make_task(chunk), make_batch()
+    scores = np.asarray(jax.nn.log_softmax(apply(make_params(), batch.x)))
+    expected = -scores[np.arange(N), batch.y]
+    spoilt = batch._replace(mask=(jnp.arange(N) < 9).astype(jnp.float32), x=batch.x.at[9:].set(jnp.nan))
+    np.testing.assert_allclose(jax.jit(task.losses)(start(task), batch), expected, rtol=1e-5)
+    np.testing.assert_allclose(jax.jit(task.losses)(start(task), spoilt)[:9], expected[:9], rtol=1e-5)
+
+
+def test_the_shape_of_records_is_what_the_user_says():
+    module = eqx.nn.Linear(FEATURES, CLASSES, key=jax.random.key(0))
+    assert make_task().record_shape is None
+    assert equinox_task(module, record_shape=(FEATURES,)).record_shape == (FEATURES,)
+
+
 def test_a_client_without_records_has_gradient_zero():
     task, batch = make_task(), make_batch()
     empty = batch._replace(mask=jnp.zeros(N), x=jnp.full_like(batch.x, jnp.nan))

@@ -228,20 +228,11 @@ class SelectionTable(Table):
     name: Literal["dpfl-bcs"]
     rounds: Count = 200
     clients_per_round: Count
-    estimation_rounds: Literal[0] = 0
+    estimation_rounds: Annotated[int, Field(ge=0)] | Auto = "auto"
+    loss_cap: Positive | Auto = "auto"
     step_size: Positive | Auto = "auto"
     step_decay: Positive | Literal["none"] = "none"
     momentum: Momentum = 0.0
-
-    @field_validator("estimation_rounds", mode="before")
-    @classmethod
-    def _one_stage(cls, value: Any) -> Any:
-        if isinstance(value, int) and value != 0:
-            raise ValueError(
-                f"[algorithm] estimation_rounds must be 0, got {value}: two stages are not available yet; "
-                "state [constants] heterogeneity instead, or leave it out"
-            )
-        return value
 
 
 class RivalTable(Table):
@@ -297,7 +288,8 @@ AlgorithmTable = Annotated[
 class ConstantsTable(Table):
     """`[constants]`: numbers given here are "assumed"; `source` says where the others come from.
 
-    `heterogeneity` may be a list, one number per client, for the algorithm that asks by it.
+    `heterogeneity` may be a list, one number per client, for the algorithm that asks by it;
+    `heterogeneity_spread` is its standard deviation between clients, where only that is known.
     """
 
     source: Literal["fitted", "analytic", "bought"] | None = None
@@ -307,6 +299,7 @@ class ConstantsTable(Table):
     gradient_bound: float | None = None
     initial_distance_sq: float | None = None
     heterogeneity: PerClient | None = None
+    heterogeneity_spread: Positive | None = None
     record_variance: float | None = None
     optimum_gradient_sq: float | None = None
     gradient_variance: float | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,7 @@ def train(
     folder: Path | None = None,
     resume: bool = False,
     belongs_to: str = "",
+    adapted: Callable[[Any], Any] = lambda algorithm: algorithm,
     on_progress: Progress = lambda done: None,
 ) -> tuple[Trajectory, tuple[Estimation, ...]]:
     """Train both stages under several seeds; each plans stage 2 by the losses that its own stage 1 released.
@@ -63,6 +65,7 @@ def train(
         folder: where stage 2 keeps checkpoints, or None.
         resume: go on from the folder's checkpoint of stage 2; stage 1 is run again, to the same values.
         belongs_to: names data and model; a checkpoint kept under another name is not resumed.
+        adapted: changes the algorithms of both stages, where clients hold other records than planned.
         on_progress: told the share of all rounds done.
 
     Returns:
@@ -76,7 +79,9 @@ def train(
     firsts = [stage_before(plan) for plan in plans]
     before, total = firsts[0].rounds, plans[0].all_rounds
     scored = evaluation_rounds(total, evaluations)
-    starts = [loss_reports.make(first, task, seed) for first, seed in zip(firsts, seeds, strict=True)]
+    starts = [
+        adapted(loss_reports.make(first, task, seed)) for first, seed in zip(firsts, seeds, strict=True)
+    ]
     reached: list[Checkpoint] = []
 
     def reach(done: Checkpoint) -> None:
@@ -97,7 +102,7 @@ def train(
         for plan, algorithm, losses in zip(plans, starts, end.server[-1], strict=True)
     ]
     later = _seeds_of_stage_2(seeds)
-    algorithms = [make(stage.plan, task, seed) for stage, seed in zip(stages, later, strict=True)]
+    algorithms = [adapted(make(stage.plan, task, seed)) for stage, seed in zip(stages, later, strict=True)]
     mark = "+".join(dict.fromkeys(fingerprint(plan, seeds, belongs_to) for plan in plans))
     start = load_checkpoint(folder, mark) if resume else _onward(end)
     _check_same(start, algorithms)

@@ -7,7 +7,9 @@ over worlds with heterogeneity of a spread that the user vouches for (theory 5.4
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,9 +122,11 @@ def worth(
     Worlds: Gamma_n independent, Beta on [0, Theta] with mean and deviation both equal to the spread. For a
     small spread this is the exponential law, the least assuming one of its mean, a few clients being odd; for
     Theta/2, the largest spread there can be, every other client has 0 and the rest Theta. Reports are
-    Gamma_n with the noise that Theta/D_n needs, read by `heterogeneity.estimated`: losses at early models are
-    taken for losses at the optimum, which favours estimating. Draws have a fixed seed, the same for every
-    spread, so that the answer is a function of public values.
+    Gamma_n with the noise that Theta/D_n needs, read by `heterogeneity.estimated`. Draws have a fixed seed,
+    the same for every spread, so that the answer is a function of public values.
+
+    This favours estimating. Losses at early models differ less between clients than Gamma_n does, not at all
+    at a first model that gives every record the same loss, and they do not tell Gamma_n from min F_n.
 
     Args:
         problem: public facts and whole budgets, with clipping A.
@@ -155,14 +159,15 @@ def worth(
 
     Source: theory 5.4 to 5.6; the paper estimates always and counts no cost.
     """
-    most = check.positive("loss_cap", estimation.loss_cap).item() / 2
+    most = estimation.loss_cap / 2
     remedy = f"values between 0 and loss_cap deviate by less than loss_cap / 2 = {most:g}"
     check.in_unit_interval("spread over loss_cap / 2", spread / most, closed_left=False, remedy=remedy)
     question = _Question.of(problem, constants, estimation, rounds, clients_per_round)
-    values = question.worlds(spread)
-    one, two, knowing = values.mean(axis=0).tolist()
-    error = np.std(values[:, 0] - values[:, 1], ddof=1) / np.sqrt(len(values))
-    return Worth(one, two, knowing, float(error), len(values))
+    ways = (question.one, question.two, question.knowing)
+    costs = np.array([[way(world) for way in ways] for world in question.worlds(spread)])
+    error = np.std(costs[:, 0] - costs[:, 1], ddof=1) / np.sqrt(len(costs))
+    one, two, knowing = costs.mean(axis=0).tolist()
+    return Worth(one, two, knowing, float(error), len(costs))
 
 
 def break_even(
@@ -179,18 +184,36 @@ def break_even(
     the same draws for every spread the gain is nearly monotone: what is worth knowing grows with the spread.
 
     Args:
-        problem, constants, estimation, rounds, clients_per_round: as for `worth`.
+        problem: public facts and whole budgets, with clipping A.
+        constants: `smoothness` L and `strong_convexity` mu.
+        estimation: what stage 1 would spend.
+        rounds: T, of both stages.
+        clients_per_round: K.
+
+    Returns:
+        The spread, in units of the loss; Theta / 10^4 where even less pays.
 
     Raises:
-        InvalidInput: as `worth`.
+        InvalidInput: T0 not below T, constants that are missing, rounds that cannot be filled.
 
-    Source: theory 5.6.
+    Guarantee: reads public values only.
+
+    Example:
+        >>> from noiseworthy.privacy.budget import PrivacyBudget
+        >>> problem = Problem(np.full(9, 600), 10**6, PrivacyBudget.of(1.0, 1e-5, 9), "gaussian", 1.0)
+        >>> values = dict(smoothness=1.0, strong_convexity=0.1)
+        >>> constants = {name: Constant(value, "assumed") for name, value in values.items()}
+        >>> spend = Estimation.usual(rounds=30, estimation_rounds=5, loss_cap=2.3)
+        >>> print(break_even(problem, constants, spend, rounds=30, clients_per_round=3))
+        None
+
+    Source: theory 5.4 to 5.6.
     """
     question = _Question.of(problem, constants, estimation, rounds, clients_per_round)
 
     def gain(log_spread: float) -> float:
-        one, two, _ = question.worlds(float(np.exp(log_spread))).mean(axis=0)
-        return float(one - two)
+        worlds = question.worlds(float(np.exp(log_spread)))
+        return float(np.mean([question.one(world) - question.two(world) for world in worlds]))
 
     low, high = np.log(estimation.loss_cap * np.array([_LEAST_SPREAD, 0.5 * (1 - _LEAST_SPREAD)]))
     if gain(high) <= 0:
@@ -250,6 +273,13 @@ class _Stage:
         return greedy(self.costs(bias), self.replies)
 
 
+class _World(NamedTuple):
+    """kappa Gamma_n beyond the least, as it is and as stage 1 lets it appear; shape (N,) each."""
+
+    bias: Real
+    guess: Real
+
+
 @dataclass(frozen=True)
 class _Question:
     """What `worth` is asked, but for the spread: stages, with the T_n that are planned without knowledge."""
@@ -295,20 +325,29 @@ class _Question:
             noise_std=loss_noise(problem, reports, estimation.loss_cap, a * estimation.loss_share),
         )
 
-    def worlds(self, spread: float) -> Real:
-        """J of one stage, of two, and with knowledge, in worlds of one spread; shape (worlds, 3)."""
-        clients = len(self.reports)
-        number = max(_FEWEST, _WORLDS * _MANY // max(clients, _MANY))
-        seeds = np.random.SeedSequence(_SEED).spawn(number)
-        return np.array([self._world(spread, np.random.default_rng(seed)) for seed in seeds])
+    def worlds(self, spread: float) -> Iterator[_World]:
+        """Worlds of one spread, from the same draws for every spread."""
+        number = max(_FEWEST, _WORLDS * _MANY // max(len(self.reports), _MANY))
+        for seed in np.random.SeedSequence(_SEED).spawn(number):
+            yield self._world(spread, np.random.default_rng(seed))
 
-    def _world(self, spread: float, rng: np.random.Generator) -> tuple[float, float, float]:
+    def one(self, world: _World) -> float:
+        """J of one stage that takes clients for alike."""
+        return self.whole.costs(world.bias).value(self.alike)
+
+    def two(self, world: _World) -> float:
+        """J of two stages, the second planned by the guess."""
+        later = self.second.asked(world.guess)
+        return self.first.costs(world.bias).value(self.reports) + self.second.costs(world.bias).value(later)
+
+    def knowing(self, world: _World) -> float:
+        """J of one stage that knows."""
+        return self.whole.costs(world.bias).value(self.whole.asked(world.bias))
+
+    def _world(self, spread: float, rng: np.random.Generator) -> _World:
         truth = _between_clients(rng, spread, self.estimation.loss_cap, len(self.reports))
         found = estimated(self._released(rng, truth), len(truth)).value
-        bias, guess = (self.kappa * (gamma - gamma.min()) for gamma in (truth, found))
-        whole, first, second = (stage.costs(bias) for stage in (self.whole, self.first, self.second))
-        two = first.value(self.reports) + second.value(self.second.asked(guess))
-        return whole.value(self.alike), two, whole.value(self.whole.asked(bias))
+        return _World(self.kappa * (truth - truth.min()), self.kappa * (found - found.min()))
 
     def _released(self, rng: np.random.Generator, truth: Real) -> ReportedLosses:
         """What stage 1 releases: T_n losses in different rounds, all rounds at one level."""

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from noiseworthy.reports import panels
 from noiseworthy.reports.clients import who_figure
+from noiseworthy.reports.estimates import estimates_figure
 from noiseworthy.reports.findings import Record, final, finding, is_scored, score_name, setting
 from noiseworthy.reports.leaks import leak_figure
 from noiseworthy.reports.participation import has_participation, participation, participation_figure
@@ -103,6 +104,7 @@ FIGURES = {
     "why": why_figure,
     "leak": leak_figure,
     "participation": participation_figure,
+    "estimates": estimates_figure,
     "training": training_figure,
     "who": who_figure,
     "compare": compare_figure,

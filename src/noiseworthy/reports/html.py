@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from noiseworthy.errors import DataError
 from noiseworthy.reports import alternatives, findings, tradeoff_words
+from noiseworthy.reports.estimates import estimates_caption
 from noiseworthy.reports.figures import FIGURES, all_figures
 from noiseworthy.reports.findings import Record, final
 from noiseworthy.reports.participation import participation_caption
@@ -38,6 +39,7 @@ _CAPTIONS = {
     "why": findings.why_caption,
     "leak": alternatives.leak_caption,
     "participation": participation_caption,
+    "estimates": estimates_caption,
     "training": findings.training_caption,
     "compare": findings.compare_caption,
     "tradeoff": tradeoff_words.caption,
@@ -47,6 +49,7 @@ _TITLES = {
     "why": "Why this plan",
     "leak": "What the printed formula would have leaked",
     "participation": "Whom to ask",
+    "estimates": "What was estimated",
     "training": "What training reached",
     "compare": "The plan beside fixed settings",
     "tradeoff": "Trade-off",

@@ -57,7 +57,7 @@ def participation(axes: Axes, record: Record) -> None:
     _head(axes, record, len(ranks))
     labels = _levels(axes, record)
     _marks(axes, record, ranks, order[ranks])
-    _budget_ticks(axes, epsilon[order] if varied else epsilon[:0])
+    budget_ticks(axes, epsilon[order] if varied else epsilon[:0])
     label_right(axes, labels, 0.95 * matplotlib.rcParams["font.size"])
 
 
@@ -90,7 +90,7 @@ def _head(axes: Axes, record: Record, drawn: int) -> None:
 def _marks(axes: Axes, record: Record, ranks: NDArray[np.int64], clients: NDArray[np.int64]) -> None:
     """The marks of some clients, from left to right."""
     uploads, tones = np.array(uploads_of(record["plan"]))[clients], _tones(record)[clients]
-    area = _areas(np.array(sizes_of(record), float)[clients])
+    area = areas(np.array(sizes_of(record), float)[clients])
     some, none = uploads > 0, uploads == 0
     axes.scatter(
         ranks[some], uploads[some], area[some], tones[some], edgecolors=PAPER, linewidths=0.5, zorder=3,
@@ -118,7 +118,7 @@ def _levels(axes: Axes, record: Record) -> list[Label]:
     return labels
 
 
-def _areas(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+def areas(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Areas of dots in proportion to records, smaller where they are many."""
     largest = _LARGEST * min(1.0, (60 / len(sizes)) ** 0.5)
     return np.maximum(largest * sizes / sizes.max(), _SMALLEST)
@@ -132,7 +132,7 @@ def _tones(record: Record) -> NDArray[np.float64]:
     return _TONES(np.array(unlike) / max(unlike))
 
 
-def _budget_ticks(axes: Axes, epsilon: NDArray[np.float64]) -> None:
+def budget_ticks(axes: Axes, epsilon: NDArray[np.float64]) -> None:
     """Budgets of some clients, evenly chosen."""
     some = np.linspace(0, len(epsilon) - 1, min(_TICKS, len(epsilon))).round().astype(int)
     places = np.unique(some).tolist()

@@ -39,9 +39,10 @@ _TERMS_OF = {
         "total_iterations": Term("K", "iterations K", "iterations K"),
         "local_steps": Term("τ", "local steps τ", "local steps τ per averaging"),
     },
-    **dict.fromkeys(
-        ["dpfl-bcs", *RIVALS], {"clients_per_round": Term("K", "clients K", "clients per round K")}
-    ),
+    **{
+        name: {"clients_per_round": Term("K", "clients K", "clients per round K")}
+        for name in ("dpfl-bcs", *RIVALS)
+    },
 }
 """What a paper writes otherwise."""
 

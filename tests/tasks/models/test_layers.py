@@ -23,11 +23,11 @@ def drawn(name):
     return [jax.random.normal(key, shape) for key, shape in zip(keys, SHAPES[name], strict=True)]
 
 
-def by_scipy(weight, x):
-    """Float64 sums over input channels of two-sided correlations that keep the size."""
+def by_scipy(weight, x, mode="same"):
+    """Float64 sums over input channels of two-sided correlations; by default they keep the size."""
     weight, x = np.asarray(weight, np.float64), np.asarray(x, np.float64)
     channels = [
-        sum(correlate(x[..., i], weight[..., i, o], "same", "direct") for i in range(x.shape[-1]))
+        sum(correlate(x[..., i], weight[..., i, o], mode, "direct") for i in range(x.shape[-1]))
         for o in range(weight.shape[-1])
     ]
     return np.stack(channels, axis=-1)
@@ -43,6 +43,19 @@ def test_every_convolution_is_that_of_scipy(name):
     weight, x = drawn(name)
     expected = by_scipy(weight, x)
     for result in ways(weight, x):
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("margin", "stride"), [(0, 1), (1, 1), (0, 2), (1, 2), (2, 3)])
+@pytest.mark.parametrize("name", ["image", "volume"])
+def test_margins_and_strides_take_their_windows(name, margin, stride):
+    """Zeros around by NumPy, valid correlations by SciPy, and every so manieth of them."""
+    weight, x = drawn(name)
+    padded = np.pad(np.asarray(x, np.float64), [*[(margin, margin)] * (x.ndim - 1), (0, 0)])
+    expected = by_scipy(weight, padded, "valid")[(slice(None, None, stride),) * (x.ndim - 1)]
+    options = {"margin": margin, "stride": stride}
+    patches = [nn.convolve_patches(weight, x, gathered, **options) for gathered in range(1, x.ndim)]
+    for result in (nn.convolve(weight, x, **options), nn.convolve_plain(weight, x, **options), *patches):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -67,7 +80,7 @@ def test_patches_are_taken_on_cpu_alone(monkeypatch):
     assert is_plain()
 
 
-@pytest.mark.parametrize("shape", [(4, 6, 3), (2, 4, 6, 2)])
+@pytest.mark.parametrize("shape", [(4, 6, 3), (5, 7, 2), (2, 4, 6, 2)])
 def test_the_pool_takes_the_largest_of_each_block(shape):
     x = jax.random.normal(jax.random.key(0), shape)
     sides = (*[2] * (len(shape) - 1), 1)

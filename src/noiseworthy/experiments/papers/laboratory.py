@@ -19,11 +19,15 @@ from noiseworthy.algorithms.making import aligned
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data import EMBEDDED, Federation, federate, load_records
 from noiseworthy.data.files import data_folder
+from noiseworthy.data.partition import partition
 from noiseworthy.data.records import Records
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
+from noiseworthy.experiments import two_stages
+from noiseworthy.experiments.papers.budgets import bound_share
 from noiseworthy.experiments.papers.devices import Split, trained_on
 from noiseworthy.experiments.papers.noise_shares import noise_share
+from noiseworthy.experiments.papers.selections import Selection
 from noiseworthy.experiments.papers.settings import Setting
 from noiseworthy.experiments.papers.spec import NO_NOISE, Arm, Bench
 from noiseworthy.planning.plan import Plan, StepSize
@@ -61,6 +65,37 @@ class Training(NamedTuple):
     evaluations: int = 12
 
 
+class Pace(NamedTuple):
+    """Seconds that a setting needs to compile, for a round, and to be scored once."""
+
+    compiling: float
+    a_round: float
+    a_score: float
+
+    def seconds(self, rounds: int, evaluations: int) -> float:
+        """Of a whole training that is compiled already.
+
+        Example:
+            >>> Pace(2.0, 0.1, 0.5).seconds(100, 4)
+            12.0
+        """
+        return self.a_round * rounds + self.a_score * evaluations
+
+
+class _Rows(NamedTuple):
+    """Trainings side by side, a row for each epsilon and seed: what the engine takes."""
+
+    plans: list[Plan]
+    algorithms: list[Algorithm]
+    shards: Shards
+    seeds: list[int]
+
+    @property
+    def uploads(self) -> np.ndarray:
+        """Uploads that are paid for, shape (S, N)."""
+        return np.stack([plan.uploads for plan in self.plans])
+
+
 @dataclass(frozen=True)
 class Laboratory:
     """A bench at a scale.
@@ -70,6 +105,7 @@ class Laboratory:
         data_dir: folder of data files.
         scale: share of the paper's repeats, and of the records of a miniature.
         repeats: the paper's number of repeats.
+        least_seeds: fewest trainings of each setting, whatever the scale.
         notes: what planners measured here once, by name.
     """
 
@@ -77,14 +113,25 @@ class Laboratory:
     data_dir: str | Path | None
     scale: float
     repeats: int = 10
+    least_seeds: int = 2
     _shards: dict[tuple[float, bool], Shards] = field(default_factory=dict, repr=False)
     notes: dict[str, Any] = field(default_factory=dict, repr=False)
     _trained: dict[tuple[Training, float], Curves] = field(default_factory=dict, repr=False)
+    _loaded: dict[str, Records] = field(default_factory=dict, repr=False)
+
+    def dealt(self, alpha: float | None) -> Laboratory:
+        """The same records under another concentration of their Dirichlet partition."""
+        if alpha == self.bench.alpha:
+            return self
+        bench = replace(self.bench, alpha=alpha)
+        return Laboratory(
+            bench, self.data_dir, self.scale, self.repeats, self.least_seeds, _loaded=self._loaded
+        )
 
     @property
     def seeds(self) -> list[int]:
         """At least two, so that there are error bars."""
-        return list(range(max(2, round(self.repeats * self.scale))))
+        return list(range(max(self.least_seeds, round(self.repeats * self.scale))))
 
     @cached_property
     def source(self) -> str:
@@ -110,10 +157,22 @@ class Laboratory:
             side = round(records.record_shape[0] ** 0.5)
             square = [x.reshape(len(x), side, side) for x in (records.x, records.test_x)]
             records = replace(records, x=square[0], test_x=square[1])
+        if bench.strata is not None:
+            return federate(self._dealt_by_strata(records), clients=bench.clients, seed=0)
         return federate(
-            records, clients=bench.clients, partition=bench.partition, seed=0,
+            records, clients=bench.clients, partition=bench.partition, seed=0, alpha=bench.alpha,
             labels_per_client=bench.labels_per_client, records_per_client=bench.records_per_client,
         )  # fmt: skip
+
+    def _dealt_by_strata(self, records: Records) -> Records:
+        """The records with owners, dealt out by quantiles of their targets as if these were classes."""
+        bench, owners = self.bench, np.empty(len(records), int)
+        inner = np.quantile(records.y, np.arange(1, bench.strata) / bench.strata)
+        strata = np.searchsorted(inner, records.y, side="right")
+        parts = partition(bench.partition, strata, bench.clients or 1, 0, alpha=bench.alpha)
+        for client, part in enumerate(parts):
+            owners[part] = client
+        return replace(records, client_ids=owners)
 
     @cached_property
     def task(self) -> Task:
@@ -126,11 +185,18 @@ class Laboratory:
         """Records per client that the noise is made for."""
         return np.maximum(1, np.floor(self.federation.sizes * fraction + 1e-9)).astype(int)
 
-    def problem(self, arm: Arm, epsilon: float, fraction: float, clip_norm: float) -> Problem:
-        """The planner's problem under one budget; where that is infinite, under some finite one."""
+    def problem(
+        self, arm: Arm, epsilon: float, fraction: float, clip_norm: float, seed: int = 0
+    ) -> Problem:
+        """The planner's problem under one budget; where that is infinite, under some finite one.
+
+        Where clients draw their own budgets, those that they draw with a seed.
+        """
         sizes, unit = self.sizes(fraction), unit_of(arm.clipping)
-        finite = 1.0 if epsilon == NO_NOISE else epsilon
-        budget = PrivacyBudget.of(finite, arm.delta, len(sizes), unit=unit)
+        finite, delta = 1.0 if epsilon == NO_NOISE else epsilon, arm.delta
+        if arm.budgets is not None:
+            finite, delta = arm.budgets.drawn(finite, len(sizes), seed)
+        budget = PrivacyBudget.of(finite, delta, len(sizes), unit=unit)
         resources = None if arm.costs is None else Resources.of(*arm.costs, clients=len(sizes))
         return Problem(
             sizes, self.task.dimension, budget, arm.mechanism, clip_norm, clipping=arm.clipping,
@@ -162,21 +228,10 @@ class Laboratory:
 
     def _train(self, training: Training, epsilons: Sequence[float]) -> dict[float, Curves]:
         started = time.monotonic()
-        plans = [self.plan(training, epsilon) for epsilon in epsilons]
-        algorithms = [
-            self._adapted(make(plan, self.task, seed), training, epsilon)
-            for plan, epsilon in zip(plans, epsilons, strict=True)
-            for seed in self.seeds
-        ]
-        longest = make(self.plan(self._longest(training), epsilons[0]), self.task, 0)
-        every, (*padded, _) = self.seeds * len(plans), aligned([*algorithms, longest])
-        rounds = evaluation_rounds(plans[0].rounds, training.evaluations)
-        shards = self.shards(training.fraction, condensed=longest.condensed)
-        models: list[Checkpoint] = []
-        run = simulate(padded, plans[0].uploads, shards, rounds, every, on_segment=models.append)
+        run, models = self._run(training, epsilons)
         loss, accuracy = self._scores(run, models)
-        seconds = (time.monotonic() - started) / len(plans)
-        rows = np.arange(len(every)).reshape(len(plans), -1)
+        seconds = (time.monotonic() - started) / len(epsilons)
+        rows = np.arange(len(loss)).reshape(len(epsilons), -1)
         return {
             epsilon: {
                 "at": run.rounds.tolist(), "losses": loss[row].tolist(),
@@ -185,6 +240,57 @@ class Laboratory:
             }
             for epsilon, row in zip(epsilons, rows, strict=True)
         }  # fmt: skip
+
+    def _run(self, training: Training, epsilons: Sequence[float]) -> tuple[Trajectory, list[Checkpoint]]:
+        """Every training of a setting, and its models where it is scored."""
+        models: list[Checkpoint] = []
+        if isinstance(training.setting, Selection) and training.setting.estimating:
+            return self._run_in_stages(training, epsilons), models
+        rows = self._rows(training, epsilons)
+        rounds = evaluation_rounds(rows.plans[0].rounds, training.evaluations)
+        run = simulate(
+            rows.algorithms, rows.uploads, rows.shards, rounds, rows.seeds, on_segment=models.append
+        )
+        return run, models
+
+    def _rows(self, training: Training, epsilons: Sequence[float]) -> _Rows:
+        plans = [plan for epsilon in epsilons for plan in self._plans(training, epsilon)]
+        of_plans, seeds = np.repeat(epsilons, len(self.seeds)), self.seeds * len(epsilons)
+        algorithms = [
+            self._adapted(make(plan, self.task, seed), training, float(epsilon), plan)
+            for plan, epsilon, seed in zip(plans, of_plans, seeds, strict=True)
+        ]
+        longest = make(self.plan(self._longest(training), epsilons[0]), self.task, 0)
+        *padded, _ = aligned([*algorithms, longest])
+        return _Rows(plans, padded, self.shards(training.fraction, condensed=longest.condensed), seeds)
+
+    def _run_in_stages(self, training: Training, epsilons: Sequence[float]) -> Trajectory:
+        plans = [plan for epsilon in epsilons for plan in self._plans(training, epsilon)]
+        run, _ = two_stages.train(
+            plans, self.shards(training.fraction), self.task, self.seeds * len(epsilons),
+            evaluations=training.evaluations, adapted=lambda a: self._on_held(a, training.fraction),
+        )  # fmt: skip
+        return run
+
+    def _plans(self, training: Training, epsilon: float) -> list[Plan]:
+        """The plan of every seed; the same where clients draw no budgets."""
+        if training.arm.budgets is None:
+            return [self.plan(training, epsilon)] * len(self.seeds)
+        return [self.plan(training, epsilon, seed) for seed in self.seeds]
+
+    def pace(self, training: Training, epsilons: Sequence[float]) -> Pace:
+        """How fast a setting trains here, from a few rounds for all budgets and seeds side by side.
+
+        They run in the program that `train` uses, which is not compiled again.
+        """
+        rows, ends = self._rows(training, epsilons), [time.monotonic()]
+        simulate(
+            rows.algorithms, rows.uploads, rows.shards, np.array([1, 2, 4]), rows.seeds,
+            on_segment=lambda done: ends.append(time.monotonic()),
+        )  # fmt: skip
+        first, one_round, two_rounds = (float(seconds) for seconds in np.diff(ends))
+        a_round = max(two_rounds - one_round, two_rounds / 4)
+        return Pace(max(first - one_round, 0.0), a_round, max(one_round - a_round, 0.0))
 
     def _scores(self, run: Trajectory, models: Sequence[Checkpoint]) -> tuple[np.ndarray, np.ndarray]:
         """Test losses and accuracies, shape (trainings, scored rounds): pooled, or mean over devices."""
@@ -197,9 +303,9 @@ class Laboratory:
         """Mean accuracy of final models on what devices hold out to choose by."""
         return float(np.mean(self.split.validation.score(self.task, run.theta[row]).accuracy))
 
-    def plan(self, training: Training, epsilon: float) -> Plan:
-        """A setting with the noise that a budget needs for it here."""
-        problem = self.problem(training.arm, epsilon, training.fraction, training.clip_norm)
+    def plan(self, training: Training, epsilon: float, seed: int = 0) -> Plan:
+        """A setting with the noise that a budget, or those drawn with a seed, need for it here."""
+        problem = self.problem(training.arm, epsilon, training.fraction, training.clip_norm, seed)
         return training.setting.plan(problem, training.step, self.bench.batch_size)
 
     def untrained(self, fraction: float) -> Curves:
@@ -252,20 +358,32 @@ class Laboratory:
     def _longest(self, training: Training) -> Training:
         return training._replace(setting=training.setting.longest(self.bench.horizon))
 
-    def _adapted(self, algorithm: Algorithm, training: Training, epsilon: float) -> Algorithm:
+    def _adapted(self, algorithm: Algorithm, training: Training, epsilon: float, plan: Plan) -> Algorithm:
         """The same algorithm on the records that clients hold here, with its share of the sound noise."""
-        share = noise_share(
+        share = self._noise_share(training, epsilon, plan)
+        averaged = self._on_held(algorithm, training.fraction)
+        noisier = lambda a: eqx.tree_at(lambda a: a.noise, a, a.noise * share)  # noqa: E731
+        return averaged if np.all(share == 1) else noisier(averaged)
+
+    def _noise_share(self, training: Training, epsilon: float, plan: Plan) -> Any:
+        """Factor on the sound noise, one for all clients or shape (N,)."""
+        if training.printed and isinstance(training.setting, Selection):
+            return bound_share(plan.problem.budget.epsilon, plan.problem.budget.delta)
+        return noise_share(
             training.arm, epsilon, training.setting, self.federation.n_clients, self.bench.noise_of,
             printed=training.printed,
         )  # fmt: skip
-        averaged: Any = (
-            algorithm if self.bench.by_device else _averaging_over(algorithm, self.held(training.fraction))
-        )
-        return averaged if share == 1 else eqx.tree_at(lambda a: a.noise, averaged, averaged.noise * share)
+
+    def _on_held(self, algorithm: Any, fraction: float) -> Any:
+        return algorithm if self.bench.by_device else _averaging_over(algorithm, self.held(fraction))
 
     def _records(self) -> Records:
-        made = self.bench.made if self.source == self.bench.source else None
-        return made(self.data_dir) if made else load_records(self.source, data_dir=self.data_dir)
+        """Loaded once, however often they are dealt out."""
+        if self.source not in self._loaded:
+            made = self.bench.made if self.source == self.bench.source else None
+            loaded = made(self.data_dir) if made else load_records(self.source, data_dir=self.data_dir)
+            self._loaded[self.source] = loaded
+        return self._loaded[self.source]
 
     def _present(self, source: str) -> bool:
         """Whether a source ships with the product or has its folder among the data."""

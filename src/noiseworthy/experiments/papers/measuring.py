@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby, product
 from typing import Any
 
 import numpy as np
@@ -13,22 +14,50 @@ from noiseworthy.experiments.papers.laboratory import Curves, Laboratory, Traini
 from noiseworthy.experiments.papers.settings import Setting, algorithm_of, from_json, quantities, to_json
 from noiseworthy.experiments.papers.spec import Arm, Bench, Figure, Planned, Point, Series
 from noiseworthy.planning.plan import StepSize
+from noiseworthy.tasks import LinearModel
 
 Progress = Callable[[float], None]
+Foretold = Callable[[float], None]
 _PLAN_WORK = 3000
 _USUAL_EVALUATIONS = Training._field_defaults["evaluations"]
 
 
-def measure(figure: Figure, laboratory: Laboratory, store: Store, on_progress: Progress) -> list[Point]:
-    """Every series of every arm at every share of the records, under every budget."""
+def measure(
+    figure: Figure,
+    laboratory: Laboratory,
+    store: Store,
+    on_progress: Progress,
+    on_estimate: Foretold | None = None,
+) -> list[Point]:
+    """Every series of every arm at every share of the records and every partition, under every budget.
+
+    Before a network trains, `on_estimate` is told the seconds that it will take.
+    """
     jobs = list(_jobs(figure))
-    ends = np.cumsum([job.work for job in jobs])
+    if on_estimate is not None:
+        _foretell(jobs, laboratory, store, on_estimate)
+    done, total = 0.0, sum(job.work for job in jobs)
     points: list[Point] = []
-    for job, end in zip(jobs, ends, strict=True):
-        tell = lambda part, job=job, end=end: on_progress((end - (1 - part) * job.work) / ends[-1])  # noqa: E731
-        points += _points(job, laboratory, store, tell)
-        tell(1.0)
+    for alpha, alike in groupby(jobs, key=lambda job: job.alpha):
+        here = laboratory.dealt(alpha)
+        for job in alike:
+            tell = lambda part, job=job, done=done: on_progress((done + part * job.work) / total)  # noqa: E731
+            points += _points(job, here, store, tell)
+            tell(1.0)
+            done += job.work
     return points
+
+
+def _foretell(jobs: list[_Job], laboratory: Laboratory, store: Store, on_estimate: Foretold) -> None:
+    """Tell the seconds of a network's trainings that are not kept yet, from a few rounds of the first."""
+    stated = [(job, training) for job in jobs if (training := job.training(job.stated))]
+    missing = [(job, training) for job, training in stated if _missing(job, training, laboratory, store)]
+    if not missing or isinstance(laboratory.task, LinearModel):
+        return
+    first, training = missing[0]
+    pace = laboratory.dealt(first.alpha).pace(training, first.epsilons)
+    once = pace.seconds(training.setting.rounds, training.evaluations) / first.work
+    on_estimate(len(missing) * pace.compiling + sum(job.work for job, _ in missing) * once)
 
 
 @dataclass(frozen=True)
@@ -41,6 +70,7 @@ class _Job:
     epsilons: tuple[float, ...]
     setting: Setting | None
     evaluations: int
+    alpha: float | None = None
 
     @property
     def work(self) -> float:
@@ -48,6 +78,11 @@ class _Job:
         if self.series.planner is not None:
             return 2 * _PLAN_WORK if self.series.role == "planned" else _PLAN_WORK
         return self.fraction * self.setting.work * len(self.epsilons) if self.setting else 1
+
+    @property
+    def stated(self) -> Planned:
+        """The setting at the arm's clip and step; None, too, where it is yet to be planned."""
+        return Planned(self.setting, self.arm.clip_norm, self.arm.step, 0.0)
 
     def training(self, planned: Planned) -> Training | None:
         """What is trained, None if nothing is."""
@@ -66,11 +101,12 @@ class _Job:
 
 
 def _jobs(figure: Figure) -> Iterator[_Job]:
-    for arm in figure.arms:
-        for fraction in figure.fractions:
+    """All jobs; those of one partition follow each other."""
+    for alpha in figure.alphas or (figure.bench.alpha,):
+        for arm, fraction in product(figure.arms, figure.fractions):
             for series in arm.series:
                 for epsilons, setting in _alike(arm, series, fraction):
-                    yield _Job(arm, series, fraction, epsilons, setting, figure.evaluations)
+                    yield _Job(arm, series, fraction, epsilons, setting, figure.evaluations, alpha)
 
 
 def _alike(arm: Arm, series: Series, fraction: float) -> Iterator[tuple[tuple[float, ...], Setting | None]]:
@@ -107,6 +143,7 @@ def _point(job: _Job, bench: Bench, planned: Planned, epsilon: float, curves: Cu
         seconds=curves["seconds"] + planned.seconds,
         budget=float("inf") if job.arm.costs is None else job.arm.costs.budget,
         cost=_cost(job.arm, setting),
+        alpha=bench.alpha,
     )
 
 
@@ -120,7 +157,7 @@ def _cost(arm: Arm, setting: Setting | None) -> float:
 def _planned(job: _Job, laboratory: Laboratory, store: Store, tell: Progress) -> Planned:
     arm, planner = job.arm, job.series.planner
     if planner is None:
-        return Planned(job.setting, arm.clip_norm, arm.step, 0.0)
+        return job.stated
     (epsilon,) = job.epsilons
 
     def decide() -> dict[str, Any]:
@@ -140,13 +177,22 @@ def _curves(
     """Curves by epsilon, from the store where they are there; the missing ones side by side."""
     if training is None:
         return {epsilon: laboratory.untrained(job.fraction) for epsilon in job.epsilons}
-    which = _which(training)
-    keys = {e: _key(laboratory, "run", which, job.arm, e, job.fraction) for e in job.epsilons}
-    missing = [epsilon for epsilon, key in keys.items() if key not in store.content]
-    if missing:
+    keys = _keys(job, training, laboratory)
+    if missing := _missing(job, training, laboratory, store):
         found = laboratory.train(training, missing)
         store.keep({keys[epsilon]: curves for epsilon, curves in found.items()})
     return {epsilon: store.content[key] for epsilon, key in keys.items()}
+
+
+def _keys(job: _Job, training: Training, laboratory: Laboratory) -> dict[float, str]:
+    which = _which(training)
+    return {e: _key(laboratory, "run", which, job.arm, e, job.fraction) for e in job.epsilons}
+
+
+def _missing(job: _Job, training: Training, laboratory: Laboratory, store: Store) -> list[float]:
+    """Budgets under which a training is not kept yet."""
+    keys = _keys(job, training, laboratory.dealt(job.alpha))
+    return [epsilon for epsilon, key in keys.items() if key not in store.content]
 
 
 def _which(training: Training) -> str:
@@ -163,9 +209,12 @@ def _key(laboratory: Laboratory, what: str, which: str, arm: Arm, epsilon: float
     rest = (bench.records_per_client, bench.batch_size, bench.noise_of, bench.test_records)
     where += "".join(f" {value}" for value in rest if value is not None)
     where += " by device" if bench.by_device else ""
+    where += "" if bench.alpha is None else f" alpha={bench.alpha:g}"
+    where += "" if laboratory.least_seeds == 2 else f" seeds={len(laboratory.seeds)}"
     where += "".join(f" {name}={value}" for name, value in bench.task)
     mode = "" if arm.clipping == "A" else f" {arm.clipping}"
     how = f"{arm.mechanism} {arm.delta:g} clip={arm.clip_norm:g}{mode} {arm.step}"
+    how += "" if arm.budgets is None else f" {arm.budgets}"
     if what == "plan" and arm.costs is not None:
         how += f" {arm.costs}"
     return " | ".join((what, which, where, how, f"{epsilon:g}", f"{fraction:g}"))

@@ -9,7 +9,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.experiments.papers import fu, hou, hu, zhou
 from noiseworthy.experiments.papers.keeping import Store, save
 from noiseworthy.experiments.papers.laboratory import Laboratory
-from noiseworthy.experiments.papers.measuring import Progress, measure
+from noiseworthy.experiments.papers.measuring import Foretold, Progress, measure
 from noiseworthy.experiments.papers.spec import Claim, Figure, Paper, Point, Reproduction, Verdict
 
 PAPERS: dict[str, Paper] = {paper.name: paper for paper in (zhou.PAPER, fu.PAPER, hou.PAPER, hu.PAPER)}
@@ -23,6 +23,7 @@ def reproduce(
     scale: float = 1.0,
     folder: str | Path | None = None,
     on_progress: Progress = lambda done: None,
+    on_estimate: Foretold | None = None,
 ) -> list[Reproduction]:
     """Reproduce a table or figure: train what it shows and judge what the paper says of it.
 
@@ -37,6 +38,7 @@ def reproduce(
         folder: where to keep results as JSON. Measurements in it are not made again, so that a broken run
             goes on and figures share their trainings. None keeps nothing.
         on_progress: told the share of the work that is done.
+        on_estimate: told, before a network trains, the seconds that its figure will take; None does not ask.
 
     Returns:
         One result per item.
@@ -57,13 +59,20 @@ def reproduce(
     items = list(chosen.items) if item == "all" else [item or next(iter(chosen.items))]
     store, results = Store.open(folder), []
     for i, name in enumerate(items):
-        results.append(_reproduced(chosen, name, store, data_dir, scale, _part(on_progress, i, len(items))))
+        told = _part(on_progress, i, len(items))
+        results.append(_reproduced(chosen, name, store, data_dir, scale, told, on_estimate))
         save(results[-1], folder)
     return results
 
 
 def _reproduced(
-    paper: Paper, name: str, store: Store, data_dir: str | Path | None, scale: float, on_progress: Progress
+    paper: Paper,
+    name: str,
+    store: Store,
+    data_dir: str | Path | None,
+    scale: float,
+    on_progress: Progress,
+    on_estimate: Foretold | None,
 ) -> Reproduction:
     item = paper.items[name]
     found = item if isinstance(item, Figure) else item(scale)
@@ -71,8 +80,9 @@ def _reproduced(
         on_progress(1.0)
         return found
     return reproduce_figure(
-        paper.name, name, found, store, data_dir=data_dir, scale=scale, on_progress=on_progress
-    )
+        paper.name, name, found, store, data_dir=data_dir, scale=scale, on_progress=on_progress,
+        on_estimate=on_estimate,
+    )  # fmt: skip
 
 
 def _part(on_progress: Progress, index: int, parts: int) -> Progress:
@@ -88,10 +98,11 @@ def reproduce_figure(
     data_dir: str | Path | None = None,
     scale: float,
     on_progress: Progress = lambda done: None,
+    on_estimate: Foretold | None = None,
 ) -> Reproduction:
     """Measure every setting of a figure under every budget, then judge its claims."""
-    laboratory = Laboratory(figure.bench, data_dir, scale, figure.repeats)
-    points = measure(figure, laboratory, store, on_progress)
+    laboratory = Laboratory(figure.bench, data_dir, scale, figure.repeats, figure.least_seeds)
+    points = measure(figure, laboratory, store, on_progress, on_estimate)
     return Reproduction(
         paper=paper,
         item=item,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.errors import InvalidInput
+from noiseworthy.experiments.papers.selections import ALGORITHMS, Estimating, Selection
 from noiseworthy.planning import (
     averaging_period,
     communication_probability,
@@ -171,13 +172,14 @@ def _regular(plan: Plan, coins: Coins) -> Plan:
     )
 
 
-Setting: TypeAlias = FedSGD | FedAvg | ScaffNew | Averaging
+Setting: TypeAlias = FedSGD | FedAvg | ScaffNew | Averaging | Selection
 _KINDS = {"fedsgd-dpc": FedSGD, "dp-fedavg": FedAvg, "dp-scaffnew": ScaffNew, "dp-pasgd": Averaging}
 SYMBOLS = {
     "fedsgd-dpc": {"T": "rounds", "b": "clients_per_round"},
     "dp-fedavg": {"T": "iterations", "E": "local_steps"},
     "dp-scaffnew": {"T": "iterations", "τ": "local_steps"},
     "dp-pasgd": {"K": "iterations", "τ": "local_steps"},
+    **{name: {"T": "rounds"} for name in ALGORITHMS},
 }
 """The quantities that tell the settings of an algorithm apart, by the symbol of its paper."""
 UNTRAINED = {"rounds": 0, "iterations": 0, "local_steps": 0, "clients_per_round": 0}
@@ -191,6 +193,8 @@ def algorithm_of(setting: Setting) -> str:
         >>> algorithm_of(FedAvg(120, 3, 500))
         'dp-fedavg'
     """
+    if isinstance(setting, Selection):
+        return setting.algorithm
     return next(name for name, kind in _KINDS.items() if isinstance(setting, kind))
 
 
@@ -203,8 +207,9 @@ def quantities(setting: Setting | None) -> dict[str, float]:
     """
     if setting is None:
         return dict(UNTRAINED)
-    if isinstance(setting, FedSGD):
-        return {**UNTRAINED, **asdict(setting), "iterations": setting.rounds, "local_steps": 1}
+    if isinstance(setting, FedSGD | Selection):
+        rounds, asked = setting.rounds, setting.clients_per_round
+        return {"rounds": rounds, "iterations": rounds, "local_steps": 1, "clients_per_round": asked}
     return {name: getattr(setting, name) for name in UNTRAINED}
 
 
@@ -234,4 +239,7 @@ def from_json(values: dict[str, Any] | None) -> Setting | None:
     """
     if values is None:
         return None
+    if values["algorithm"] in ALGORITHMS:
+        first = values["estimating"]
+        return Selection(**{**values, "estimating": None if first is None else Estimating(**first)})
     return _KINDS[values["algorithm"]](**{name: v for name, v in values.items() if name != "algorithm"})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from noiseworthy.experiments.papers.budgets import Budgets
 from noiseworthy.experiments.papers.settings import Setting, named
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.privacy.clipping import ClippingMode
@@ -66,6 +67,8 @@ class Bench:
         model: name of the model.
         partition: how records are dealt out.
         labels_per_client: of label shards, else None.
+        alpha: concentration of a Dirichlet partition, else None.
+        strata: deal real targets out by so many quantiles of them, as if these were classes.
         clients: number of clients N; None takes one per owner.
         records_per_client: keep at most so many of each client's records; None keeps all.
         bias: append a constant feature to a linear model.
@@ -105,6 +108,8 @@ class Bench:
     task: tuple[tuple[str, Any], ...] = ()
     public: tuple[str, ...] = ()
     caveat: str = ""
+    alpha: float | None = None
+    strata: int | None = None
 
 
 class Planned(NamedTuple):
@@ -147,6 +152,7 @@ class Arm:
         clipping: what is clipped, A to E.
         constant: v of sigma^2 = v C^2 k ln(1/delta)/epsilon^2 where noise is as printed.
         costs: costs and budget of every client; None where only privacy is scarce.
+        budgets: how clients draw their own budgets up to each epsilon; None gives everybody the same.
     """
 
     mechanism: Family
@@ -158,6 +164,7 @@ class Arm:
     clipping: ClippingMode = "A"
     constant: float = 1.0
     costs: Costs | None = None
+    budgets: Budgets | None = None
 
 
 class Judgement(NamedTuple):
@@ -222,6 +229,8 @@ class Figure:
         repeats: how often the paper repeats each training.
         evaluations: how often a training is scored, densest at the beginning.
         tables: the paper's numbers beside ours, from the points.
+        alphas: concentrations of a Dirichlet partition to train under; empty takes the bench's.
+        least_seeds: fewest trainings of each setting, whatever the scale.
     """
 
     title: str
@@ -234,6 +243,8 @@ class Figure:
     repeats: int = 10
     evaluations: int = 12
     tables: Callable[[Sequence[Point]], list[Table]] = lambda points: []
+    alphas: tuple[float, ...] = ()
+    least_seeds: int = 2
 
 
 # Coming out -------------------------------------------------------------------------------------------
@@ -245,7 +256,7 @@ class Point:
 
     Attributes:
         mechanism: kind of noise.
-        epsilon: budget; infinite without noise.
+        epsilon: budget, or the largest where clients draw their own; infinite without noise.
         fraction: share of the records.
         series: label of the setting.
         role: whose setting it is.
@@ -260,6 +271,7 @@ class Point:
         seconds: of training and planning.
         budget: resource budget of every client; infinite where only privacy is scarce.
         cost: what the training spends of it.
+        alpha: of the Dirichlet partition, if there is one.
     """
 
     mechanism: Family
@@ -277,6 +289,7 @@ class Point:
     seconds: float
     budget: float = float("inf")
     cost: float = 0.0
+    alpha: float | None = None
 
     @property
     def rounds(self) -> int:

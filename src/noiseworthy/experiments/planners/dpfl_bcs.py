@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from noiseworthy.config import RivalTable, SelectionTable
@@ -14,9 +15,10 @@ from noiseworthy.experiments.planners.decision import (
     stated_constants,
 )
 from noiseworthy.experiments.prepare import Prepared
-from noiseworthy.planning import participation
+from noiseworthy.planning import participation, two_stages
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
+from noiseworthy.planning.stages import Advice, advise
 
 _UNSTATED = ("No heterogeneity is stated: clients are chosen as if their data were alike.",)
 
@@ -24,11 +26,71 @@ _UNSTATED = ("No heterogeneity is stated: clients are chosen as if their data we
 def decide(prepared: Prepared, table: SelectionTable) -> Decision:
     """Plan DPFL-BCS; constants are needed only for what rests on them, heterogeneity and the step sizes.
 
+    In two stages where the study says so, or where estimating heterogeneity is expected to pay.
+
     Raises:
-        ConfigError: constants or a clip that cannot be had from what the study gives.
-        InvalidInput: what `participation.plan` refuses.
+        ConfigError: constants, a clip or a loss cap that cannot be had from what the study gives.
+        InvalidInput: what `participation.plan` and `two_stages.plan` refuse.
     """
-    return Decision(replace(chosen(prepared, table), momentum=table.momentum), None)
+    advice = _stages(prepared, table)
+    if advice.estimation_rounds == 0:
+        made = chosen(prepared, table)
+        notes = (advice.reason, *made.notes) if advice.reason else made.notes
+        return Decision(replace(made, momentum=table.momentum, notes=notes), None)
+    problem = prepared.problem(clip_of(prepared))
+    made = two_stages.plan(
+        problem,
+        _constants(prepared, problem),
+        rounds=table.rounds,
+        clients_per_round=table.clients_per_round,
+        estimation_rounds=advice.estimation_rounds,
+        loss_cap=_stated_cap(prepared, table),
+        step=_step(table),
+        momentum=table.momentum,
+        notes=(advice.reason,) if advice.reason else (),
+    )
+    return Decision(made, None)
+
+
+def _stages(prepared: Prepared, table: SelectionTable) -> Advice:
+    """Rounds of stage 1 as the study states them, or as far as they are worth it; with the reason, if any."""
+    constants = prepared.study.constants
+    if constants.heterogeneity is not None:
+        if table.estimation_rounds not in (0, "auto"):
+            raise ConfigError(
+                f"[constants] heterogeneity is stated, and [algorithm] estimation_rounds = "
+                f"{table.estimation_rounds} would estimate it; leave one of them out"
+            )
+        return Advice(0, "")
+    if table.estimation_rounds != "auto":
+        return Advice(table.estimation_rounds, "")
+    problem = prepared.problem(clip_of(prepared))
+    return advise(
+        problem,
+        _constants(prepared, problem),
+        rounds=table.rounds,
+        clients_per_round=table.clients_per_round,
+        loss_cap=_loss_cap(prepared, table),
+        spread=constants.heterogeneity_spread,
+    )
+
+
+def _loss_cap(prepared: Prepared, table: SelectionTable) -> float | None:
+    """Theta as stated, or the loss of a guess among the classes."""
+    if table.loss_cap != "auto":
+        return float(table.loss_cap)
+    classes = None if prepared.federation is None else prepared.federation.classes
+    return None if classes is None else math.log(classes)
+
+
+def _stated_cap(prepared: Prepared, table: SelectionTable) -> float:
+    cap = _loss_cap(prepared, table)
+    if cap is None:
+        raise ConfigError(
+            "[algorithm] loss_cap is missing: reported losses are clipped at it, and only a classifier on "
+            "data has one by itself, ln(classes); state it, or set estimation_rounds = 0"
+        )
+    return cap
 
 
 def chosen(prepared: Prepared, table: SelectionTable | RivalTable) -> Plan:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from noiseworthy.config import RivalTable
 from noiseworthy.experiments.planners.decision import Decision, decay
 from noiseworthy.experiments.planners.dpfl_bcs import chosen, clip_of
@@ -31,4 +33,4 @@ def decide(prepared: Prepared, table: RivalTable) -> Decision:
         personal_step=table.personal_step_size or rivals.PERSONAL_STEP,
         notes=() if selected is None else selected.notes,
     )
-    return Decision(made, None)
+    return Decision(made if selected is None else replace(made, constants=selected.constants), None)

@@ -13,11 +13,12 @@ from jax import Array
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.models import layers as nn
-from noiseworthy.tasks.networks import CHUNK, ModelTask
+from noiseworthy.tasks.networks import ModelTask
 
 _CHANNELS = (16, 16, 16, 32, 32, 32, 64, 64, 64)
 """Channels of each block; where they double, sides halve."""
 _GROUPS = 8
+_CHUNK = 10
 
 Block = dict[str, nn.Layer]
 
@@ -66,7 +67,7 @@ def _resnet20(classes: int, image: tuple[int, ...], ridge: float) -> ModelTask:
         _apply,
         "softmax",
         ridge=ridge,
-        chunk=CHUNK,
+        chunk=_CHUNK,
         form=partial(nn.as_shape, shape=image, model="resnet20"),
         record_shape=image,
     )

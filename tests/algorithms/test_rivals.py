@@ -1,0 +1,464 @@
+"""The rivals of DPFL-BCS: what they are equal to, what they do apart, and what PrivateFL keeps private."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from noiseworthy._keys import Purpose, named_key
+from noiseworthy.algorithms.base import ServerState
+from noiseworthy.algorithms.pfa import public_clients, top_directions
+from noiseworthy.algorithms.registry import make
+from noiseworthy.data.federation import Federation
+from noiseworthy.engines.debug import debug
+from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.errors import InvalidInput
+from noiseworthy.planning import rivals
+from noiseworthy.planning.plan import StepSize
+from noiseworthy.planning.problem import Problem
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks.base import Batch
+
+FEATURES, ROUNDS, K, N = 4, 9, 3, 6
+CLIP, MOMENTUM, STEP = 1.0, 0.6, StepSize(0.1, 20.0)
+UNLIKE = np.array([0.2, 5.0, 0.3, 4.0, 0.1, 6.0])
+TASK = LinearModel(FEATURES, 1, "squared", ridge=0.05)
+
+
+@pytest.fixture(scope="module")
+def federation() -> Federation:
+    """Unequal clients with unlike optima: regression with 6 to 14 records each."""
+    generator = np.random.default_rng(3)
+    sizes = np.array([6, 14, 9, 7, 12, 8])
+    x = generator.normal(size=(N, 14, FEATURES)) * (np.arange(14) < sizes[:, None])[..., None]
+    y = np.einsum("nif,nf->ni", x, generator.normal(size=(N, FEATURES)) * 2).astype(np.float32)
+    return Federation(
+        name="unlike", clients=tuple("abcdef"), sizes=sizes, x=x.astype(np.float32), y=y,
+        test_x=x[:, 0].astype(np.float32), test_y=y[:, 0], classes=None,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shards(federation) -> Shards:
+    return Shards.load(federation, TASK)
+
+
+def plan_of(federation, name, family="gaussian", epsilon=2.0, rounds=ROUNDS, clip=CLIP, **chosen):
+    delta = 1e-5 if family == "gaussian" else 0.0
+    problem = Problem(federation.sizes, FEATURES, PrivacyBudget.of(epsilon, delta, N), family, clip)
+    stated = {"momentum": MOMENTUM, **chosen}
+    return rivals.plan(name, problem, rounds=rounds, clients_per_round=K, step=STEP, **stated)
+
+
+def silent(algorithm):
+    return eqx.tree_at(lambda a: a.noise, algorithm, np.zeros_like(algorithm.noise))
+
+
+def trained(algorithm, plan, shards, seed=7, **how):
+    run = simulate([algorithm], plan.uploads, shards, np.array([0, plan.rounds]), [seed], **how)
+    return run.theta[0]
+
+
+# What is equal to what --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize(("name", "family"), [("dpsgd", "gaussian"), ("dmldp", "laplace")])
+def test_with_equal_budgets_weights_by_budget_change_nothing(federation, shards, name, family, single):
+    plans = [plan_of(federation, one, family) for one in (name, "weiavg")]
+    ends = [trained(make(p, TASK, 0), p, shards, single_uploads=single) for p in plans]
+    assert np.any(ends[0] != 0)
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-5, atol=1e-6)
+
+
+def test_with_equal_budgets_the_debug_engine_agrees(federation, shards):
+    plans = [plan_of(federation, one, rounds=2) for one in ("dpsgd", "weiavg")]
+    at = np.array([0, 2])
+    ends = [debug(make(p, TASK, 0), p.uploads, shards, at, 7).theta for p in plans]
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "laplace", "none"])
+def test_with_one_group_a_projection_changes_nothing(federation, shards, family):
+    plans = [plan_of(federation, one, family, epsilon=3.0) for one in ("pfa", "weiavg")]
+    ends = [trained(make(p, TASK, 0), p, shards, single_uploads=True) for p in plans]
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-5, atol=1e-6)
+
+
+def test_without_noise_and_alike_all_are_fedsgd(federation, shards):
+    """The clip does not bind, so that its norm does not matter; transforms stay where they are."""
+    mechanisms = {"fedsgd": "none", "dpsgd": "gaussian", "dmldp": "laplace"}
+    ends = {}
+    for name in rivals.RIVALS:
+        plan = plan_of(federation, name, mechanisms.get(name, "none"), clip=1e6, personal_step=0.0)
+        ends[name] = trained(silent(make(plan, TASK, 0)), plan, shards)
+    ends["dpfl-bcs"] = trained(silent(make(replace(plan, algorithm="dpfl-bcs"), TASK, 0)), plan, shards)
+    for name, end in ends.items():
+        np.testing.assert_allclose(end, ends["fedsgd"], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["weiavg", "pfa", "privatefl"])
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+def test_the_debug_engine_gives_what_the_simulation_gives(federation, shards, name, family):
+    plan = plan_of(federation, name, family, UNLIKE, rounds=3)
+    algorithm = make(plan, TASK, 0)
+    plain = debug(algorithm, plan.uploads, shards, np.array([0, 3]), 7).theta[0]
+    np.testing.assert_allclose(
+        trained(algorithm, plan, shards, single_uploads=True), plain, rtol=2e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", ["weiavg", "privatefl"])
+def test_noise_drawn_as_one_sum_has_the_variance_of_single_draws(federation, shards, name):
+    """2 x 400 trainings of one round, clients without records; false alarm below 1e-5.
+
+    The ratio of variances of 400 x 4 Gaussian draws is F(1600, 1600), which stays within 0.8 to 1.25.
+    """
+    plan = plan_of(federation, name, "gaussian", UNLIKE, rounds=1, counts=[1, 1, 0, 0, 0, 1])
+    idle = shards._replace(train=shards.train._replace(mask=jnp.zeros_like(shards.train.mask)), groups=())
+    algorithms, seeds = [make(plan, TASK, 0)] * 400, range(400)
+    spread = [
+        np.mean(
+            simulate(algorithms, plan.uploads, idle, np.array([0, 1]), seeds, single_uploads=s).theta ** 2
+        )
+        for s in (False, True)
+    ]
+    assert stats.f.sf(1.25, 1600, 1600) < 5e-6
+    assert 0.8 < spread[0] / spread[1] < 1.25
+    weights = np.full(3, 1 / 3) if name == "privatefl" else UNLIKE[[0, 1, 5]] / UNLIKE[[0, 1, 5]].sum()
+    by_hand = np.sum((STEP.initial * weights * plan.noise[[0, 1, 5]]) ** 2)
+    assert 0.8 < spread[0] / by_hand < 1.25
+
+
+# What they do apart: loops in NumPy -------------------------------------------------------------------
+
+
+def clipped_mean(each):
+    sizes = np.linalg.norm(each, axis=1, keepdims=True)
+    return (each * np.minimum(1, CLIP / np.maximum(sizes, 1e-300))).mean(axis=0)
+
+
+def reply(federation, client, theta):
+    n = federation.sizes[client]
+    x, y = federation.x[client, :n].astype(float), federation.y[client, :n].astype(float)
+    return clipped_mean((x @ theta - y)[:, None] * x)
+
+
+def by_budget(cohort, uploads):
+    weights = UNLIKE[cohort] / UNLIKE[cohort].sum()
+    return weights @ uploads
+
+
+def projected(cohort, uploads):
+    """Large budgets here are 4 to 6; the singular vector of the p x |pub| matrix itself."""
+    public, epsilon = UNLIKE[cohort] > 1, UNLIKE[cohort]
+    if public.all() or not public.any():
+        return by_budget(cohort, uploads)
+    left = np.linalg.svd(uploads[public].T)[0][:, :1]
+    private = epsilon[~public] @ uploads[~public]
+    return (epsilon[public] @ uploads[public] + left @ (left.T @ private)) / epsilon.sum()
+
+
+@pytest.mark.parametrize(
+    ("name", "combined"),
+    [("fedsgd", lambda cohort, uploads: uploads.mean(axis=0)), ("weiavg", by_budget), ("pfa", projected)],
+)
+def test_without_noise_it_is_the_textbook_loop(federation, shards, name, combined):
+    plan = plan_of(federation, name, "none", UNLIKE)
+    algorithm = make(plan, TASK, 4)
+    theta, velocity = np.zeros(FEATURES), np.zeros(FEATURES)
+    for t, cohort in enumerate(algorithm.cohorts):
+        uploads = np.array([reply(federation, client, theta) for client in cohort])
+        velocity = MOMENTUM * velocity + combined(cohort, uploads) + 0.05 * theta
+        theta = theta - 0.1 / (1 + t / 20) * velocity
+    np.testing.assert_allclose(trained(algorithm, plan, shards), theta, rtol=2e-4, atol=2e-6)
+
+
+def test_without_noise_privatefl_is_the_textbook_loop(federation, shards):
+    """x' = gamma x + beta; the three parts of a record's gradient are clipped as one vector."""
+    plan = plan_of(federation, "privatefl", "none", UNLIKE, personal_step=0.3)
+    algorithm = make(plan, TASK, 4)
+    own = np.tile([1.0, *[0.0] * FEATURES], (N, 1))
+    theta, velocity = np.zeros(FEATURES), np.zeros(FEATURES)
+    for t, cohort in enumerate(algorithm.cohorts):
+        uploads = []
+        for client in cohort:
+            n = federation.sizes[client]
+            x, y = federation.x[client, :n].astype(float), federation.y[client, :n].astype(float)
+            moved = own[client, 0] * x + own[client, 1:]
+            slope = (moved @ theta - y)[:, None]
+            each = np.hstack([slope * (x @ theta)[:, None], slope * theta, slope * moved])
+            mean = clipped_mean(each)
+            own[client] -= 0.3 * mean[: FEATURES + 1]
+            uploads.append(mean[FEATURES + 1 :])
+        velocity = MOMENTUM * velocity + np.mean(uploads, axis=0) + 0.05 * theta
+        theta = theta - 0.1 / (1 + t / 20) * velocity
+    ends = []
+    run = simulate(
+        [algorithm], plan.uploads, shards, np.array([0, ROUNDS]), [7], on_segment=ends.append
+    )  # fmt: skip
+    np.testing.assert_allclose(run.theta[0], theta, rtol=2e-4, atol=2e-6)
+    np.testing.assert_allclose(ends[-1].memory[0][0], own, rtol=2e-4, atol=2e-6)
+    assert np.abs(own[:, 0] - 1).max() > 0.01
+
+
+@pytest.mark.parametrize("name", ["dpsgd", "weiavg", "pfa", "privatefl"])
+def test_the_momentum_of_the_server_is_that_of_optax(federation, name):
+    plan = plan_of(federation, name, rounds=5, epsilon=UNLIKE)
+    algorithm = jax.tree.map(jnp.asarray, make(plan, TASK, 0))
+    state = algorithm.init(jax.random.key(0))
+    trace = optax.trace(MOMENTUM)
+    theta, kept = state.theta, trace.init(state.theta)
+    for t, total in enumerate(np.random.default_rng(0).normal(size=(5, FEATURES)).astype(np.float32)):
+        cohort = plan.problem.budget.epsilon[np.asarray(algorithm.cohorts[t])]
+        mean = total / cohort.sum() if name in ("weiavg", "pfa") else total
+        move, kept = trace.update(jnp.asarray(mean + 0.05 * theta), kept)
+        theta = theta - STEP.at(t) * move
+        state = algorithm.aggregate(state, jnp.asarray(total))
+    np.testing.assert_allclose(state.theta, theta, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", [n for n in rivals.RIVALS if n != "fedsgd"])
+def test_all_take_any_counts_exactly(federation, name):
+    counts = [9, 1, 0, 8, 4, 5]
+    family = "laplace" if name == "dmldp" else "gaussian"
+    cohorts = make(plan_of(federation, name, family, UNLIKE, counts=counts), TASK, 3).cohorts
+    np.testing.assert_array_equal(np.bincount(cohorts.ravel(), minlength=N), counts)
+
+
+# PFA --------------------------------------------------------------------------------------------------
+
+
+@given(
+    epsilon=st.lists(st.floats(0.01, 50.0), min_size=2, max_size=7),
+)
+def test_the_split_of_budgets_is_the_best_of_all(epsilon):
+    """Of all 2^N ways to make two groups, none has less squares within; the public one is above."""
+    level = np.log(epsilon)
+
+    def within(upper):
+        groups = [level[np.array(upper)], level[~np.array(upper)]]
+        return sum(np.sum((group - group.mean()) ** 2) for group in groups if group.size)
+
+    public = public_clients(epsilon)
+    least = min(within(upper) for upper in product([True, False], repeat=len(epsilon)))
+    assert within(public) <= least + 1e-9
+    assert public.any()
+    assert public.all() or level[public].min() > level[~public].max()
+
+
+def test_equal_budgets_are_all_public():
+    assert public_clients([2.0, 2.0, 2.0]).all()
+    assert public_clients([0.3]).all()
+
+
+def combined(algorithm, cohort, uploads):
+    state = ServerState(jnp.zeros(uploads.shape[1]), jnp.zeros((), jnp.int32))
+    return np.asarray(algorithm.combine(state, jnp.asarray(cohort), jnp.asarray(uploads, jnp.float32)))
+
+
+@given(cohort=st.lists(st.integers(0, N - 1), min_size=1, max_size=N, unique=True), seed=st.integers(0, 99))
+@settings(max_examples=40)
+def test_a_projection_is_that_of_the_singular_vectors_of_the_public_uploads(federation, cohort, seed):
+    """Cohorts of all kinds, those that lack a group included, against the p x |pub| matrix."""
+    algorithm = jax.tree.map(jnp.asarray, make(plan_of(federation, "pfa", epsilon=UNLIKE), TASK, 0))
+    uploads = np.random.default_rng(seed).normal(size=(len(cohort), 12))
+    total = combined(algorithm, cohort, uploads)
+    expected = projected(np.array(cohort), uploads) * UNLIKE[cohort].sum()
+    np.testing.assert_allclose(total, expected, rtol=2e-3, atol=2e-3)
+
+
+def test_public_uploads_of_zero_span_nothing_and_stay_finite(federation):
+    algorithm = jax.tree.map(jnp.asarray, make(plan_of(federation, "pfa", epsilon=UNLIKE), TASK, 0))
+    uploads = np.array([[0.0] * 5, [1.0] * 5, [0.0] * 5])
+    np.testing.assert_array_equal(combined(algorithm, [1, 0, 5], uploads), 0)
+
+
+def test_a_network_of_many_parameters_is_no_trouble(federation):
+    """ResNet-20 has 272,474: a p x p matrix of them would take 300 GB."""
+    algorithm = jax.tree.map(jnp.asarray, make(plan_of(federation, "pfa", epsilon=UNLIKE), TASK, 0))
+    uploads = np.random.default_rng(0).normal(size=(6, 272_474))
+    assert np.all(np.isfinite(combined(algorithm, np.arange(6), uploads)))
+
+
+@given(seed=st.integers(0, 999), rank=st.integers(0, 5), count=st.integers(1, 3))
+@settings(max_examples=30)
+def test_directions_are_the_singular_vectors_of_any_rank(seed, rank, count):
+    draw = np.random.default_rng(seed)
+    rows = draw.normal(size=(5, rank)) @ np.diag(2.0 ** -np.arange(rank)) @ draw.normal(size=(rank, 20))
+    found = np.asarray(top_directions(jnp.asarray(rows, jnp.float32), count))
+    _, values, right = np.linalg.svd(rows)
+    kept = min(rank, count)
+    gap = values[kept - 1] / values[kept] if 0 < kept < 5 else np.inf
+    np.testing.assert_allclose(
+        np.sort(np.linalg.norm(found, axis=1)), [0] * (count - kept) + [1] * kept, atol=1e-2
+    )
+    if gap > 1.2:
+        np.testing.assert_allclose(found.T @ found, right[:kept].T @ right[:kept], atol=1e-2)
+
+
+# PrivateFL: what a record can move, and what stays at a client ----------------------------------------
+
+
+def private(federation, family="gaussian", **chosen):
+    plan = plan_of(federation, "privatefl", family, **{"personal_step": 1.0, **chosen})
+    return plan, jax.tree.map(jnp.asarray, make(plan, TASK, 0))
+
+
+def released(algorithm, memory, theta, batch):
+    """What leaves the gradient in one round without noise: the transform's part and the shared part."""
+    state = ServerState(theta, jnp.zeros((), jnp.int32))
+    shared, kept = silent(algorithm).local_update(state, jnp.int32(0), memory, batch, jax.random.key(0))
+    return np.concatenate([memory - kept, shared]).astype(float)
+
+
+@given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.01, 1.0, 100.0]), family=st.sampled_from("gl"))
+@settings(max_examples=60)
+def test_a_replaced_record_moves_both_parts_together_by_at_most_the_sensitivity(
+    federation, seed, scale, family
+):
+    family = {"g": "gaussian", "l": "laplace"}[family]
+    plan, algorithm = private(federation, family)
+    draw, n = np.random.default_rng(seed), int(federation.sizes[0])
+    x, y = scale * draw.normal(size=(n, FEATURES)), scale * draw.normal(size=n)
+    memory = jnp.asarray(draw.normal(size=FEATURES + 1), jnp.float32)
+    theta = jnp.asarray(draw.normal(size=FEATURES), jnp.float32)
+    other_x, other_y = x.copy(), y.copy()
+    other_x[0], other_y[0] = scale * draw.normal(size=FEATURES), -y[0]
+    ends = [
+        released(algorithm, memory, theta, Batch(*(jnp.asarray(v, jnp.float32) for v in (*data, np.ones(n)))))
+        for data in ((x, y), (other_x, other_y))
+    ]
+    moved = np.linalg.norm(ends[0] - ends[1], 1 if family == "laplace" else 2)
+    assert moved <= plan.problem.sensitivity.value[0] * (1 + 1e-5)
+
+
+def test_opposed_records_reach_the_sensitivity(federation):
+    """Were the bound above loose, a clip of each part apart would pass it."""
+    plan, algorithm = private(federation)
+    n = int(federation.sizes[0])
+    memory, theta = algorithm.personal.identity(), jnp.ones(FEATURES)
+    still = np.zeros((n, FEATURES))
+    ends = []
+    for label in (-1e4, 1e4):
+        x, y = still.copy(), np.zeros(n)
+        x[0], y[0] = 1.0, label
+        batch = Batch(*(jnp.asarray(v, jnp.float32) for v in (x, y, np.ones(n))))
+        ends.append(released(algorithm, memory, theta, batch))
+    assert np.linalg.norm(ends[0] - ends[1]) == pytest.approx(plan.problem.sensitivity.value[0], rel=1e-4)
+    parts = np.split(ends[0] - ends[1], [FEATURES + 1])
+    assert all(np.linalg.norm(part) < plan.problem.sensitivity.value[0] * 0.99 for part in parts)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+def test_the_transform_has_noise_of_the_size_that_an_upload_has(federation, family):
+    """5,000 moves of a client without records against the law; false alarms below 1e-6 each."""
+    plan, algorithm = private(federation, family, personal_step=0.5)
+    idle = Batch(jnp.zeros((3, FEATURES)), jnp.zeros(3), jnp.zeros(3))
+    memory, key = algorithm.personal.identity(), jax.random.key(11)
+
+    def one(t):
+        state = ServerState(jnp.zeros(FEATURES), t)
+        update, kept = algorithm.local_update(state, jnp.int32(2), memory, idle, key)
+        noise = algorithm.privatize(
+            state, update, jnp.int32(2), named_key(key, Purpose.NOISE, t, jnp.int32(2))
+        )  # fmt: skip
+        return (memory - kept) / 0.5, noise
+
+    own, shared = map(np.asarray, jax.vmap(one)(jnp.arange(1000)))
+    law = stats.norm if family == "gaussian" else stats.laplace
+    assert stats.kstest(own.ravel(), law(scale=plan.noise[2]).cdf).pvalue > 1e-6
+    assert stats.kstest(shared.ravel(), law(scale=plan.noise[2]).cdf).pvalue > 1e-6
+    for column in own.T:
+        assert all(stats.pearsonr(column, other).pvalue > 1e-6 / 20 for other in shared.T)
+
+
+def test_a_transform_reaches_the_upload_through_the_gradient_alone(federation):
+    """The shared part is the gradient at theta of records that somebody else has transformed."""
+    _, algorithm = private(federation, clip=1e6)
+    draw = np.random.default_rng(5)
+    x, y = draw.normal(size=(6, FEATURES)), draw.normal(size=6)
+    theta = jnp.asarray(draw.normal(size=FEATURES), jnp.float32)
+    own = jnp.asarray(draw.normal(size=FEATURES + 1), jnp.float32)
+    moved = np.asarray(own[0]) * x + np.asarray(own[1:])
+    batch = Batch(*(jnp.asarray(v, jnp.float32) for v in (x, y, np.ones(6))))
+    shared = released(algorithm, own, theta, batch)[FEATURES + 1 :]
+    np.testing.assert_allclose(shared, (moved @ theta - y) @ moved / 6, rtol=1e-4)
+    idle = batch._replace(mask=jnp.zeros(6))
+    np.testing.assert_array_equal(released(algorithm, own, theta, idle), 0)
+
+
+def test_transforms_stay_where_they_are_until_a_client_is_asked(federation, shards):
+    plan, algorithm = private(federation, counts=[9, 9, 9, 0, 0, 0])
+    ends = []
+    simulate([algorithm], plan.uploads, shards, np.array([0, ROUNDS]), [7], on_segment=ends.append)
+    own = ends[-1].memory[0][0]
+    np.testing.assert_array_equal(own[3:], np.tile([1.0, *[0.0] * FEATURES], (3, 1)))
+    assert np.all(np.any(own[:3] != own[3], axis=1))
+
+
+def test_a_resumed_training_goes_on_with_its_transforms(federation, shards):
+    plan, algorithm = private(federation, epsilon=UNLIKE)
+    at, kept = np.array([0, 5, ROUNDS]), []
+    whole = simulate([algorithm], plan.uploads, shards, at, [7], on_segment=kept.append)
+    resumed = simulate([algorithm], plan.uploads, shards, at, [7], resume=kept[1])
+    np.testing.assert_array_equal(resumed.theta, whole.theta)
+    forgetful = kept[1]._replace(memory=tuple(0 * leaf + 3 for leaf in kept[1].memory))
+    other = simulate([algorithm], plan.uploads, shards, at, [7], resume=forgetful)
+    assert not np.allclose(other.theta, whole.theta)
+
+
+def test_the_test_of_the_server_uses_records_as_they_are(federation, shards):
+    plan, algorithm = private(federation)
+    run = simulate([algorithm], plan.uploads, shards, np.array([0, ROUNDS]), [7])
+    own = TASK.score(jnp.asarray(run.theta[0]), shards.test_x, shards.test_y)
+    assert run.loss[0, -1] == pytest.approx(float(own.loss), rel=1e-6)
+
+
+# What is refused --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "says"),
+    [
+        ("fedsgd", "gaussian", 'fedsgd needs mechanism = "none", got "gaussian"'),
+        ("dpsgd", "laplace", 'dpsgd needs mechanism = "gaussian", got "laplace"'),
+        ("dmldp", "gaussian", 'dmldp needs mechanism = "laplace", got "gaussian"'),
+        ("dmldp", "none", 'got "none"; set it, or take one that has "none": fedsgd, weiavg'),
+    ],
+)
+def test_noise_that_an_algorithm_does_not_have_is_refused_by_name(federation, name, family, says):
+    plan = replace(plan_of(federation, "weiavg", family), algorithm=name)
+    with pytest.raises(InvalidInput, match=says):
+        make(plan, TASK, 0)
+
+
+@pytest.mark.parametrize("name", rivals.RIVALS)
+def test_poisson_batches_and_plans_that_do_not_train_are_refused(federation, name):
+    family = {"fedsgd": "none", "dmldp": "laplace"}.get(name, "gaussian")
+    plan = plan_of(federation, name, family)
+    with pytest.raises(InvalidInput, match=r"full batches, got sampling_rate = 0.5; set sampling_rate = 1"):
+        make(replace(plan, problem=replace(plan.problem, sampling_rate=0.5)), TASK, 0)
+    with pytest.raises(InvalidInput, match="does not train"):
+        make(replace(plan, rounds=0), TASK, 0)
+
+
+def test_records_without_a_transform_are_refused(federation):
+    plan = plan_of(federation, "privatefl")
+
+    class Other:
+        dimension = FEATURES
+
+    with pytest.raises(InvalidInput, match="LinearModel or a ModelTask, got Other"):
+        make(plan, Other(), 0)
