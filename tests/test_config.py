@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from noiseworthy.config import FedSGDTable, ResourcesTable, Study, load_study, parse_study
 from noiseworthy.data import PARTITIONS
 from noiseworthy.errors import ConfigError
+from noiseworthy.planning.rivals import RIVALS
 
 MINIMAL = {"federation": {"sizes": [5, 5]}, "privacy": {"mechanism": "laplace"}}
 
@@ -94,7 +95,7 @@ def test_a_missing_table_is_named(table):
         ("algorithm", "step_size", 0.0, "greater than 0"),
         ("algorithm", "step_size", float("inf"), "a finite number"),
         ("algorithm", "step_decay", -1.0, "greater than 0"),
-        ("algorithm", "name", "fedavg", "dp-fedavg, dp-scaffnew, dp-pasgd, dpfl-bcs, got 'fedavg'"),
+        ("algorithm", "name", "fedavg", "fedsgd, dpsgd, dmldp, weiavg, pfa, privatefl, got 'fedavg'"),
         ("federation", "sizes", "abc", "[federation] sizes must be a valid list, got 'abc'"),
         ("federation", "sizes", [1.5], "[federation] sizes must be a valid integer, got 1.5"),
         ("federation", "fraction", 0.0, "greater than 0, got 0.0"),
@@ -242,11 +243,59 @@ def test_only_selection_takes_a_heterogeneity_per_client(name):
     tables = {**MINIMAL, "constants": {"smoothness": 1.0, "heterogeneity": [0.0, 0.5]}}
     assert complaint({**tables, "algorithm": {"name": name}}) == (
         f"[constants] heterogeneity must be one number for {name}, got a list of 2; only dpfl-bcs plans with "
-        "one per client"
+        'one per client, and its rivals with selection = "biased"'
     )
     constants = parse_study({**tables, "algorithm": SELECTION}).constants
     assert constants.heterogeneity == [0.0, 0.5]
     assert constants.assumed() == {"smoothness": 1.0}
+
+
+# Rivals --------------------------------------------------------------------------------------------------
+
+RIVAL = {"name": "weiavg", "clients_per_round": 1, "step_size": 0.1}
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_a_rival_needs_clients_per_round_and_a_step(name):
+    table = parse_study({**MINIMAL, "algorithm": {**RIVAL, "name": name}}).algorithm
+    assert (table.name, table.rounds, table.selection, table.momentum) == (name, 200, "uniform", 0.0)
+    for key in ("clients_per_round", "step_size"):
+        less = {k: v for k, v in RIVAL.items() if k != key} | {"name": name}
+        says = f"[algorithm] {key} is missing; add it to the study file"
+        assert complaint({**MINIMAL, "algorithm": less}) == says
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("selection", "random", "must be 'uniform' or 'biased', got 'random'"),
+        ("momentum", 1.0, "must be less than 1, got 1.0"),
+        ("momentum", -0.1, "must be greater than or equal to 0, got -0.1"),
+        ("step_size", "auto", "must be a valid number, got 'auto'"),
+        ("personal_step_size", 0.2, "is a key of privatefl, whose clients keep a transform, got 0.2 for wei"),
+        ("estimation_rounds", 0, "is not a key of this table; allowed: name, rounds, clients_per_round, sel"),
+    ],
+)
+def test_a_rival_that_cannot_be_is_refused_by_name(key, value, says):
+    text = complaint({**MINIMAL, "algorithm": {**RIVAL, key: value}})
+    assert text.startswith(f"[algorithm] {key} {says}")
+
+
+def test_privatefl_may_state_the_step_of_its_transforms():
+    own = {**RIVAL, "name": "privatefl", "personal_step_size": 0.2}
+    assert parse_study({**MINIMAL, "algorithm": own}).algorithm.personal_step_size == 0.2
+
+
+def test_a_rival_that_selects_takes_a_heterogeneity_per_client():
+    tables = {**MINIMAL, "constants": {"heterogeneity": [0.0, 0.5]}}
+    assert "must be one number for weiavg" in complaint({**tables, "algorithm": RIVAL})
+    biased = parse_study({**tables, "algorithm": {**RIVAL, "selection": "biased"}})
+    assert biased.constants.heterogeneity == [0.0, 0.5]
+
+
+@pytest.mark.parametrize("table", [SELECTION, RIVAL])
+def test_momentum_is_stated_alike(table):
+    assert parse_study({**MINIMAL, "algorithm": {**table, "momentum": 0.9}}).algorithm.momentum == 0.9
 
 
 # Files --------------------------------------------------------------------------------------------------

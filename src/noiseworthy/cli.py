@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from noiseworthy.experiments.measure import Costs, ResourcesKeys
     from noiseworthy.experiments.planner import Decision
     from noiseworthy.experiments.prepare import Prepared
+    from noiseworthy.experiments.rivals import Contest
     from noiseworthy.experiments.tradeoff import Surface
     from noiseworthy.planning.resources import ResourceUnit
 
@@ -108,6 +109,19 @@ def tradeoff(
     folder = out_folder or Path("runs") / study.stem
     decision = _decide(prepared)
     _finish(_tradeoff(surface, prepared, decision, folder, name=study.stem), folder, as_json)
+
+
+@app.command()
+def rivals(
+    study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
+) -> None:
+    """Train DPFL-BCS and the algorithms it is held against side by side, on the study's own federation."""
+    from noiseworthy.experiments.rivals import Contest
+
+    prepared = _prepare(study, data)
+    contest = Contest.of(prepared)
+    folder = out_folder or Path("runs") / study.stem
+    _finish(_rivals(contest, prepared, folder, name=study.stem), folder, as_json)
 
 
 @app.command()
@@ -205,7 +219,7 @@ def measure(
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="paper: zhou, fu, hou, hu")],
+    paper: Annotated[str, typer.Argument(help="paper: zhou, fu, hou, hu, ma")],
     item: Annotated[
         str | None, typer.Argument(help="table-1, figure-1 and so on, or all; by default its first")
     ] = None,
@@ -355,6 +369,26 @@ def _tradeoff(
     return record
 
 
+def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) -> dict[str, Any]:
+    from noiseworthy.engines.compilation import use_persistent_cache
+    from noiseworthy.experiments.record import new_record, save_record, with_rivals
+    from noiseworthy.experiments.rivals import plan_contest, train_contest
+
+    use_persistent_cache()
+    with _progress("Planning", len(contest.points), "points") as bar:
+        contest = plan_contest(contest, prepared, bar)
+    started = time.monotonic()
+    with _progress("Training", contest.replies, "replies") as bar:
+        contest = train_contest(contest, prepared, bar, _foretell)
+    seconds = time.monotonic() - started
+    record = new_record(
+        prepared.study, contest.decision, prepared.federation, prepared.dimension, name=name
+    )
+    record = with_rivals(record, contest, seconds)
+    save_record(record, folder)
+    return record
+
+
 def _finish(record: dict[str, Any], folder: Path, as_json: bool) -> None:
     from noiseworthy.reports import write_report
     from noiseworthy.reports.tables import comparison_table, plan_panel, tradeoff_table, training_panel
@@ -389,6 +423,24 @@ def _show_costs(costs: Costs, tables: dict[ResourceUnit, ResourcesKeys], study: 
         print(as_toml(table, study))
     if "seconds" not in tables and costs.records is not None:
         out.print("\nState --bandwidth for seconds, and --watts as well for joules.")
+
+
+def _foretell(seconds: float) -> None:
+    """How long networks will train, before they start."""
+    err.print(f"Networks to train: {_about(seconds)} on this machine.")
+
+
+def _about(seconds: float) -> str:
+    """A time that nobody should take to the second.
+
+    Example:
+        >>> _about(14.2), _about(700), _about(20_000)
+        ('about 14 seconds', 'about 12 minutes', 'about 5.6 hours')
+    """
+    if seconds < 90:
+        return f"about {max(seconds, 1):.0f} seconds"
+    minutes = seconds / 60
+    return f"about {minutes:.0f} minutes" if minutes < 90 else f"about {minutes / 60:.1f} hours"
 
 
 def _numbers(name: str, text: str) -> Any:

@@ -450,6 +450,27 @@ def test_drawn_budgets_train_and_report_from_one_file(run, write, tmp_path):
     assert "Whom to ask" in page
 
 
+def test_a_rival_plans_trains_and_reports_from_one_file(run, write, tmp_path):
+    study = write({
+        "federation": {"data": "iris", "clients": 5, "partition": "iid"},
+        "privacy": {"mechanism": "laplace", "epsilon": {"uniform": [0.1, 90.0]}, "clip_norm": 1.0},
+        "algorithm": {"name": "privatefl", "rounds": 8, "clients_per_round": 2, "step_size": 0.5,
+                      "selection": "biased", "momentum": 0.9},
+    })  # fmt: skip
+    answer = run("train", study, "--out", "here", "--json")
+    assert answer.code == 0, answer.err
+    record = strictly(answer.out)
+    plan = record["plan"]
+    assert set(plan) >= CONTRACT
+    assert (plan["algorithm"], plan["momentum"], plan["personal_step_size"]) == ("privatefl", 0.9, 0.1)
+    assert record["training"]["uploads"] == [plan["releases"]]
+    assert sum(plan["releases"]) == 16
+    assert (tmp_path / "here" / "participation.png").exists()
+    page = " ".join((tmp_path / "here" / "report.html").read_text().split())
+    assert "as DPFL-BCS would ask them" in page
+    assert "Yang et al., PrivateFL" in page
+
+
 def test_account_prices_whole_clients(run):
     """Two uploads of sensitivity 2C at a Laplace scale of 1: epsilon 2 * 2 * 0.5."""
     stated = [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.curvature_estimation import (
     Course,
-    FirstStage,
+    PrintedStage,
     PrintedUnknowns,
     literal,
     regularised,
@@ -20,7 +20,7 @@ from noiseworthy.planning.curvature_estimation import (
 from noiseworthy.planning.heterogeneity import ReportedLosses
 from noiseworthy.planning.participation_bound import Curvature, ParticipationBound
 
-STAGE = FirstStage(
+STAGE = PrintedStage(
     loss=1.6, noise=40.0, bias=30.0, mean_heterogeneity=0.15, rho_min=1.04, rounds=9, clients_per_round=20
 )
 
@@ -28,7 +28,7 @@ STAGE = FirstStage(
 # P2 as printed ----------------------------------------------------------------------------------------
 
 
-def printed_bound(stage: FirstStage, at: PrintedUnknowns) -> float:
+def printed_bound(stage: PrintedStage, at: PrintedUnknowns) -> float:
     """Equation (10), term by term as the paper prints it."""
     t, k = stage.rounds, stage.clients_per_round
     big, mu, gamma = at.smoothness, at.strong_convexity, at.gamma
@@ -76,6 +76,12 @@ def test_p2_fits_exactly_with_whatever_constants_it_starts_from():
     smooth = [one.unknowns.smoothness for one in ends]
     assert max(smooth) / min(smooth) > 1000
     assert all(abs(one.unknowns.gamma / (8 * 0.3**-1) - 1) > 0.5 for one in ends)
+
+
+def test_p2_stays_where_it_fits():
+    start = PrintedUnknowns(0.7, 3.0, 0.2, 2.0, 0.2)
+    stayed = literal(replace(STAGE, loss=STAGE.bound(start)), start)
+    assert astuple(stayed.unknowns) == pytest.approx(astuple(start))
 
 
 def test_one_unknown_after_the_other_when_the_first_alone_cannot_fit():
@@ -179,9 +185,11 @@ def test_no_point_of_a_brute_grid_is_better(seed):
     course = course_of(Curvature(1.0, 0.1), 4.0, noise=0.3, bias=0.02, variance=0.01)
     course = replace(course, losses=course.losses + 0.1 * rng.normal(size=12))
     prior = Curvature(2.0, 0.05)
-    found = regularised(course, prior, log_spread=1.0)
+    tau = 0.5 + seed / 2
+    found = regularised(course, prior, log_spread=tau)
     for around in (found.curvature, prior, Curvature(1.0, 0.1), Curvature(0.5, 0.4)):
-        assert found.objective <= brute_force(course, prior, 1.0, around) + 1e-9
+        assert found.objective <= brute_force(course, prior, tau, around) + 1e-9
+    assert found.objective >= brute_force(course, prior, tau, found.curvature) - 0.05
 
 
 def test_the_answer_is_unique_and_the_same_twice():

@@ -284,7 +284,9 @@ def test_gaussian_pilots_compose_exactly_and_laplace_pilots_add_up():
     whole = problem_of("gaussian")
     same = whole.release(np.full(6, 10))
     np.testing.assert_allclose(
-        spent_with_pilot([(same, 1)], same, np.full(6, 9), whole.budget.delta), whole.budget.epsilon, rtol=1e-9
+        spent_with_pilot([(same, 1)], same, np.full(6, 9), whole.budget.delta),
+        whole.budget.epsilon,
+        rtol=1e-9,
     )
     pure = problem_of("laplace")
     pilot = Release(Laplace(pure.sensitivity.value / 0.25), pure.sensitivity)
@@ -343,9 +345,7 @@ def test_without_noise_bought_constants_are_true_bounds():
 
 def test_what_cannot_be_bought_is_refused():
     lax = Problem(np.array([50]), 5, PrivacyBudget.of(1e-3, 0.2, 1), "gaussian", 2.0)
-    with pytest.raises(
-        InvalidInput, match=r"delta 0.2 of client 0 is more .* use a smaller delta"
-    ):
+    with pytest.raises(InvalidInput, match=r"delta 0.2 of client 0 is more .* use a smaller delta"):
         split_budget(lax, 0.5)
     with pytest.raises(UnsoundClaim, match="cannot be bought with Poisson batches; use sampling_rate = 1"):
         split_budget(problem_of("gaussian", sampling_rate=0.5), 0.1)

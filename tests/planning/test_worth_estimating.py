@@ -14,7 +14,7 @@ from noiseworthy.planning.participation_bound import kappa, noise_constant
 from noiseworthy.planning.participation_search import ParticipationCosts, greedy
 from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.planning.resources import Resources
-from noiseworthy.planning.worth_estimating import Estimation, break_even, loss_noise, worth
+from noiseworthy.planning.worth_estimating import Estimation, Worth, break_even, loss_noise, worth
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.mechanisms import Family
@@ -89,6 +89,37 @@ def test_the_costs_of_every_world_are_those_of_a_plain_twin(family, spread, monk
     gains = plain[:, 0] - plain[:, 1]
     assert found.standard_error == pytest.approx(gains.std(ddof=1) / 8)
     assert found.gain == pytest.approx(gains.mean())
+
+
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+def test_reports_carry_the_noise_that_their_share_of_the_budget_pays_for(family, monkeypatch):
+    """Unit variance of 64 x 30 scaled errors to 5 sigma (kurtosis 6 under Laplace noise)."""
+    heard, truths = [], []
+    drawn, estimate = worth_estimating._between_clients, worth_estimating.estimated
+    monkeypatch.setattr(
+        worth_estimating, "_between_clients", lambda *args: truths.append(drawn(*args)) or truths[-1]
+    )
+    monkeypatch.setattr(
+        worth_estimating, "estimated", lambda reports, n: heard.append(reports) or estimate(reports, n)
+    )
+    problem, spend = federation(family), Estimation(6, CAP, 0.15, 0.3)
+    asked(problem, spend, 0.2)
+    counts = np.bincount(heard[0].clients, minlength=25)
+    assert counts.sum() == 6 * K
+    expected = loss_noise(problem, counts, CAP, 0.15 * 0.3)
+    assert all(one.noise_std == pytest.approx(expected) for one in heard)
+    errors = np.concatenate(
+        [
+            (one.before - truth[one.clients]) / one.noise_std[one.clients]
+            for one, truth in zip(heard, truths, strict=True)
+        ]
+    )
+    kurtosis = 6 if family == "laplace" else 3
+    assert errors.var() == pytest.approx(1, abs=5 * np.sqrt((kurtosis - 1) / errors.size))
+
+
+def test_breaking_even_is_no_gain():
+    assert not Worth(1.0, 1.0, 0.5, 0.1, 64).pays
 
 
 # What is known without computing ----------------------------------------------------------------------

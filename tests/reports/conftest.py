@@ -15,6 +15,7 @@ from noiseworthy.planning import (
     local_iterations,
     participation,
     queries_replies,
+    rivals,
 )
 from noiseworthy.planning.curves import BoundCurves
 from noiseworthy.planning.local_bound import local_bound
@@ -27,6 +28,8 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
 
 Record = dict[str, Any]
+EXACT = ("dpfl-bcs", *rivals.RIVALS)
+"""Algorithms whose schedules ask every client exactly as often as planned."""
 VALUES = {
     "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 10.0, "initial_distance_sq": 9000.0,
     "heterogeneity": 0.5,
@@ -143,6 +146,11 @@ def of_selection(problem: Problem, heterogeneity: list[float] | None = None, **c
     return record
 
 
+def of_rival(name: Any, problem: Problem, counts: Any = None, **chosen: Any) -> Record:
+    """A record of a rival of DPFL-BCS."""
+    return record_of(rivals.plan(name, problem, counts=counts, step=StepSize(0.05, 200.0), **chosen))
+
+
 def with_federation(record: Record, classes: int | None = 10) -> Record:
     n = len(record["plan"]["releases"])
     federation = {
@@ -156,7 +164,7 @@ def with_federation(record: Record, classes: int | None = 10) -> Record:
 def with_training(record: Record, seeds: int = 3) -> Record:
     """Curves that fall from 2.3 to about 0.7; every client asked as often as planned or once less.
 
-    Where clients are chosen they are asked as often as planned.
+    Where schedules have exact counts clients are asked as often as planned.
     """
     plan, draw = record["plan"], np.random.default_rng(5)
     rounds = np.unique((np.linspace(0, plan["rounds"] ** 0.5, 12) ** 2).round().astype(int))
@@ -164,7 +172,7 @@ def with_training(record: Record, seeds: int = 3) -> Record:
     ends = 0.7 + 0.05 * np.arange(seeds)[:, None]
     loss = ends + (2.303 - ends) * fall
     planned = [plan["rounds"]] * len(plan["releases"]) if "noised" in plan else plan["releases"]
-    less = draw.integers(0, 2, (seeds, len(planned))) * (plan["algorithm"] != "dpfl-bcs")
+    less = draw.integers(0, 2, (seeds, len(planned))) * (plan["algorithm"] not in EXACT)
     uploads = np.array(planned) - less
     paid = [row["spent_epsilon"] for row in plan["privacy"]["clients"]]
     spent = [[None if e is None else e * u / max(k, 1) for e, u, k in zip(paid, made, planned, strict=True)]
@@ -182,7 +190,7 @@ GRIDS = {
     "dp-fedavg": ("local_steps", (1, 4, 12, 60), "iterations", (60, 120, 240)),
     "dp-scaffnew": ("communication_probability", (0.02, 0.1, 0.5, 1.0), "iterations", (20, 40, 80)),
     "dp-pasgd": ("local_steps", (1, 4, 10, 20), "rounds", (2, 5, 9)),
-    "dpfl-bcs": ("clients_per_round", (1, 5, 10, 20), "rounds", (60,)),
+    **dict.fromkeys(EXACT, ("clients_per_round", (1, 5, 10, 20), "rounds", (60,))),
 }
 """Axes and values of a comparison; the last but one of the first axis with the last of the second is best."""
 
@@ -365,13 +373,28 @@ def many_chosen() -> Record:
     return of_selection(crowd, rounds=30, clients_per_round=100)
 
 
+def weighed_replies() -> Record:
+    """WeiAvg, which asks clients of many budgets alike; trained and compared."""
+    crowd = problem(n=50, size=300, p=11, epsilon=np.geomspace(0.05, 3.0, 50), clip=2.0)
+    made = of_rival("weiavg", crowd, rounds=60, clients_per_round=20, momentum=0.9)
+    return with_comparison(with_training(with_federation(made)))
+
+
+def transformed_records() -> Record:
+    """PrivateFL with the clients that DPFL-BCS chooses; trained and compared."""
+    crowd = problem(n=20, size=300, p=11, epsilon=np.geomspace(0.005, 3.0, 20), clip=2.0)
+    counts = participation.plan(crowd, {}, rounds=60, clients_per_round=10).releases
+    made = of_rival("privatefl", crowd, counts, rounds=60, clients_per_round=10)
+    return with_comparison(with_training(with_federation(made)))
+
+
 RECORDS = {
     made.__name__: made
     for made in (
         full, plan_only, do_not_train, many, no_noise, one_seed, diverged,
         local_steps, convex_steps, whole_updates, coins, no_coins,
         noised_steps, noised_batches, no_noised_steps, paid_replies, paid_local_steps, paid_coins,
-        chosen_clients, unlike_clients, everybody, many_chosen,
+        chosen_clients, unlike_clients, everybody, many_chosen, weighed_replies, transformed_records,
     )
 }  # fmt: skip
 

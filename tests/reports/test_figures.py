@@ -46,6 +46,8 @@ EXPECTED = {
     "unlike_clients": {"participation", "who", "hero"},
     "everybody": {"participation", "who", "hero"},
     "many_chosen": {"participation", "who", "hero"},
+    "weighed_replies": {"training", "who", "compare", "hero"},
+    "transformed_records": {"participation", "training", "who", "compare", "hero"},
 }
 
 

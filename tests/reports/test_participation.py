@@ -164,3 +164,8 @@ def test_fractions_as_printed_say_what_they_overspend(make_record):
     assert f"Worst off is client {printed['worst_client']}: planned for " in point
     assert clause.kind == "limit"
     assert "in whole ones. The printed plan is not private and was not used." in clause.text
+
+
+def test_the_fixed_settings_of_a_rival_ask_all_alike(make_record):
+    for name in ("weighed_replies", "transformed_records"):
+        assert "4 fixed settings, each asking all clients alike" in compare_caption(make_record(name))

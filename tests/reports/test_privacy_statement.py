@@ -287,3 +287,10 @@ def test_as_printed_is_left_out_where_it_is_the_same(make_record):
     plan["as_printed"].update({key: plan[key] for key in ("rounds", "clients_per_round", "noise")})
     assert clause(record, "As printed: not private").kind == "limit"
     assert all("As printed" not in c.title for c in privacy_statement({**record, "plan": plan}))
+
+
+def test_what_clients_keep_to_themselves_is_covered_by_the_claim(make_record):
+    said = whole(clause(make_record("transformed_records"), "By what means"))
+    assert "clipped together with that of the model, as one, and noised alike" in said
+    for other in ("weighed_replies", "chosen_clients"):
+        assert "transform" not in whole(clause(make_record(other), "By what means"))

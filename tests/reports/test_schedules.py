@@ -23,6 +23,14 @@ SAID = {
         "Train 81 iterations: 9 rounds of 9 noised local steps, averaging all 16 clients after each.",
         "9 rounds of 9 local steps, all 16 clients",
     ),
+    "weighed_replies": (
+        "Train 60 rounds, asking 20 of 50 clients in each, 24 times each.",
+        "60 rounds, 20 of 50 clients in each",
+    ),
+    "transformed_records": (
+        "Train 60 rounds, asking 10 of 20 clients in each, chosen by budget: 0 to 60 times each.",
+        "60 rounds, 10 of 20 clients in each",
+    ),
     "do_not_train": ("Do not train.", "no training"),
     "no_noised_steps": ("Do not train.", "no training"),
     "no_coins": ("Do not train.", "no training"),
@@ -114,3 +122,13 @@ def test_every_axis_and_every_decision_has_its_words(make_record):
     for name in ("full", "local_steps", "whole_updates", "coins", "no_coins", "noised_steps"):
         plan = make_record(name)["plan"]
         assert {*schedules.DECIDED[plan["algorithm"]]} <= plan.keys()
+
+
+def test_a_rival_chooses_only_where_it_asks_unlike(make_record):
+    assert not schedules.chooses(make_record("weighed_replies")["plan"])
+    assert schedules.chooses(make_record("transformed_records")["plan"])
+    plan = make_record("weighed_replies")["plan"]
+    plan["releases"][0] += 1
+    assert not schedules.chooses(plan)
+    plan["releases"][1] -= 1
+    assert schedules.chooses(plan)

@@ -53,6 +53,12 @@ def test_the_plan_panel_says_what_clients_compute_clip_and_add(make_record):
         assert said in text
 
 
+def test_the_plan_panel_says_every_step_and_the_momentum(make_record):
+    assert "0.05, halved after 200 rounds, momentum 0.9 " in words(plan_panel(make_record("weighed_replies")))
+    said = words(plan_panel(make_record("transformed_records")))
+    assert "0.05, halved after 200 rounds; 0.1 of transforms" in said
+
+
 def test_noise_that_does_not_change_is_one_number(make_record):
     assert "falling" not in words(plan_panel(make_record("whole_updates")))
     assert "by the coins of seed 0" in words(plan_panel(make_record("coins")))

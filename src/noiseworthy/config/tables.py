@@ -289,7 +289,8 @@ class ConstantsTable(Table):
     """`[constants]`: numbers given here are "assumed"; `source` says where the others come from.
 
     `heterogeneity` may be a list, one number per client, for the algorithm that asks by it;
-    `heterogeneity_spread` is its standard deviation between clients, where only that is known.
+    `heterogeneity_spread` is its standard deviation between clients, where only that is known, and
+    `curvature_spread` how far ln L and ln mu may be off, where stage 1 is to correct them.
     """
 
     source: Literal["fitted", "analytic", "bought"] | None = None
@@ -300,6 +301,7 @@ class ConstantsTable(Table):
     initial_distance_sq: float | None = None
     heterogeneity: PerClient | None = None
     heterogeneity_spread: Positive | None = None
+    curvature_spread: Positive | None = None
     record_variance: float | None = None
     optimum_gradient_sq: float | None = None
     gradient_variance: float | None = None
@@ -308,7 +310,7 @@ class ConstantsTable(Table):
 
     def assumed(self) -> dict[str, float]:
         """The constants that the user stated as one number, by name."""
-        stated = self.model_dump(exclude={"source", "share"}, exclude_none=True)
+        stated = self.model_dump(exclude={"source", "share", "curvature_spread"}, exclude_none=True)
         return {name: value for name, value in stated.items() if not isinstance(value, list)}
 
 
@@ -357,6 +359,19 @@ class TradeoffTable(Table):
     seeds: list[Seed] = Field(default=[200, 201, 202], min_length=1)
 
 
+class RivalsTable(Table):
+    """`[rivals]`: what DPFL-BCS and the algorithms that it is held against are trained under.
+
+    One thing is varied at a time, all else being the study's own: the noise, the upper end of the range that
+    epsilon is drawn from, and the concentration of the Dirichlet partition. "auto" takes the study's noise.
+    """
+
+    mechanisms: Annotated[list[Literal["gaussian", "laplace"]], Field(min_length=1)] | Auto = "auto"
+    epsilon_max: list[Positive] = []
+    alpha: list[Positive] = []
+    seeds: list[Seed] = Field(default=[0, 1, 2, 3, 4], min_length=1)
+
+
 class Study(Table):
     """One study: the whole file."""
 
@@ -370,6 +385,7 @@ class Study(Table):
     training: TrainingTable = TrainingTable()
     compare: CompareTable = CompareTable()
     tradeoff: TradeoffTable = TradeoffTable()
+    rivals: RivalsTable = RivalsTable()
 
     @model_validator(mode="after")
     def _one_heterogeneity(self) -> Study:

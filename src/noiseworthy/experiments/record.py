@@ -18,7 +18,9 @@ from noiseworthy.config import Study
 from noiseworthy.data import Federation
 from noiseworthy.errors import DataError
 from noiseworthy.experiments.planners.decision import Decision
+from noiseworthy.experiments.rivals import Contest
 from noiseworthy.experiments.runner import Cell, Comparison
+from noiseworthy.experiments.standings import standings
 from noiseworthy.experiments.tradeoff import Axis, Point, Surface
 from noiseworthy.experiments.training import Trained
 from noiseworthy.planning.plan import Plan
@@ -91,6 +93,13 @@ def with_tradeoff(record: Record, surface: Surface) -> Record:
         "search_epsilon": surface.search_epsilon,
     }
     return {**record, "tradeoff": strict_json(tradeoff)}
+
+
+def with_rivals(record: Record, contest: Contest, seconds: float) -> Record:
+    """The record with DPFL-BCS beside its rivals, by accuracy where labels are classes and by loss elsewhere."""
+    classes = record["federation"]["classes"]
+    made = standings(contest, "loss" if classes is None else "accuracy", seconds)
+    return {**record, "rivals": strict_json(made)}
 
 
 def save_record(record: Record, folder: Path) -> Path:

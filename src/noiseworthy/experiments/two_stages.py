@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,31 +76,11 @@ def train(
         InvalidInput: a plan in one stage.
         ResumeError: a folder of another study, or none whose stage 1 was done.
     """
-    firsts = [stage_before(plan) for plan in plans]
-    before, total = firsts[0].rounds, plans[0].all_rounds
+    before, total = stage_before(plans[0]).rounds, plans[0].all_rounds
     scored = evaluation_rounds(total, evaluations)
-    starts = [
-        adapted(loss_reports.make(first, task, seed)) for first, seed in zip(firsts, seeds, strict=True)
-    ]
-    reached: list[Checkpoint] = []
-
-    def reach(done: Checkpoint) -> None:
-        reached[:] = [done]
-        on_progress(done.round / total)
-
-    opening = simulate(
-        starts,
-        np.stack([first.uploads for first in firsts]),
-        shards,
-        np.append(scored[scored < before], before),
-        seeds,
-        on_segment=reach,
+    opening, end, stages = _opened(
+        plans, shards, task, seeds, scored[scored < before], adapted, lambda done: on_progress(done / total)
     )
-    (end,) = reached
-    stages = [
-        _estimation(plan, algorithm, losses)
-        for plan, algorithm, losses in zip(plans, starts, end.server[-1], strict=True)
-    ]
     later = _seeds_of_stage_2(seeds)
     algorithms = [adapted(make(stage.plan, task, seed)) for stage, seed in zip(stages, later, strict=True)]
     mark = "+".join(dict.fromkeys(fingerprint(plan, seeds, belongs_to) for plan in plans))
@@ -121,14 +101,75 @@ def train(
         resume=start,
         on_segment=keep,
     )
-    return _joined(opening, closing, before), tuple(stages)
+    return _joined(opening, closing, before), stages
+
+
+def estimate(
+    plans: Sequence[Plan], shards: Shards, task: Task, seeds: Sequence[int]
+) -> tuple[Estimation, ...]:
+    """Stage 1 alone: what `train` would estimate and plan under the same seeds.
+
+    Args:
+        plans: of `planning.two_stages.plan`, one per seed, all of as many rounds.
+        shards: the federation on the device, of the sizes that the plans were made for.
+        task: model and loss.
+        seeds: of schedules, start and noise.
+
+    Raises:
+        InvalidInput: a plan in one stage.
+    """
+    return _opened(plans, shards, task, seeds, np.array([0])).stages
+
+
+class _Opened(NamedTuple):
+    """Stage 1 of several trainings: curves, where they ended, and what they told."""
+
+    run: Trajectory
+    end: Checkpoint
+    stages: tuple[Estimation, ...]
+
+
+def _opened(
+    plans: Sequence[Plan],
+    shards: Shards,
+    task: Task,
+    seeds: Sequence[int],
+    scored: NDArray[np.int64],
+    adapted: Callable[[Any], Any] = lambda algorithm: algorithm,
+    on_round: Progress = lambda done: None,
+) -> _Opened:
+    """Stage 1, scored after some of its rounds and at its end."""
+    firsts = [stage_before(plan) for plan in plans]
+    starts = [
+        adapted(loss_reports.make(first, task, seed)) for first, seed in zip(firsts, seeds, strict=True)
+    ]
+    reached: list[Checkpoint] = []
+
+    def reach(done: Checkpoint) -> None:
+        reached[:] = [done]
+        on_round(done.round)
+
+    run = simulate(
+        starts,
+        np.stack([first.uploads for first in firsts]),
+        shards,
+        np.append(scored, firsts[0].rounds),
+        seeds,
+        on_segment=reach,
+    )
+    (end,) = reached
+    stages = [
+        _estimation(plan, algorithm, losses)
+        for plan, algorithm, losses in zip(plans, starts, end.server[-1], strict=True)
+    ]
+    return _Opened(run, end, tuple(stages))
 
 
 def _estimation(plan: Plan, algorithm: LossReports, losses: NDArray[np.float32]) -> Estimation:
     """Stage 2 of one training, from the noised losses (T0, K, 2) that it released in stage 1."""
     reports = reports_of(stage_before(plan), np.asarray(algorithm.cohorts), losses)
     found = estimated(reports, plan.problem.n_clients)
-    return Estimation(reports, found, replanned(plan, found))
+    return Estimation(reports, found, replanned(plan, reports, found))
 
 
 def reports_of(first: FirstStage, cohorts: NDArray[np.int32], losses: NDArray[np.float32]) -> ReportedLosses:

@@ -59,7 +59,7 @@ class PrintedUnknowns:
 
 
 @dataclass(frozen=True)
-class FirstStage:
+class PrintedStage:
     """What P2 knows of the first T0 - 1 rounds.
 
     Attributes:
@@ -102,13 +102,13 @@ class PrintedFit:
     residual: float
 
 
-def literal(stage: FirstStage, start: PrintedUnknowns) -> PrintedFit:
+def literal(stage: PrintedStage, start: PrintedUnknowns) -> PrintedFit:
     """P2 of Ma et al. as printed: minimise |F^(w^(T0-1)) - F~(w^(T0-1))| over five unknowns, one at a time.
 
     For comparison only. Every unknown in turn (R^2, gamma, sigma^2, L, mu, with L >= mu) takes its best
     value, the others held, until nothing improves. The bound is a polynomial of degree 2 at most in each of
-    R^2, 1/(gamma + T0 - 1), sigma^2, L and 1/mu, so that each step is exact; of equally good values the
-    nearest is taken. One equation cannot tell five unknowns: the first step, in R^2, mostly fits exactly,
+    R^2, 1/(gamma + T0 - 1), sigma^2, L and 1/mu, so that each step is exact; a value that fits as
+    well as any is kept. One equation cannot tell five unknowns: the first step, in R^2, mostly fits exactly,
     and all others stay where they started (theory 5.8, item 8).
 
     Args:
@@ -122,7 +122,7 @@ def literal(stage: FirstStage, start: PrintedUnknowns) -> PrintedFit:
         InvalidInput: no rounds or clients.
 
     Example:
-        >>> stage = FirstStage(2.0, 0.0, 0.0, 0.0, 1.0, 9, 20)
+        >>> stage = PrintedStage(2.0, 0.0, 0.0, 0.0, 1.0, 9, 20)
         >>> ends = [literal(stage, PrintedUnknowns(1.0, 1.0, 0.0, one, one / 2)) for one in (0.5, 500.0)]
         >>> [round(one.residual, 9) for one in ends], [one.unknowns.smoothness for one in ends]
         ([0.0, 0.0], [0.5, 500.0])
@@ -158,28 +158,25 @@ def _with(here: list[float], which: int, value: float) -> list[float]:
     return [*here[:which], value, *here[which + 1 :]]
 
 
-def _best(stage: FirstStage, here: list[float], which: int) -> float:
-    """The value of one variable that fits best, the others held; of equally good ones the nearest."""
+def _best(stage: PrintedStage, here: list[float], which: int) -> float:
+    """The value of one variable that fits best, the others held; the present one if it fits as well."""
 
     def residual(value: float) -> float:
-        return abs(stage.loss - stage.at(_with(here, which, value)))
-
-    def merit(value: float) -> tuple[float, float]:
-        return max(residual(value), _EXACT * abs(stage.loss)), abs(value - here[which])
+        return max(abs(stage.loss - stage.at(_with(here, which, value))), _EXACT * abs(stage.loss))
 
     least, most = _range(stage, here, which)
     found = [float(np.clip(one, least, most)) for one in _turning_points(stage, here, which)]
-    return min([here[which], *found], key=merit)
+    return min([here[which], *found], key=residual)
 
 
-def _range(stage: FirstStage, here: list[float], which: int) -> tuple[float, float]:
+def _range(stage: PrintedStage, here: list[float], which: int) -> tuple[float, float]:
     """What P2 allows one variable: all at least 0, L at least mu."""
     most, smooth, flat = 1 / stage.rounds, here[3], here[4]
     least = [0.0, _EXACT * most, 0.0, 1 / flat, 1 / smooth][which]
     return least, most if which == 1 else np.inf
 
 
-def _turning_points(stage: FirstStage, here: list[float], which: int) -> list[float]:
+def _turning_points(stage: PrintedStage, here: list[float], which: int) -> list[float]:
     """Where a parabola through three values of the bound meets the loss or turns, and 0."""
     unit = here[which] or 1.0
     at = [stage.at(_with(here, which, x * unit)) for x in (0.0, 1.0, 2.0)]

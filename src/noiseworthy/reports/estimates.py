@@ -35,7 +35,7 @@ def estimates_figure(record: Record) -> Figure | None:
 
 @styled
 def estimation_figure(told: Told) -> Figure:
-    """Two panels over clients in the order of their budgets: heterogeneity as estimated, counts as decided."""
+    """Two panels over clients in the order of their budgets: heterogeneity estimated, counts decided."""
     ranks, clients = _in_order(told)
     figure = new_figure(7.4, 5.8)
     above, below = figure.subplots(2, 1, sharex=True)
@@ -106,7 +106,12 @@ def _estimates(axes: Axes, told: Told, ranks: NDArray[np.int64], clients: NDArra
     points(axes, ranks[seen], finite(told["raw"])[clients][seen], Ink(TONES[1], "o"), 13)
     axes.scatter(ranks[seen], value[seen], 15, PLAN, linewidths=0, zorder=4, gid="estimate")
     axes.scatter(ranks[~seen], value[~seen], 22, PLAN, marker="x", linewidths=1.2, zorder=4, gid="silent")
-    names = [("● Γ estimated", PLAN), ("┃ ± noise", MUTED), ("○ own reports", TONES[1]), ("• as printed", MUTED)]
+    names = [
+        ("● Γ estimated", PLAN),
+        ("┃ ± noise", MUTED),
+        ("○ own reports", TONES[1]),
+        ("• as printed", MUTED),
+    ]
     if "true" in told:
         axes.plot(ranks, np.array(told["true"])[clients], ":", color=INK, linewidth=1.1, zorder=3, gid="true")
         names.append(("┄ true", INK))

@@ -27,12 +27,15 @@ _AXES = {
     "fraction": "share of the records",
     "clip_norm": "clip",
     "step_size": "step size",
+    "alpha": "Dirichlet α",
     "budget": "resource budget C",
     "cost": "resources spent",
 }
 _SCORES = {"accuracy": "test accuracy", "error": "test error", "local_steps": "local steps τ per averaging"}
 _LINES = {"epsilon": "ε", "budget": "C"}
 _TONES = (*TONES[1:], TONES[0])
+_DASHES: Look = dict(zip(MARKERS, ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1))), strict=True))
+"""Curves are told apart by dashes, where settings have marks."""
 _ALGORITHMS = {
     "fedsgd-dpc": "FedSGD-DPC",
     "dp-fedavg": "DP-FedAvg",
@@ -98,7 +101,8 @@ def _panel(axes: Axes, layout: Layout, score: Score, title: str, points: Points,
 def _curve(axes: Axes, layout: Layout, score: Score, point: Point, look: Look, label: str | None) -> None:
     at, scores = np.array(point.at) * _per_round(layout.along, point), point.curves(score)
     mean, std = scores.mean(axis=0), scores.std(axis=0)
-    axes.plot(at, mean, label=label, **{**look, "marker": ""})
+    dashes = _DASHES.get(look["marker"], "-") if look["ls"] == "-" else look["ls"]
+    axes.plot(at, mean, label=label, **{**look, "marker": "", "ls": dashes})
     axes.fill_between(at, mean - std, mean + std, color=look["color"], alpha=0.15, lw=0)
 
 
@@ -218,6 +222,8 @@ def _looks(points: Points) -> Iterator[Look]:
             yield {"color": PLAN, "marker": "D", "lw": 2.0, "ls": style, "zorder": 4}
         elif point.role == "paper":
             yield {"color": INK, "marker": "o", "lw": 1.8, "ls": "-", "zorder": 3}
+        elif point.role == "as printed":
+            yield {"color": next(tones), "marker": next(marks), "lw": 1.2, "ls": ":", "zorder": 2}
         else:
             yield {"color": next(tones), "marker": next(marks), "lw": 1.2, "ls": "-", "zorder": 2}
 

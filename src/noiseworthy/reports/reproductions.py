@@ -42,14 +42,16 @@ def verdict_table(paper: Paper, results: Sequence[Reproduction]) -> RichTable:
 
 def write_reproductions(paper: Paper, results: Sequence[Reproduction], folder: str | Path) -> Path:
     """Write the page of a paper into a folder, and a PNG per figure into its `figures/`."""
+    from noiseworthy.reports.estimates import estimation_figure
     from noiseworthy.reports.reproduction_figures import draw
     from noiseworthy.reports.style import png
 
     page, figures = Path(folder) / f"{paper.name}.md", Path(folder) / "figures"
     figures.mkdir(parents=True, exist_ok=True)
     for result in results:
-        if result.layout is not None:
-            (figures / f"{_name(result)}.png").write_bytes(png(draw(result), dpi=90))
+        if _is_drawn(result):
+            drawn = draw(result) if result.estimates is None else estimation_figure(result.estimates)
+            (figures / f"{_name(result)}.png").write_bytes(png(drawn, dpi=90))
     page.write_text(reproductions_page(paper, results))
     return page
 
@@ -93,12 +95,16 @@ def _disagreements(results: Sequence[Reproduction]) -> str:
 
 def _section(result: Reproduction) -> str:
     parts = [f'<a id="{_name(result)}"></a>\n\n## {result.title}', " ".join([*result.notes, _effort(result)])]
-    if result.layout is not None:
+    if _is_drawn(result):
         parts.append(f"![{result.title}](figures/{_name(result)}.png)")
     parts += [_verdict(verdict) for verdict in result.verdicts]
     parts += [_details(table.title, _table(table.header, table.rows)) for table in result.tables]
     parts += [_measured(result, mechanism) for mechanism in dict.fromkeys(p.mechanism for p in result.points)]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def _is_drawn(result: Reproduction) -> bool:
+    return result.layout is not None or result.estimates is not None
 
 
 def _effort(result: Reproduction) -> str:
@@ -129,17 +135,23 @@ def _measured(result: Reproduction, mechanism: str) -> str:
 
 def _points(points: Sequence[Point]) -> str:
     """A row per series; several where it has several settings under one budget."""
-    epsilons = list(dict.fromkeys(p.epsilon for p in points))
-    rows: dict[tuple[str, float, int], dict[float, str]] = {}
+    several = len({p.alpha for p in points}) > 1
+    columns = list(dict.fromkeys(_column(p, several) for p in points))
+    rows: dict[tuple[str, float, int], dict[str, str]] = {}
     for point in points:
-        place = 0
-        while point.epsilon in rows.get((point.series, point.fraction, place), {}):
+        place, column = 0, _column(point, several)
+        while column in rows.get((point.series, point.fraction, place), {}):
             place += 1
-        rows.setdefault((point.series, point.fraction, place), {})[point.epsilon] = _cell(point)
-    header = ["setting", *("ε = ∞" if e == NO_NOISE else f"ε = {e:g}" for e in epsilons)]
+        rows.setdefault((point.series, point.fraction, place), {})[column] = _cell(point)
     return _table(
-        header, [[_row(*key), *(cells.get(e, "") for e in epsilons)] for key, cells in rows.items()]
+        ["setting", *columns],
+        [[_row(*key), *(cells.get(column, "") for column in columns)] for key, cells in rows.items()],
     )
+
+
+def _column(point: Point, several_alphas: bool) -> str:
+    budget = "ε = ∞" if point.epsilon == NO_NOISE else f"ε = {point.epsilon:g}"
+    return f"{budget}, α = {point.alpha:g}" if several_alphas else budget
 
 
 def _row(series: str, fraction: float, place: int) -> str:

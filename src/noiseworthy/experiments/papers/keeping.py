@@ -35,10 +35,11 @@ class Store:
         return self.content[key]
 
     def keep(self, measured: dict[str, Any]) -> None:
-        """Add measurements, on disk at once."""
+        """Add measurements, on disk at once, beside those that another run may have added there."""
         self.content.update(measured)
         if self.path is not None:
-            _write(self.content, self.path)
+            there = _read(self.path) if self.path.exists() else {}
+            _write(there | self.content, self.path)
 
 
 def save(result: Reproduction, folder: str | Path | None) -> None:

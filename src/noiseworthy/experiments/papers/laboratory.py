@@ -185,9 +185,7 @@ class Laboratory:
         """Records per client that the noise is made for."""
         return np.maximum(1, np.floor(self.federation.sizes * fraction + 1e-9)).astype(int)
 
-    def problem(
-        self, arm: Arm, epsilon: float, fraction: float, clip_norm: float, seed: int = 0
-    ) -> Problem:
+    def problem(self, arm: Arm, epsilon: float, fraction: float, clip_norm: float, seed: int = 0) -> Problem:
         """The planner's problem under one budget; where that is infinite, under some finite one.
 
         Where clients draw their own budgets, those that they draw with a seed.

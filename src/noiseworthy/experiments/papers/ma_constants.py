@@ -9,7 +9,7 @@ import numpy as np
 from noiseworthy.experiments.two_stages import Estimation
 from noiseworthy.planning.curvature_estimation import (
     Course,
-    FirstStage,
+    PrintedStage,
     PrintedUnknowns,
     literal,
     regularised,
@@ -17,6 +17,7 @@ from noiseworthy.planning.curvature_estimation import (
 from noiseworthy.planning.heterogeneity import as_printed, rho_min_printed
 from noiseworthy.planning.participation_bound import Curvature
 from noiseworthy.planning.two_stages import stage_before
+from noiseworthy.tasks import LinearModel, Task
 
 PRINTED = {
     ("Lending", "gaussian"): (0.937, 0.277, 0.997, 0.239),
@@ -35,6 +36,8 @@ STARTS = (0.1, 10.0, 1000.0)
 """gamma and L where P2 starts; mu at half of it, ||w^0 - w*||^2 at 1, sigma^2 at 0."""
 LOG_SPREAD = 1.0
 """By how much P2' lets ln L and ln mu stray from their public values."""
+_LOANS = Curvature(2.5, 0.47)
+"""Both ends of the spectrum of the second moments of loans, as their preparation leaves it."""
 
 
 def constants_of(stage: Estimation, public: Curvature) -> dict[str, Any]:
@@ -51,7 +54,19 @@ def constants_of(stage: Estimation, public: Curvature) -> dict[str, Any]:
     }
 
 
-def printed_stage(stage: Estimation) -> FirstStage:
+def public_curvature(task: Task) -> Curvature:
+    """L and mu that are known without records: of pixels in [0, 1] and the ridge.
+
+    Example:
+        >>> public_curvature(LinearModel(784, 10, "softmax", ridge=0.01)).gamma
+        313608.0
+    """
+    if isinstance(task, LinearModel) and task.loss == "softmax":
+        return Curvature(task.features / 2 + task.ridge, task.ridge)
+    return _LOANS
+
+
+def printed_stage(stage: Estimation) -> PrintedStage:
     """All that eq. (10) knows of the first T0 - 1 rounds, with the noise that was added in them."""
     reports, plan = stage.reports, stage_before(stage.plan).plan
     clients, k = plan.problem.n_clients, plan.clients_per_round
@@ -59,7 +74,7 @@ def printed_stage(stage: Estimation) -> FirstStage:
     ending = reports.rounds == last
     asked = np.bincount(reports.clients[~ending], minlength=clients)
     gamma = as_printed(reports, clients)
-    return FirstStage(
+    return PrintedStage(
         loss=float(np.mean(reports.before[ending])),
         noise=float(asked @ _upload_variance(stage)),
         bias=float(asked @ gamma),
@@ -76,6 +91,6 @@ def _course(stage: Estimation) -> Course:
 
 def _upload_variance(stage: Estimation) -> np.ndarray:
     """E||w_n||^2 of each upload of stage 1, shape (N,)."""
-    plan = stage_before(stage.plan).plan
-    assert plan.release is not None
-    return plan.problem.dimension * plan.release.mechanism.variance
+    first = stage_before(stage.plan)
+    gradients, _ = first.parts[0]
+    return first.plan.problem.dimension * gradients.mechanism.variance

@@ -16,8 +16,8 @@ from noiseworthy.engines.simulation import Shards
 from noiseworthy.tasks.base import Batch, Task
 
 Real = NDArray[np.float64]
-_OPTIONS = {"maxiter": 1000, "maxfun": 2000, "gtol": 1e-5, "ftol": 1e-10}
-"""Losses are float32: gradients below 1e-5 are rounding."""
+_OPTIONS = {"maxiter": 1000, "maxfun": 2000, "gtol": 1e-5, "ftol": 1e-6}
+"""A step that gains less than a millionth ends the search; the rest to the minimum is some 1e-4."""
 
 
 class Truth(NamedTuple):

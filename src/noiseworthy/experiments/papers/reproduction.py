@@ -6,13 +6,24 @@ from pathlib import Path
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.experiments.papers import fu, hou, hu, zhou
+from noiseworthy.experiments.papers import fu, hou, hu, ma, zhou
 from noiseworthy.experiments.papers.keeping import Store, save
 from noiseworthy.experiments.papers.laboratory import Laboratory
 from noiseworthy.experiments.papers.measuring import Foretold, Progress, measure
-from noiseworthy.experiments.papers.spec import Claim, Figure, Paper, Point, Reproduction, Verdict
+from noiseworthy.experiments.papers.spec import (
+    Circumstances,
+    Claim,
+    Figure,
+    Paper,
+    Point,
+    Reproduction,
+    SelfMeasured,
+    Verdict,
+)
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (zhou.PAPER, fu.PAPER, hou.PAPER, hu.PAPER)}
+PAPERS: dict[str, Paper] = {
+    paper.name: paper for paper in (zhou.PAPER, fu.PAPER, hou.PAPER, hu.PAPER, ma.PAPER)
+}
 
 
 def reproduce(
@@ -30,7 +41,7 @@ def reproduce(
     The pages in docs/reproductions state the cost of every item as measured on two shared cores.
 
     Args:
-        paper: `zhou`, `fu`, `hou` or `hu`.
+        paper: `zhou`, `fu`, `hou`, `hu` or `ma`.
         item: `table-1`, `figure-1` and so on, or `all`; None takes the paper's first.
         data_dir: folder of data files; None takes the environment variable NOISEWORTHY_DATA.
         scale: share of the paper's repeats (at least two are run), and for networks also of the records or
@@ -75,6 +86,8 @@ def _reproduced(
     on_estimate: Foretold | None,
 ) -> Reproduction:
     item = paper.items[name]
+    if isinstance(item, SelfMeasured):
+        return item.measure(Circumstances(data_dir, scale, store, on_progress))
     found = item if isinstance(item, Figure) else item(scale)
     if isinstance(found, Reproduction):
         on_progress(1.0)

@@ -1,4 +1,4 @@
-"""Settings of Ma et al.: an algorithm on exact counts, who is asked alike or by DPFL-BCS, in one stage or two."""
+"""Settings of Ma et al.: an algorithm on exact counts, of clients asked alike or by DPFL-BCS."""
 
 from __future__ import annotations
 

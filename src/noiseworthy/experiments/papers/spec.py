@@ -17,6 +17,7 @@ from noiseworthy.privacy.mechanisms import Family
 
 if TYPE_CHECKING:
     from noiseworthy.data.records import Records
+    from noiseworthy.experiments.papers.keeping import Store
     from noiseworthy.experiments.papers.laboratory import Laboratory
 
 Role = Literal["paper", "fixed", "grid", "planned rounds", "planned", "as printed"]
@@ -368,7 +369,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A reproduced item: what was run, what came out, and what it says of the paper."""
+    """A reproduced item: what was run, what came out, and what it says of the paper.
+
+    `estimates` (`experiments.estimates`) are drawn in place of points where an item is about them.
+    """
 
     paper: str
     item: str
@@ -383,6 +387,7 @@ class Reproduction:
     points: list[Point]
     tables: list[Table]
     notes: list[str]
+    estimates: dict[str, Any] | None = None
 
     @property
     def seconds(self) -> float:
@@ -392,8 +397,26 @@ class Reproduction:
 
 # Papers -----------------------------------------------------------------------------------------------
 
-Item = Figure | Callable[[float], Figure | Reproduction]
-"""A figure, or a function from the scale to a figure or to a result that needs no training."""
+
+class Circumstances(NamedTuple):
+    """Under what an item is measured: as `reproduce` takes them, and what was measured before."""
+
+    data_dir: str | Path | None
+    scale: float
+    store: Store
+    on_progress: Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class SelfMeasured:
+    """An item that is no figure of trainings: it measures and judges by itself."""
+
+    measure: Callable[[Circumstances], Reproduction]
+
+
+Item = Figure | SelfMeasured | Callable[[float], Figure | Reproduction]
+"""A figure, an item that measures itself, or a function from the scale to a figure or to a result that needs
+no training."""
 
 
 @dataclass(frozen=True)

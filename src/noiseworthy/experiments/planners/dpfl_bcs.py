@@ -47,6 +47,7 @@ def decide(prepared: Prepared, table: SelectionTable) -> Decision:
         loss_cap=_stated_cap(prepared, table),
         step=_step(table),
         momentum=table.momentum,
+        curvature_spread=prepared.study.constants.curvature_spread,
         notes=(advice.reason,) if advice.reason else (),
     )
     return Decision(made, None)

@@ -1,0 +1,163 @@
+"""The figures of Ma et al. by name: DPFL-BCS and its rivals on five data sets under two kinds of noise.
+
+Ma et al., "Differentially private federated learning with biased client selection", section V. Data and
+constants are in `ma_benches`, claims in `ma_claims`, tables in `ma_tables`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from noiseworthy.experiments.papers import ma_claims as says
+from noiseworthy.experiments.papers.ma_benches import (
+    CASES,
+    COHORT,
+    MECHANISMS,
+    MOMENTUM,
+    ROUNDS,
+    Case,
+)
+from noiseworthy.experiments.papers.ma_tables import table_1_beside, tables_of
+from noiseworthy.experiments.papers.ma_utility import (
+    FREE,
+    ONE_STAGE,
+    PERSONAL_BIASED,
+    PLAIN,
+    PRINTED,
+    TWO_STAGES,
+)
+from noiseworthy.experiments.papers.selections import BIASED, Estimating, Selection
+from noiseworthy.experiments.papers.series import fixed
+from noiseworthy.experiments.papers.spec import Figure, Item, Layout, Paper, Series
+from noiseworthy.privacy.mechanisms import Family
+
+REPEATS = 5
+EVALUATIONS = 16
+ALPHAS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0)
+NAMES: dict[Family, str] = {"gaussian": "dpsgd", "laplace": "dmldp"}
+
+
+# Series -----------------------------------------------------------------------------------------------
+
+
+def setting(algorithm: str, *, biased: bool = False, estimating: Estimating | None = None) -> Selection:
+    """T = 200 rounds with K = 20 clients and the paper's momentum, on the server."""
+    return Selection(algorithm, ROUNDS, COHORT, biased, MOMENTUM, estimating)
+
+
+def rivals(mechanism: Family) -> tuple[Series, ...]:
+    """The private algorithms that the paper compares with."""
+    names = {PLAIN[mechanism]: NAMES[mechanism], "WeiAvg": "weiavg", "PFA": "pfa", "PrivateFL": "privatefl"}
+    return tuple(fixed(label, "fixed", setting(name)) for label, name in names.items())
+
+
+def selections(case: Case, mechanism: Family) -> tuple[Series, ...]:
+    """DPFL-BCS in two stages, as the paper has it, and in one, as this product plans it."""
+    return (
+        fixed(TWO_STAGES, "paper", setting(BIASED, estimating=case.estimating(mechanism))),
+        fixed(ONE_STAGE, "planned rounds", setting(BIASED)),
+    )
+
+
+UNNOISED = (fixed(FREE, "fixed", setting("fedsgd")),)
+PERSONAL = (
+    fixed("PrivateFL", "fixed", setting("privatefl")),
+    fixed(PERSONAL_BIASED, "fixed", setting("privatefl", biased=True)),
+)
+
+
+def printed(mechanism: Family) -> tuple[Series, ...]:
+    """DPFL-BCS under the noise of the paper's bound; Laplace noise is printed right."""
+    return (fixed(PRINTED, "as printed", setting(BIASED)),) if mechanism == "gaussian" else ()
+
+
+# Figures ----------------------------------------------------------------------------------------------
+
+
+def _figure(
+    case: Case, what: str, layout: Layout | None, epsilons: tuple[float, ...], claims, per_mechanism, **more
+) -> Figure:
+    arms = tuple(case.arm(mechanism, epsilons, per_mechanism(mechanism)) for mechanism in MECHANISMS)
+    settings = {"repeats": REPEATS, "evaluations": EVALUATIONS, "least_seeds": REPEATS, **more}
+    return Figure(f"{case.name}, {what}", layout, case.bench, arms, claims, **settings)
+
+
+def figure_2(case: Case) -> Figure:
+    """Utility while training, at one epsilon_max."""
+    return _figure(
+        case, f"utility while training, ε_max = {case.most:g}", _layout(case, "round"), (case.most,),
+        says.training(regression=case.regression),
+        lambda m: (*UNNOISED, *rivals(m), *selections(case, m), *printed(m)),
+        tables=tables_of(case),
+    )  # fmt: skip
+
+
+def table_1(case: Case) -> Figure:
+    """PrivateFL with clients asked alike, and as DPFL-BCS would."""
+    return _figure(
+        case, "PrivateFL with and without biased selection", None, (case.most,),
+        says.combined(regression=case.regression), lambda m: PERSONAL, tables=table_1_beside(case),
+    )  # fmt: skip
+
+
+def figure_4(case: Case) -> Figure:
+    """Final utility against epsilon_max."""
+    return _figure(
+        case, "final utility against ε_max", _layout(case, "epsilon"), case.uppers,
+        says.privacy(regression=case.regression), lambda m: (*rivals(m), *selections(case, m)),
+        tables=tables_of(case),
+    )  # fmt: skip
+
+
+def figure_5(case: Case) -> Figure:
+    """Final utility against the concentration of the Dirichlet partition."""
+    return _figure(
+        case, f"final utility against α, ε_max = {case.most:g}", _layout(case, "alpha", "x"), (case.most,),
+        says.data(regression=case.regression), lambda m: (*UNNOISED, *rivals(m), *selections(case, m)),
+        tables=tables_of(case), alphas=ALPHAS,
+    )  # fmt: skip
+
+
+def _layout(case: Case, along: str, log: str = "") -> Layout:
+    score = "loss" if case.regression else "accuracy"
+    return Layout(along, (score,), lines="series", zoomed=True, log=log + "y" * case.regression)
+
+
+# The paper --------------------------------------------------------------------------------------------
+
+_DIRICHLET = tuple(name for name, case in CASES.items() if case.bench.partition == "dirichlet")
+_ONCE: Sequence[str] = ("cifar-10-exact",)
+"""Data beside the paper's, for figure 2 alone."""
+FIGURES: dict[str, Figure] = {
+    **{f"figure-2-{name}": figure_2(case) for name, case in CASES.items()},
+    **{f"table-1-{name}": table_1(case) for name, case in CASES.items() if name not in _ONCE},
+    **{f"figure-4-{name}": figure_4(case) for name, case in CASES.items() if name not in _ONCE},
+    **{f"figure-5-{name}": figure_5(CASES[name]) for name in _DIRICHLET if name not in _ONCE},
+}
+COMMON = """\
+- N = 100 clients, K = 20 of them in each of T = 200 rounds, full batches, clips, steps and ε ranges of the
+  paper. Every client draws ε_n ~ U[ε_min, ε_max] and, under Gaussian noise, δ_n ~ U[1e-5, 1e-4]. ε in tables
+  and figures is ε_max. Each of the five seeds draws budgets, schedule and noise anew; all algorithms and all
+  ε_max share these draws, so that a gap is a mean of paired differences ± their deviation over seeds.
+  The partition of the records is one and the same.
+- All algorithms spend exactly their clients' budgets, by the exact accountant, for the whole number of times
+  that each client is asked: Gaussian noise (2B/D_n) √T_n s(ε_n, δ_n), Laplace 2B T_n/(D_n ε_n). FedSGD has no
+  noise.
+- *DPFL-BCS, two stages* is the paper's algorithm with its T₀ = 10 rounds of estimation, mended where it leaks
+  (losses are reported at the noised model, T_n are whole numbers) and where its estimate is noise (ours
+  shrinks; L and μ, which weigh heterogeneity, are those of the paper's Table III). *One stage*, in the plan's
+  colour, is this product's default: who is asked how often follows from budgets and sizes alone.
+- *As printed* takes one stage with the Gaussian noise of the paper's bound, c₂ = 1: (2B/D_n) √(T_n ln(1/δ_n))
+  /ε_n. It is **not private**; a table says what it spends. For Laplace noise the formula is sound; what
+  overspends there, and under Gaussian noise too, is T_n that are no whole numbers: asked ⌈T_n⌉ times at the
+  noise for T_n, 84 % of the clients of the paper's own setting spend more than their budget, the worst 7.8
+  times it. Nobody can train a fraction of a round, so there is no such line.
+- Momentum 0.9 and weight decay 2e-4 act on the server, after the noise. In the clients, as the paper has
+  them, momentum would release old gradients again, up to ten times.
+- PFA projects on the first singular vector, PrivateFL clips and noises its personal transform together with
+  the model. Networks with batch norm have group norm here.
+- Networks are miniatures: clients train on a share of their records (`--scale`), with the noise of all of
+  them. Softmax regression stands beside them at full size.
+"""
+ITEMS: dict[str, Item] = {**FIGURES}
+PAPER = Paper("ma", "Ma et al.", ITEMS, COMMON)

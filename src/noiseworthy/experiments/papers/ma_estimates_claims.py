@@ -1,0 +1,217 @@
+"""What Ma et al. say of their estimates, what we say of ours, and the numbers beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from noiseworthy.experiments.papers.ma_claims import share
+from noiseworthy.experiments.papers.ma_constants import PRINTED, STARTS
+from noiseworthy.experiments.papers.ma_stages import Measured, distance, likeness, rank_correlation
+from noiseworthy.experiments.papers.spec import Table, Verdict
+from noiseworthy.privacy.mechanisms import Family
+
+Constants = Mapping[tuple[str, Family], dict[str, Any]]
+_TELLS = 0.5
+"""Rank correlation from which on one quantity is taken to follow another."""
+_EXACT = 1e-6
+"""Residual, over the loss, that counts as none."""
+_NEAR = 10.0
+"""Factor within which a constant is near its public value."""
+_KINDS = {"estimate": "ours", "raw": "a client's own reports", "as_printed": "the paper's"}
+_NOISE = (
+    "one step does not show how far a client's least loss is, and the least of absolute noisy differences "
+    "is mostly noise"
+)
+_EARLY = (
+    "stage 1 pays for its losses with half a per cent of the budget, and they are those of models hardly "
+    "trained, at which clients differ otherwise than at the optimum; one stage is the default for that reason"
+)
+
+# Estimates and decisions --------------------------------------------------------------------------------
+
+
+def verdicts(found: Measured) -> list[Verdict]:
+    """Claims on one data set under one kind of noise, judged by seed."""
+    told, excess = found["told"], found["excess"]
+    return [
+        _biased(told),
+        _tells(told),
+        _helps(excess, "as_printed", _NOISE),
+        _nearer(told),
+        _helps(excess, "estimate", _EARLY),
+    ]
+
+
+def _biased(told: Sequence[dict[str, Any]]) -> Verdict:
+    found = [rank_correlation(np.add(one["first"], one["releases"]).tolist(), one["epsilon"]) for one in told]
+    evidence = f"rank correlation of T_n* and ε_n {_mean(found)}"
+    words = "The decision is biased: clients of large budgets are asked more often."
+    return _verdict(words, [value >= _TELLS for value in found], evidence, "")
+
+
+def _tells(told: Sequence[dict[str, Any]]) -> Verdict:
+    found = [likeness(one, "as_printed") for one in told]
+    noise = np.median([value for one in told for value in one["noise"] if value is not None])
+    evidence = (
+        f"rank correlation of the paper's Γ̂_n with the true Γ_n {_mean(found)}; the noise of a client's mean "
+        f"report is {_short(noise)} (median), true Γ_n deviate by {np.std(told[0]['true']):.2g}"
+    )
+    words = "Γ̂_n by eq. (8) is a reliable estimate of Γ_n."
+    return _verdict(words, [value >= _TELLS for value in found], evidence, _NOISE)
+
+
+def _helps(excess: Sequence[dict[str, float]], by: str, reason: str) -> Verdict:
+    held = [one[by] < one["alike"] for one in excess]
+    whose = "The paper's" if by == "as_printed" else "Our"
+    both = " against ".join(_percent([one[name] for one in excess]) for name in (by, "alike"))
+    evidence = f"J of stage 2 at the true Γ_n lies above its least by {both} if clients are taken as alike"
+    words = f"{whose} estimates bring P1 a better decision than taking clients as alike."
+    return _verdict(words, held, evidence, reason, ours=by == "estimate")
+
+
+def _nearer(told: Sequence[dict[str, Any]]) -> Verdict:
+    errors = {name: [distance(one, name) for one in told] for name in _KINDS}
+    held = [mine <= paper for mine, paper in zip(errors["estimate"], errors["as_printed"], strict=True)]
+    shown = ", ".join(f"{whose} {_mean(errors[name])}" for name, whose in _KINDS.items())
+    words = "Our estimates are nearer to the true Γ_n than the paper's."
+    return _verdict(words, held, f"root mean square error of deviations: {shown}", _EARLY, ours=True)
+
+
+def quality(found: Measured) -> Table:
+    """How near estimates come to the truth, and what decisions by them cost."""
+    told, excess = found["told"], found["excess"]
+    rows = [
+        [
+            whose,
+            _mean([likeness(one, name) for one in told]),
+            _mean([distance(one, name) for one in told]),
+            _percent([one[name] for one in excess]) if name in excess[0] else "",
+        ]
+        for name, whose in _KINDS.items()
+    ]
+    alike = ["none, clients alike", "", _mean([float(np.std(one["true"])) for one in told])]
+    header = ["estimate", "rank correlation with Γ_n", "error of deviations", "J above its least"]
+    return Table(
+        header, [*rows, [*alike, _percent([one["alike"] for one in excess])]], "How good estimates are"
+    )
+
+
+def note(found: Measured) -> str:
+    """How the truth was found, and how far a loss at the optimum alone would tell it."""
+    common = rank_correlation(found["common"], found["told"][0]["true"])
+    return (
+        "Drawn is the first seed, with the true Γ_n = F_n(w*) − min F_n (dotted), which was found from all "
+        "records without noise and is **not private**. The rank correlation of F_n(w*) alone with it is "
+        f"{common:.2f}."
+    )
+
+
+# Table III ----------------------------------------------------------------------------------------------
+
+CONSTANTS_NOTE = (
+    "P2 starts at γ = L = 0.1, 10 and 1000, μ = L/2, ‖w⁰ − w*‖² = 1 and σ² = 0, on the losses of the first "
+    "seed. P2′ fits all ten rounds, with γ = 8L/μ and a prior of one unit of ln L and ln μ around public "
+    "values: half the number of pixels plus the ridge, and the ridge."
+)
+
+
+def constants_verdicts(constants: Constants) -> list[Verdict]:
+    """Claims on rho_min, gamma, L and mu."""
+    return [_identified(constants), _tied(), _below_one(constants), _stays(constants)]
+
+
+def _identified(constants: Constants) -> Verdict:
+    held, ends = [], []
+    for one in constants.values():
+        exact = [fit for fit in one["p2"] if fit["residual"] <= _EXACT * abs(one["loss"])]
+        ends += [fit["smoothness"] for fit in exact]
+        held.append(len(exact) == 1)
+    evidence = (
+        f"from {len(STARTS)} starts {len(ends)} of {len(STARTS) * len(held)} searches end with F̃ = F̂ "
+        f"exactly, with L from {min(ends, default=0):.3g} to {max(ends, default=0):.3g}"
+    )
+    words = "γ, L and μ can be estimated by solving P2."
+    return _verdict(words, held, evidence, "P2 has five unknowns and one equation")
+
+
+def _tied() -> Verdict:
+    ratios = [gamma / (8 * smooth / mu) for _, gamma, smooth, mu in PRINTED.values()]
+    evidence = f"printed γ̂ over 8 L̂/μ̂: {min(ratios):.2g} to {max(ratios):.2g}"
+    words = "Printed values agree with Theorem 5, which has γ = 8L/μ."
+    return _verdict(words, [0.9 <= one <= 1.1 for one in ratios], evidence, "P2 leaves γ free")
+
+
+def _below_one(constants: Constants) -> Verdict:
+    printed = [row[0] <= 1 for row in PRINTED.values()]
+    ours = [one["rho_min"] <= 1 for one in constants.values()]
+    counts = f"{sum(printed)} of {len(printed)} printed rows", f"{sum(ours)} of {len(ours)} of ours"
+    evidence = f"at most 1 in {' and '.join(counts)}"
+    words = "ρ̂_min of eq. (9) respects its definition, by which ρ_min ≤ 1."
+    reason = "eq. (9) compares two noisy means; P1 does not need the number"
+    return _verdict(words, [*printed, *ours], evidence, reason)
+
+
+def _stays(constants: Constants) -> Verdict:
+    names = ("smoothness", "strong_convexity")
+    factors = [one["regularised"][name] / one["public"][name] for one in constants.values() for name in names]
+    held = [1 / _NEAR <= factor <= _NEAR for factor in factors]
+    evidence = f"L and μ are {min(factors):.2g} to {max(factors):.2g} times their public values"
+    reason = (
+        "the bound lies far above any loss that is measured, and the fit moves both until the bound touches "
+        "it: no data set of ten rounds is a measurement of L and μ; public values are the default"
+    )
+    words = "P2′ gives L and μ that a planner could use, within a factor of ten of what is known in public."
+    return _verdict(words, held, evidence, reason, ours=True)
+
+
+def constants_beside(constants: Constants) -> Table:
+    """The paper's rows beside P2 from every start, P2' and public values."""
+    header = ["data", "noise", "by", "ρ_min", "γ", "L", "μ", "8L/μ", "|F̂ − F̃|"]
+    rows = [row for which, one in constants.items() for row in _rows(which, one)]
+    return Table(header, rows, "Entry by entry")
+
+
+def _rows(which: tuple[str, Family], one: dict[str, Any]) -> list[list[str]]:
+    rho, gamma, smooth, mu = PRINTED[which]
+    name = [which[0], which[1]]
+    rows = [[*name, "paper", f"{rho:.3f}", *_shown(gamma, smooth, mu), ""]]
+    for start, fit in zip(STARTS, one["p2"], strict=True):
+        found = _shown(fit["gamma"], fit["smoothness"], fit["strong_convexity"])
+        rows.append([*name, f"P2 from {start:g}", f"{one['rho_min']:.3f}", *found, f"{fit['residual']:.1g}"])
+    for kind, label in (("regularised", "P2′"), ("public", "public")):
+        values = one[kind]
+        rows.append(
+            [*name, label, "", *_shown(values["gamma"], values["smoothness"], values["strong_convexity"]), ""]
+        )
+    return rows
+
+
+def _shown(gamma: float, smoothness: float, strong_convexity: float) -> list[str]:
+    values = (gamma, smoothness, strong_convexity, 8 * smoothness / strong_convexity)
+    return [f"{value:.4g}" for value in values]
+
+
+# Words --------------------------------------------------------------------------------------------------
+
+
+def _verdict(words: str, held: Sequence[bool], evidence: str, reason: str, *, ours: bool = False) -> Verdict:
+    """Agrees where all hold, partly where half do."""
+    word = share(held)
+    return Verdict(words, word, evidence, "" if word == "agrees" else reason, ours)
+
+
+def _mean(values: Sequence[float]) -> str:
+    """Mean ± deviation over seeds."""
+    return f"{_short(np.mean(values))} ± {_short(np.std(values, ddof=1))}"
+
+
+def _percent(values: Sequence[float]) -> str:
+    return f"{_mean((100 * np.array(values)).tolist())} %"
+
+
+def _short(value: Any) -> str:
+    """Two digits, and all of whole hundreds."""
+    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}"

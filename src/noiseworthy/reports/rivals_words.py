@@ -1,0 +1,254 @@
+"""What DPFL-BCS beside its rivals came to, in the words and numbers that figures, page and table share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from noiseworthy.reports.findings import score_name
+from noiseworthy.reports.schedules import Record
+from noiseworthy.reports.wording import count, level, number, percent, rounded_up, span
+
+OURS, REFERENCE, SAME_CLIENTS = "DPFL-BCS", "FedSGD", "PrivateFL-BCS"
+SWEEPS = ("epsilon_max", "alpha")
+"""What may be varied."""
+_SURE = 2.0
+"""Standard errors from which a gap is more than the luck of seeds."""
+_NBSP = "\N{NO-BREAK SPACE}"
+
+
+# Looking things up ------------------------------------------------------------------------------------
+
+
+def own_points(record: Record) -> list[Record]:
+    """The study's own point under each mechanism."""
+    return [point for point in record["rivals"]["points"] if point["own"] and point["mechanism"] != "none"]
+
+
+def sweep(record: Record, mechanism: str, name: str) -> list[Record]:
+    """The points of a mechanism along what is varied, ascending, the study's own among them.
+
+    Empty where nothing was varied.
+    """
+    rivals = record["rivals"]
+    (other,) = (key for key in SWEEPS if key != name)
+    along = [p for p in rivals["points"] if p["mechanism"] == mechanism and p[other] == rivals[other]]
+    return sorted(along, key=lambda point: point[name]) if len(along) > 1 else []
+
+
+def reference_of(record: Record, alpha: float | None) -> Record:
+    """FedSGD without noise on the records as they were dealt out."""
+    points = record["rivals"]["points"]
+    (point,) = (point for point in points if point["mechanism"] == "none" and point["alpha"] == alpha)
+    return point["algorithms"][0]
+
+
+def entry_of(point: Record, name: str) -> Record:
+    """One algorithm at a point."""
+    return next(entry for entry in point["algorithms"] if entry["name"] == name)
+
+
+def mean_of(record: Record, entry: Record) -> float | None:
+    """Mean over seeds of what is compared; None where a training diverged."""
+    return entry[f"mean_{record['rivals']['quantity']}"]
+
+
+def ranked(record: Record, entries: Sequence[Record]) -> list[Record]:
+    """Entries from the best to the worst; those that diverged last."""
+    sign = 1 if record["rivals"]["quantity"] == "loss" else -1
+    worth = {entry["name"]: mean_of(record, entry) for entry in entries}
+    place = {name: math.inf if mean is None else sign * mean for name, mean in worth.items()}
+    return sorted(entries, key=lambda entry: place[entry["name"]])
+
+
+def best_rival(record: Record, point: Record) -> Record | None:
+    """The best of the private algorithms that ask all clients alike; None where all of them diverged."""
+    alike = [entry for entry in point["algorithms"] if entry["name"] not in (OURS, SAME_CLIENTS)]
+    best = ranked(record, alike)[0]
+    return None if mean_of(record, best) is None else best
+
+
+# Numbers as they are written --------------------------------------------------------------------------
+
+
+def quantity_name(record: Record) -> str:
+    """What is compared."""
+    return "test accuracy" if record["rivals"]["quantity"] == "accuracy" else _loss_name(record)
+
+
+def _loss_name(record: Record) -> str:
+    return "test loss, half the mean squared error" if score_name(record) == "R²" else "test loss"
+
+
+def written(record: Record, value: float | None) -> str:
+    """A mean as it is written everywhere."""
+    if record["rivals"]["quantity"] == "loss":
+        return level(value)
+    return "diverged" if value is None else percent(value, 1)
+
+
+def with_deviation(record: Record, entry: Record) -> str:
+    """Mean and standard deviation over seeds."""
+    mean, quantity = mean_of(record, entry), record["rivals"]["quantity"]
+    if mean is None or len(record["rivals"]["seeds"]) == 1:
+        return written(record, mean)
+    std = entry[f"std_{quantity}"]
+    if quantity == "loss":
+        return f"{level(mean)} ± {number(std, 2)}"
+    return f"{100 * mean:.1f} ± {100 * std:.1f}{_NBSP}%"
+
+
+def gap_of(record: Record, gap: Record, *, signed: bool = False) -> str:
+    """A gap with its deviation over seeds, in points of accuracy or in the loss."""
+    loss = record["rivals"]["quantity"] == "loss"
+    mean, std = gap["mean"], gap["std"]
+    by = f"{mean:+.3g}" if loss else f"{100 * mean:+.1f}"
+    text = by if signed else by.lstrip("+-")
+    if len(record["rivals"]["seeds"]) > 1:
+        text += f" ± {number(std, 2)}" if loss else f" ± {100 * std:.1f}"
+    return text if loss else f"{text} points"
+
+
+# Sentences --------------------------------------------------------------------------------------------
+
+
+def finding(record: Record) -> str | None:
+    """Whether DPFL-BCS is ahead, under each mechanism; None where it was held against nobody."""
+    if not record.get("rivals"):
+        return None
+    verdicts = [verdict(record, point) for point in own_points(record)]
+    return ". ".join(verdicts)
+
+
+def verdict(record: Record, point: Record) -> str:
+    """Whether DPFL-BCS is ahead of the best private rival at a point: by two standard errors or more."""
+    noise = f"Under {point['mechanism'].capitalize()} noise {OURS}"
+    best = best_rival(record, point)
+    if mean_of(record, entry_of(point, OURS)) is None:
+        return f"{noise} diverged"
+    if best is None:
+        return f"{noise} is ahead: all private rivals diverged"
+    if best["gap"] is None:
+        return f"{noise} cannot be held against {best['name']}, of which a training diverged"
+    return f"{noise} {_standing(record, best)}{_same_clients(record, point)}"
+
+
+def _standing(record: Record, best: Record) -> str:
+    rival = f"the best private rival, {best['name']}"
+    gap = gap_of(record, best["gap"])
+    sure = _is_sure(best["gap"], len(record["rivals"]["seeds"]))
+    if sure and best["gap"]["mean"] > 0:
+        return f"is ahead of {rival}, by {gap}"
+    if sure:
+        return f"is behind {rival}, by {gap}"
+    return f"is not ahead of {rival}: {gap_of(record, best['gap'], signed=True)}"
+
+
+def _is_sure(gap: Record, seeds: int) -> bool:
+    error = gap["std"] / np.sqrt(seeds - 1) if seeds > 1 else 0.0
+    return bool(abs(gap["mean"]) > _SURE * error)
+
+
+def _same_clients(record: Record, point: Record) -> str:
+    """What is to be said where PrivateFL gains more from the same choice of clients."""
+    gap = entry_of(point, SAME_CLIENTS)["gap"]
+    if gap is None or gap["mean"] >= 0:
+        return ""
+    return f"; {SAME_CLIENTS}, which asks the same clients, is {gap_of(record, gap)} better"
+
+
+def caption(record: Record) -> str:
+    """What was simulated, what it says, and what it would cost to choose by it."""
+    rivals = record["rivals"]
+    seeds = len(rivals["seeds"])
+    dots = "One training each." if seeds == 1 else f"Bars are means of {seeds} trainings, dots the trainings."
+    return (
+        f"The {quantity_name(record)} of all on the same federation, with the same budgets, rounds, clients per "
+        f"round, clip and steps. {dots} {finding(record)}. {_pure(record)}{_spent(record)} {_search(record)} "
+        "A rival's best step may be another."
+    )
+
+
+def sweeps_caption(record: Record) -> str:
+    """What is varied along the lines."""
+    names = {"epsilon_max": "the largest budget", "alpha": "the concentration of the partition"}
+    varied = [names[name] for name in SWEEPS if sweep(record, record["rivals"]["mechanisms"][0], name)]
+    seeds = len(record["rivals"]["seeds"])
+    bars = "" if seeds == 1 else f" Means of {seeds} trainings, bars are a standard deviation."
+    return (
+        f"The {quantity_name(record)} where {' or '.join(varied)} is another, all else as in the study, whose "
+        f"own place is dotted.{bars} The smaller alpha is, the more the clients' records differ."
+        if len(varied) > 1 or sweep(record, record["rivals"]["mechanisms"][0], "alpha")
+        else f"The {quantity_name(record)} where {varied[0]} is another, all else as in the study, whose own "
+        f"place is dotted.{bars}"
+    )
+
+
+def _pure(record: Record) -> str:
+    if "laplace" not in record["rivals"]["mechanisms"]:
+        return ""
+    return "Laplace noise is planned for pure ε, δ = 0. "
+
+
+def _spent(record: Record) -> str:
+    """That nobody overspends, from what was spent in simulation."""
+    entries = [entry for point in own_points(record) for entry in point["algorithms"]]
+    most = max(entry["spent"] for entry in entries)
+    return f"No client spends more than {rounded_up(100 * most, 3)}{_NBSP}% of its ε in any of them."
+
+
+def _search(record: Record) -> str:
+    """What choosing the best of all on private data would spend."""
+    points, seeds = own_points(record), record["rivals"]["seeds"]
+    trained = count(sum(len(point["algorithms"]) for point in points), "training")
+    known = [point["search_epsilon"] for point in points if point["search_epsilon"] is not None]
+    each = "" if len(seeds) == 1 else ", one each"
+    run = f"To choose among them by looking at private data would run {trained}{each}"
+    if len(known) < len(points):
+        return f"{run} and add up what they spend; {REFERENCE} hides nothing."
+    most = max(row["epsilon"] for row in record["plan"]["privacy"]["clients"])
+    sums = " and ".join(
+        f"{rounded_up(point['search_epsilon'], 3)} under {point['mechanism'].capitalize()} noise"
+        for point in points
+    )
+    return (
+        f"{run} and spend epsilon {sums} of the client that is worst off, where one of them spends at most "
+        f"{number(most, 6)}; {REFERENCE} hides nothing."
+    )
+
+
+def pace(record: Record) -> str:
+    """How long all trainings took."""
+    rivals = record["rivals"]
+    per_second = rivals["replies"] / max(rivals["seconds"], 1e-9)
+    return f"{rivals['replies']:,} replies in {number(rivals['seconds'], 3)} s, {per_second:,.0f} a second"
+
+
+def rows(record: Record, point: Record) -> list[dict[str, str]]:
+    """Everybody at a point, the best first: what is reached, the gap, who is asked, what is spent."""
+    entries = [*ranked(record, point["algorithms"]), reference_of(record, point["alpha"])]
+    return [
+        {
+            "algorithm": entry["name"],
+            record["rivals"]["quantity"]: with_deviation(record, entry),
+            f"{OURS} is better by": "" if entry["gap"] is None else gap_of(record, entry["gap"], signed=True),
+            "replies of a client": span(entry["asked"]),
+            "spent of ε": "no noise" if entry["spent"] is None else _share(entry["spent"]),
+        }
+        for entry in entries
+    ]
+
+
+def _share(spent: float) -> str:
+    return f"{rounded_up(100 * spent, 3)}{_NBSP}%"
+
+
+def axis(record: Record, name: str) -> str:
+    """What is varied, at the axis."""
+    if name == "alpha":
+        return "Dirichlet concentration α of the partition"
+    ((law, (least, _)),) = record["study"]["privacy"]["epsilon"].items()
+    drawn = "" if law == "uniform" else ", evenly in its logarithm"
+    return f"largest budget: ε drawn from {number(least)} up to this{drawn}"

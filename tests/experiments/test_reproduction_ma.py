@@ -1,0 +1,470 @@
+"""Figures of Ma et al.: budgets drawn per seed, biased selection in both stages, claims that can fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+from scipy.stats import kstest, norm
+
+from noiseworthy.data import load_records
+from noiseworthy.experiments import two_stages
+from noiseworthy.experiments.papers import ma_claims as says
+from noiseworthy.experiments.papers.budgets import Budgets, bound_share, spent_by_bound
+from noiseworthy.experiments.papers.keeping import Store, load, save
+from noiseworthy.experiments.papers.laboratory import Laboratory, Pace, Training
+from noiseworthy.experiments.papers.ma import FIGURES, PAPER, PERSONAL, printed, rivals, selections
+from noiseworthy.experiments.papers.ma_benches import CASES, MNIST, Case
+from noiseworthy.experiments.papers.ma_tables import TABLE_1, table_1_beside, tables_of
+from noiseworthy.experiments.papers.ma_utility import FREE, ONE_STAGE, PRINTED, RIVALS, TWO_STAGES, Utility
+from noiseworthy.experiments.papers.reproduction import reproduce_figure
+from noiseworthy.experiments.papers.selections import Estimating, Selection
+from noiseworthy.experiments.papers.series import fixed
+from noiseworthy.experiments.papers.settings import algorithm_of, from_json, named, quantities, to_json
+from noiseworthy.experiments.papers.spec import Bench, Claim, Figure, Layout, Point
+from noiseworthy.planning.plan import StepSize
+from noiseworthy.reports.reproductions import reproductions_page, write_reproductions
+from noiseworthy.tasks import make_task
+
+SETTING = Selection("dpfl-bcs", 6, 3, momentum=0.5)
+STAGED = replace(SETTING, estimating=Estimating(2, 2.3, 5.0, 0.1))
+DIGITS = Bench(
+    source="digits", model="softmax", partition="dirichlet", alpha=1.0, clients=8, horizon=6, miniature=True
+)
+CASE = replace(MNIST, bench=DIGITS, clip=3.0, step=StepSize(0.5, 20.0))
+SERIES = (
+    fixed(FREE, "fixed", replace(SETTING, algorithm="fedsgd")),
+    fixed("DPSGD", "fixed", replace(SETTING, algorithm="dpsgd")),
+    fixed("WeiAvg", "fixed", replace(SETTING, algorithm="weiavg")),
+    fixed("PrivateFL-BCS", "fixed", replace(SETTING, algorithm="privatefl", biased=True)),
+    fixed(TWO_STAGES, "paper", STAGED),
+    fixed(ONE_STAGE, "planned rounds", SETTING),
+    fixed(PRINTED, "as printed", SETTING),
+)
+
+
+def arm(mechanism="gaussian", *, case: Case = CASE, epsilons=(3.0,), series=SERIES):
+    return case.arm(mechanism, epsilons, series)
+
+
+def training(series, mechanism="gaussian", **more):
+    own = arm(mechanism)
+    return Training(own, series.setting(3.0, 1.0), own.clip_norm, own.step, evaluations=3, **more)
+
+
+@pytest.fixture(scope="module")
+def laboratory() -> Laboratory:
+    return Laboratory(DIGITS, None, 0.5, 3, 3)
+
+
+# What the paper states ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most", "clip", "step", "cap"),
+    [
+        ("lending", 0.1, 3.0, 75.0, (0.04, 200.0), 75.0),  # for half the squared error
+        ("mnist", 0.1, 3.0, 20.0, (0.05, 200.0), np.log(10)),
+        ("f-mnist", 0.5, 4.0, 25.0, (0.05, 200.0), np.log(10)),
+        ("femnist", 0.5, 4.0, 25.0, (0.05, 200.0), np.log(10)),
+        ("cifar-10", 1.0, 6.0, 5.0, (0.2, 100.0), np.log(10)),
+    ],
+)
+def test_constants_are_those_of_section_5(name, least, most, clip, step, cap):
+    case = CASES[name]
+    figure = FIGURES[f"figure-2-{name}"]
+    assert (case.least, case.most, case.clip, case.loss_cap) == (least, most, clip, cap)
+    assert (case.step.initial, case.step.decay_rounds) == step
+    for own in figure.arms:
+        low, high = (1e-5, 1e-4) if own.mechanism == "gaussian" else (0.0, 0.0)
+        assert own.budgets == Budgets(least, (low, high))
+        settings = [series.setting(most, 1.0) for series in own.series]
+        assert {(s.rounds, s.clients_per_round, s.momentum) for s in settings} == {(200, 20, 0.9)}
+    assert figure.bench.alpha == (None if name == "femnist" else 3.0)
+    assert figure.repeats == figure.least_seeds == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "classes", "parameters"),
+    [
+        ("lending", (10,), None, 11),
+        ("mnist", (28, 28), 10, 4266),
+        ("f-mnist", (28, 28), 10, 61_706),
+        ("femnist", (28, 28), 62, 67_026),
+        ("cifar-10", (32, 32, 3), 10, 272_474),
+        ("mnist-linear", (28, 28), 10, 7840),
+    ],
+)
+def test_models_have_the_parameters_that_the_paper_counts(name, shape, classes, parameters):
+    bench = CASES[name].bench
+    assert make_task(bench.model, shape, classes, bias=bench.bias, **dict(bench.task)).dimension == parameters
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_item_trains_what_its_figure_shows(name):
+    figure = FIGURES[name]
+    case = CASES[name.split("-", 2)[2]]
+    assert [own.mechanism for own in figure.arms] == ["gaussian", "laplace"]
+    for own in figure.arms:
+        labels = [series.label for series in own.series]
+        assert len(set(labels)) == len(labels)
+        plain = {"gaussian": "dpsgd", "laplace": "dmldp"}[own.mechanism]
+        algorithms = [series.setting(3.0, 1.0).algorithm for series in own.series]
+        if name.startswith("table"):
+            assert algorithms == ["privatefl", "privatefl"]
+            continue
+        assert algorithms.count(plain) == 1
+        assert {"weiavg", "pfa", "privatefl", "dpfl-bcs"} <= set(algorithms)
+        assert (PRINTED in labels) == (own.mechanism == "gaussian" and name.startswith("figure-2"))
+    epsilons = case.uppers if name.startswith("figure-4") else (case.most,)
+    assert {own.epsilons for own in figure.arms} == {epsilons}
+    alphas = figure.alphas
+    assert ({0.5, 3.0, 8.0} <= set(alphas)) == name.startswith("figure-5")
+
+
+def test_the_range_of_epsilon_is_that_of_figure_4():
+    assert CASES["mnist"].uppers == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+    assert CASES["cifar-10"].uppers == (2.0, 4.0, 6.0, 8.0, 10.0)
+
+
+# Settings -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("setting", [SETTING, STAGED, replace(SETTING, algorithm="pfa", biased=True)])
+def test_a_setting_survives_a_file(setting):
+    assert from_json(to_json(setting)) == setting
+    assert algorithm_of(setting) == setting.algorithm
+    assert quantities(setting)["clients_per_round"] == 3
+    assert named(setting.algorithm, quantities(setting)) == "T=6"
+
+
+def test_biased_selection_asks_as_dpfl_bcs_does_and_others_ask_alike(laboratory):
+    problem = laboratory.problem(arm(), 3.0, 1.0, 3.0, seed=1)
+    ours = SETTING.plan(problem, CASE.step)
+    biased = replace(SETTING, algorithm="weiavg", biased=True).plan(problem, CASE.step)
+    alike = replace(SETTING, algorithm="weiavg").plan(problem, CASE.step)
+    np.testing.assert_array_equal(biased.releases, ours.releases)
+    assert np.ptp(ours.releases) > 1
+    assert np.ptp(alike.releases) <= 1
+    assert (ours.momentum, biased.momentum) == (0.5, 0.5)
+
+
+def test_fedsgd_takes_no_noise_under_either_mechanism(laboratory):
+    for mechanism in ("gaussian", "laplace"):
+        problem = laboratory.problem(arm(mechanism), 3.0, 1.0, 3.0)
+        assert not np.any(replace(SETTING, algorithm="fedsgd").plan(problem, CASE.step).noise)
+
+
+# Budgets ------------------------------------------------------------------------------------------------
+
+
+def test_budgets_are_uniform_in_their_ranges():
+    """Kolmogorov-Smirnov at 1e-4: one false alarm in 5,000 runs of the two tests."""
+    epsilon, delta = Budgets(0.5, (1e-5, 1e-4)).drawn(4.0, 5000, seed=3)
+    for values, low, high in ((epsilon, 0.5, 4.0), (delta, 1e-5, 1e-4)):
+        assert kstest(values, "uniform", (low, high - low)).pvalue > 1e-4
+    assert abs(np.corrcoef(epsilon, delta)[0, 1]) < 0.06
+
+
+def test_seeds_draw_other_budgets_and_larger_upper_ends_raise_the_same_ones():
+    some = Budgets(0.1, (1e-5, 1e-4))
+    (first, tails), (other, _), (higher, same) = (
+        some.drawn(e, 50, seed) for e, seed in ((3.0, 0), (3.0, 1), (6.0, 0))
+    )
+    assert not np.any(first == other)
+    np.testing.assert_array_equal(tails, same)
+    np.testing.assert_allclose((higher - 0.1) / (first - 0.1), 5.9 / 2.9)
+
+
+def test_algorithms_share_budgets_and_laplace_noise_is_pure(laboratory):
+    plans = [laboratory.plan(training(one), 3.0, seed=2) for one in SERIES]
+    for plan in plans:
+        np.testing.assert_array_equal(plan.budget.epsilon, plans[0].budget.epsilon)
+        np.testing.assert_array_equal(plan.budget.delta, plans[0].budget.delta)
+    assert not np.any(laboratory.problem(arm("laplace"), 3.0, 1.0, 3.0).budget.delta)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+def test_nobody_spends_more_than_it_drew(laboratory, mechanism):
+    every = (*rivals(mechanism), *selections(CASE, mechanism), *PERSONAL)
+    for one in every:
+        for seed in laboratory.seeds:
+            setting = replace(one.setting(3.0, 1.0), rounds=12, clients_per_round=3)
+            plan = laboratory.plan(training(fixed("", "fixed", setting), mechanism), 3.0, seed)
+            assert np.all(plan.spent() <= plan.budget.epsilon * (1 + 1e-9)), one.label
+            assert plan.all_rounds == 12
+
+
+# Noise as printed ---------------------------------------------------------------------------------------
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """delta of a Gaussian mechanism (Balle and Wang 2018)."""
+    return norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+
+
+def test_the_noise_of_the_bound_is_what_the_paper_prints(laboratory):
+    """std = 2 B sqrt(T_n ln(1/delta_n)) / (D_n epsilon_n), theory 5.2."""
+    rows = laboratory._rows(training(SERIES[-1], printed=True), [3.0])
+    for plan, algorithm in zip(rows.plans, rows.algorithms, strict=True):
+        epsilon, delta = plan.budget.epsilon, plan.budget.delta
+        asked = np.maximum(plan.releases, 1)
+        expected = 2 * 3.0 * np.sqrt(asked * np.log(1 / delta)) / (plan.problem.sizes * epsilon)
+        np.testing.assert_allclose(algorithm.noise, expected, rtol=1e-5)
+
+
+def test_what_the_printed_noise_spends_is_an_epsilon_of_its_mu():
+    epsilon, delta = Budgets(0.1, (1e-5, 1e-4)).drawn(3.0, 20, 0)
+    spent = spent_by_bound(epsilon, delta)
+    for e, d, s in zip(epsilon, delta, spent, strict=True):
+        assert gaussian_delta(s, e / np.sqrt(np.log(1 / d))) == pytest.approx(d, rel=1e-6)
+    np.testing.assert_array_equal(bound_share(epsilon, delta) < 1, spent > epsilon)
+
+
+# Partitions ---------------------------------------------------------------------------------------------
+
+
+def test_other_alphas_deal_the_same_records_anew(laboratory):
+    other = laboratory.dealt(5.0)
+    assert laboratory.dealt(1.0) is laboratory
+    assert other.federation.sizes.sum() == laboratory.federation.sizes.sum()
+    assert not np.array_equal(other.federation.sizes, laboratory.federation.sizes)
+    assert other._records() is laboratory._records()
+    assert other.seeds == laboratory.seeds == [0, 1, 2]
+
+
+def test_real_targets_are_dealt_by_their_quantiles():
+    bench = Bench("diabetes", "linear", "dirichlet", clients=5, alpha=0.3, strata=4)
+    federation = Laboratory(bench, None, 1.0).federation
+    records = load_records("diabetes")
+    held = np.concatenate([federation.y[i, :n] for i, n in enumerate(federation.sizes)])
+    np.testing.assert_array_equal(np.sort(held), np.sort(records.y))
+    edges = np.quantile(records.y, [0.25, 0.5, 0.75])
+    shares = np.stack([np.bincount(np.searchsorted(edges, federation.y[i, :n]), minlength=4) / n
+                       for i, n in enumerate(federation.sizes)])  # fmt: skip
+    assert np.ptp(shares, axis=0).max() > 0.3, "clients must hold other strata"
+
+
+@pytest.mark.data
+def test_lending_club_is_as_large_as_in_the_paper(data_dir):
+    records = CASES["lending"].bench.made(data_dir)
+    assert (records.x.shape, records.test_x.shape) == ((32_000, 10), (8000, 10))
+
+
+# Trainings ----------------------------------------------------------------------------------------------
+
+
+def test_seeds_of_a_training_follow_their_own_plans(laboratory):
+    rows = laboratory._rows(training(SERIES[5]), [1.0, 3.0])
+    assert rows.seeds == [0, 1, 2, 0, 1, 2]
+    assert rows.uploads.shape == (6, 8)
+    for plan, algorithm in zip(rows.plans, rows.algorithms, strict=True):
+        np.testing.assert_array_equal(np.bincount(algorithm.cohorts.ravel(), minlength=8), plan.releases)
+    assert not np.array_equal(rows.plans[0].budget.epsilon, rows.plans[1].budget.epsilon)
+
+
+def test_stages_of_a_miniature_average_over_the_records_it_holds(laboratory, monkeypatch):
+    held = []
+
+    def spy(plans, shards, task, seeds, *, evaluations, adapted):
+        made = SimpleNamespace  # any algorithm will do
+        del made
+        from noiseworthy.algorithms import loss_reports
+        from noiseworthy.algorithms.registry import make
+
+        first = loss_reports.make(two_stages.stage_before(plans[0]), task, 0)
+        held.extend(adapted(one).divisors for one in (first, make(plans[0], task, 0)))
+        raise StopIteration
+
+    monkeypatch.setattr(two_stages, "train", spy)
+    with pytest.raises(StopIteration):
+        laboratory.train(training(SERIES[4]), [3.0])
+    for divisors in held:
+        np.testing.assert_array_equal(divisors, laboratory.held(1.0))
+    assert np.all(laboratory.held(1.0) < laboratory.federation.sizes)
+
+
+FIGURE = Figure(
+    "digits, a stand-in", Layout("round", ("accuracy",), lines="series", zoomed=True), DIGITS,
+    (arm(),), (Claim("One stage is ahead.", says.ahead(Utility(False), (ONE_STAGE,), {"gaussian": "DPSGD"})),),
+    repeats=3, evaluations=3, least_seeds=3, tables=tables_of(CASE), alphas=(1.0, 5.0),
+)  # fmt: skip
+
+
+def test_a_figure_is_measured_kept_and_shown(tmp_path, monkeypatch):
+    result = reproduce_figure("ma", "figure-9", FIGURE, Store.open(tmp_path), scale=0.1)
+    assert [p.series for p in result.points] == [one.label for one in SERIES] * 2
+    assert [p.alpha for p in result.points] == [1.0] * 7 + [5.0] * 7
+    assert all(np.shape(p.accuracies)[0] == 3 and p.at[-1] == 6 for p in result.points)
+    assert result.seeds == 3
+
+    def never(*_, **__):
+        raise AssertionError("measured twice")
+
+    monkeypatch.setattr(Laboratory, "train", never)
+    assert reproduce_figure("ma", "figure-9", FIGURE, Store.open(tmp_path), scale=0.1) == result
+    save(result, tmp_path)
+    paper = replace(PAPER, items={"figure-9": FIGURE})
+    assert load(tmp_path, paper) == [result]
+    page = write_reproductions(paper, [result], tmp_path).read_text()
+    assert page == reproductions_page(paper, [result])
+    for expected in ("ε = 3, α = 5", "As printed: what the noise", "gaussian α=1", "| WeiAvg |"):
+        assert expected in page
+
+
+def test_two_runs_may_fill_one_folder(tmp_path):
+    first, second = Store.open(tmp_path), Store.open(tmp_path)
+    first.keep({"a": 1})
+    second.keep({"b": 2})
+    assert Store.open(tmp_path).content == {"a": 1, "b": 2}
+
+
+# How long it takes --------------------------------------------------------------------------------------
+
+
+def test_a_network_says_how_long_it_takes_and_a_linear_model_does_not():
+    told = []
+    network = replace(
+        FIGURE, bench=replace(DIGITS, model="two-layer-cnn"), alphas=(), arms=(arm(series=SERIES[1:2]),)
+    )
+    store = Store.open(None)
+    for figure in (replace(network, bench=DIGITS, tables=lambda points: []), network, network):
+        bare = replace(figure, claims=(), tables=lambda points: [])
+        reproduce_figure("ma", "figure-9", bare, store, scale=0.1, on_estimate=told.append)
+    assert len(told) == 1, "once, for the network, and not where everything is kept"
+    assert told[0] > 0
+
+
+def test_the_estimate_adds_up(monkeypatch):
+    """2 jobs of 6 rounds, scored at 3, under 2 budgets: compiled twice, and twice the pace of one job."""
+    monkeypatch.setattr(Laboratory, "pace", lambda *_: Pace(10.0, 1.0, 100.0))
+    monkeypatch.setattr(Laboratory, "train", lambda self, one, epsilons: (_ for _ in ()).throw(StopIteration))
+    network = replace(FIGURE, bench=replace(DIGITS, model="two-layer-cnn"), alphas=(),
+                      arms=(arm(series=SERIES[1:3]),))  # fmt: skip
+    told = []
+    with pytest.raises((StopIteration, RuntimeError)):
+        reproduce_figure("ma", "figure-9", network, Store.open(None), scale=0.1, on_estimate=told.append)
+    assert told == [2 * 10.0 + 2 * (6 * 1.0 + 3 * 100.0)]
+
+
+# Claims -------------------------------------------------------------------------------------------------
+
+
+def point(series, accuracy, mechanism="gaussian", epsilon=3.0, alpha=3.0, loss=1.0) -> Point:
+    accuracies = np.broadcast_to(accuracy, 2) / 100
+    return Point(
+        mechanism, epsilon, 1.0, series, "fixed", "dpsgd", quantities(SETTING), 20.0, 0.05,
+        [0, 6], [[2.3, value] for value in np.broadcast_to(loss, 2).tolist()],
+        [[0.1, value] for value in accuracies.tolist()], 0.0, alpha=alpha,
+    )  # fmt: skip
+
+
+ACCURACY, ERROR = Utility(False), Utility(True)
+
+
+def test_gaps_are_paired_by_seed():
+    first, second = point("a", [50.0, 70.0]), point("b", [49.0, 67.0])
+    gap = ACCURACY.gap(first, second)
+    assert gap == pytest.approx((2.0, np.sqrt(2)))
+    assert str(gap) == "+2.00 ± 1.41"
+    assert ACCURACY.shown(first) == "60.00 ± 14.14 %"
+
+
+def test_a_smaller_error_is_better_and_a_diverged_training_is_worst():
+    good, bad = point("a", 0.0, loss=[10.0, 12.0]), point("b", 0.0, loss=[11.0, np.nan])
+    assert ERROR.mean(good) == -11.0
+    assert ERROR.gap(good, bad).mean == np.inf
+    assert (ERROR.shown(good), ERROR.shown(bad)) == ("11.00 ± 1.41", "diverged")
+
+
+def test_leads_needs_the_best_of_all_rivals_in_every_place():
+    judge = says.leads(ACCURACY, ONE_STAGE)
+    rest = [point("DPSGD", 20.0), point("PFA", 40.0)]
+    assert judge([*rest, point(ONE_STAGE, 41.0)]).word == "agrees"
+    assert judge([*rest, point(ONE_STAGE, 39.0)]).word == "disagrees"
+    elsewhere = [point("DPSGD", 50.0, epsilon=6.0), point(ONE_STAGE, 49.0, epsilon=6.0)]
+    word, evidence = judge([*rest, point(ONE_STAGE, 41.0), *elsewhere])
+    assert word == "partly"
+    assert "gaussian ε=3: 41.00 ± 0.00 %, +1.00 ± 0.00 on PFA" in evidence
+
+
+def test_no_gain_and_as_good_allow_the_deviation():
+    noisy = [point("PrivateFL", [30.0, 40.0]), point("DPSGD", [33.0, 33.0])]  # +2 ± 7.1
+    assert says.no_gain(ACCURACY, "PrivateFL", "DPSGD", "gaussian")(noisy).word == "agrees"
+    assert says.as_good(ACCURACY, "DPSGD", "PrivateFL")(noisy).word == "agrees"
+    clear = [point("PrivateFL", [40.0, 41.0]), point("DPSGD", [33.0, 33.0])]
+    assert says.no_gain(ACCURACY, "PrivateFL", "DPSGD", "gaussian")(clear).word == "disagrees"
+    assert says.as_good(ACCURACY, "DPSGD", "PrivateFL")(clear).word == "disagrees"
+
+
+def test_rising_is_from_end_to_end_and_hardly_is_half_of_ours():
+    line = [point("DPSGD", a, epsilon=e) for e, a in ((1.0, 20.0), (3.0, 60.0), (6.0, 24.0))]
+    ours = [point(TWO_STAGES, a, epsilon=e) for e, a in ((1.0, 50.0), (6.0, 60.0))]
+    assert says.rises(ACCURACY, "epsilon", ("DPSGD",))(line).word == "agrees"
+    assert says.hardly_rises(ACCURACY, "epsilon", ("DPSGD",))([*line, *ours]).word == "agrees"
+    faster = [point("DPSGD", 26.0, epsilon=6.0), *line[:2]]
+    assert says.hardly_rises(ACCURACY, "epsilon", ("DPSGD",))([*faster, *ours]).word == "disagrees"
+    assert (
+        says.rises(ACCURACY, "epsilon", ("DPSGD",))([*line[:1], point("DPSGD", 9.0, epsilon=6.0)]).word
+        == "disagrees"
+    )
+
+
+@pytest.mark.parametrize(("ours", "word"), [(71.0, "agrees"), (60.0, "partly"), (30.0, "disagrees")])
+def test_extreme_heterogeneity_is_judged_at_the_least_alpha(ours, word):
+    points = [
+        point(series, value, mechanism, alpha=alpha)
+        for mechanism, plain in (("gaussian", "DPSGD"), ("laplace", "DMLDP"))
+        for alpha, gain in ((0.5, 0.0), (8.0, 90.0))
+        for series, value in ((plain, 20.0), ("WeiAvg", 40.0), (TWO_STAGES, ours + gain))
+    ]
+    assert says.extreme(ACCURACY)(points).word == word
+
+
+@pytest.mark.parametrize(
+    "name", ["figure-2-mnist", "table-1-mnist", "figure-4-mnist", "figure-5-mnist", "figure-5-lending"]
+)
+def test_every_claim_can_be_judged_and_can_fail(name):
+    figure, rng = FIGURES[name], np.random.default_rng(0)
+    seen: dict[str, set[str]] = {claim.words: set() for claim in figure.claims}
+    for _ in range(30):
+        points = [
+            replace(point(one.label, rng.uniform(0, 100, 2), own.mechanism, e, a, rng.uniform(1, 9, 2)), role=one.role)
+            for own in figure.arms for one in own.series for e in own.epsilons
+            for a in figure.alphas or (3.0,)
+        ]  # fmt: skip
+        for claim in figure.claims:
+            word, evidence = claim.judge(points)
+            assert evidence
+            seen[claim.words].add(word)
+        assert all(table.rows for table in figure.tables(points))
+    assert all(words & {"partly", "disagrees"} for words in seen.values())
+    assert all("agrees" in words or "partly" in words for words in seen.values())
+
+
+def test_table_1_stands_beside_ours():
+    points = [point(series, 50.0, mechanism) for mechanism, series in TABLE_1]
+    (table,) = table_1_beside(MNIST)(points)
+    assert table.rows[0] == ["gaussian", "PrivateFL", "22.95 ± 0.77 %", "50.00 ± 0.00 %"]
+    assert [row[2] for row in table.rows][1:] == ["91.84 ± 0.53 %", "12.91 ± 0.54 %", "81.25 ± 1.29 %"]
+
+
+def test_tables_tell_what_the_printed_noise_spends():
+    points = [point(ONE_STAGE, 50.0), point(PRINTED, 55.0), point("DPSGD", 40.0)]
+    utilities, spent = tables_of(MNIST)(points)
+    assert ["DPSGD", "40.00 ± 0.00 % (+10.00 ± 0.00)"] in utilities.rows
+    mean, worst, share = spent.rows[0]
+    assert 1.0 < float(mean) < float(worst) < 1.5
+    assert share.endswith("%")
+
+
+def test_the_random_generator_of_budgets_is_not_that_of_training():
+    """Budgets are drawn by NumPy in public; a training's noise comes from a key that nobody shares."""
+    before = jax.random.key_data(jax.random.key(0)).tolist()
+    Budgets(0.1, (0.0, 0.0)).drawn(3.0, 5, 0)
+    assert jax.random.key_data(jax.random.key(0)).tolist() == before
+    assert printed("laplace") == ()
+    assert set(RIVALS) >= {"WeiAvg", "PFA"}
