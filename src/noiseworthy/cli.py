@@ -381,23 +381,21 @@ def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) ->
     with _progress("Training", contest.replies, "replies") as bar:
         contest = train_contest(contest, prepared, bar, _foretell)
     seconds = time.monotonic() - started
-    record = new_record(
-        prepared.study, contest.decision, prepared.federation, prepared.dimension, name=name
-    )
+    record = new_record(prepared.study, contest.decision, prepared.federation, prepared.dimension, name=name)
     record = with_rivals(record, contest, seconds)
     save_record(record, folder)
     return record
 
 
 def _finish(record: dict[str, Any], folder: Path, as_json: bool) -> None:
-    from noiseworthy.reports import write_report
-    from noiseworthy.reports.tables import comparison_table, plan_panel, tradeoff_table, training_panel
+    from noiseworthy.reports import tables, write_report
 
     path = write_report(record, folder)
     if as_json:
         print(json.dumps(record, allow_nan=False))
         return
-    for show in (plan_panel, training_panel, comparison_table, tradeoff_table):
+    shows = tables.plan_panel, tables.training_panel, tables.comparison_table, tables.tradeoff_table
+    for show in (*shows, tables.rivals_table):
         if (shown := show(record)) is not None:
             out.print(shown)
     out.print(f"Report: {path}", soft_wrap=True)

@@ -98,7 +98,10 @@ NUMBERS = {
     "nobody to ask": ({"algorithm": {"name": "dpfl-bcs"}}, "[algorithm] clients_per_round is missing; add"),
     "K above N": ({"algorithm": {"name": "dpfl-bcs", "clients_per_round": 11}}, "between 1 and 10, got 11"),
     "noise of a rival": (
-        {"algorithm": {"name": "dpsgd", "clients_per_round": 2, "step_size": 0.1}, "privacy": {"clip_norm": 1.0}},
+        {
+            "algorithm": {"name": "dpsgd", "clients_per_round": 2, "step_size": 0.1},
+            "privacy": {"clip_norm": 1.0},
+        },
         'dpsgd needs mechanism = "gaussian", got "laplace"; set it, or take one that has "laplace": dmldp,',
     ),
     "step of a rival": (

@@ -203,7 +203,6 @@ def test_steps_on_phi_learn_what_the_shared_model_of_others_misses():
     phi = jnp.concatenate([personal.identity(), theta])
     adapted = jax.jit(lambda phi: jax.lax.scan(adapt, phi, None, length=200)[0])(phi)
     before, after = (jnp.mean(personal.losses(phi, negative)) for phi in (phi, adapted))
-    print(before, after, jnp.mean(personal.losses(phi, plain)))
     assert float(after) < 0.5 * float(before)
 
 

@@ -96,7 +96,7 @@ def with_tradeoff(record: Record, surface: Surface) -> Record:
 
 
 def with_rivals(record: Record, contest: Contest, seconds: float) -> Record:
-    """The record with DPFL-BCS beside its rivals, by accuracy where labels are classes and by loss elsewhere."""
+    """The record with DPFL-BCS beside its rivals: by accuracy where labels are classes, else by loss."""
     classes = record["federation"]["classes"]
     made = standings(contest, "loss" if classes is None else "accuracy", seconds)
     return {**record, "rivals": strict_json(made)}

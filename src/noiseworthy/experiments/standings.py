@@ -82,7 +82,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 
 def _over_seeds(name: str, values: Real) -> dict[str, Any]:
-    """Values with their mean and standard deviation, which a single training that diverged leaves undefined."""
+    """Values with mean and standard deviation, which one training that diverged leaves undefined."""
     known = bool(np.all(np.isfinite(values)))
     mean, std = (float(values.mean()), float(values.std())) if known else (None, None)
     return {name: values.tolist(), f"mean_{name}": mean, f"std_{name}": std}

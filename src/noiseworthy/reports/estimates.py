@@ -41,7 +41,8 @@ def estimation_figure(told: Told) -> Figure:
     above, below = figure.subplots(2, 1, sharex=True)
     _estimates(above, told, ranks, clients)
     _counts(below, told, ranks, clients)
-    budget_ticks(below, np.sort(np.array(told["epsilon"])))
+    varied = "to" in span(told["epsilon"])
+    budget_ticks(below, np.sort(np.array(told["epsilon"]))[: None if varied else 0])
     return figure
 
 

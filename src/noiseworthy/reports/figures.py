@@ -18,6 +18,7 @@ from noiseworthy.reports.estimates import estimates_figure
 from noiseworthy.reports.findings import Record, final, finding, is_scored, score_name, setting
 from noiseworthy.reports.leaks import leak_figure
 from noiseworthy.reports.participation import has_participation, participation, participation_figure
+from noiseworthy.reports.rivals import rivals_figure, sweeps_figure
 from noiseworthy.reports.schedules import in_brief
 from noiseworthy.reports.style import MUTED, drawable, new_figure, styled
 from noiseworthy.reports.tradeoff import tradeoff_figure
@@ -109,6 +110,8 @@ FIGURES = {
     "who": who_figure,
     "compare": compare_figure,
     "tradeoff": tradeoff_figure,
+    "rivals": rivals_figure,
+    "rivals-varied": sweeps_figure,
     "hero": hero_figure,
 }
 

@@ -103,7 +103,7 @@ def setting(record: Record) -> str:
     parts.append(f"{plan['mechanism'].capitalize()} noise")
     parts.append(f"ε = {span(row['epsilon'] for row in budget)}")
     parts.append(f"δ = {span(row['delta'] for row in budget)}")
-    measured = record["training"] or record["compare"] or record.get("tradeoff")
+    measured = record["training"] or record["compare"] or record.get("tradeoff") or record.get("rivals")
     simulated = ", simulated" if measured else ""
     return ", ".join(parts) + f" per {plan['privacy']['unit']}{simulated}"
 

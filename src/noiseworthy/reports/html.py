@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from noiseworthy.errors import DataError
-from noiseworthy.reports import alternatives, findings, tradeoff_words
+from noiseworthy.reports import alternatives, findings, rivals_words, tradeoff_words
 from noiseworthy.reports.estimates import estimates_caption
 from noiseworthy.reports.figures import FIGURES, all_figures
 from noiseworthy.reports.findings import Record, final
@@ -43,6 +43,8 @@ _CAPTIONS = {
     "training": findings.training_caption,
     "compare": findings.compare_caption,
     "tradeoff": tradeoff_words.caption,
+    "rivals": rivals_words.caption,
+    "rivals-varied": rivals_words.sweeps_caption,
     "who": findings.who_caption,
 }
 _TITLES = {
@@ -53,6 +55,8 @@ _TITLES = {
     "training": "What training reached",
     "compare": "The plan beside fixed settings",
     "tradeoff": "Trade-off",
+    "rivals": "DPFL-BCS beside its rivals",
+    "rivals-varied": "Other budgets, other data",
     "who": "Who was asked, and what it cost",
 }
 _PAGES = Environment(
@@ -129,12 +133,13 @@ def _page(record: Record, figures: dict[str, Figure]) -> str:
     return _PAGES.get_template("report.html.jinja").render(
         record=record,
         headline=headline(record),
-        finding=findings.finding(record),
+        finding=findings.finding(record) or rivals_words.finding(record),
         setting=findings.setting(record),
         keys=key_numbers(record),
         warnings=findings.warnings_of(record),
         notes=findings.notes_of(record),
         plots=plots,
+        standings=rivals_words.standings(record),
         others=(others := alternatives.rows_of(record)),
         others_note=alternatives.note_of(others),
         clients=client_rows(record),

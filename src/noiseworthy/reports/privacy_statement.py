@@ -130,7 +130,7 @@ def _assurance(record: Record) -> Clause | None:
     training = record["training"]
     if not record["plan"]["privacy"]["private"]:
         return None
-    if training is None and record["compare"] is None and not record.get("tradeoff"):
+    if not (training or record["compare"] or record.get("tradeoff") or record.get("rivals")):
         return Clause(
             "A plan so far",
             "Nothing has been trained: the numbers say what a training by this plan would spend.",
@@ -352,7 +352,18 @@ def _limits(record: Record) -> Clause | None:
     if tradeoff := record.get("tradeoff"):
         trained = count(sum(cell["train"] for cell in tradeoff["cells"]), "training")
         points.append(f"The trade-off simulated {trained} on the same records; for real, each is charged.")
+    if rivals := record.get("rivals"):
+        points.append(_rivals(rivals))
     return Clause("What is not protected", "Outside of the guarantee:", tuple(points), "limit")
+
+
+def _rivals(rivals: Record) -> str:
+    private = [point for point in rivals["points"] if point["mechanism"] != "none"]
+    trained = count(sum(len(point["algorithms"]) for point in private), "private training")
+    return (
+        f"The comparison of DPFL-BCS with its rivals simulated {trained} and FedSGD on the same records; for "
+        "real, each private one is charged, and FedSGD hides nothing."
+    )
 
 
 def _search(record: Record) -> list[str]:

@@ -118,8 +118,7 @@ def finding(record: Record) -> str | None:
     """Whether DPFL-BCS is ahead, under each mechanism; None where it was held against nobody."""
     if not record.get("rivals"):
         return None
-    verdicts = [verdict(record, point) for point in own_points(record)]
-    return ". ".join(verdicts)
+    return ". ".join(verdict(record, point) for point in own_points(record))
 
 
 def verdict(record: Record, point: Record) -> str:
@@ -154,35 +153,40 @@ def _is_sure(gap: Record, seeds: int) -> bool:
 def _same_clients(record: Record, point: Record) -> str:
     """What is to be said where PrivateFL gains more from the same choice of clients."""
     gap = entry_of(point, SAME_CLIENTS)["gap"]
-    if gap is None or gap["mean"] >= 0:
+    if gap is None or gap["mean"] >= 0 or not _is_sure(gap, len(record["rivals"]["seeds"])):
         return ""
     return f"; {SAME_CLIENTS}, which asks the same clients, is {gap_of(record, gap)} better"
 
 
 def caption(record: Record) -> str:
     """What was simulated, what it says, and what it would cost to choose by it."""
-    rivals = record["rivals"]
-    seeds = len(rivals["seeds"])
-    dots = "One training each." if seeds == 1 else f"Bars are means of {seeds} trainings, dots the trainings."
     return (
-        f"The {quantity_name(record)} of all on the same federation, with the same budgets, rounds, clients per "
-        f"round, clip and steps. {dots} {finding(record)}. {_pure(record)}{_spent(record)} {_search(record)} "
-        "A rival's best step may be another."
+        f"The {quantity_name(record)} of all on the same federation, with the same budgets, rounds, clients "
+        f"per round, clip and steps: {seeds_of(record)} each, and their mean. {finding(record)}. "
+        f"{_pure(record)}{_spent(record)} {_search(record)} Another step may suit a rival better."
     )
+
+
+def seeds_of(record: Record) -> str:
+    """How many trainings a number is the mean of."""
+    return count(len(record["rivals"]["seeds"]), "simulated training")
+
+
+_VARIED = {
+    "epsilon_max": "the largest budget",
+    "alpha": "the concentration of the partition",
+}
 
 
 def sweeps_caption(record: Record) -> str:
     """What is varied along the lines."""
-    names = {"epsilon_max": "the largest budget", "alpha": "the concentration of the partition"}
-    varied = [names[name] for name in SWEEPS if sweep(record, record["rivals"]["mechanisms"][0], name)]
-    seeds = len(record["rivals"]["seeds"])
-    bars = "" if seeds == 1 else f" Means of {seeds} trainings, bars are a standard deviation."
+    mechanism = record["rivals"]["mechanisms"][0]
+    varied = [words for name, words in _VARIED.items() if sweep(record, mechanism, name)]
+    bars = "" if len(record["rivals"]["seeds"]) == 1 else ", bars a standard deviation"
+    unlike = " The smaller α, the more do clients' records differ." if _VARIED["alpha"] in varied else ""
     return (
-        f"The {quantity_name(record)} where {' or '.join(varied)} is another, all else as in the study, whose "
-        f"own place is dotted.{bars} The smaller alpha is, the more the clients' records differ."
-        if len(varied) > 1 or sweep(record, record["rivals"]["mechanisms"][0], "alpha")
-        else f"The {quantity_name(record)} where {varied[0]} is another, all else as in the study, whose own "
-        f"place is dotted.{bars}"
+        f"The {quantity_name(record)} where {' or '.join(varied)} is another and all else as in the study, "
+        f"whose own place is dotted: means of {seeds_of(record)}{bars}.{unlike}"
     )
 
 
@@ -201,18 +205,16 @@ def _spent(record: Record) -> str:
 
 def _search(record: Record) -> str:
     """What choosing the best of all on private data would spend."""
-    points, seeds = own_points(record), record["rivals"]["seeds"]
-    trained = count(sum(len(point["algorithms"]) for point in points), "training")
-    known = [point["search_epsilon"] for point in points if point["search_epsilon"] is not None]
-    each = "" if len(seeds) == 1 else ", one each"
-    run = f"To choose among them by looking at private data would run {trained}{each}"
-    if len(known) < len(points):
+    points = own_points(record)
+    trainings = count(sum(len(point["algorithms"]) for point in points), "private training")
+    run = f"To choose among them by looking at private data would run {trainings}"
+    if any(point["search_epsilon"] is None for point in points):
         return f"{run} and add up what they spend; {REFERENCE} hides nothing."
-    most = max(row["epsilon"] for row in record["plan"]["privacy"]["clients"])
     sums = " and ".join(
         f"{rounded_up(point['search_epsilon'], 3)} under {point['mechanism'].capitalize()} noise"
         for point in points
     )
+    most = max(row["epsilon"] for row in record["plan"]["privacy"]["clients"])
     return (
         f"{run} and spend epsilon {sums} of the client that is worst off, where one of them spends at most "
         f"{number(most, 6)}; {REFERENCE} hides nothing."
@@ -226,7 +228,24 @@ def pace(record: Record) -> str:
     return f"{rivals['replies']:,} replies in {number(rivals['seconds'], 3)} s, {per_second:,.0f} a second"
 
 
-def rows(record: Record, point: Record) -> list[dict[str, str]]:
+def standings(record: Record) -> dict[str, list[dict[str, str]]]:
+    """Tables of the study's own point under each mechanism; none where nobody was held against DPFL-BCS."""
+    if not record.get("rivals"):
+        return {}
+    return {f"{p['mechanism'].capitalize()} noise": _rows(record, p) for p in own_points(record)}
+
+
+def varied(record: Record) -> dict[str, list[dict[str, str]]]:
+    """Tables of what was varied: a row per algorithm, a column per value."""
+    found = {}
+    for mechanism in record["rivals"]["mechanisms"]:
+        for name in SWEEPS:
+            if points := sweep(record, mechanism, name):
+                found[f"{mechanism.capitalize()} noise, {_VARIED[name]}"] = _columns(record, points, name)
+    return found
+
+
+def _rows(record: Record, point: Record) -> list[dict[str, str]]:
     """Everybody at a point, the best first: what is reached, the gap, who is asked, what is spent."""
     entries = [*ranked(record, point["algorithms"]), reference_of(record, point["alpha"])]
     return [
@@ -234,10 +253,19 @@ def rows(record: Record, point: Record) -> list[dict[str, str]]:
             "algorithm": entry["name"],
             record["rivals"]["quantity"]: with_deviation(record, entry),
             f"{OURS} is better by": "" if entry["gap"] is None else gap_of(record, entry["gap"], signed=True),
-            "replies of a client": span(entry["asked"]),
+            "replies each": span(entry["asked"]),
             "spent of ε": "no noise" if entry["spent"] is None else _share(entry["spent"]),
         }
         for entry in entries
+    ]
+
+
+def _columns(record: Record, points: Sequence[Record], name: str) -> list[dict[str, str]]:
+    """Everybody along what is varied."""
+    names = [entry["name"] for entry in points[0]["algorithms"]]
+    return [
+        {"algorithm": one, **{number(p[name]): with_deviation(record, entry_of(p, one)) for p in points}}
+        for one in names
     ]
 
 
@@ -250,5 +278,5 @@ def axis(record: Record, name: str) -> str:
     if name == "alpha":
         return "Dirichlet concentration α of the partition"
     ((law, (least, _)),) = record["study"]["privacy"]["epsilon"].items()
-    drawn = "" if law == "uniform" else ", evenly in its logarithm"
-    return f"largest budget: ε drawn from {number(least)} up to this{drawn}"
+    evenly = "" if law == "uniform" else ", evenly in its logarithm"
+    return f"largest budget: ε is drawn from {number(least)} up to it{evenly}"

@@ -9,6 +9,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from noiseworthy.reports import rivals_words
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import (
     Outcome,
@@ -158,6 +159,29 @@ def tradeoff_table(record: Record) -> RenderableType | None:
         (f"{name_of(record).capitalize()} for every pair of budgets", "bold"), (axes, "dim")
     )
     return Group(Rule(style="dim"), title, table)
+
+
+def rivals_table(record: Record) -> RenderableType | None:
+    """Everybody under each mechanism, the best first, with what was varied below."""
+    if not record.get("rivals"):
+        return None
+    title = Text.assemble(
+        (f"{rivals_words.finding(record)}", "bold"), (f"\n{rivals_words.pace(record)}", "dim")
+    )
+    tables = [_of_rows(name, rows) for name, rows in rivals_words.standings(record).items()]
+    tables += [_of_rows(name, rows) for name, rows in rivals_words.varied(record).items()]
+    return Group(Rule(style="dim"), title, *tables)
+
+
+def _of_rows(title: str, rows: list[dict[str, str]]) -> Table:
+    """Rows under their keys, those of DPFL-BCS standing out."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", title=title, title_justify="left")
+    for name in rows[0]:
+        table.add_column(name, justify="left" if name == "algorithm" else "right")
+    for row in rows:
+        ours = row["algorithm"] == rivals_words.OURS
+        table.add_row(*row.values(), style="bold dark_orange3" if ours else None)
+    return table
 
 
 def _pair(record: Record, cell: Record) -> Text:

@@ -134,5 +134,6 @@ def _trial(
         divisors=proxy.sizes,
         sampling_rate=np.ones((), np.float32),
         steps=steps.astype(np.float32),
+        momentum=np.zeros((), np.float32),
         cohorts=schedule,
     )

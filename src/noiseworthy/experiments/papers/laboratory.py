@@ -24,6 +24,7 @@ from noiseworthy.data.records import Records
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
 from noiseworthy.experiments import two_stages
+from noiseworthy.experiments.pace import Pace, pace_of
 from noiseworthy.experiments.papers.budgets import bound_share
 from noiseworthy.experiments.papers.devices import Split, trained_on
 from noiseworthy.experiments.papers.noise_shares import noise_share
@@ -63,23 +64,6 @@ class Training(NamedTuple):
     fraction: float = 1.0
     printed: bool = False
     evaluations: int = 12
-
-
-class Pace(NamedTuple):
-    """Seconds that a setting needs to compile, for a round, and to be scored once."""
-
-    compiling: float
-    a_round: float
-    a_score: float
-
-    def seconds(self, rounds: int, evaluations: int) -> float:
-        """Of a whole training that is compiled already.
-
-        Example:
-            >>> Pace(2.0, 0.1, 0.5).seconds(100, 4)
-            12.0
-        """
-        return self.a_round * rounds + self.a_score * evaluations
 
 
 class _Rows(NamedTuple):
@@ -277,18 +261,9 @@ class Laboratory:
         return [self.plan(training, epsilon, seed) for seed in self.seeds]
 
     def pace(self, training: Training, epsilons: Sequence[float]) -> Pace:
-        """How fast a setting trains here, from a few rounds for all budgets and seeds side by side.
-
-        They run in the program that `train` uses, which is not compiled again.
-        """
-        rows, ends = self._rows(training, epsilons), [time.monotonic()]
-        simulate(
-            rows.algorithms, rows.uploads, rows.shards, np.array([1, 2, 4]), rows.seeds,
-            on_segment=lambda done: ends.append(time.monotonic()),
-        )  # fmt: skip
-        first, one_round, two_rounds = (float(seconds) for seconds in np.diff(ends))
-        a_round = max(two_rounds - one_round, two_rounds / 4)
-        return Pace(max(first - one_round, 0.0), a_round, max(one_round - a_round, 0.0))
+        """How fast a setting trains here, for all budgets and seeds side by side."""
+        rows = self._rows(training, epsilons)
+        return pace_of(rows.algorithms, rows.uploads, rows.shards, rows.seeds)
 
     def _scores(self, run: Trajectory, models: Sequence[Checkpoint]) -> tuple[np.ndarray, np.ndarray]:
         """Test losses and accuracies, shape (trainings, scored rounds): pooled, or mean over devices."""

@@ -7,6 +7,7 @@ constants are in `ma_benches`, claims in `ma_claims`, tables in `ma_tables`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from noiseworthy.experiments.papers import ma_claims as says
 from noiseworthy.experiments.papers.ma_benches import (
@@ -17,6 +18,7 @@ from noiseworthy.experiments.papers.ma_benches import (
     ROUNDS,
     Case,
 )
+from noiseworthy.experiments.papers.ma_estimates import ESTIMATES
 from noiseworthy.experiments.papers.ma_tables import table_1_beside, tables_of
 from noiseworthy.experiments.papers.ma_utility import (
     FREE,
@@ -25,6 +27,7 @@ from noiseworthy.experiments.papers.ma_utility import (
     PLAIN,
     PRINTED,
     TWO_STAGES,
+    WITHOUT,
 )
 from noiseworthy.experiments.papers.selections import BIASED, Estimating, Selection
 from noiseworthy.experiments.papers.series import fixed
@@ -118,6 +121,25 @@ def figure_5(case: Case) -> Figure:
     )  # fmt: skip
 
 
+def momentum(case: Case) -> Figure:
+    """Private algorithms with the paper's momentum and without."""
+
+    def both(mechanism: Family) -> tuple[Series, ...]:
+        paper = (*rivals(mechanism), *selections(case, mechanism))
+        return (*paper, *(_unmoved(series) for series in paper))
+
+    return _figure(
+        case, "with momentum and without", None, (case.most,), says.momentum(regression=case.regression), both,
+        tables=tables_of(case),
+    )  # fmt: skip
+
+
+def _unmoved(series: Series) -> Series:
+    """The same series without momentum."""
+    chosen = series.setting(0.0, 1.0)
+    return fixed(f"{series.label}{WITHOUT}", series.role, replace(chosen, momentum=0.0))
+
+
 def _layout(case: Case, along: str, log: str = "") -> Layout:
     score = "loss" if case.regression else "accuracy"
     return Layout(along, (score,), lines="series", zoomed=True, log=log + "y" * case.regression)
@@ -133,6 +155,7 @@ FIGURES: dict[str, Figure] = {
     **{f"table-1-{name}": table_1(case) for name, case in CASES.items() if name not in _ONCE},
     **{f"figure-4-{name}": figure_4(case) for name, case in CASES.items() if name not in _ONCE},
     **{f"figure-5-{name}": figure_5(CASES[name]) for name in _DIRICHLET if name not in _ONCE},
+    **{f"momentum-{name}": momentum(CASES[name]) for name in ("lending", "mnist-linear")},
 }
 COMMON = """\
 - N = 100 clients, K = 20 of them in each of T = 200 rounds, full batches, clips, steps and ε ranges of the
@@ -159,5 +182,5 @@ COMMON = """\
 - Networks are miniatures: clients train on a share of their records (`--scale`), with the noise of all of
   them. Softmax regression stands beside them at full size.
 """
-ITEMS: dict[str, Item] = {**FIGURES}
+ITEMS: dict[str, Item] = {**FIGURES, **ESTIMATES}
 PAPER = Paper("ma", "Ma et al.", ITEMS, COMMON)

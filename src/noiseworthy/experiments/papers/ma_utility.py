@@ -15,6 +15,7 @@ from noiseworthy.privacy.mechanisms import Family
 FREE, TWO_STAGES, ONE_STAGE = "FedSGD, no noise", "DPFL-BCS, two stages", "DPFL-BCS, one stage"
 PRINTED, PERSONAL_BIASED = "DPFL-BCS, as printed", "PrivateFL-BCS"
 PLAIN: dict[Family, str] = {"gaussian": "DPSGD", "laplace": "DMLDP"}
+WITHOUT = ", no momentum"
 RIVALS = ("DPSGD", "DMLDP", "WeiAvg", "PFA", "PrivateFL")
 """Labels of the series, by which claims and tables know them."""
 Group = dict[str, Point]
@@ -43,17 +44,19 @@ class Utility:
     def of(self, point: Point) -> NDArray[np.float64]:
         """Final utility of every seed; -inf where it diverged."""
         final = np.array(point.losses if self.regression else point.accuracies, float)[:, -1]
-        return np.nan_to_num(-final if self.regression else 100 * final, nan=-np.inf)
+        better = -final if self.regression else 100 * final
+        return np.where(np.isnan(better), -np.inf, better)
 
     def mean(self, point: Point) -> float:
         """Mean over seeds."""
         return float(self.of(point).mean())
 
     def gap(self, better: Point, than: Point) -> Gap:
-        """By how much one point is better than another, paired by seed."""
+        """By how much one point is better than another, paired by seed; two that diverged are alike."""
         with np.errstate(invalid="ignore"):
-            difference = np.nan_to_num(self.of(better) - self.of(than), nan=0.0)
-            return Gap(float(difference.mean()), _deviation(difference))
+            difference = self.of(better) - self.of(than)
+        alike = np.where(np.isnan(difference), 0.0, difference)
+        return Gap(float(alike.mean()), _deviation(alike))
 
     def shown(self, point: Point) -> str:
         """Mean ± deviation over seeds, in the unit of the paper's tables.

@@ -137,7 +137,15 @@ _ROMAN = {"table-1": "Table I", "table-2": "Table II", "table-3": "Table III", "
 
 
 def _heading(item: str) -> str:
-    return _ROMAN.get(item, item.replace("-", " ").capitalize())
+    """An item's name as a title.
+
+    Example:
+        >>> _heading("table-1-mnist"), _heading("figure-2")
+        ('Table I mnist', 'Figure 2')
+    """
+    for name, roman in _ROMAN.items():
+        item = item.replace(name, roman)
+    return item[0].upper() + item[1:].replace("-", " ")
 
 
 def _verdict(claim: Claim, points: list[Point]) -> Verdict:

@@ -188,7 +188,7 @@ def _pilot_note(constants: dict[str, Constant], problem: Problem, pilot: Pilot |
     """A warning where the bought constants are hidden by the noise they were bought with."""
     if pilot is None or "gradient_bound" not in constants:
         return ()
-    error = bought_noise(problem, pilot.release)
+    error = bought_noise(problem, pilot.parts[0][0])
     if constants["gradient_bound"].value ** 2 >= 3 * error:
         return ()
     return (

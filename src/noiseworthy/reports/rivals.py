@@ -1,0 +1,209 @@
+"""DPFL-BCS beside its rivals as figures: all at the study's own point, and each along what is varied."""
+
+from __future__ import annotations
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from noiseworthy.reports import rivals_words as words
+from noiseworthy.reports.labels import Label, label_right
+from noiseworthy.reports.marks import Ink, inks
+from noiseworthy.reports.schedules import Record
+from noiseworthy.reports.style import MUTED, PAPER, PLAN, RULE, head, new_figure, styled
+from noiseworthy.reports.wording import finite, number
+
+WIDTH = 7.4
+_ROW, _AROUND = 0.3, 1.25
+"""Inches of a row of dots, and of everything around the rows."""
+_PANEL = 3.1
+"""Inches of a row of panels."""
+_FREE = 0.05
+"""Share of the width that is left free on both sides of the dots."""
+_WIDE = 20.0
+"""Losses that are further apart are on a logarithmic axis."""
+
+
+@styled
+def rivals_figure(record: Record) -> Figure | None:
+    """A row for each algorithm, the best on top: a dot per training, a mark at the mean."""
+    if not record.get("rivals"):
+        return None
+    points = words.own_points(record)
+    rows = max(len(point["algorithms"]) for point in points)
+    figure = new_figure(WIDTH, _AROUND + _ROW * rows)
+    for axes, point in zip(figure.subplots(1, len(points), squeeze=False)[0], points, strict=True):
+        _dots(axes, record, point)
+    return figure
+
+
+@styled
+def sweeps_figure(record: Record) -> Figure | None:
+    """A panel for each mechanism and each thing varied, a line per algorithm; None where nothing is."""
+    if not record.get("rivals"):
+        return None
+    mechanisms = record["rivals"]["mechanisms"]
+    varied = [name for name in words.SWEEPS if words.sweep(record, mechanisms[0], name)]
+    if not varied:
+        return None
+    figure = new_figure(WIDTH if len(varied) == 1 else 1.5 * WIDTH, _PANEL * len(mechanisms) + 0.3)
+    grid = figure.subplots(len(mechanisms), len(varied), squeeze=False, sharey="row")
+    for row, mechanism in zip(grid, mechanisms, strict=True):
+        for axes, name in zip(row, varied, strict=True):
+            _lines(axes, record, mechanism, name)
+    return figure
+
+
+# All at one point -------------------------------------------------------------------------------------
+
+
+def _dots(axes: Axes, record: Record, point: Record) -> None:
+    """A row per algorithm, its mean and deviation written at the edge."""
+    entries, looks = words.ranked(record, point["algorithms"]), _looks(point)
+    head(axes, _noise(point), _budgets(record, point), words.quantity_name(record))
+    axes.grid(visible=False)
+    _across(axes, record)
+    for row, entry in enumerate(entries):
+        _row(axes, record, entry, row, looks[entry["name"]])
+    axes.set_yticks(range(len(entries)), [entry["name"] for entry in entries])
+    for label, entry in zip(axes.get_yticklabels(), entries, strict=True):
+        label.set(color=looks[entry["name"]].colour, fontweight=_weight(entry["name"]))
+    axes.set_ylim(len(entries) - 0.4, -1.3)
+    _mark_reference(axes, record, point)
+
+
+def _row(axes: Axes, record: Record, entry: Record, row: int, look: Ink) -> None:
+    axes.axhline(row, color=RULE, linewidth=0.6, zorder=0)
+    axes.annotate(
+        words.with_deviation(record, entry), (1, row), (6, 0), ("axes fraction", "data"), color=look.colour,
+        textcoords="offset points", va="center", fontweight=_weight(entry["name"]), annotation_clip=False,
+    )  # fmt: skip
+    values, mean = finite(entry[record["rivals"]["quantity"]], np.nan), words.mean_of(record, entry)
+    rows = np.full(len(values), row)
+    axes.scatter(values, rows, 15, look.colour, alpha=0.45, linewidths=0, zorder=2, gid="training")
+    if mean is not None:
+        axes.plot(
+            [mean], [row], look.marker, color=look.colour, markersize=7.5, markeredgecolor=PAPER, zorder=3,
+            gid="mean",
+        )  # fmt: skip
+
+
+def _mark_reference(axes: Axes, record: Record, point: Record) -> None:
+    """What training without noise reaches, as a line across all rows."""
+    mean = words.mean_of(record, words.reference_of(record, point["alpha"]))
+    if mean is None:
+        return
+    axes.axvline(mean, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+    left = mean > np.mean(axes.get_xlim())
+    axes.annotate(
+        f"{words.REFERENCE}, no noise: {words.written(record, mean)}", (mean, -0.8), (-5 if left else 5, 0),
+        textcoords="offset points", ha="right" if left else "left", va="center", color=MUTED,
+        fontsize=_size(),
+    )  # fmt: skip
+
+
+def _across(axes: Axes, record: Record) -> None:
+    """Limits that show everybody and the reference, the same in every panel."""
+    points = words.own_points(record)
+    entries = [entry for point in points for entry in point["algorithms"]]
+    entries.append(words.reference_of(record, points[0]["alpha"]))
+    values = np.concatenate([finite(entry[record["rivals"]["quantity"]], np.nan) for entry in entries])
+    known = values[np.isfinite(values)]
+    low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
+    if record["rivals"]["quantity"] == "loss" and low > 0 and high / low > _WIDE:
+        axes.set_xscale("log")
+        axes.set_xlim(low / 1.2, high * 1.2)
+        return
+    room = _FREE * (high - low or 1.0)
+    axes.set_xlim(low - room, high + room)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    if record["rivals"]["quantity"] == "accuracy":
+        axes.xaxis.set_major_formatter(_PERCENT)
+
+
+# Along what is varied ---------------------------------------------------------------------------------
+
+
+def _lines(axes: Axes, record: Record, mechanism: str, name: str) -> None:
+    """A line per algorithm with a bar of a standard deviation, named at its end."""
+    points = words.sweep(record, mechanism, name)
+    looks, along = _looks(points[0]), [point[name] for point in points]
+    head(axes, _noise(points[0]), words.quantity_name(record), words.axis(record, name))
+    _places(axes, along, logarithmic=name == "alpha")
+    axes.axvline(record["rivals"][name], color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
+    references = [words.reference_of(record, point["alpha"]) for point in points]
+    ends = [_line(axes, record, along, references, Ink(MUTED, ""))]
+    for rival in points[0]["algorithms"]:
+        entries = [words.entry_of(point, rival["name"]) for point in points]
+        ends.append(_line(axes, record, along, entries, looks[rival["name"]]))
+    _upward(axes, record)
+    label_right(axes, [end for end in ends if np.isfinite(end[0])], _size())
+
+
+def _line(axes: Axes, record: Record, along: list[float], entries: list[Record], look: Ink) -> Label:
+    """One algorithm's line; returns the label that it needs."""
+    quantity, name = record["rivals"]["quantity"], entries[0]["name"]
+    mean, std = (
+        finite([entry[f"{what}_{quantity}"] for entry in entries], np.nan) for what in ("mean", "std")
+    )
+    ours = name == words.OURS
+    axes.errorbar(
+        along, mean, std, color=look.colour, marker=look.marker, markersize=7 if ours else 4.5,
+        markeredgecolor=PAPER, linewidth=2.4 if ours else 1.2, elinewidth=0.9, zorder=4 if ours else 3,
+        linestyle=(0, (4, 3)) if name == words.REFERENCE else "-", label=name,
+    )  # fmt: skip
+    known = mean[np.isfinite(mean)]
+    return float(known[-1]) if known.size else np.nan, name, look.colour
+
+
+def _places(axes: Axes, along: list[float], *, logarithmic: bool) -> None:
+    """Ticks where points were measured."""
+    if logarithmic:
+        axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator(along))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+
+
+def _upward(axes: Axes, record: Record) -> None:
+    """Accuracy from 0 to 100 %; losses as they are, on a logarithmic axis where they are far apart."""
+    if record["rivals"]["quantity"] == "accuracy":
+        axes.set_ylim(0, 1)
+        axes.yaxis.set_major_formatter(_PERCENT)
+        return
+    means = [words.mean_of(record, e) for point in record["rivals"]["points"] for e in point["algorithms"]]
+    known = [mean for mean in means if mean is not None]
+    if min(known) > 0 and max(known) / min(known) > _WIDE:
+        axes.set_yscale("log")
+
+
+# Looks ------------------------------------------------------------------------------------------------
+
+_PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f}\N{NO-BREAK SPACE}%")
+
+
+def _looks(point: Record) -> dict[str, Ink]:
+    """The same for an algorithm in every panel; that of DPFL-BCS is the plan's."""
+    others = [entry["name"] for entry in point["algorithms"] if entry["name"] != words.OURS]
+    return {**inks(others), words.OURS: Ink(PLAN, "D")}
+
+
+def _weight(name: str) -> str:
+    return "bold" if name == words.OURS else "normal"
+
+
+def _noise(point: Record) -> str:
+    return f"{point['mechanism'].capitalize()} noise"
+
+
+def _budgets(record: Record, point: Record) -> str:
+    """Under which budgets, and on which partition."""
+    parts = [] if point["epsilon_max"] is None else [f"ε up to {number(point['epsilon_max'])}"]
+    parts += [] if point["alpha"] is None else [f"Dirichlet {number(point['alpha'])}"]
+    return ", ".join(parts) or words.seeds_of(record)
+
+
+def _size() -> float:
+    return 0.95 * matplotlib.rcParams["font.size"]
