@@ -101,7 +101,7 @@ def test_a_missing_table_is_named(table):
         ("federation", "fraction", 0.0, "greater than 0, got 0.0"),
         ("federation", "fraction", 1.5, "less than or equal to 1, got 1.5"),
         ("federation", "partition", "foo", "'label-shards', 'quantity-skew' or 'natural', got 'foo'"),
-        ("task", "model", "tree", "'two-layer-cnn', 'vgg11', 'lstm' or 'unet3d', got 'tree'"),
+        ("task", "model", "tree", "'group-cnn', 'resnet20', 'lstm' or 'unet3d', got 'tree'"),
         ("task", "ridge", -1.0, "[task] ridge must be greater than or equal to 0, got -1.0"),
         ("task", "ridge", float("nan"), "[task] ridge must be"),
         ("task", "bias", 1, "[task] bias must be a valid boolean, got 1"),

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.spatial.distance import pdist
 
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.algorithms.base import ServerState
@@ -396,6 +397,21 @@ def test_the_transform_has_noise_of_the_size_that_an_upload_has(federation, fami
     assert stats.kstest(shared.ravel(), law(scale=plan.noise[2]).cdf).pvalue > 1e-6
     for column in own.T:
         assert all(stats.pearsonr(column, other).pvalue > 1e-6 / 20 for other in shared.T)
+
+
+def test_clients_and_rounds_share_no_noise_of_transforms(federation):
+    plan, algorithm = private(federation)
+    idle = Batch(jnp.zeros((3, FEATURES)), jnp.zeros(3), jnp.zeros(3))
+    memory, key = algorithm.personal.identity(), jax.random.key(11)
+
+    def own(client, t):
+        state = ServerState(jnp.zeros(FEATURES), t)
+        return memory - algorithm.local_update(state, client, memory, idle, key)[1]
+
+    clients, rounds = jnp.meshgrid(jnp.arange(N), jnp.arange(3))
+    drawn = np.asarray(jax.jit(jax.vmap(own))(clients.ravel(), rounds.ravel()))
+    drawn = drawn / plan.noise[clients.ravel()][:, None]
+    assert pdist(drawn, "chebyshev").min() > 0.01
 
 
 def test_a_transform_reaches_the_upload_through_the_gradient_alone(federation):

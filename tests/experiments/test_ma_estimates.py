@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from dataclasses import replace
 from math import log
@@ -37,7 +36,7 @@ from noiseworthy.tasks import LinearModel
 CLIENTS = 30
 DIGITS = Case(
     "digits",
-    Bench("digits", "softmax", "dirichlet", alpha=3.0, clients=CLIENTS, task=(("ridge", 0.01),)),
+    Bench("digits", "softmax", "dirichlet", alpha=3.0, clients=CLIENTS, task=(("ridge", 0.1),)),
     2.0, StepSize(0.05, 200.0), 0.5, 20.0, (20.0,), log(10),
     {"gaussian": (33.0, 0.01), "laplace": (33.0, 0.01)}, 1,
 )  # fmt: skip
@@ -269,33 +268,46 @@ GOOD = {
          "true": TRUE, "estimate": TRUE, "raw": [None, 0.3, 0.4, 0.5], "as_printed": [0.2, 0.1, 0.3, 0.6]}
         for _ in range(2)
     ],
-    "excess": [{"estimate": 0.01, "as_printed": 0.1, "alike": 0.2}] * 2,
+    "excess": [{"estimate": 0.3, "as_printed": 0.1, "alike": 0.2}] * 2,
 }  # fmt: skip
 
 
-def words_of(found):
-    return [verdict.word for verdict in says.verdicts(found)]
+@pytest.mark.parametrize(
+    ("which", "changes"),
+    [
+        (0, {"releases": [8, 7, 6, 0]}),
+        (1, {"as_printed": [0.1, 0.9, 0.5, 0.2]}),
+        (3, {"estimate": [0.1, 2.0, 0.3, 0.4]}),
+    ],
+)
+def test_claims_on_estimates_fall_by_seed_with_what_they_speak_of(which, changes):
+    good = [verdict.word for verdict in says.verdicts(GOOD)]
+    assert (good[0], good[1], good[3]) == ("agrees",) * 3
+    for seeds, word in ((1, "partly"), (2, "disagrees")):
+        told = [{**one, **changes} if i < seeds else one for i, one in enumerate(GOOD["told"])]
+        found = says.verdicts({**GOOD, "told": told})
+        assert found[which].word == word
+        assert [verdict.word for i, verdict in enumerate(found) if i != which] == good[:which] + good[
+            which + 1 :
+        ]
+        assert found[which].ours == (which > 2)
 
 
 @pytest.mark.parametrize(
-    ("which", "seed", "changes"),
+    ("alike", "estimate", "printed", "helps", "enough"),
     [
-        (0, "told", {"releases": [8, 7, 6, 0]}),
-        (1, "told", {"as_printed": [0.1, 0.9, 0.5, 0.2]}),
-        (2, "excess", {"as_printed": 0.2}),
-        (3, "told", {"estimate": [0.1, 2.0, 0.3, 0.4]}),
-        (4, "excess", {"estimate": 0.3}),
+        (0.1, 0.3, 0.2, "disagrees", "agrees"),
+        (0.2, 0.3, 0.1, "agrees", "disagrees"),
+        (0.2, 0.1, 0.3, "disagrees", "disagrees"),
+        (0.2, 0.2, 0.2, "disagrees", "agrees"),
     ],
 )
-def test_every_claim_falls_with_what_it_speaks_of_and_by_seed(which, seed, changes):
-    assert words_of(GOOD) == ["agrees"] * 5
-    for seeds, word in ((1, "partly"), (2, "disagrees")):
-        bad = copy.deepcopy(GOOD)
-        bad[seed] = [{**one, **changes} if i < seeds else one for i, one in enumerate(bad[seed])]
-        found = says.verdicts(bad)
-        assert found[which].word == word
-        assert [verdict.word for i, verdict in enumerate(found) if i != which] == ["agrees"] * 4
-        assert found[which].ours == (which > 2)
+def test_claims_on_decisions_compare_what_they_cost(alike, estimate, printed, helps, enough):
+    excess = [{"alike": alike, "estimate": estimate, "as_printed": printed}] * 2
+    found = says.verdicts({**GOOD, "excess": excess})
+    assert (found[2].word, found[4].word) == (helps, enough)
+    assert "by the paper's" in found[2].evidence
+    assert f"{100 * estimate:.0f} ± 0 % by our estimates" in found[4].evidence
 
 
 def test_likeness_and_distance_leave_out_who_never_reported():

@@ -17,7 +17,7 @@ from noiseworthy.experiments.papers import ma_claims as says
 from noiseworthy.experiments.papers.budgets import Budgets, bound_share, spent_by_bound
 from noiseworthy.experiments.papers.keeping import Store, load, save
 from noiseworthy.experiments.papers.laboratory import Laboratory, Training
-from noiseworthy.experiments.papers.ma import FIGURES, PAPER, PERSONAL, rivals, selections
+from noiseworthy.experiments.papers.ma import FIGURES, PAPER, PERSONAL, private
 from noiseworthy.experiments.papers.ma_benches import CASES, MNIST, Case
 from noiseworthy.experiments.papers.ma_tables import TABLE_1, table_1_beside, tables_of
 from noiseworthy.experiments.papers.ma_utility import FREE, ONE_STAGE, PRINTED, TWO_STAGES, Utility
@@ -107,17 +107,18 @@ def test_models_have_the_parameters_that_the_paper_counts(name, shape, classes, 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_item_trains_what_its_figure_shows(name):
     figure = FIGURES[name]
-    case = CASES[name.split("-", 2)[2]]
+    item, _, data = name.replace("momentum", "momentum-0").partition("-")
+    case = CASES[data.partition("-")[2]]
     assert [own.mechanism for own in figure.arms] == ["gaussian", "laplace"]
     for own in figure.arms:
         labels = [series.label for series in own.series]
         assert len(set(labels)) == len(labels)
         plain = {"gaussian": "dpsgd", "laplace": "dmldp"}[own.mechanism]
         algorithms = [series.setting(3.0, 1.0).algorithm for series in own.series]
-        if name.startswith("table"):
+        if item == "table":
             assert algorithms == ["privatefl", "privatefl"]
             continue
-        assert algorithms.count(plain) == 1
+        assert algorithms.count(plain) == (2 if item == "momentum" else 1)
         assert {"weiavg", "pfa", "privatefl", "dpfl-bcs"} <= set(algorithms)
         assert (PRINTED in labels) == (own.mechanism == "gaussian" and name.startswith("figure-2"))
     epsilons = case.uppers if name.startswith("figure-4") else (case.most,)
@@ -190,12 +191,12 @@ def test_algorithms_share_budgets_and_laplace_noise_is_pure(laboratory):
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_nobody_spends_more_than_it_drew(laboratory, mechanism):
-    every = (*rivals(mechanism), *selections(CASE, mechanism), *PERSONAL)
-    for one in every:
+    every = private(CASE, mechanism) | PERSONAL
+    for label, whole in every.items():
         for seed in laboratory.seeds:
-            setting = replace(one.setting(3.0, 1.0), rounds=12, clients_per_round=3)
-            plan = laboratory.plan(training(fixed("", "fixed", setting), mechanism), 3.0, seed)
-            assert np.all(plan.spent() <= plan.budget.epsilon * (1 + 1e-9)), one.label
+            setting = replace(whole, rounds=12, clients_per_round=3)
+            plan = laboratory.plan(training(fixed(label, "fixed", setting), mechanism), 3.0, seed)
+            assert np.all(plan.spent() <= plan.budget.epsilon * (1 + 1e-9)), label
             assert plan.all_rounds == 12
 
 

@@ -96,7 +96,7 @@ class FedSGDDPC(Scheduled):
 
     def weight(self, client: Array) -> Array:
         """(N/b) d_i/d, which makes the aggregate unbiased over uniform cohorts."""
-        return self.weights[client]
+        return jnp.asarray(self.weights)[client]
 
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """One step against the aggregate and the data-free ridge term, with what is left of earlier ones."""

@@ -21,10 +21,10 @@ from noiseworthy.reports.wording import count, finite, number, span, times
 Told = dict[str, Any]
 """What `experiments.estimates.describe` says of one training; a reproduction may add the true Gamma_n as
 `true`, which no private training knows."""
-_MARGIN = 0.12
+_MARGIN = 0.06
 """Share of the height that stays free above and below what must be seen."""
-_ROOM = 1.9
-"""How many times the height of the estimates the reports of most clients may take."""
+_ROOM = 0.5
+"""Share of the height of the estimates that reports may take above and below them."""
 
 
 @styled
@@ -123,11 +123,12 @@ def _limit(axes: Axes, told: Told) -> None:
     """Limits that show every estimate and, if it takes no more room than that, what most clients reported."""
     shown = np.concatenate([told["estimate"], told["as_printed"], told.get("true", [])])
     low, high = float(np.min(shown)), float(np.max(shown))
-    middle, reach = (low + high) / 2, max(high - low, 1e-9)
     own = np.quantile(_reported(told, "raw"), [0.1, 0.9])
-    reach = max(reach, min(_ROOM * reach, 2 * float(np.max(np.abs(own - middle)))))
-    half = reach * (0.5 + _MARGIN)
-    axes.set_ylim(middle - half, middle + half)
+    room = _ROOM * (high - low or float(np.ptp(own)) or 1.0)
+    least = max(min(low, float(own[0])), low - room)
+    most = min(max(high, float(own[1])), high + room)
+    margin = _MARGIN * max(most - least, room)
+    axes.set_ylim(least - margin, most + margin)
 
 
 def _counts(axes: Axes, told: Told, ranks: NDArray[np.int64], clients: NDArray[np.int64]) -> None:

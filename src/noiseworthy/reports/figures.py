@@ -18,7 +18,8 @@ from noiseworthy.reports.estimates import estimates_figure
 from noiseworthy.reports.findings import Record, final, finding, is_scored, score_name, setting
 from noiseworthy.reports.leaks import leak_figure
 from noiseworthy.reports.participation import has_participation, participation, participation_figure
-from noiseworthy.reports.rivals import rivals_figure, sweeps_figure
+from noiseworthy.reports.rivals import rivals_figure, standing, sweeps_figure
+from noiseworthy.reports.rivals_words import own_points
 from noiseworthy.reports.schedules import in_brief
 from noiseworthy.reports.style import MUTED, drawable, new_figure, styled
 from noiseworthy.reports.tradeoff import tradeoff_figure
@@ -75,7 +76,7 @@ def hero_figure(record: Record) -> Figure | None:
     """One wide figure to show a colleague: what was predicted or whom to ask, and what came of it."""
     predicted = bool(record["evidence"]) and bool(record["evidence"]["curves"])
     planned = predicted or has_participation(record)
-    measured = bool(record["compare"]) or bool(record["training"])
+    measured = bool(record["compare"] or record["training"] or record.get("rivals"))
     if not planned and not measured:
         return None
     with matplotlib.rc_context(LARGE):
@@ -95,7 +96,9 @@ def hero_figure(record: Record) -> Figure | None:
 
 def _measured(axes: Axes, record: Record) -> None:
     found = finding(record)
-    if found is None:
+    if record.get("rivals"):
+        standing(axes, record, own_points(record)[0])
+    elif found is None:
         panels.curves(axes, record, "loss", "Measured: test loss of the plan")
     else:
         panels.settings(axes, record, "loss", f"Measured: {found[0].lower()}{found[1:]}")

@@ -65,7 +65,7 @@ def draw(result: Reproduction) -> Figure:
     for row, column, score, title, own in grid:
         _panel(axes[row, column], layout, score, title, own, result.loss.name)
     for row in axes:
-        _legend(row[-1], outside=columns == 1 or layout.zoomed)
+        _legend(row, outside=columns == 1 or layout.zoomed)
     return figure
 
 
@@ -100,10 +100,19 @@ def _panel(axes: Axes, layout: Layout, score: Score, title: str, points: Points,
 
 def _curve(axes: Axes, layout: Layout, score: Score, point: Point, look: Look, label: str | None) -> None:
     at, scores = np.array(point.at) * _per_round(layout.along, point), point.curves(score)
-    mean, std = scores.mean(axis=0), scores.std(axis=0)
+    mean = scores.mean(axis=0)
     dashes = _DASHES.get(look["marker"], "-") if look["ls"] == "-" else look["ls"]
     axes.plot(at, mean, label=label, **{**look, "marker": "", "ls": dashes})
-    axes.fill_between(at, mean - std, mean + std, color=look["color"], alpha=0.15, lw=0)
+    axes.fill_between(at, *_band(scores, "y" in layout.log), color=look["color"], alpha=0.15, lw=0)
+
+
+def _band(scores: np.ndarray, logarithmic: bool) -> tuple[np.ndarray, np.ndarray]:
+    """One deviation over seeds below and above the mean; on a logarithmic axis, by that of the logarithm."""
+    mean = scores.mean(axis=0)
+    if logarithmic:
+        factor = np.exp(np.log(np.maximum(scores, np.finfo(float).tiny)).std(axis=0))
+        return mean / factor, mean * factor
+    return mean - scores.std(axis=0), mean + scores.std(axis=0)
 
 
 def _per_round(along: str, point: Point) -> float:
@@ -248,9 +257,13 @@ def _named(name: str, value: Any) -> str:
     return f"{_AXES[name]} = {value:g}"
 
 
-def _legend(axes: Axes, *, outside: bool) -> None:
+def _legend(row: Sequence[Axes], *, outside: bool) -> None:
+    """All lines of a row of panels, beside or in the last one."""
     place: Look = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if outside else {}
-    axes.legend(frameon=False, fontsize=7.5, labelcolor=MUTED, **place)
+    handles = {
+        label: line for axes in row for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    row[-1].legend(handles.values(), handles.keys(), frameon=False, fontsize=7.5, labelcolor=MUTED, **place)
 
 
 def _distinct(points: Points, name: str) -> list:

@@ -35,7 +35,7 @@ def rivals_figure(record: Record) -> Figure | None:
     rows = max(len(point["algorithms"]) for point in points)
     figure = new_figure(WIDTH, _AROUND + _ROW * rows)
     for axes, point in zip(figure.subplots(1, len(points), squeeze=False)[0], points, strict=True):
-        _dots(axes, record, point)
+        standing(axes, record, point)
     return figure
 
 
@@ -59,8 +59,8 @@ def sweeps_figure(record: Record) -> Figure | None:
 # All at one point -------------------------------------------------------------------------------------
 
 
-def _dots(axes: Axes, record: Record, point: Record) -> None:
-    """A row per algorithm, its mean and deviation written at the edge."""
+def standing(axes: Axes, record: Record, point: Record) -> None:
+    """Everybody at a point, a row for each algorithm, its mean and deviation written at the edge."""
     entries, looks = words.ranked(record, point["algorithms"]), _looks(point)
     head(axes, _noise(point), _budgets(record, point), words.quantity_name(record))
     axes.grid(visible=False)

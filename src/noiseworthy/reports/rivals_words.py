@@ -252,7 +252,7 @@ def _rows(record: Record, point: Record) -> list[dict[str, str]]:
         {
             "algorithm": entry["name"],
             record["rivals"]["quantity"]: with_deviation(record, entry),
-            f"{OURS} is better by": "" if entry["gap"] is None else gap_of(record, entry["gap"], signed=True),
+            f"{OURS} ahead by": "" if entry["gap"] is None else gap_of(record, entry["gap"], signed=True),
             "replies each": span(entry["asked"]),
             "spent of ε": "no noise" if entry["spent"] is None else _share(entry["spent"]),
         }
@@ -261,8 +261,9 @@ def _rows(record: Record, point: Record) -> list[dict[str, str]]:
 
 
 def _columns(record: Record, points: Sequence[Record], name: str) -> list[dict[str, str]]:
-    """Everybody along what is varied."""
-    names = [entry["name"] for entry in points[0]["algorithms"]]
+    """Everybody along what is varied, in the order of the study's own point."""
+    own = next(point for point in points if point["own"])
+    names = [entry["name"] for entry in ranked(record, own["algorithms"])]
     return [
         {"algorithm": one, **{number(p[name]): with_deviation(record, entry_of(p, one)) for p in points}}
         for one in names

@@ -170,11 +170,14 @@ class Personal:
         used = (batch.mask > 0) & jnp.any(batch.x != 0, axis=1) & jnp.all(jnp.isfinite(rows), axis=1)
         x, rows = (jnp.where(used[:, None], v, 0.0) for v in (batch.x[:, : model.features], rows))
         slopes = jax.vmap(jax.grad(LOSSES[model.loss].value))(rows @ matrix, batch.y)
-        kept = clip(slopes, _sizes(weights, x, rows, slopes, norm), clip_norm)
+        back = _product(slopes, weights.T)
+        scales = jnp.sum(x * back, axis=1)
+        sizes = _sizes(weights, x, rows, slopes, back, scales, norm)
+        kept = clip(jnp.column_stack([scales, slopes]), sizes, clip_norm)
         kept = jnp.where(used[:, None], kept, 0.0)
-        in_gamma = jnp.sum(weights * _product(x.T, kept))
-        in_beta = _product(weights, jnp.sum(kept, axis=0))
-        return jnp.concatenate([in_gamma[None], in_beta, _product(rows.T, kept).ravel()])
+        in_gamma, slopes = jnp.sum(kept[:, :1], axis=0), kept[:, 1:]
+        in_beta = _product(weights, jnp.sum(slopes, axis=0))
+        return jnp.concatenate([in_gamma, in_beta, _product(rows.T, slopes).ravel()])
 
 
 def personalised(task: Task) -> Personal:
@@ -218,7 +221,9 @@ def personalised(task: Task) -> Personal:
     return Personal(task)
 
 
-def _sizes(weights: Array, x: Array, rows: Array, slopes: Array, norm: Norm) -> Array:
+def _sizes(
+    weights: Array, x: Array, rows: Array, slopes: Array, back: Array, scales: Array, norm: Norm
+) -> Array:
     """Upper bounds on the norms of the records' gradients [x^T W r, W r, x' r^T], shape (n,).
 
     Sums over outputs and features may cancel, so their rounding is bounded apart, row w_j of W by row:
@@ -230,9 +235,9 @@ def _sizes(weights: Array, x: Array, rows: Array, slopes: Array, norm: Norm) -> 
 
     Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1.
     """
-    back, reach = _product(slopes, weights.T), upper_norm(weights, "l2") + _FLOOR
+    reach = upper_norm(weights, "l2") + _FLOOR
     rounding = 2 * (sum(weights.shape) + 2) * _ROUNDING * upper_norm(slopes, "l2")
-    in_gamma = jnp.abs(jnp.sum(x * back, axis=1)) + rounding * _product(jnp.abs(x), reach)
+    in_gamma = jnp.abs(scales) + rounding * jnp.sum(jnp.abs(x) * reach, axis=1)
     in_beta = upper_norm(back, norm) + rounding * upper_norm(reach, norm)
     in_weights = upper_norm(rows, norm) * upper_norm(slopes, norm)
     return upper_norm(jnp.stack([in_gamma, in_beta, in_weights], axis=-1), norm)

@@ -51,7 +51,7 @@ def bound_share(epsilon: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
 
     Example:
         >>> bound_share([0.1, 1.0, 3.0], 1e-5).round(2)
-        array([1.05, 0.91, 0.89])
+        array([1.1 , 0.91, 0.81])
 
     Source: theory 5.2 and 5.8 (item 3).
     """
@@ -63,6 +63,6 @@ def spent_by_bound(epsilon: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
 
     Example:
         >>> spent_by_bound([0.1, 1.0, 3.0], 1e-5).round(2)
-        array([0.1 , 1.12, 3.49])
+        array([0.09, 1.11, 3.8 ])
     """
     return gaussian_epsilon(np.asarray(epsilon, float) / np.sqrt(-np.log(delta)), delta)

@@ -142,18 +142,18 @@ class Laboratory:
             square = [x.reshape(len(x), side, side) for x in (records.x, records.test_x)]
             records = replace(records, x=square[0], test_x=square[1])
         if bench.strata is not None:
-            return federate(self._dealt_by_strata(records), clients=bench.clients, seed=0)
+            return federate(self._owned(records, bench.strata), clients=bench.clients, seed=0)
         return federate(
             records, clients=bench.clients, partition=bench.partition, seed=0, alpha=bench.alpha,
             labels_per_client=bench.labels_per_client, records_per_client=bench.records_per_client,
         )  # fmt: skip
 
-    def _dealt_by_strata(self, records: Records) -> Records:
+    def _owned(self, records: Records, strata: int) -> Records:
         """The records with owners, dealt out by quantiles of their targets as if these were classes."""
         bench, owners = self.bench, np.empty(len(records), int)
-        inner = np.quantile(records.y, np.arange(1, bench.strata) / bench.strata)
-        strata = np.searchsorted(inner, records.y, side="right")
-        parts = partition(bench.partition, strata, bench.clients or 1, 0, alpha=bench.alpha)
+        inner = np.quantile(records.y, np.arange(1, strata) / strata)
+        classes = np.searchsorted(inner, records.y, side="right")
+        parts = partition(bench.partition, classes, bench.clients or 1, 0, alpha=bench.alpha)
         for client, part in enumerate(parts):
             owners[part] = client
         return replace(records, client_ids=owners)

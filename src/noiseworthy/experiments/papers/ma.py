@@ -6,8 +6,9 @@ constants are in `ma_benches`, claims in `ma_claims`, tables in `ma_tables`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from noiseworthy.experiments.papers import ma_claims as says
 from noiseworthy.experiments.papers.ma_benches import (
@@ -29,60 +30,86 @@ from noiseworthy.experiments.papers.ma_utility import (
     TWO_STAGES,
     WITHOUT,
 )
-from noiseworthy.experiments.papers.selections import BIASED, Estimating, Selection
+from noiseworthy.experiments.papers.selections import BIASED, AlgorithmName, Estimating, Selection
 from noiseworthy.experiments.papers.series import fixed
-from noiseworthy.experiments.papers.spec import Figure, Item, Layout, Paper, Series
+from noiseworthy.experiments.papers.spec import Claim, Figure, Item, Layout, Paper, Role, Series
 from noiseworthy.privacy.mechanisms import Family
 
 REPEATS = 5
 EVALUATIONS = 16
 ALPHAS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0)
-NAMES: dict[Family, str] = {"gaussian": "dpsgd", "laplace": "dmldp"}
 
 
 # Series -----------------------------------------------------------------------------------------------
 
+Settings = dict[str, Selection]
+"""By the label of their series."""
+ROLES: dict[str, Role] = {TWO_STAGES: "paper", ONE_STAGE: "planned rounds", PRINTED: "as printed"}
+"""Of all other labels: fixed."""
 
-def setting(algorithm: str, *, biased: bool = False, estimating: Estimating | None = None) -> Selection:
+
+def setting(
+    algorithm: AlgorithmName, *, biased: bool = False, estimating: Estimating | None = None
+) -> Selection:
     """T = 200 rounds with K = 20 clients and the paper's momentum, on the server."""
     return Selection(algorithm, ROUNDS, COHORT, biased, MOMENTUM, estimating)
 
 
-def rivals(mechanism: Family) -> tuple[Series, ...]:
+FREELY: Settings = {FREE: setting("fedsgd")}
+PERSONAL: Settings = {
+    "PrivateFL": setting("privatefl"),
+    PERSONAL_BIASED: setting("privatefl", biased=True),
+}
+
+
+def rivals(mechanism: Family) -> Settings:
     """The private algorithms that the paper compares with."""
-    names = {PLAIN[mechanism]: NAMES[mechanism], "WeiAvg": "weiavg", "PFA": "pfa", "PrivateFL": "privatefl"}
-    return tuple(fixed(label, "fixed", setting(name)) for label, name in names.items())
+    plain = {PLAIN[mechanism]: setting("dpsgd" if mechanism == "gaussian" else "dmldp")}
+    return {
+        **plain,
+        "WeiAvg": setting("weiavg"),
+        "PFA": setting("pfa"),
+        "PrivateFL": setting("privatefl"),
+    }
 
 
-def selections(case: Case, mechanism: Family) -> tuple[Series, ...]:
+def selections(case: Case, mechanism: Family) -> Settings:
     """DPFL-BCS in two stages, as the paper has it, and in one, as this product plans it."""
-    return (
-        fixed(TWO_STAGES, "paper", setting(BIASED, estimating=case.estimating(mechanism))),
-        fixed(ONE_STAGE, "planned rounds", setting(BIASED)),
-    )
+    return {
+        TWO_STAGES: setting(BIASED, estimating=case.estimating(mechanism)),
+        ONE_STAGE: setting(BIASED),
+    }
 
 
-UNNOISED = (fixed(FREE, "fixed", setting("fedsgd")),)
-PERSONAL = (
-    fixed("PrivateFL", "fixed", setting("privatefl")),
-    fixed(PERSONAL_BIASED, "fixed", setting("privatefl", biased=True)),
-)
+def private(case: Case, mechanism: Family) -> Settings:
+    """All private algorithms of a figure."""
+    return rivals(mechanism) | selections(case, mechanism)
 
 
-def printed(mechanism: Family) -> tuple[Series, ...]:
+def printed(mechanism: Family) -> Settings:
     """DPFL-BCS under the noise of the paper's bound; Laplace noise is printed right."""
-    return (fixed(PRINTED, "as printed", setting(BIASED)),) if mechanism == "gaussian" else ()
+    return {PRINTED: setting(BIASED)} if mechanism == "gaussian" else {}
+
+
+def _series(settings: Settings) -> tuple[Series, ...]:
+    return tuple(fixed(label, ROLES.get(label, "fixed"), chosen) for label, chosen in settings.items())
 
 
 # Figures ----------------------------------------------------------------------------------------------
 
 
 def _figure(
-    case: Case, what: str, layout: Layout | None, epsilons: tuple[float, ...], claims, per_mechanism, **more
+    case: Case,
+    what: str,
+    layout: Layout | None,
+    epsilons: tuple[float, ...],
+    claims: tuple[Claim, ...],
+    settings: Callable[[Family], Settings],
+    **more: Any,
 ) -> Figure:
-    arms = tuple(case.arm(mechanism, epsilons, per_mechanism(mechanism)) for mechanism in MECHANISMS)
-    settings = {"repeats": REPEATS, "evaluations": EVALUATIONS, "least_seeds": REPEATS, **more}
-    return Figure(f"{case.name}, {what}", layout, case.bench, arms, claims, **settings)
+    arms = tuple(case.arm(mechanism, epsilons, _series(settings(mechanism))) for mechanism in MECHANISMS)
+    options = {"repeats": REPEATS, "evaluations": EVALUATIONS, "least_seeds": REPEATS, **more}
+    return Figure(f"{case.name}, {what}", layout, case.bench, arms, claims, **options)
 
 
 def figure_2(case: Case) -> Figure:
@@ -90,7 +117,7 @@ def figure_2(case: Case) -> Figure:
     return _figure(
         case, f"utility while training, ε_max = {case.most:g}", _layout(case, "round"), (case.most,),
         says.training(regression=case.regression),
-        lambda m: (*UNNOISED, *rivals(m), *selections(case, m), *printed(m)),
+        lambda m: FREELY | private(case, m) | printed(m),
         tables=tables_of(case),
     )  # fmt: skip
 
@@ -107,7 +134,7 @@ def figure_4(case: Case) -> Figure:
     """Final utility against epsilon_max."""
     return _figure(
         case, "final utility against ε_max", _layout(case, "epsilon"), case.uppers,
-        says.privacy(regression=case.regression), lambda m: (*rivals(m), *selections(case, m)),
+        says.privacy(regression=case.regression), lambda m: private(case, m),
         tables=tables_of(case),
     )  # fmt: skip
 
@@ -116,7 +143,7 @@ def figure_5(case: Case) -> Figure:
     """Final utility against the concentration of the Dirichlet partition."""
     return _figure(
         case, f"final utility against α, ε_max = {case.most:g}", _layout(case, "alpha", "x"), (case.most,),
-        says.data(regression=case.regression), lambda m: (*UNNOISED, *rivals(m), *selections(case, m)),
+        says.data(regression=case.regression), lambda m: FREELY | private(case, m),
         tables=tables_of(case), alphas=ALPHAS,
     )  # fmt: skip
 
@@ -124,20 +151,14 @@ def figure_5(case: Case) -> Figure:
 def momentum(case: Case) -> Figure:
     """Private algorithms with the paper's momentum and without."""
 
-    def both(mechanism: Family) -> tuple[Series, ...]:
-        paper = (*rivals(mechanism), *selections(case, mechanism))
-        return (*paper, *(_unmoved(series) for series in paper))
+    def both(mechanism: Family) -> Settings:
+        paper = private(case, mechanism)
+        return paper | {f"{label}{WITHOUT}": replace(one, momentum=0.0) for label, one in paper.items()}
 
     return _figure(
-        case, "with momentum and without", None, (case.most,), says.momentum(regression=case.regression), both,
-        tables=tables_of(case),
+        case, "with momentum and without", None, (case.most,),
+        says.momentum(regression=case.regression), both, tables=tables_of(case),
     )  # fmt: skip
-
-
-def _unmoved(series: Series) -> Series:
-    """The same series without momentum."""
-    chosen = series.setting(0.0, 1.0)
-    return fixed(f"{series.label}{WITHOUT}", series.role, replace(chosen, momentum=0.0))
 
 
 def _layout(case: Case, along: str, log: str = "") -> Layout:

@@ -59,9 +59,12 @@ class Case:
 
     def arm(self, mechanism: Family, epsilons: tuple[float, ...], series: tuple[Series, ...]) -> Arm:
         """Series under one mechanism, with budgets that clients draw up to each epsilon."""
-        low, high = DELTAS[mechanism]
-        budgets = Budgets(self.least, (low, high))
-        return Arm(mechanism, epsilons, high, self.clip, self.step, series, budgets=budgets)
+        budgets = self.budgets(mechanism)
+        return Arm(mechanism, epsilons, budgets.deltas[1], self.clip, self.step, series, budgets=budgets)
+
+    def budgets(self, mechanism: Family) -> Budgets:
+        """How clients draw theirs."""
+        return Budgets(self.least, DELTAS[mechanism])
 
     def estimating(self, mechanism: Family) -> Estimating:
         """The first stage."""

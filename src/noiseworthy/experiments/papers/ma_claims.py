@@ -6,7 +6,7 @@ Final utilities are compared between series of the same mechanism, epsilon_max a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from noiseworthy.experiments.papers.ma_utility import (
     FREE,
@@ -24,6 +24,7 @@ from noiseworthy.experiments.papers.ma_utility import (
     varying,
 )
 from noiseworthy.experiments.papers.spec import Claim, Judgement, Point, Word
+from noiseworthy.privacy.mechanisms import Family
 
 Judge = Callable[[Sequence[Point]], Judgement]
 EXTREME = 30.0
@@ -48,7 +49,7 @@ def leads(utility: Utility, series: str) -> Judge:
     return judge
 
 
-def ahead(utility: Utility, series: Sequence[str], than: dict[str, str]) -> Judge:
+def ahead(utility: Utility, series: Sequence[str], than: Mapping[Family, str]) -> Judge:
     """Each series is better than the one that it is compared with under its mechanism."""
 
     def judge(points: Sequence[Point]) -> Judgement:
@@ -134,7 +135,7 @@ def rises(utility: Utility, along: str, series: Sequence[str]) -> Judge:
 
 
 def hardly_rises(utility: Utility, along: str, series: Sequence[str]) -> Judge:
-    """From the least to the greatest value of `along` each series gains less than half as much as DPFL-BCS."""
+    """From end to end of `along` each series gains less than half of what DPFL-BCS gains."""
 
     def judge(points: Sequence[Point]) -> Judgement:
         gains = gains_of(utility, points, along, series)
@@ -276,7 +277,8 @@ def momentum(*, regression: bool) -> tuple[Claim, ...]:
     return (
         Claim("Under this noise every private algorithm ends better without the paper's momentum of 0.9.",
               each_ahead(Utility(regression), WITHOUT),
-              "Momentum is ten times the step: where noise is small enough, that is worth its price.", ours=True),
+              "Momentum is ten times the step: where noise is small enough, that is worth its price.",
+              ours=True),
     )  # fmt: skip
 
 

@@ -84,8 +84,8 @@ def _cell(utility: Utility, group: Group, name: str) -> str:
 
 def _spent(case: Case, printed: Point) -> Table:
     """Over all clients and seeds, the epsilon spent under the noise of the paper's bound."""
-    (arm,) = (case.arm(printed.mechanism, (printed.epsilon,), ()),)
-    draws = [arm.budgets.drawn(printed.epsilon, CLIENTS, seed) for seed in range(len(printed.losses))]
+    budgets, seeds = case.budgets(printed.mechanism), range(len(printed.losses))
+    draws = [budgets.drawn(printed.epsilon, CLIENTS, seed) for seed in seeds]
     multiples = np.concatenate([spent_by_bound(*drawn) / drawn[0] for drawn in draws])
     row = [f"{multiples.mean():.2f}", f"{multiples.max():.2f}", f"{np.mean(multiples > 1):.0%}"]
     return Table(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from noiseworthy.planning import participation, rivals, two_stages
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
 
-BIASED = "dpfl-bcs"
+AlgorithmName = Literal["dpfl-bcs"] | rivals.RivalName
+BIASED: Literal["dpfl-bcs"] = "dpfl-bcs"
 ALGORITHMS = (BIASED, *rivals.RIVALS)
 
 
@@ -48,7 +50,7 @@ class Selection:
         estimating: first stage of DPFL-BCS; None plans in one stage, by budgets and sizes alone.
     """
 
-    algorithm: str
+    algorithm: AlgorithmName
     rounds: int
     clients_per_round: int
     biased: bool = False
@@ -59,16 +61,15 @@ class Selection:
         """The setting with the noise that it needs; always full batches."""
         if self.estimating is not None:
             return self._staged(problem, step, self.estimating)
-        chosen = self._chosen(problem, step) if self.biased or self.algorithm == BIASED else None
-        if self.algorithm == BIASED and chosen is not None:
-            return replace(chosen, momentum=self.momentum)
+        if self.algorithm == "dpfl-bcs":
+            return replace(self._chosen(problem, step), momentum=self.momentum)
         return rivals.plan(
             self.algorithm,
             replace(problem, family="none") if self.algorithm == "fedsgd" else problem,
             rounds=self.rounds,
             clients_per_round=self.clients_per_round,
             step=step,
-            counts=None if chosen is None else chosen.releases,
+            counts=self._chosen(problem, step).releases if self.biased else None,
             momentum=self.momentum,
         )
 
