@@ -179,8 +179,8 @@ def test_the_constant_scales_the_trained_noise_by_its_root():
     sizes = []
     for one in (quiet, loud):
         training = Training(one, ScaffNew(6, 3, 6), 10.0, setup.step, printed=True)
-        made = make(laboratory.plan(training, 1.0), laboratory.task, 0)
-        adapted = laboratory._adapted(made, training, 1.0)
+        plan = laboratory.plan(training, 1.0)
+        adapted = laboratory._adapted(make(plan, laboratory.task, 0), training, 1.0, plan)
         assert isinstance(adapted, DPScaffNew)
         sizes.append(np.asarray(adapted.noise))
     assert np.allclose(sizes[0] / sizes[1], QUIET**0.5)

@@ -13,7 +13,7 @@ from noiseworthy.algorithms.registry import make
 from noiseworthy.data import load_records
 from noiseworthy.experiments import two_stages
 from noiseworthy.experiments.pace import Pace
-from noiseworthy.experiments.papers import ma_claims as says
+from noiseworthy.experiments.papers import ma_judges as judges
 from noiseworthy.experiments.papers.budgets import Budgets, bound_share, spent_by_bound
 from noiseworthy.experiments.papers.keeping import Store, load, save
 from noiseworthy.experiments.papers.laboratory import Laboratory, Training
@@ -107,16 +107,16 @@ def test_models_have_the_parameters_that_the_paper_counts(name, shape, classes, 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_item_trains_what_its_figure_shows(name):
     figure = FIGURES[name]
-    item, _, data = name.replace("momentum", "momentum-0").partition("-")
-    case = CASES[data.partition("-")[2]]
+    item, _, data = name.partition("-")
+    case = CASES[data if item in ("momentum", "stages") else data.partition("-")[2]]
     assert [own.mechanism for own in figure.arms] == ["gaussian", "laplace"]
     for own in figure.arms:
         labels = [series.label for series in own.series]
         assert len(set(labels)) == len(labels)
         plain = {"gaussian": "dpsgd", "laplace": "dmldp"}[own.mechanism]
         algorithms = [series.setting(3.0, 1.0).algorithm for series in own.series]
-        if item == "table":
-            assert algorithms == ["privatefl", "privatefl"]
+        if item in ("table", "stages"):
+            assert algorithms == [{"table": "privatefl", "stages": "dpfl-bcs"}[item]] * 2
             continue
         assert algorithms.count(plain) == (2 if item == "momentum" else 1)
         assert {"weiavg", "pfa", "privatefl", "dpfl-bcs"} <= set(algorithms)
@@ -285,7 +285,7 @@ def test_stages_of_a_miniature_average_over_the_records_it_holds(laboratory, mon
 
 
 PRIVATE = tuple(one for one in SERIES if one.label in ("DPSGD", TWO_STAGES, ONE_STAGE, PRINTED))
-AHEAD = Claim("One stage is ahead.", says.ahead(Utility(False), (ONE_STAGE,), {"gaussian": "DPSGD"}))
+AHEAD = Claim("One stage is ahead.", judges.ahead(Utility(False), (ONE_STAGE,), {"gaussian": "DPSGD"}))
 FIGURE = Figure(
     "digits, a stand-in", Layout("round", ("accuracy",), lines="series", zoomed=True), DIGITS,
     (arm(series=PRIVATE),), (AHEAD,), repeats=3, evaluations=3, least_seeds=3, tables=tables_of(CASE),
@@ -402,7 +402,7 @@ def test_a_smaller_error_is_better_and_a_diverged_training_is_worst():
 
 
 def test_leads_needs_the_best_of_all_rivals_in_every_place():
-    judge = says.leads(ACCURACY, ONE_STAGE)
+    judge = judges.leads(ACCURACY, ONE_STAGE)
     rest = [point("DPSGD", 20.0), point("PFA", 40.0)]
     assert judge([*rest, point(ONE_STAGE, 41.0)]).word == "agrees"
     assert judge([*rest, point(ONE_STAGE, 39.0)]).word == "disagrees"
@@ -414,22 +414,22 @@ def test_leads_needs_the_best_of_all_rivals_in_every_place():
 
 def test_no_gain_and_as_good_allow_the_deviation():
     noisy = [point("PrivateFL", [30.0, 40.0]), point("DPSGD", [33.0, 33.0])]  # +2 ± 7.1
-    assert says.no_gain(ACCURACY, "PrivateFL", "DPSGD", "gaussian")(noisy).word == "agrees"
-    assert says.as_good(ACCURACY, "DPSGD", "PrivateFL")(noisy).word == "agrees"
+    assert judges.no_gain(ACCURACY, "PrivateFL", "DPSGD", "gaussian")(noisy).word == "agrees"
+    assert judges.as_good(ACCURACY, "DPSGD", "PrivateFL")(noisy).word == "agrees"
     clear = [point("PrivateFL", [40.0, 41.0]), point("DPSGD", [33.0, 33.0])]
-    assert says.no_gain(ACCURACY, "PrivateFL", "DPSGD", "gaussian")(clear).word == "disagrees"
-    assert says.as_good(ACCURACY, "DPSGD", "PrivateFL")(clear).word == "disagrees"
+    assert judges.no_gain(ACCURACY, "PrivateFL", "DPSGD", "gaussian")(clear).word == "disagrees"
+    assert judges.as_good(ACCURACY, "DPSGD", "PrivateFL")(clear).word == "disagrees"
 
 
 def test_rising_is_from_end_to_end_and_hardly_is_half_of_ours():
     line = [point("DPSGD", a, epsilon=e) for e, a in ((1.0, 20.0), (3.0, 60.0), (6.0, 24.0))]
     ours = [point(TWO_STAGES, a, epsilon=e) for e, a in ((1.0, 50.0), (6.0, 60.0))]
-    assert says.rises(ACCURACY, "epsilon", ("DPSGD",))(line).word == "agrees"
-    assert says.hardly_rises(ACCURACY, "epsilon", ("DPSGD",))([*line, *ours]).word == "agrees"
+    assert judges.rises(ACCURACY, "epsilon", ("DPSGD",))(line).word == "agrees"
+    assert judges.hardly_rises(ACCURACY, "epsilon", ("DPSGD",))([*line, *ours]).word == "agrees"
     faster = [point("DPSGD", 26.0, epsilon=6.0), *line[:2]]
-    assert says.hardly_rises(ACCURACY, "epsilon", ("DPSGD",))([*faster, *ours]).word == "disagrees"
+    assert judges.hardly_rises(ACCURACY, "epsilon", ("DPSGD",))([*faster, *ours]).word == "disagrees"
     assert (
-        says.rises(ACCURACY, "epsilon", ("DPSGD",))([*line[:1], point("DPSGD", 9.0, epsilon=6.0)]).word
+        judges.rises(ACCURACY, "epsilon", ("DPSGD",))([*line[:1], point("DPSGD", 9.0, epsilon=6.0)]).word
         == "disagrees"
     )
 
@@ -442,7 +442,7 @@ def test_extreme_heterogeneity_is_judged_at_the_least_alpha(ours, word):
         for alpha, gain in ((0.5, 0.0), (8.0, 90.0))
         for series, value in ((plain, 20.0), ("WeiAvg", 40.0), (TWO_STAGES, ours + gain))
     ]
-    assert says.extreme(ACCURACY)(points).word == word
+    assert judges.extreme(ACCURACY)(points).word == word
 
 
 @pytest.mark.parametrize(

@@ -112,9 +112,10 @@ def _effort(result: Reproduction) -> str:
         return ""
     minutes = result.seconds / 60
     cost = f"{minutes:.0f} min" if minutes >= 1 else f"{max(result.seconds, 1):.0f} s"
+    repeats = f"; the paper repeats {result.repeats} times" if result.repeats else ""
     return (
-        f"{result.seeds} seeds (scale {result.scale:g}; the paper repeats {result.repeats} times). Cost of "
-        f"its trainings and plans: about {cost} on two shared CPU cores."
+        f"{result.seeds} seeds (scale {result.scale:g}{repeats}). Cost of its trainings and plans: about "
+        f"{cost} on two shared CPU cores."
     )
 
 

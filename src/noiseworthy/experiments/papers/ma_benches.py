@@ -175,7 +175,8 @@ def linear(case: Case) -> Case:
     """The same data and constants with softmax regression, which is trained at full size."""
     data, _, _ = case.bench.caveat.partition(";")
     model = "softmax regression, 7,840 parameters, at the clip and step that the paper has for its network"
-    return replace(case, bench=replace(case.bench, model="softmax", caveat=f"{data}; {model}."))
+    bench = replace(case.bench, model="softmax", caveat=f"{data}; {model}.")
+    return replace(case, name=f"{case.name} with softmax regression", bench=bench)
 
 
 CASES = {

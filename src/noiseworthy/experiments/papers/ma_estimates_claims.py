@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseworthy.experiments.papers.ma_claims import share
+from noiseworthy.experiments.papers.ma_judges import share
 from noiseworthy.experiments.papers.ma_constants import PRINTED, STARTS
 from noiseworthy.experiments.papers.ma_stages import Measured, distance, likeness, rank_correlation
 from noiseworthy.experiments.papers.spec import Table, Verdict
@@ -82,8 +82,8 @@ def _enough(excess: Sequence[dict[str, float]]) -> Verdict:
 def _costs(excess: Sequence[dict[str, float]]) -> str:
     shares = {name: _percent([one[name] for one in excess]) for name in ("alike", "estimate", "as_printed")}
     return (
-        f"J of stage 2 at the true Γ_n lies above its least by {shares['alike']} if clients are taken as alike, "
-        f"{shares['estimate']} by our estimates, {shares['as_printed']} by the paper's"
+        f"J of stage 2 at the true Γ_n lies above its least by {shares['alike']} if clients are taken as "
+        f"alike, {shares['estimate']} by our estimates, {shares['as_printed']} by the paper's"
     )
 
 
@@ -173,7 +173,11 @@ def _stays(constants: Constants) -> Verdict:
     names = ("smoothness", "strong_convexity")
     factors = [one["regularised"][name] / one["public"][name] for one in constants.values() for name in names]
     held = [1 / _NEAR <= factor <= _NEAR for factor in factors]
-    evidence = f"L and μ are {min(factors):.2g} to {max(factors):.2g} times their public values"
+    alike = sum(np.isclose(*(one["regularised"][name] for name in names)) for one in constants.values())
+    evidence = (
+        f"L and μ are {min(factors):.2g} to {max(factors):.2g} times their public values, and equal in "
+        f"{alike} of {len(constants)} cases"
+    )
     reason = (
         "the bound lies far above any loss that is measured, and the fit moves both until the bound touches "
         "it: no data set of ten rounds is a measurement of L and μ; public values are the default"

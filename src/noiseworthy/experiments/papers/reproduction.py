@@ -125,7 +125,7 @@ def reproduce_figure(
         data=laboratory.source,
         scale=scale,
         seeds=len(laboratory.seeds),
-        repeats=figure.repeats,
+        repeats=figure.repeats if figure.repeats_stated else 0,
         verdicts=[_verdict(claim, points) for claim in figure.claims],
         points=points,
         tables=figure.tables(points),

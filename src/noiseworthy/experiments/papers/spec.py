@@ -227,7 +227,8 @@ class Figure:
         claims: what is said of it.
         fractions: shares of the records to train on.
         note: what else a reader must know.
-        repeats: how often the paper repeats each training.
+        repeats: how often each training is repeated at scale 1.
+        repeats_stated: whether it is the paper that says so.
         evaluations: how often a training is scored, densest at the beginning.
         tables: the paper's numbers beside ours, from the points.
         alphas: concentrations of a Dirichlet partition to train under; empty takes the bench's.
@@ -246,6 +247,7 @@ class Figure:
     tables: Callable[[Sequence[Point]], list[Table]] = lambda points: []
     alphas: tuple[float, ...] = ()
     least_seeds: int = 2
+    repeats_stated: bool = True
 
 
 # Coming out -------------------------------------------------------------------------------------------
@@ -371,6 +373,7 @@ class Table:
 class Reproduction:
     """A reproduced item: what was run, what came out, and what it says of the paper.
 
+    `repeats` are those of the paper, 0 where it does not say.
     `estimates` (`experiments.estimates`) are drawn in place of points where an item is about them.
     """
 
