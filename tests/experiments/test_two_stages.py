@@ -12,10 +12,13 @@ from noiseworthy.config import parse_study
 from noiseworthy.engines.simulation import Shards, simulate
 from noiseworthy.errors import ConfigError, InvalidInput, ResumeError
 from noiseworthy.experiments import two_stages
+from noiseworthy.experiments.grids import grid_of
 from noiseworthy.experiments.planner import decide
 from noiseworthy.experiments.planners.decision import Decision
 from noiseworthy.experiments.prepare import prepare
 from noiseworthy.experiments.record import new_record, with_training
+from noiseworthy.experiments.runner import compare, run_grid
+from noiseworthy.experiments.runner import train as train_one_stage
 from noiseworthy.experiments.training import train
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.two_stages import FirstStage
@@ -145,6 +148,25 @@ def test_the_record_counts_what_each_seed_spent_by_its_own_plan(wine):
     spent = [own.spent(used) for own, used in zip(trained.plans, trained.run.uploads, strict=True)]
     np.testing.assert_allclose(training["spent_epsilon"], spent)
     json.dumps(training, allow_nan=False)
+
+
+def test_a_grid_trains_both_stages_and_one_stage_training_refuses_them(wine):
+    """The cell of a comparison is the end of both stages, not stage 2 from the start."""
+    prepared, plan, trained = wine
+    (cell,) = run_grid([plan], *prepared.trained(), [0, 1])
+    np.testing.assert_allclose(cell.loss, trained.run.final_loss, rtol=1e-6)
+    with pytest.raises(InvalidInput, match="this plan has two stages"):
+        train_one_stage(plan, *prepared.trained(), [0])
+
+
+def test_a_comparison_holds_both_stages_against_clients_asked_alike(wine):
+    prepared, plan, trained = wine
+    study = parse_study({**WINE, "compare": {"seeds": [0, 1], "clients_per_round": [2]}})
+    found = compare(plan, *prepared.trained(), study)
+    np.testing.assert_allclose(found.planned.loss, trained.run.final_loss, rtol=1e-6)
+    assert found.planned.setting == {"clients_per_round": 2, "rounds": 12} == found.grid[0].setting
+    rivals = grid_of(plan, plan.pilot.plan.step, study.compare, 1, "A")
+    assert rivals[0].step == StepSize(0.5, 20.0)
 
 
 # One stage or two ---------------------------------------------------------------------------------------

@@ -47,7 +47,8 @@ def setting_of(plan: Plan) -> dict[str, float]:
         return {across: plan.local.steps, series: plan.rounds}
     if isinstance(plan.local, LocalSteps):
         return {across: plan.local.steps, series: plan.rounds * plan.local.steps}
-    return {across: getattr(plan, across), series: getattr(plan, series)}
+    counts = {"rounds": plan.all_rounds, "clients_per_round": plan.clients_per_round}
+    return {across: counts[across], series: counts[series]}
 
 
 def grid_of(
@@ -163,7 +164,7 @@ def _alike(plan: Plan, problem: Problem, step: StepSize, table: CompareTable) ->
     n, k = problem.n_clients, plan.clients_per_round
     around = {max(1, k // 2), k, min(2 * k, n)}
     cohorts = sorted(around) if table.clients_per_round == "auto" else table.clients_per_round
-    rounds = [plan.rounds] if table.rounds == "auto" else table.rounds
+    rounds = [plan.all_rounds] if table.rounds == "auto" else table.rounds
     cells = [
         participation.stated(problem, uniform_counts(b, t, n), b, t, step)
         for t in rounds

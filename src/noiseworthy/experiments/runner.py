@@ -21,10 +21,12 @@ from noiseworthy.data import Federation
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
 from noiseworthy.errors import InvalidInput
+from noiseworthy.experiments import two_stages
 from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint, save_checkpoint
 from noiseworthy.experiments.grids import grid_of, setting_of
 from noiseworthy.experiments.prepare import check_same_sizes
 from noiseworthy.planning.plan import Plan
+from noiseworthy.planning.two_stages import FirstStage
 from noiseworthy.privacy.accountants import composed_epsilon, composes
 from noiseworthy.tasks import Score, Task
 
@@ -62,11 +64,16 @@ def train(
         Curves, parameters and uploads.
 
     Raises:
-        InvalidInput: a plan that does not train.
+        InvalidInput: a plan that does not train, or of two stages.
         DataError: a federation of other sizes than the plan's.
         ResumeError: a folder of another study or without a checkpoint.
     """
     check_same_sizes(plan.problem, federation)
+    if isinstance(plan.pilot, FirstStage):
+        raise InvalidInput(
+            "this plan has two stages, and every seed plans the second one by its own first; train it with "
+            "noiseworthy.experiments.training.train, which also returns those plans"
+        )
     algorithms = [make(plan, task, seed) for seed in seeds]
     mark = fingerprint(plan, seeds, belongs_to)
     done = load_checkpoint(folder, mark) if resume else None
@@ -160,7 +167,10 @@ def run_grid(
     results, work = [], np.cumsum([_work(plan) for plan in plans])
     for plan, mapped, done in zip(plans, algorithms, work, strict=True):
         shards = load(mapped[0].condensed)
-        run = simulate(mapped, plan.uploads, shards, np.array([plan.rounds]), seeds)
+        if isinstance(plan.pilot, FirstStage):
+            run, _ = two_stages.train([plan] * len(seeds), shards, task, seeds, evaluations=1)
+        else:
+            run = simulate(mapped, plan.uploads, shards, np.array([plan.rounds]), seeds)
         diverged = ~np.isfinite(run.final_loss)
         loss = np.where(diverged, np.inf, run.final_loss)
         results.append(Cell(setting_of(plan), loss, run.final_accuracy))
@@ -225,7 +235,8 @@ def _fixed_settings(plan: Plan, task: Task, study: Study) -> list[Plan]:
     longest = min(getattr(study.algorithm, "max_iterations", _LONGEST), _LONGEST)
     batch = plan.local.batch_size if plan.local is not None else None
     several, _ = tightest_mode(task, plan.problem.family, batch)
-    plans = grid_of(plan, plan.step, study.compare, longest, several)
+    step = plan.pilot.plan.step if isinstance(plan.pilot, FirstStage) else plan.step
+    plans = grid_of(plan, step or plan.step, study.compare, longest, several)
     if not plans:
         raise InvalidInput(
             "the grid of [compare] has no cell: no iterations are divisible by any of the local steps, no "

@@ -40,8 +40,8 @@ _NOISE = (
 )
 _BY_WEIGHT = "Weights by ε know nothing of the records that a client's noise is divided by."
 _FEW_RECORDS = (
-    "A small α also makes clients of few records, whose noise is large. DPSGD and DMLDP suffer from them most, "
-    "and weights by ε help all the more."
+    "A small α also makes clients of few records, whose noise is large. DPSGD and DMLDP suffer from them "
+    "most, and weights by ε help all the more."
 )
 _PERSONAL = (
     "The transform is clipped and noised together with the model here; trained without noise, as the paper "

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from noiseworthy.experiments.papers.ma_judges import share
 from noiseworthy.experiments.papers.ma_constants import PRINTED, STARTS
+from noiseworthy.experiments.papers.ma_judges import share
 from noiseworthy.experiments.papers.ma_stages import Measured, distance, likeness, rank_correlation
 from noiseworthy.experiments.papers.spec import Table, Verdict
 from noiseworthy.privacy.mechanisms import Family
