@@ -10,8 +10,10 @@ from scipy.stats import kstest, norm
 
 from noiseworthy.algorithms import loss_reports
 from noiseworthy.algorithms.registry import make
+from noiseworthy.cli import app
 from noiseworthy.data import load_records
-from noiseworthy.experiments import two_stages
+from noiseworthy.errors import InvalidInput
+from noiseworthy.experiments import papers, two_stages
 from noiseworthy.experiments.pace import Pace
 from noiseworthy.experiments.papers import ma_judges as judges
 from noiseworthy.experiments.papers.budgets import Budgets, bound_share, spent_by_bound
@@ -25,8 +27,9 @@ from noiseworthy.experiments.papers.reproduction import reproduce_figure
 from noiseworthy.experiments.papers.selections import Estimating, Selection
 from noiseworthy.experiments.papers.series import fixed
 from noiseworthy.experiments.papers.settings import algorithm_of, from_json, named, quantities, to_json
-from noiseworthy.experiments.papers.spec import Bench, Claim, Figure, Layout, Point
+from noiseworthy.experiments.papers.spec import Bench, Claim, Figure, Layout, LossUnit, Point, Reproduction
 from noiseworthy.planning.plan import StepSize
+from noiseworthy.reports.reproduction_figures import draw
 from noiseworthy.reports.reproductions import reproductions_page, write_reproductions
 from noiseworthy.tasks import make_task
 
@@ -325,6 +328,10 @@ def test_every_partition_is_trained_and_kept_apart(tmp_path, monkeypatch):
         (5.0, 0.5)
     ] * 4
     assert len(store.content) == 8
+    poorer = replace(figure, arms=(arm(case=replace(CASE, least=1.0), series=PRIVATE),))
+    reproduce_figure("ma", "figure-9", poorer, store, scale=0.1)
+    reproduce_figure("ma", "figure-9", replace(figure, least_seeds=2, repeats=2), store, scale=0.1)
+    assert len(store.content) == 24, "other budgets and other seeds are other trainings"
     page = write_reproductions(PAPER, [result], tmp_path).read_text()
     for expected in ("| setting | ε = 3, α = 1 | ε = 3, α = 5 |", "| series | gaussian α=1 | gaussian α=5 |"):
         assert expected in page
@@ -335,6 +342,34 @@ def test_two_runs_may_fill_one_folder(tmp_path):
     first.keep({"a": 1})
     second.keep({"b": 2})
     assert Store.open(tmp_path).content == {"a": 1, "b": 2}
+
+
+# Pictures -----------------------------------------------------------------------------------------------
+
+
+def curves(series, mechanism, losses) -> Point:
+    return replace(point(series, 50.0, mechanism), losses=losses, at=[0, 6], series=series)
+
+
+def drawn(*points: Point, log=""):
+    layout = Layout("round", ("loss",), lines="series", zoomed=True, log=log)
+    return draw(
+        Reproduction("ma", "f", "t", layout, LossUnit("loss", 1.0), "", 1.0, 2, 0, [], list(points), [], [])
+    )
+
+
+def test_the_legend_names_the_lines_of_all_panels():
+    figure = drawn(*(curves(s, m, [[2.0, 1.0]] * 2) for m, s in judges.PLAIN.items()))
+    assert [text.get_text() for text in figure.axes[1].get_legend().get_texts()] == ["DPSGD", "DMLDP"]
+
+
+def test_bands_on_a_logarithmic_axis_stay_above_zero():
+    """Losses 1 and 100: the arithmetic band would reach 50.5 - 49.5 = 1, the geometric one 50.5 / 10."""
+    figure = drawn(curves("DPSGD", "gaussian", [[2.0, 1.0], [2.0, 100.0]]), log="y")
+    (band,) = figure.axes[0].collections
+    ends = band.get_paths()[0].vertices
+    assert ends[:, 1].min() == pytest.approx(2.0)
+    assert ends[:, 1].max() == pytest.approx(505.0)
 
 
 # How long it takes --------------------------------------------------------------------------------------
@@ -362,6 +397,17 @@ def test_a_network_says_how_long_it_takes_and_a_linear_model_does_not(untrained,
     for figure in (replace(NETWORK, bench=DIGITS), NETWORK, NETWORK):
         reproduce_figure("ma", "figure-9", figure, store, scale=0.1, on_estimate=told.append)
     assert told == [2 * (10.0 + 6 * 1.0 + 3 * 100.0)]
+
+
+def test_the_command_says_how_long_networks_will_train(tmp_path, monkeypatch, capsys):
+    def told(*_, on_estimate, **__):
+        on_estimate(700.0)
+        raise InvalidInput("far enough")
+
+    monkeypatch.setattr(papers, "reproduce", told)
+    with pytest.raises(InvalidInput):
+        app(["reproduce", "ma", "--out", str(tmp_path)], standalone_mode=False)
+    assert "Networks to train: about 12 minutes on this machine." in capsys.readouterr().err
 
 
 def test_a_pace_is_measured_and_compiling_is_no_part_of_a_round(laboratory):

@@ -300,3 +300,19 @@ def test_another_number_of_clients_and_a_single_round_are_refused():
         estimated(reports, 3)
     with pytest.raises(InvalidInput, match="one round"):
         rho_min_printed(reports, 2, 2)
+
+
+def test_losses_within_the_cap_deviate_by_half_of_it_at_most_and_estimates_stay_within():
+    """Reports that noise throws far beyond [0, 2]: the spread that they show is not believed."""
+    generator = np.random.default_rng(3)
+    clients, rounds = np.tile(np.arange(30), 4), np.repeat(np.arange(4), 30)
+    far = np.where(clients % 2, 9.0, -5.0) + generator.normal(0, 0.1, 120)
+    open_ended = ReportedLosses(clients, rounds, far, far, np.full(30, 0.1))
+    capped = replace(open_ended, cap=2.0)
+    assert estimated(open_ended, 30).spread > 6
+    found = estimated(capped, 30)
+    assert 0.9 < found.spread <= 1.0
+    assert found.value.min() >= 0
+    assert found.value.max() <= 2.0
+    with pytest.raises(InvalidInput, match="cap must be above 0"):
+        replace(open_ended, cap=0.0)

@@ -177,3 +177,14 @@ def test_constants_that_may_be_off_are_corrected_by_the_losses_and_stated_ones_a
     assert after["smoothness"].provenance == "estimated from 8 released losses"
     firm = replanned(plan(problem(), KNOWN, **SHAPE), reports, told)
     assert firm.constants == KNOWN
+
+
+def test_only_who_is_asked_in_neither_stage_counts_as_never_asked():
+    """Client 2 is asked in stage 1 and so odd that stage 2 leaves it out; client 0 is too noisy for both."""
+    made = plan(problem(epsilon=(0.01, 1.0, 2.0, 4.0)), KNOWN, **SHAPE)
+    then = replanned(made, REPORTS, found([0.0, 0.0, 900.0, 0.0]))
+    assert (then.releases == 0).tolist() == [True, False, True, False]
+    assert made.pilot.uploads[2] > 0
+    assert [note for note in then.notes if "never asked" in note] == [
+        "Client 0 is never asked: nothing is spent there, and nothing learnt."
+    ]

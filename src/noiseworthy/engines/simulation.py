@@ -155,7 +155,7 @@ def simulate(
 
     Args:
         algorithms: S algorithms that differ in numbers only (seeds of one plan, or points of a grid).
-        planned: uploads that each client's noise pays for, shape (N,), or (S, N) where trainings differ in it.
+        planned: uploads that each client's noise pays for, shape (N,), or (S, N) for each training its own.
         shards: the federation on the device.
         evaluate_at: rounds to score at, ascending; the last one ends the training.
         seeds: S seeds of start, batches and noise.

@@ -17,6 +17,7 @@ from noiseworthy._validate import strict_json
 from noiseworthy.config import Study
 from noiseworthy.data import Federation
 from noiseworthy.errors import DataError
+from noiseworthy.experiments.estimates import describe
 from noiseworthy.experiments.planners.decision import Decision
 from noiseworthy.experiments.rivals import Contest
 from noiseworthy.experiments.runner import Cell, Comparison
@@ -64,7 +65,8 @@ def with_training(record: Record, trained: Trained, seeds: list[int], seconds: f
         "seconds": seconds,
         "assurance": ASSURANCE,
     }
-    return {**record, "training": strict_json(training)}
+    stages = {"estimation": [describe(stage) for stage in trained.stages]} if trained.stages else {}
+    return {**record, **stages, "training": strict_json(training)}
 
 
 def with_comparison(record: Record, comparison: Comparison, seeds: list[int]) -> Record:

@@ -177,7 +177,7 @@ def reports_of(first: FirstStage, cohorts: NDArray[np.int32], losses: NDArray[np
     rounds, asked = cohorts.shape
     before, after = losses.astype(np.float64).reshape(-1, 2).T
     return ReportedLosses(
-        cohorts.ravel(), np.repeat(np.arange(rounds), asked), before, after, first.noise_std
+        cohorts.ravel(), np.repeat(np.arange(rounds), asked), before, after, first.noise_std, first.loss_cap
     )
 
 

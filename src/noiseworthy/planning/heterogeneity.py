@@ -34,6 +34,7 @@ class ReportedLosses:
         after: noised F_n(w_n) at the client's own noised step, shape (m,).
         noise_std: standard deviation of the noise on each single loss of client n, shape (N,); of Laplace
             noise sqrt(2) times its scale. Infinite only for clients that did not report.
+        cap: Theta, at which every record's loss was clipped; infinite if unknown.
 
     Raises:
         InvalidInput: no reports, lengths that differ, values that are not finite, a client beyond N, noise
@@ -56,6 +57,7 @@ class ReportedLosses:
     before: Real
     after: Real
     noise_std: Real
+    cap: float = np.inf
 
     def __post_init__(self):
         reports = len(check.counts("clients", self.clients, least=0))
@@ -73,6 +75,8 @@ class ReportedLosses:
         if not (np.all(np.isfinite(self.before)) and np.all(np.isfinite(self.after))):
             raise InvalidInput("reported losses must be finite, got NaN or infinity; clip losses first")
         check.non_negative("noise_std of a client that reported", self.noise_std[self.clients])
+        if not self.cap > 0:
+            raise InvalidInput(f"cap must be above 0, got {self.cap}; records are clipped to it")
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,8 @@ def estimated(reports: ReportedLosses, clients: int) -> Heterogeneity:
     which deviations vary between clients by `spread`: s_n deviation_n is then the best linear prediction.
     `spread` is the restricted maximum likelihood estimate, 0 at the least; its equation compares second
     moments with their means, so that Laplace noise is as welcome as Gaussian. (Moments weighted by 1/v_n
-    alone would listen to the few clients of least noise only.)
+    alone would listen to the few clients of least noise only.) Losses within [0, Theta] deviate by at most
+    Theta / 2, and noise does not count beyond.
 
     `after` is not used: it is a loss at another model for each client, one step of noise away.
 
@@ -137,12 +142,12 @@ def estimated(reports: ReportedLosses, clients: int) -> Heterogeneity:
             f"clients must be {len(reports.noise_std)}, the length of the reports' noise_std, got {clients}"
         )
     table = _tabulated(reports)
-    spread = _spread(table, float(np.ptp(reports.before)))
+    spread = _spread(table, min(float(np.ptp(reports.before)), reports.cap / 2))
     fit, raw, shrinkage = _fit(table, spread), np.full(clients, np.nan), np.zeros(clients)
-    level = table.centre + fit.levels[-1]
+    level = min(table.centre + fit.levels[-1], reports.cap)
     raw[table.clients], shrinkage[table.clients] = level + fit.deviations, fit.shrinkage
     shrunk = level + shrinkage * np.nan_to_num(raw - level)
-    return Heterogeneity(np.maximum(shrunk, 0.0), raw, shrinkage, spread)
+    return Heterogeneity(np.clip(shrunk, 0.0, reports.cap), raw, shrinkage, spread)
 
 
 class _Table(NamedTuple):
@@ -191,7 +196,7 @@ def _fit(table: _Table, spread: float) -> _Fit:
 
 
 def _spread(table: _Table, most: float) -> float:
-    """The standard deviation between clients under which the reports are likeliest, at most their range."""
+    """The standard deviation between clients under which the reports are likeliest, of those up to `most`."""
     grid = most * np.append(0.0, np.geomspace(_LEAST_NOISE, 1, 13))
     misfits = [_fit(table, float(one)).misfit for one in grid]
     best = int(np.argmin(misfits))

@@ -55,6 +55,7 @@ def plan(
     clients_per_round: int,
     heterogeneity: ArrayLike | None = None,
     step: StepSize | None = None,
+    asked_before: Counts | None = None,
     notes: tuple[str, ...] = (),
 ) -> Plan:
     """Plan DPFL-BCS: how often each client is asked, T_n, with K of N clients in each of T rounds.
@@ -71,6 +72,7 @@ def plan(
         clients_per_round: K.
         heterogeneity: Gamma_n = F_n(w*) - min F_n, at least 0, shape (N,) or one for all; None takes 0.
         step: step sizes; those of the theory, 2 / (mu (t + gamma)), if not given and L and mu are known.
+        asked_before: replies that clients gave in an earlier stage, shape (N,), for what is said of them.
         notes: warnings to carry.
 
     Returns:
@@ -107,7 +109,7 @@ def plan(
         constants=constants,
         outcome=_outcome(problem, asked, t, k, gamma, bound),
         as_printed=as_printed(problem, t, k, gamma, curvature),
-        notes=(*notes, *_notes(problem, asked, t), *_step_note(bound, step)),
+        notes=(*notes, *_notes(problem, asked, t, asked_before), *_step_note(bound, step)),
     )
 
 
@@ -291,9 +293,9 @@ def _reasons(problem: Problem, asked: Counts, rounds: int, heterogeneity: Real) 
     return f", by their {', '.join(first)} and {last}" if first else f", by their {last}"
 
 
-def _notes(problem: Problem, asked: Counts, rounds: int) -> tuple[str, ...]:
+def _notes(problem: Problem, asked: Counts, rounds: int, before: Counts | None) -> tuple[str, ...]:
     """Who is never asked, and whom the resources hold back."""
-    never = np.flatnonzero(asked == 0)
+    never = np.flatnonzero(asked == 0 if before is None else asked + before == 0)
     held = _held(problem, asked, rounds)
     notes = []
     if never.size:

@@ -151,6 +151,7 @@ def plan(
         rounds=total - first_rounds,
         clients_per_round=clients_per_round,
         step=later,
+        asked_before=first.uploads,
         notes=notes,
     )
     outcome = f"{_introduction(first)} If clients prove alike, then: {made.outcome}"
@@ -178,6 +179,7 @@ def replanned(made: Plan, reports: ReportedLosses, found: Heterogeneity) -> Plan
         clients_per_round=made.clients_per_round,
         heterogeneity=found.value,
         step=made.step,
+        asked_before=first.uploads,
     )
     return replace(
         again, pilot=first, momentum=made.momentum, outcome=f"{_introduction(first)} Then: {again.outcome}"

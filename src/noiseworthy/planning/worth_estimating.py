@@ -357,7 +357,7 @@ class _Question:
         laplace = self.first.exponent == 2
         draws = rng.laplace(0, np.sqrt(0.5), len(clients)) if laplace else rng.normal(size=len(clients))
         losses = truth[clients] + size * draws
-        return ReportedLosses(clients, rounds, losses, losses, self.noise_std)
+        return ReportedLosses(clients, rounds, losses, losses, self.noise_std, self.estimation.loss_cap)
 
 
 def _between_clients(rng: np.random.Generator, spread: float, loss_cap: float, clients: int) -> Real:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.experiments.papers.spec import NO_NOISE, Layout, Point, Reproduction, Score
@@ -138,6 +139,7 @@ def _scale(axes: Axes, layout: Layout, score: Score, points: Points) -> None:
         axes.set_ylim(0, layout.most)
     if score == "loss" and "y" in layout.log:
         axes.set_yscale("log")
+        _mark_decades(axes)
     if "x" in layout.log and layout.along in _WHILE_TRAINING:
         axes.set_xscale("symlog", linthresh=1)
     elif "x" in layout.log:
@@ -149,6 +151,14 @@ def _scale(axes: Axes, layout: Layout, score: Score, points: Points) -> None:
         _mark(axes, layout, points)
 
 
+def _mark_decades(axes: Axes) -> None:
+    """Ticks at powers of ten, and at 2 and 5 times those where there are few."""
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
 def _mark(axes: Axes, layout: Layout, points: Points) -> None:
     """Ticks where points were measured, as many as have room."""
     measured = [v for v in _distinct(points, layout.along) if np.isfinite(v)]
@@ -158,7 +168,7 @@ def _mark(axes: Axes, layout: Layout, points: Points) -> None:
         if places[i] - places[chosen[-1]] >= room:
             chosen.append(i)
     axes.set_xticks([measured[i] for i in chosen])
-    axes.minorticks_off()
+    axes.xaxis.set_minor_locator(NullLocator())
     as_share = layout.along == "fraction"
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}" if as_share else f"{value:g}")
 

@@ -64,7 +64,7 @@ def standing(axes: Axes, record: Record, point: Record) -> None:
     entries, looks = words.ranked(record, point["algorithms"]), _looks(point)
     head(axes, _noise(point), _budgets(record, point), words.quantity_name(record))
     axes.grid(visible=False)
-    _across(axes, record)
+    _across(axes, record, point)
     for row, entry in enumerate(entries):
         _row(axes, record, entry, row, looks[entry["name"]])
     axes.set_yticks(range(len(entries)), [entry["name"] for entry in entries])
@@ -85,7 +85,7 @@ def _row(axes: Axes, record: Record, entry: Record, row: int, look: Ink) -> None
     axes.scatter(values, rows, 15, look.colour, alpha=0.45, linewidths=0, zorder=2, gid="training")
     if mean is not None:
         axes.plot(
-            [mean], [row], look.marker, color=look.colour, markersize=7.5, markeredgecolor=PAPER, zorder=3,
+            [mean], [row], look.marker, color=look.colour, markersize=6.5, markeredgecolor=PAPER, zorder=3,
             gid="mean",
         )  # fmt: skip
 
@@ -104,11 +104,9 @@ def _mark_reference(axes: Axes, record: Record, point: Record) -> None:
     )  # fmt: skip
 
 
-def _across(axes: Axes, record: Record) -> None:
-    """Limits that show everybody and the reference, the same in every panel."""
-    points = words.own_points(record)
-    entries = [entry for point in points for entry in point["algorithms"]]
-    entries.append(words.reference_of(record, points[0]["alpha"]))
+def _across(axes: Axes, record: Record, point: Record) -> None:
+    """Limits that show everybody and the reference."""
+    entries = [*point["algorithms"], words.reference_of(record, point["alpha"])]
     values = np.concatenate([finite(entry[record["rivals"]["quantity"]], np.nan) for entry in entries])
     known = values[np.isfinite(values)]
     low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from noiseworthy.reports.findings import score_name
 from noiseworthy.reports.schedules import Record
-from noiseworthy.reports.wording import count, level, number, percent, rounded_up, span
+from noiseworthy.reports.wording import about, count, level, number, percent, rounded_up, span
 
 OURS, REFERENCE, SAME_CLIENTS = "DPFL-BCS", "FedSGD", "PrivateFL-BCS"
 SWEEPS = ("epsilon_max", "alpha")
@@ -142,7 +142,8 @@ def _standing(record: Record, best: Record) -> str:
         return f"is ahead of {rival}, by {gap}"
     if sure:
         return f"is behind {rival}, by {gap}"
-    return f"is not ahead of {rival}: {gap_of(record, best['gap'], signed=True)}"
+    clearly = "clearly ahead" if best["gap"]["mean"] > 0 else "ahead"
+    return f"is not {clearly} of {rival}: {gap_of(record, best['gap'], signed=True)}"
 
 
 def _is_sure(gap: Record, seeds: int) -> bool:
@@ -225,7 +226,7 @@ def pace(record: Record) -> str:
     """How long all trainings took."""
     rivals = record["rivals"]
     per_second = rivals["replies"] / max(rivals["seconds"], 1e-9)
-    return f"{rivals['replies']:,} replies in {number(rivals['seconds'], 3)} s, {per_second:,.0f} a second"
+    return f"{rivals['replies']:,} replies in {about(rivals['seconds'])} s, {per_second:,.0f} a second"
 
 
 def standings(record: Record) -> dict[str, list[dict[str, str]]]:
