@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import kstest, norm
+from scipy.stats import chi2, kstest, norm
 
 from noiseworthy.algorithms import loss_reports
 from noiseworthy.algorithms.registry import make
@@ -248,9 +248,12 @@ def test_real_targets_are_dealt_by_their_quantiles():
     held = np.concatenate([federation.y[i, :n] for i, n in enumerate(federation.sizes)])
     np.testing.assert_array_equal(np.sort(held), np.sort(records.y))
     edges = np.quantile(records.y, [0.25, 0.5, 0.75])
-    shares = np.stack([np.bincount(np.searchsorted(edges, federation.y[i, :n]), minlength=4) / n
-                       for i, n in enumerate(federation.sizes)])  # fmt: skip
-    assert np.ptp(shares, axis=0).max() > 0.3, "clients must hold other strata"
+    counts = np.stack(
+        [np.bincount(np.searchsorted(edges, y[:n]), minlength=4)
+         for y, n in zip(federation.y, federation.sizes, strict=True)]
+    )  # fmt: skip
+    even = federation.sizes[:, None] * counts.sum(axis=0) / len(records)
+    assert chi2.sf(np.sum((counts - even) ** 2 / even), df=12) < 1e-6, "clients must hold other strata"
 
 
 @pytest.mark.data

@@ -133,10 +133,22 @@ def test_a_checkpoint_whose_stage_1_told_otherwise_is_refused(wine, tmp_path):
         train(plan, other, task, [0, 1], resume=True, **options)
 
 
-def test_seeds_of_stage_2_are_none_of_stage_1():
-    seeds = list(range(200))
-    later = two_stages._seeds_of_stage_2(seeds)
-    assert len(set(later) | set(seeds)) == 400
+def test_no_seed_serves_both_stages(wine, monkeypatch):
+    """Rounds are counted anew in stage 2: under the same seed the same noise would be drawn again."""
+    prepared, plan, _ = wine
+    federation, task = prepared.trained()
+    given = []
+
+    def noting(algorithms, planned, shards, rounds, seeds, **options):
+        given.append(list(seeds))
+        return simulate(algorithms, planned, shards, rounds, seeds, **options)
+
+    monkeypatch.setattr(two_stages, "simulate", noting)
+    two_stages.train([plan] * 2, Shards.load(federation, task), task, [0, 1], evaluations=1)
+    first, second = given
+    assert first == [0, 1]
+    assert not {*first} & {*second}
+    assert len({*two_stages._seeds_of_stage_2(range(200)), *range(200)}) == 400
 
 
 def test_the_record_counts_what_each_seed_spent_by_its_own_plan(wine):
