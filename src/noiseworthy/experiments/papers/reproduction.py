@@ -44,8 +44,8 @@ def reproduce(
         paper: `zhou`, `fu`, `hou`, `hu` or `ma`.
         item: `table-1`, `figure-1` and so on, or `all`; None takes the paper's first.
         data_dir: folder of data files; None takes the environment variable NOISEWORTHY_DATA.
-        scale: share of the paper's repeats (at least two are run), and for networks also of the records or
-            of the clients per round.
+        scale: share of the paper's repeats (at least two are run, or as many as a figure demands), and for
+            networks also of the records or of the clients per round.
         folder: where to keep results as JSON. Measurements in it are not made again, so that a broken run
             goes on and figures share their trainings. None keeps nothing.
         on_progress: told the share of the work that is done.
