@@ -21,16 +21,8 @@ from noiseworthy.tasks.base import Task
 def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
     """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
 
-    Args:
-        plan: of `dpsgd`, with `train` true, step sizes and Gaussian noise.
-        task: of the dimension that the plan was made for.
-        seed: of the public schedule.
-
-    Raises:
-        InvalidInput: what `check_fits` refuses; a plan that does not train, without step sizes, or for
-            another dimension.
-
-    Guarantee: the schedule asks client n exactly `plan.releases[n]` times, in different rounds.
+    Arguments, errors and guarantee are those of `replies.exact_replies`; noise that it must not have, and
+    Poisson batches, are refused by name.
     """
     check_fits("dpsgd", plan.problem)
     return exact_replies(FedSGDDPC, plan, task, seed)

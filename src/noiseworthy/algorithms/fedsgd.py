@@ -20,14 +20,8 @@ from noiseworthy.tasks.base import Task
 def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
     """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
 
-    Args:
-        plan: of `fedsgd`, with `train` true, step sizes and no noise.
-        task: of the dimension that the plan was made for.
-        seed: of the public schedule.
-
-    Raises:
-        InvalidInput: what `check_fits` refuses; a plan that does not train, without step sizes, or for
-            another dimension.
+    Arguments, errors and guarantee are those of `replies.exact_replies`; noise that it must not have, and
+    Poisson batches, are refused by name.
     """
     check_fits("fedsgd", plan.problem)
     return exact_replies(FedSGDDPC, plan, task, seed)

@@ -34,16 +34,8 @@ class WeiAvg(FedSGDDPC):
 def make(plan: Plan, task: Task, seed: int) -> WeiAvg:
     """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
 
-    Args:
-        plan: of `weiavg`, with `train` true and step sizes.
-        task: of the dimension that the plan was made for.
-        seed: of the public schedule.
-
-    Raises:
-        InvalidInput: what `check_fits` refuses; a plan that does not train, without step sizes, or for
-            another dimension.
-
-    Guarantee: the schedule asks client n exactly `plan.releases[n]` times, in different rounds.
+    Arguments, errors and guarantee are those of `replies.exact_replies`; noise that it must not have, and
+    Poisson batches, are refused by name.
     """
     check_fits("weiavg", plan.problem)
     return exact_replies(WeiAvg, plan, task, seed, plan.problem.budget.epsilon)

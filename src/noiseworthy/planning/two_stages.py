@@ -21,14 +21,13 @@ from noiseworthy.planning.heterogeneity import Heterogeneity, ReportedLosses
 from noiseworthy.planning.participation_bound import Curvature
 from noiseworthy.planning.plan import Pilot, Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
+from noiseworthy.planning.worth_estimating import LOSS_SHARE
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.filters import PrivacyFilter
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
 from noiseworthy.privacy.sensitivity import Sensitivity, of_mean_loss
 
-LOSS_SHARE = 0.1
-"""b_l, the part of stage 1's budget that pays for losses (theory 5.5)."""
 LOSSES_PER_REPLY = 2
 """At the model that was sent, and at the client's own noised step."""
 

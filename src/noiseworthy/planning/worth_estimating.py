@@ -24,6 +24,8 @@ from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.privacy.calibration import unit_noise
 
 Real = NDArray[np.float64]
+LOSS_SHARE = 0.1
+"""b, the part of stage 1's budget that pays for losses (theory 5.5)."""
 _WORLDS = 64
 _FEWEST = 4
 _MANY = 2000
@@ -56,7 +58,7 @@ class Estimation:
     rounds: int
     loss_cap: float
     share: float
-    loss_share: float = 0.1
+    loss_share: float = LOSS_SHARE
 
     def __post_init__(self):
         check.count("estimation_rounds", self.rounds)

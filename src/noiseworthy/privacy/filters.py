@@ -24,6 +24,8 @@ from noiseworthy.privacy.mechanisms import FAMILIES, Family
 
 _ROUNDING = 1e-12
 """Relative excess that is a matter of the last bits of a sum; `remaining` stays twice as far below."""
+_MARGIN = 1e-9
+"""Part of what is left that stays unspent, so that no order of rounding exceeds the whole."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class PrivacyFilter:
 
     @property
     def remaining(self) -> PrivacyBudget:
-        """The budget that is left, as epsilon at the same delta; all of it where nothing was spent.
+        """The budget that is left, as epsilon at the same delta, less a billionth.
 
         Raises:
             BudgetExceeded: a client with nothing left.
@@ -127,10 +129,11 @@ class PrivacyFilter:
             raise BudgetExceeded(f"client {empty[0]} has spent its whole budget; nothing is left to plan on")
         left = self.left - 2 * _ROUNDING * self.whole
         epsilon = left if self.family == "laplace" else self._epsilon_of(left)
-        return replace(self.budget, epsilon=np.where(self.used > 0, epsilon, self.budget.epsilon))
+        untouched = self.budget.epsilon * (1 - _MARGIN)
+        return replace(self.budget, epsilon=np.where(self.used > 0, epsilon, untouched))
 
     def _epsilon_of(self, mu_squared: NDArray[np.float64]) -> NDArray[np.float64]:
-        epsilon = gaussian_epsilon(np.sqrt(mu_squared) * (1 - 1e-9), self.budget.delta)
+        epsilon = gaussian_epsilon(np.sqrt(mu_squared) * (1 - _MARGIN), self.budget.delta)
         poor = np.flatnonzero(epsilon <= 0)
         if poor.size:
             raise InvalidInput(
