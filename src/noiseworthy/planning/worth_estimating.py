@@ -26,14 +26,14 @@ from noiseworthy.privacy.calibration import unit_noise
 Real = NDArray[np.float64]
 LOSS_SHARE = 0.1
 """b, the part of stage 1's budget that pays for losses (theory 5.5)."""
-_WORLDS = 64
+_WORLDS = 32
 _FEWEST = 4
-_MANY = 2000
+_MANY = 100
 """Clients from which on fewer worlds are enough, because each averages over more clients."""
 _SEED = 20240501
 _LEAST_SPREAD = 1e-4
 """Of the loss cap: below it no spread is worth a question."""
-_LOG_ERROR = 0.01
+_LOG_ERROR = 0.02
 """Relative error of a break-even spread."""
 
 
@@ -182,7 +182,7 @@ def break_even(
 ) -> float | None:
     """The least spread of Gamma_n for which estimating it pays in the mean; None where no spread does.
 
-    The root of the mean gain in the logarithm of the spread, to 1 %, between Theta / 10^4 and Theta / 2. With
+    The root of the mean gain in the logarithm of the spread, to 2 %, between Theta / 10^4 and Theta / 2. With
     the same draws for every spread the gain is nearly monotone: what is worth knowing grows with the spread.
 
     Args:
