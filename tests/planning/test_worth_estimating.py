@@ -248,9 +248,7 @@ def test_a_hundred_clients_of_the_paper_take_a_second():
 
 def test_many_clients_take_fewer_worlds():
     problem = federation(clients=400)
-    found = worth(
-        problem, CONSTANTS, Estimation.usual(T, 6, CAP), rounds=T, clients_per_round=80, spread=0.1
-    )
+    found = worth(problem, CONSTANTS, Estimation.usual(T, 6, CAP), rounds=T, clients_per_round=80, spread=0.1)
     assert found.worlds == 8
 
 
