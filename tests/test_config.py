@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.config import FedSGDTable, ResourcesTable, Study, load_study, parse_study
+from noiseworthy.config.tables import ALGORITHMS
 from noiseworthy.data import PARTITIONS
 from noiseworthy.errors import ConfigError
 from noiseworthy.planning.rivals import RIVALS
@@ -104,6 +105,10 @@ def test_a_missing_table_is_named(table):
         ("task", "model", "tree", "'group-cnn', 'resnet20', 'lstm' or 'unet3d', got 'tree'"),
         ("task", "ridge", -1.0, "[task] ridge must be greater than or equal to 0, got -1.0"),
         ("task", "ridge", float("nan"), "[task] ridge must be"),
+        ("task", "pooling", 0, "[task] pooling must be greater than or equal to 1, got 0"),
+        ("task", "projection", 2.5, "[task] projection must be a valid integer, got 2.5"),
+        ("algorithm", "averaging", 1.0, "must be less than 1 or 'auto', got 1.0"),
+        ("algorithm", "momentum", -0.5, "must be greater than or equal to 0 or 'auto', got -0.5"),
         ("task", "bias", 1, "[task] bias must be a valid boolean, got 1"),
         ("constants", "smoothness", "x", "[constants] smoothness must be a valid number, got 'x'"),
         ("constants", "heterogeneity", "x", "must be a valid number or a valid list, got 'x'"),
@@ -293,7 +298,16 @@ def test_a_rival_that_selects_takes_a_heterogeneity_per_client():
     assert biased.constants.heterogeneity == [0.0, 0.5]
 
 
-@pytest.mark.parametrize("table", [SELECTION, RIVAL])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_may_state_its_averaging(name):
+    own = {"clients_per_round": 1} if name in RIVALS or name == "dpfl-bcs" else {}
+    own |= {"step_size": 0.1} if name in RIVALS else {}
+    table = {"name": name, **own}
+    assert parse_study({**MINIMAL, "algorithm": table}).algorithm.averaging == "auto"
+    assert parse_study({**MINIMAL, "algorithm": {**table, "averaging": 0.5}}).algorithm.averaging == 0.5
+
+
+@pytest.mark.parametrize("table", [SELECTION, RIVAL, {"name": "fedsgd-dpc"}])
 def test_momentum_is_stated_alike(table):
     assert parse_study({**MINIMAL, "algorithm": {**table, "momentum": 0.9}}).algorithm.momentum == 0.9
 

@@ -18,6 +18,7 @@ class Purpose(IntEnum):
     AGGREGATE = 3
     PILOT = 4
     PERSONAL = 5
+    PROJECTION = 6
 
 
 def named_key(root: Array, purpose: Purpose, round_index: Array | int = 0, client: Array | int = 0) -> Array:

@@ -44,18 +44,24 @@ StudyFile = Annotated[Path, typer.Argument(help="study file (TOML)", show_defaul
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
 OutFolder = Annotated[Path | None, typer.Option("--out", help="run folder; by default runs/NAME-OF-STUDY")]
 DataDir = Annotated[Path | None, typer.Option("--data", help="folder of data files, else NOISEWORTHY_DATA")]
+Seconds = Annotated[
+    float | None, typer.Option("--budget-seconds", help="time for planning, which takes the best found in it")
+]
 
 
 @app.command()
 def plan(
-    study: StudyFile, as_json: AsJson = False, out_folder: OutFolder = None, data: DataDir = None
+    study: StudyFile,
+    as_json: AsJson = False,
+    out_folder: OutFolder = None,
+    data: DataDir = None,
+    budget_seconds: Seconds = None,
 ) -> None:
     """Decide rounds, clients, noise, clip and step size for a study, without training."""
     from noiseworthy._validate import strict_json
     from noiseworthy.experiments.record import new_record, save_record
 
-    prepared = _prepare(study, data)
-    decision = _decide(prepared)
+    prepared, decision = _decide(_prepare(study, data, budget_seconds))
     if out_folder is not None:
         record = new_record(
             prepared.study, decision, prepared.federation, prepared.dimension, name=study.stem
@@ -77,12 +83,39 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="go on from the run folder's checkpoint")] = False,
     data: DataDir = None,
     as_json: AsJson = False,
+    budget_seconds: Seconds = None,
 ) -> None:
     """Plan a study, train it in simulation and write a run folder with model, record and report."""
-    prepared = _prepare(study, data)
+    prepared, decision = _decide(_prepare(study, data, budget_seconds))
     folder = out_folder or Path("runs") / study.stem
-    record = _train(prepared, _decide(prepared), folder, name=study.stem, resume=resume)
+    record = _train(prepared, decision, folder, name=study.stem, resume=resume)
     _finish(record, folder, as_json)
+
+
+@app.command()
+def advise(
+    study: StudyFile,
+    out_folder: OutFolder = None,
+    data: DataDir = None,
+    as_json: AsJson = False,
+    budget_seconds: Seconds = None,
+) -> None:
+    """Plan a study with every algorithm by trial on public data, side by side, and recommend one."""
+    from noiseworthy.engines.compilation import use_persistent_cache
+    from noiseworthy.experiments.advisor import advice_record
+    from noiseworthy.experiments.advisor import advise as run
+    from noiseworthy.reports.advice import advice_panel, write_advice
+
+    prepared = _prepare(study, data, budget_seconds)
+    use_persistent_cache()
+    with _progress("Trying", 100, "%") as bar:
+        advice = advice_record(run(prepared, lambda name, done: bar(done, name)), study.stem)
+    page = write_advice(advice, out_folder or Path("runs") / study.stem)
+    if as_json:
+        print(json.dumps(advice, allow_nan=False))
+        return
+    out.print(advice_panel(advice))
+    out.print(f"Report: {page}", soft_wrap=True)
 
 
 @app.command()
@@ -90,9 +123,8 @@ def compare(
     study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Train the plan beside a grid of fixed settings and report the gain that the plan loses."""
-    prepared = _prepare(study, data)
+    prepared, decision = _decide(_prepare(study, data))
     folder = out_folder or Path("runs") / study.stem
-    decision = _decide(prepared)
     record = _train(prepared, decision, folder, name=study.stem) if decision.plan.train else None
     _finish(_compare(prepared, decision, folder, record, name=study.stem), folder, as_json)
 
@@ -107,7 +139,7 @@ def tradeoff(
     prepared = _prepare(study, data)
     surface = Surface.of(prepared)
     folder = out_folder or Path("runs") / study.stem
-    decision = _decide(prepared)
+    prepared, decision = _decide(prepared)
     _finish(_tradeoff(surface, prepared, decision, folder, name=study.stem), folder, as_json)
 
 
@@ -135,7 +167,7 @@ def quickstart(out_folder: OutFolder = None) -> None:
     err.print(
         "[bold]noiseworthy quickstart[/]: ten clients, two kinds of digits each, epsilon = 4 for every record"
     )
-    decision = _decide(prepared)
+    prepared, decision = _decide(prepared)
     record = _train(prepared, decision, folder, name="quickstart")
     _finish(_compare(prepared, decision, folder, record, name="quickstart"), folder, False)
 
@@ -170,7 +202,7 @@ def account(
     if study is not None:
         if any(option is not None for option in options):
             raise ConfigError("account takes a study file or the options of a schedule, and not both")
-        made = _decide(_prepare(study, data)).plan
+        made = _decide(_prepare(study, data))[1].plan
         answer, counted = account_plan(made), "noised steps" if noises_steps(made.as_dict()) else counted
     elif mechanism is None or noise is None or clip_norm is None or sizes is None:
         raise ConfigError("account needs a study file, or --mechanism, --noise, --clip-norm and --sizes")
@@ -284,11 +316,22 @@ def _complaint(error: Any) -> str | None:
 # Steps that commands share ----------------------------------------------------------------------------
 
 
-def _prepare(path: Path, data: Path | None) -> Prepared:
+def _prepare(path: Path, data: Path | None, seconds: float | None = None) -> Prepared:
     from noiseworthy.config import load_study
     from noiseworthy.experiments.prepare import prepare
 
-    return prepare(_with_data_dir(load_study(path), data))
+    return prepare(_with_seconds(_with_data_dir(load_study(path), data), seconds))
+
+
+def _with_seconds(study: Study, seconds: float | None) -> Study:
+    from noiseworthy import _validate as check
+
+    if seconds is None:
+        return study
+    check.positive("--budget-seconds", seconds)
+    return study.model_copy(
+        update={"planning": study.planning.model_copy(update={"budget_seconds": seconds})}
+    )
 
 
 def _with_data_dir(study: Study, data: Path | None) -> Study:
@@ -297,15 +340,16 @@ def _with_data_dir(study: Study, data: Path | None) -> Study:
     return study.model_copy(update={"federation": study.federation.model_copy(update={"data_dir": data})})
 
 
-def _decide(prepared: Prepared) -> Decision:
+def _decide(prepared: Prepared) -> tuple[Prepared, Decision]:
+    """The plan, and the study with the model that the plan trains."""
     from noiseworthy.engines.compilation import use_persistent_cache
-    from noiseworthy.experiments.planner import decide
+    from noiseworthy.experiments.planner import plan_study
 
     if prepared.federation is None:
-        return decide(prepared)
+        return plan_study(prepared)
     use_persistent_cache()
     with _progress("Planning", 100, "%") as bar:
-        return decide(prepared, bar)
+        return plan_study(prepared, bar)
 
 
 def _train(
@@ -460,10 +504,14 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def _progress(label: str, total: int, unit: str) -> Iterator[Callable[[float], None]]:
-    """A bar on stderr with rate and time left; yields a callback that takes the share done."""
+def _progress(label: str, total: int, unit: str) -> Iterator[Callable[..., None]]:
+    """A bar on stderr with rate and time left; yields a callback that takes the share done, and on what."""
     columns = [TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
                _Rate(), TimeRemainingColumn(elapsed_when_finished=True)]  # fmt: skip
     with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
         task = progress.add_task(label, total=total, unit=unit)
-        yield lambda done: progress.update(task, completed=done * total)
+
+        def update(done: float, what: str = "") -> None:
+            progress.update(task, completed=done * total, description=f"{label} {what}".strip())
+
+        yield update

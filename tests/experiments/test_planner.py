@@ -116,6 +116,17 @@ def test_a_step_that_is_not_stated_is_that_of_the_theory():
     np.testing.assert_allclose(stated.at(t), 0.3)
 
 
+def test_a_stated_momentum_and_averaging_reach_the_plan_and_change_nothing_else():
+    plain, stated = (
+        decided(changed(SIZES_ONLY, algorithm=table)).plan
+        for table in ({}, {"momentum": 0.8, "averaging": 0.5})
+    )
+    assert (plain.momentum, plain.averaging) == (0.0, 0.0)
+    assert (stated.momentum, stated.averaging) == (0.8, 0.5)
+    same = replace(stated, momentum=0.0, averaging=0.0)
+    assert json.dumps(same.as_dict()) == json.dumps(plain.as_dict())
+
+
 def test_do_not_train_is_an_answer_that_spends_nothing():
     plan = decided(changed(SIZES_ONLY, privacy={"epsilon": 1e-4})).plan
     assert not plan.train

@@ -12,8 +12,14 @@ from noiseworthy.config import Drawn, parse_study
 from noiseworthy.data import federate
 from noiseworthy.data.volumes import synthetic_volumes
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
-from noiseworthy.experiments.prepare import believed_partition, check_same_sizes, draw_budgets, prepare
-from noiseworthy.tasks import LinearModel
+from noiseworthy.experiments.prepare import (
+    believed_partition,
+    check_same_sizes,
+    draw_budgets,
+    open_task,
+    prepare,
+)
+from noiseworthy.tasks import LinearModel, make_task
 
 PRIVACY = {"mechanism": "laplace", "epsilon": 2.0, "clip_norm": 1.0}
 IRIS = {"data": "iris", "clients": 3, "partition": "iid"}
@@ -49,7 +55,8 @@ def test_without_data_there_is_nothing_to_train():
         (IRIS, {"model": "linear"}, "linear needs real targets, got 3 classes; use softmax or logistic"),
         (IRIS, {"model": "logistic"}, "logistic needs 2 classes, got 3; use softmax"),
         (IRIS, {"model": "cnn"}, "cnn"),
-        (IRIS, {"normalise": True}, "normalise needs a feature_norm"),
+        (IRIS, {"projection": 5}, "projection must be between 1 and 4, got 5; records have 4 numbers"),
+        (IRIS, {"pooling": 3}, "pooling must be between 1 and 2, got 3"),
         ({**IRIS, "clients": 0}, {}, "clients must be between 1 and"),
         ({**IRIS, "clients": 5000}, {}, "every client needs a record"),
         ({**IRIS, "records_per_client": 0}, {}, "records_per_client must be at least 1, got 0"),
@@ -83,6 +90,22 @@ def test_settings_of_the_model_arrive():
     assert prepare(study(IRIS, task=table)).task == LinearModel(
         4, 3, "softmax", ridge=0.3, feature_norm=2.0, normalise=True, bias=True
     )
+
+
+@pytest.mark.parametrize(
+    ("normalise", "stated", "norm"), [(True, None, 1.0), (True, 3.0, 3.0), (False, None, None)]
+)
+def test_records_are_scaled_to_norm_1_unless_the_study_says_otherwise(normalise, stated, norm):
+    task = prepare(study(IRIS, task={"normalise": normalise, "feature_norm": stated})).task
+    assert task.record_norm == norm
+
+
+def test_public_maps_of_records_reach_the_private_data_and_the_public_alike():
+    digits = {"data": "digits", "clients": 3, "partition": "iid"}
+    prepared = prepare(study(digits, task={"pooling": 2, "projection": 9, "bias": True}))
+    assert prepared.task == make_task("softmax", (8, 8), 10, pooling=2, projection=9, bias=True)
+    assert prepared.dimension == 100
+    assert open_task(prepared.study, (28, 28), 7).preparation == prepared.task.preparation
 
 
 @pytest.mark.parametrize(("model", "loss"), [("logistic", "logistic"), ("svm", "hinge")])

@@ -74,6 +74,13 @@ def test_momentum_of_dpfl_bcs_is_in_its_plan():
     assert planned({**SIZES, "algorithm": algorithm}).momentum == 0.9
 
 
+@pytest.mark.parametrize("name", ["weiavg", "dpfl-bcs"])
+def test_averaging_as_stated_is_in_the_plan(name):
+    algorithm = {"name": name, "clients_per_round": 2, "step_size": 0.05, "averaging": 0.25}
+    algorithm |= {"estimation_rounds": 0} if name == "dpfl-bcs" else {}
+    assert planned({**SIZES, "algorithm": algorithm}).averaging == 0.25
+
+
 def test_the_step_of_transforms_is_that_of_the_public_code_unless_stated():
     bare = {k: v for k, v in IRIS["algorithm"].items() if k != "personal_step_size"}
     assert planned({**IRIS, "algorithm": bare}).personal_step == 0.1

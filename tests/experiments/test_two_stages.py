@@ -88,13 +88,19 @@ def test_curves_run_through_both_stages_without_a_seam(wine):
     np.testing.assert_allclose(trained.run.loss[:, seam], alone.final_loss, rtol=1e-6)
 
 
-def test_without_noise_to_speak_of_both_stages_are_one_long_training():
-    """Epsilon 1e7 and equal clients: steps and momentum go on, so the loss falls as in one stage."""
-    quiet = changed(privacy={"epsilon": 1e7, "delta": 1e-5}, federation={"clients": 2})
+@pytest.mark.parametrize("shares", [(0.0, 0.0), (0.5, 1 / 3)])
+def test_without_noise_to_speak_of_both_stages_are_one_long_training(shares):
+    """Epsilon 1e7 and equal clients: steps and momentum go on, so the loss falls as in one stage.
+
+    Half of stage 2 is a third of all 12 rounds: the mean of the last 4 models is delivered.
+    """
+    quiet = changed(
+        privacy={"epsilon": 1e7, "delta": 1e-5}, federation={"clients": 2}, algorithm={"averaging": shares[0]}
+    )
     prepared, plan = prepared_and_plan(quiet)
     two = train(plan, *prepared.trained(), [0])
     prepared, alone = prepared_and_plan(
-        {**quiet, "algorithm": {**quiet["algorithm"], "estimation_rounds": 0}}
+        {**quiet, "algorithm": {**quiet["algorithm"], "estimation_rounds": 0, "averaging": shares[1]}}
     )
     one = train(alone, *prepared.trained(), [0])
     np.testing.assert_allclose(two.run.final_loss, one.run.final_loss, rtol=1e-4)

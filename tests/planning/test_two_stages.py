@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -120,6 +122,7 @@ def test_step_sizes_and_momentum_go_on_where_stage_1_ends():
     both = np.concatenate([first.step.at(np.arange(4)), made.step.at(np.arange(16))])
     np.testing.assert_allclose(both, step.at(np.arange(20)), rtol=1e-12)
     assert first.momentum == made.momentum == replanned(made, REPORTS, found(np.ones(4))).momentum == 0.9
+    assert replanned(replace(made, averaging=0.5), REPORTS, found(np.ones(4))).averaging == 0.5
     assert later_step(StepSize(0.3, np.inf), 7) == StepSize(0.3, np.inf)
 
 

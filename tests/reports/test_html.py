@@ -78,6 +78,14 @@ def test_the_page_is_well_formed_and_loads_nothing(pages, make_record, name):
     assert "@media print" in text
 
 
+def test_the_page_says_how_records_are_prepared_where_they_are(make_record):
+    record = make_record("plan_only")
+    assert "Before training" not in Page(render(record)).text
+    record["study"]["task"] = {"pooling": 2, "normalise": True}
+    said = "Before training: images pooled 2 x 2, records scaled to norm 1."
+    assert said in Page(render(record)).text
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_ids_are_unique_between_figures(pages, make_record, name):
     ids = re.findall(r'<g id="(\w+-figure_1)"', page(pages, make_record, name))

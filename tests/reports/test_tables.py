@@ -53,6 +53,20 @@ def test_the_plan_panel_says_what_clients_compute_clip_and_add(make_record):
         assert said in text
 
 
+def test_the_plan_panel_says_how_records_are_prepared_and_what_is_delivered(make_record):
+    record = make_record("full")
+    assert "delivers" not in words(plan_panel(record))
+    task = {"pooling": 2, "projection": 50, "normalise": False, "feature_norm": 3.0}
+    record["study"]["task"], record["plan"]["averaging"] = task, 0.25
+    said = words(plan_panel(record))
+    for part in (
+        "images pooled 2 x 2, records projected at random to 50 numbers,",
+        "scaled down to norm 3 where",
+    ):
+        assert part in said
+    assert "delivers the mean of the models of the last 25 % of rounds" in said
+
+
 def test_the_plan_panel_says_every_step_and_the_momentum(make_record):
     assert "0.05, halved after 200 rounds, momentum 0.9 " in words(plan_panel(make_record("weighed_replies")))
     said = words(plan_panel(make_record("transformed_records")))

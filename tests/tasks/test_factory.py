@@ -96,6 +96,8 @@ def test_a_study_file_knows_the_same_names():
         ({"model": "cnn", "record_shape": (28, 30)}, "multiples of 4"),
         ({"model": "cnn", "bias": True}, "bias belongs to linear models"),
         ({"model": "cnn", "feature_norm": 1.0}, "feature_norm belongs to linear models"),
+        ({"model": "cnn", "pooling": 2}, "pooling belongs to linear models and must be left out for cnn"),
+        ({"model": "lstm", "projection": 2}, "projection belongs to linear models"),
         ({"classes": 1}, "outputs must be at least 2, got 1"),
         ({"ridge": -1.0}, "ridge must be finite and at least 0"),
         ({"feature_norm": 0.0}, "feature_norm must be finite and above 0"),

@@ -110,6 +110,10 @@ class Algorithm(Protocol):
         """One draw with the law of the weighted sum of a cohort's noise, shape (p,)."""
         ...
 
+    def model(self, state: ServerState) -> Array:
+        """The parameters that are scored and delivered, shape (p,): made of what the server knows alone."""
+        ...
+
 
 class Scheduled(eqx.Module):
     """What algorithms with cohorts drawn before training share.
@@ -144,3 +148,7 @@ class Scheduled(eqx.Module):
     def combine(self, state: ServerState, cohort: Array, uploads: Array) -> Array:
         """The weighted sum of the uploads."""
         return jnp.matmul(jax.vmap(self.weight)(cohort), uploads, precision="highest")
+
+    def model(self, state: ServerState) -> Array:
+        """The last iterate."""
+        return state.theta

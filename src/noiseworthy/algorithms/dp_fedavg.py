@@ -116,7 +116,7 @@ class DPFedAvg(Scheduled):
         """The local gradient, clipped where the mode says, with the ridge of the local model."""
         ridge = self.task.ridge * theta
         if self.clipping in ("C", "D"):
-            mean = mean_gradient(self.task, theta, shard, self.sizes[client], self.batch_size, key)
+            mean = mean_gradient(self.task, theta, shard, self.batch_size, key)
             return ridge + (mean if self.clipping == "D" else clip_whole(mean, self.clip_norm, self.norm))
         total = self.task.clipped_gradient_sum(theta, shard, jnp.asarray(self.clip_norm), self.norm)
         return ridge + total / self.sizes[client]

@@ -54,7 +54,6 @@ class DPScaffNew(Scheduled):
         batch_size: records per local step, None for all (static).
         clip_norm: C.
         noise: noise size of one upload, shape (N,).
-        sizes: records of each client, shape (N,).
         step: eta.
         probability: p.
         counts: local steps before each communication, shape (R,).
@@ -67,7 +66,6 @@ class DPScaffNew(Scheduled):
     batch_size: int | None = eqx.field(static=True)
     clip_norm: Numbers
     noise: Numbers
-    sizes: Numbers
     step: Numbers
     probability: Numbers
     counts: Numbers
@@ -96,7 +94,7 @@ class DPScaffNew(Scheduled):
         variate = memory.variate + (state.theta - memory.reached) / lead
 
         def step(j: Array, x: Array) -> Array:
-            mean = mean_gradient(self.task, x, shard, self.sizes[client], self.batch_size, fold_in(drawn, j))
+            mean = mean_gradient(self.task, x, shard, self.batch_size, fold_in(drawn, j))
             return x - self.step * (mean + self.task.ridge * x - variate)
 
         reached = lax.fori_loop(0, self.counts[state.round], step, state.theta)
@@ -142,7 +140,6 @@ def make(plan: Plan, task: Task, seed: int) -> DPScaffNew:
         batch_size=plan.local.batch_size,
         clip_norm=as_float(problem.clip_norm),
         noise=as_float(plan.release.mechanism.size),
-        sizes=problem.sizes.astype(np.int32),
         step=as_float(step.initial),
         probability=as_float(plan.local.probability),
         counts=plan.local.counts(rounds).astype(np.int32),

@@ -14,16 +14,13 @@ from noiseworthy.tasks.base import Batch, Task
 from noiseworthy.tasks.clipping import clip, upper_norm_of_long
 
 
-def mean_gradient(
-    task: Task, theta: Array, shard: Any, size: Array, batch_size: int | None, key: Array
-) -> Array:
+def mean_gradient(task: Task, theta: Array, shard: Any, batch_size: int | None, key: Array) -> Array:
     """The mean gradient of a client's records, without the ridge, or of a minibatch drawn with replacement.
 
     Args:
         task: model and loss.
         theta: shape (p,).
         shard: the client's records, or their moments.
-        size: number of its records n.
         batch_size: records per minibatch; None takes all.
         key: of the minibatch.
 
@@ -31,7 +28,7 @@ def mean_gradient(
         Shape (p,). Nothing in it is clipped: what a client sends must be.
     """
     if batch_size is not None:
-        chosen = jax.random.randint(key, (batch_size,), 0, size)
+        chosen = jax.random.randint(key, (batch_size,), 0, shard.size)
         shard = Batch(shard.x[chosen], shard.y[chosen], jnp.ones(batch_size))
     return task.gradient(theta, shard)
 

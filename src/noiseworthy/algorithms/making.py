@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -53,3 +53,31 @@ def aligned(algorithms: Sequence[A]) -> list[A]:
     structure = jax.tree.structure(algorithms[0])
     columns = [pad(*leaves) for leaves in zip(*map(jax.tree.leaves, algorithms), strict=True)]
     return [structure.unflatten(row) for row in zip(*columns, strict=True)]
+
+
+_SCHEDULES = ("cohorts", "steps", "scale", "counts")
+"""Fields of algorithms that have one entry for every round or step."""
+
+
+def padded(algorithms: Sequence[A]) -> list[A]:
+    """Algorithms with their schedules padded by zeros to powers of two, so that few programs serve many lengths.
+
+    What is padded is never reached.
+    """
+
+    def pad(path: tuple[Any, ...], leaf: NDArray[np.generic]) -> NDArray[np.generic]:
+        if path[-1].name not in _SCHEDULES or np.ndim(leaf) == 0:
+            return leaf
+        longer = (1 << (len(leaf) - 1).bit_length()) - len(leaf)
+        return np.pad(leaf, [(0, longer), *[(0, 0)] * (np.ndim(leaf) - 1)])
+
+    return [jax.tree_util.tree_map_with_path(pad, algorithm) for algorithm in aligned(algorithms)]
+
+
+def with_noise(algorithm: A, factor: float) -> A:
+    """The same algorithm with `factor` times the noise: for simulations in which few clients stand for many."""
+
+    def scaled(path: tuple[Any, ...], leaf: NDArray[np.generic]) -> NDArray[np.generic]:
+        return as_float(np.asarray(leaf) * factor) if path[-1].name == "noise" else leaf
+
+    return algorithm if factor == 1 else jax.tree_util.tree_map_with_path(scaled, algorithm)

@@ -18,6 +18,7 @@ from noiseworthy.algorithms import (
     privatefl,
     weiavg,
 )
+from noiseworthy.algorithms.averaged import averaged
 from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.planning.plan import Plan
 from noiseworthy.tasks.base import Task
@@ -38,9 +39,10 @@ MAKERS: dict[str, Callable[[Plan, Task, int], Algorithm]] = {
 
 
 def make(plan: Plan, task: Task, seed: int) -> Algorithm:
-    """The algorithm that a plan names, its schedule drawn from `seed`.
+    """The algorithm that a plan names, its schedule drawn from `seed`, its iterates averaged as planned.
 
     Raises:
         InvalidInput: an unknown algorithm, or a plan that its algorithm cannot follow.
     """
-    return MAKERS[check.one_of("algorithm", plan.algorithm, MAKERS.keys())](plan, task, seed)
+    made = MAKERS[check.one_of("algorithm", plan.algorithm, MAKERS.keys())](plan, task, seed)
+    return averaged(made, plan.rounds, plan.averaging) if plan.averaging else made

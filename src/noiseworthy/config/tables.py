@@ -25,6 +25,8 @@ Auto = Literal["auto"]
 PerClient = float | list[float]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Momentum = Annotated[float, Field(ge=0, lt=1)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
@@ -60,7 +62,11 @@ class FederationTable(Table):
 
 
 class TaskTable(Table):
-    """`[task]`: a dimension for planning without data, or a model for training."""
+    """`[task]`: a dimension for planning without data, or a model for training and how records reach it.
+
+    A linear model's records are pooled, projected, and scaled, in that order; `normalise` without
+    `feature_norm` scales them to norm 1.
+    """
 
     dimension: int | None = None
     model: (
@@ -83,9 +89,16 @@ class TaskTable(Table):
         | None
     ) = None
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    pooling: Count = 1
+    projection: Count | None = None
     feature_norm: Positive | None = None
     normalise: bool = False
     bias: bool = False
+
+    @property
+    def radius(self) -> float | None:
+        """Norm that records are scaled to or within; None leaves them as they are."""
+        return 1.0 if self.normalise and self.feature_norm is None else self.feature_norm
 
 
 class Drawn(Table):
@@ -169,9 +182,6 @@ class ResourcesTable(Table):
     unit: ResourceUnit = "units"
 
 
-Count = Annotated[int, Field(ge=1)]
-
-
 class FedSGDTable(Table):
     """`[algorithm]` of Zhou et al.: one gradient per reply."""
 
@@ -181,6 +191,8 @@ class FedSGDTable(Table):
     max_rounds: int = 500
     step_size: Positive | Auto = "auto"
     step_decay: Positive | Literal["none"] = 50.0
+    momentum: Momentum | Auto = "auto"
+    averaging: Share | Auto = "auto"
 
 
 class FedAvgTable(Table):
@@ -195,6 +207,7 @@ class FedAvgTable(Table):
     batch_size: Count | Literal["full"] = "full"
     step_size: Positive | Auto = "auto"
     step_decay: Positive | Literal["none"] = "none"
+    averaging: Share | Auto = "auto"
 
 
 class ScaffNewTable(Table):
@@ -208,6 +221,7 @@ class ScaffNewTable(Table):
     coin_seed: Seed = 0
     batch_size: Count | Literal["full"] = "full"
     step_size: Positive | Auto = "auto"
+    averaging: Share | Auto = "auto"
 
 
 class AveragingTable(Table):
@@ -220,6 +234,7 @@ class AveragingTable(Table):
     batch_size: Count | Literal["full"] = "full"
     loss_shape: LossShape | Auto = "auto"
     step_size: Positive | Auto = "auto"
+    averaging: Share | Auto = "auto"
 
 
 class SelectionTable(Table):
@@ -233,6 +248,7 @@ class SelectionTable(Table):
     step_size: Positive | Auto = "auto"
     step_decay: Positive | Literal["none"] = "none"
     momentum: Momentum = 0.0
+    averaging: Share | Auto = "auto"
 
 
 class RivalTable(Table):
@@ -242,9 +258,10 @@ class RivalTable(Table):
     rounds: Count = 200
     clients_per_round: Count
     selection: Literal["uniform", "biased"] = "uniform"
-    step_size: Positive
+    step_size: Positive | Auto = "auto"
     step_decay: Positive | Literal["none"] = "none"
     momentum: Momentum = 0.0
+    averaging: Share | Auto = "auto"
     personal_step_size: Positive | None = None
 
     @model_validator(mode="after")
@@ -293,7 +310,7 @@ class ConstantsTable(Table):
     `curvature_spread` how far ln L and ln mu may be off, where stage 1 is to correct them.
     """
 
-    source: Literal["fitted", "analytic", "bought"] | None = None
+    source: Literal["fitted", "analytic", "bought", "rule"] | None = None
     share: Annotated[float, Field(gt=0, lt=1)] = 0.05
     smoothness: float | None = None
     strong_convexity: float | None = None
@@ -315,10 +332,11 @@ class ConstantsTable(Table):
 
 
 class PlanningTable(Table):
-    """`[planning]`: which data are public, for planning by trial."""
+    """`[planning]`: which data are public, for planning by trial, and how long it may take."""
 
     public: list[str] | Auto = "auto"
     seeds: Annotated[int, Field(ge=1)] = 5
+    budget_seconds: Positive | None = None
 
 
 class TrainingTable(Table):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._validate import count
-from noiseworthy.data import adult, embedded, idx, images, lending, text, vehicle
+from noiseworthy.data import adult, embedded, heart, idx, images, lending, school, text, vehicle
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.files import locate, required_folder
 from noiseworthy.data.hub import read_hub
@@ -40,6 +40,8 @@ FILES: dict[str, Callable[[Path], Records]] = {
     "lending-club-2018": lending.lending_club_2018,
     "adult": adult.adult,
     "vehicle": vehicle.vehicle,
+    "heart-disease": heart.heart_disease,
+    "school": school.school,
 }
 FOLDERS: dict[str, Callable[[Path], Records]] = {"leaf": read_leaf, "ixi": read_ixi}
 _FORMS = "leaf:FOLDER, ixi:FOLDER, hub:NAME, or a path ending in .csv, .csv.gz, .npz or .parquet"
@@ -59,9 +61,9 @@ def load_records(
     Args:
         source: `digits`, `breast-cancer`, `wine`, `iris`, `diabetes` (shipped);
             `mnist`, `fashion-mnist`, `mnist-writers`, `cifar10`, `cifar10-jpeg`, `pneumoniamnist`,
-            `shakespeare`, `lending-club`, `lending-club-2018`, `adult`, `vehicle` (files in `data_dir`);
-            `leaf:FOLDER`; `ixi:FOLDER`; `hub:NAME`; or the path of a table. A relative path is looked up from
-            the working directory, then in `data_dir`.
+            `shakespeare`, `lending-club`, `lending-club-2018`, `adult`, `vehicle`, `heart-disease`, `school`
+            (files in `data_dir`); `leaf:FOLDER`; `ixi:FOLDER`; `hub:NAME`; or the path of a table. A
+            relative path is looked up from the working directory, then in `data_dir`.
         data_dir: folder of data files; None takes the environment variable NOISEWORTHY_DATA.
         label_column: of a table or hub data set.
         client_column: of a table or hub data set; the column `client` may be absent: no owners.

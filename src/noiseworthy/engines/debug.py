@@ -34,10 +34,9 @@ def debug(
     scores = []
     for t in range(int(evaluate_at[-1]) + 1):
         if t in evaluate_at:
-            scores.append(algorithm.task.score(state.theta, shards.test_x, shards.test_y))
+            scores.append(algorithm.task.score(algorithm.model(state), shards.test_x, shards.test_y))
         if t < evaluate_at[-1]:
             state, memories, ledger = run_round(algorithm, state, memories, ledger, shard_of, key)
     loss, accuracy = np.array(scores, dtype=np.float64).T
-    return Trajectory(
-        evaluate_at, loss[None], accuracy[None], np.asarray(state.theta)[None], ledger.used[None]
-    )
+    theta = np.asarray(algorithm.model(state))
+    return Trajectory(evaluate_at, loss[None], accuracy[None], theta[None], ledger.used[None])

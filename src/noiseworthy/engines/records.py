@@ -16,7 +16,7 @@ class Trajectory:
         rounds: evaluated rounds, ascending, the start being 0, shape (E,).
         loss: test loss without the ridge term, shape (S, E).
         accuracy: test accuracy (R^2 for regression), shape (S, E).
-        theta: final parameters, shape (S, p).
+        theta: parameters that are delivered, those of the last scores, shape (S, p).
         uploads: uploads that each client made, shape (S, N).
     """
 

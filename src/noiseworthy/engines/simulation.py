@@ -8,6 +8,7 @@ small, and one after the other when gathering each one's records would cost more
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -121,7 +122,7 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         round: rounds done.
-        theta: shape (S, p).
+        theta: the iterates to go on from, shape (S, p).
         used: uploads charged, shape (S, N).
         rounds: evaluated rounds so far, shape (e,).
         loss: shape (S, e).
@@ -182,7 +183,7 @@ def simulate(
         for paid, a in zip(planned, algorithms, strict=True)
     ]
     states, memory = _reached(done, states, memory)
-    sequential = _in_turn(stacked, shards)
+    sequential, apart = _in_turn(stacked, shards), _different(seeds)
     for stop in evaluate_at[evaluate_at >= done.round]:
         if len(done.rounds) and stop == done.rounds[-1]:
             continue
@@ -190,12 +191,21 @@ def simulate(
         ledgers = [led.charge_rounds(a.cohorts[window]) for led, a in zip(ledgers, algorithms, strict=True)]
         bounds = jnp.array([done.round, stop], jnp.int32)
         states, memory = _advance(
-            stacked, states, memory, shards.train, shards.groups, keys, bounds, single_uploads, sequential
+            stacked,
+            states,
+            memory,
+            shards.train,
+            shards.groups,
+            keys,
+            bounds,
+            single_uploads,
+            sequential,
+            apart,
         )
-        score = _score(stacked.task, states.theta, shards.test_x, shards.test_y)
+        score = _score(stacked.task, _models(stacked, states), shards.test_x, shards.test_y)
         done = _record(done, int(stop), states, memory, ledgers, score)
         on_segment(done)
-    return Trajectory(done.rounds, done.loss, done.accuracy, done.theta, done.used)
+    return Trajectory(done.rounds, done.loss, done.accuracy, np.asarray(_models(stacked, states)), done.used)
 
 
 def _check_schedules(
@@ -268,6 +278,13 @@ def _in_turn(stacked: Algorithm, shards: Shards) -> bool:
     return cohort != shards.clients and trainings * shards.elements > _GATHER_ELEMENTS
 
 
+def _different(seeds: Sequence[int]) -> int:
+    """Length of what the seeds repeat: trainings of one seed share their draws, so these are made once."""
+    period = list(seeds).index(seeds[0], 1) if seeds[0] in list(seeds)[1:] else len(seeds)
+    repeated = len(seeds) % period == 0 and list(seeds) == list(seeds[:period]) * (len(seeds) // period)
+    return period if repeated else len(seeds)
+
+
 @jax.jit
 def _keys(seeds: Array) -> Array:
     return jax.vmap(jax.random.key)(seeds)
@@ -287,19 +304,38 @@ def _initial(stacked: Algorithm, keys: Array, clients: int) -> tuple[ServerState
 
 @eqx.filter_jit
 def _advance(
-    stacked, states, memory, train: Shard, groups, keys, bounds: Array, single_uploads: bool, sequential: bool
+    stacked,
+    states,
+    memory,
+    train: Shard,
+    groups,
+    keys,
+    bounds: Array,
+    single_uploads: bool,
+    sequential: bool,
+    apart: int,
 ):
-    """Rounds bounds[0]..bounds[1] of every training; the bounds are traced, so one program serves all."""
+    """Rounds bounds[0]..bounds[1] of every training; the bounds are traced, so one program serves all.
+
+    The first `apart` keys repeat: the settings that share a key are mapped around them, so that what a key
+    draws is drawn once for all of them.
+    """
 
     def training(algorithm: Algorithm, state: ServerState, memory: Memory, key: Array):
-        def body(_: Array, carry: tuple[ServerState, Memory]) -> tuple[ServerState, Memory]:
-            return _round(algorithm, *carry, train, groups, key, single_uploads)
+        def body(t: Array, carry: tuple[ServerState, Memory]) -> tuple[ServerState, Memory]:
+            state, memory = carry  # the loop's own index is the same for all trainings: their keys agree
+            return _round(algorithm, state._replace(round=t), memory, train, groups, key, single_uploads)
 
         return lax.fori_loop(bounds[0], bounds[1], body, (state, memory))
 
     if sequential:
         return lax.map(lambda args: training(*args), (stacked, states, memory, keys))
-    return jax.vmap(training)(stacked, states, memory, keys)
+    if apart == len(keys):
+        return jax.vmap(training)(stacked, states, memory, keys)
+    split = partial(jax.tree.map, lambda leaf: leaf.reshape(-1, apart, *leaf.shape[1:]))
+    mapped = jax.vmap(jax.vmap(training), in_axes=(0, 0, 0, None))
+    done = mapped(split(stacked), split(states), split(memory), keys[:apart])
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), done)
 
 
 def _round(
@@ -377,6 +413,12 @@ def _sum_in_blocks(
     shape, _ = jax.eval_shape(reply, *jax.tree.map(first, asked))
     total, own = lax.scan(add, jnp.zeros(shape.shape, shape.dtype), jax.tree.map(split, asked))
     return total, jax.tree.map(lambda leaf: leaf.reshape(len(cohort), *leaf.shape[2:]), own)
+
+
+@eqx.filter_jit
+def _models(stacked: Algorithm, states: ServerState) -> Array:
+    """What every training delivers as it stands, shape (S, p)."""
+    return jax.vmap(lambda algorithm, state: algorithm.model(state))(stacked, states)
 
 
 @eqx.filter_jit

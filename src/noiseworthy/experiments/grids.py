@@ -65,6 +65,13 @@ def grid_of(
         longest: iterations to centre the grid of a local algorithm on where the plan does not train.
         several: clipping mode of several local steps where the plan takes one.
     """
+    cells = _cells(plan, own_step, table, longest, several)
+    return [replace(cell, momentum=plan.momentum, averaging=plan.averaging) for cell in cells]
+
+
+def _cells(
+    plan: Plan, own_step: StepSize, table: CompareTable, longest: int, several: ClippingMode
+) -> list[Plan]:
     problem = replace(plan.problem, budget=plan.budget, clip_norm=table.clip_norm or plan.problem.clip_norm)
     step = own_step if table.step_size is None else StepSize(table.step_size, own_step.decay_rounds)
     if plan.algorithm == "dp-fedavg":
@@ -171,7 +178,7 @@ def _alike(plan: Plan, problem: Problem, step: StepSize, table: CompareTable) ->
         for b in cohorts
         if -(-b * t // n) <= problem.most_uploads()
     ]
-    own = {name: getattr(plan, name) for name in ("algorithm", "citation", "momentum", "personal_step")}
+    own = {name: getattr(plan, name) for name in ("algorithm", "citation", "personal_step")}
     return [replace(cell, **own) for cell in cells]
 
 

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from noiseworthy.config import AveragingTable, FedAvgTable, FedSGDTable, RivalTable, SelectionTable
-from noiseworthy.experiments.planners import dp_fedavg, dp_pasgd, dp_scaffnew, dpfl_bcs, fedsgd_dpc, rivals
+from noiseworthy.config.tables import Table
+from noiseworthy.experiments.planners import (
+    by_rule,
+    by_trial,
+    dp_fedavg,
+    dp_pasgd,
+    dp_scaffnew,
+    dpfl_bcs,
+    fedsgd_dpc,
+    rivals,
+)
 from noiseworthy.experiments.planners.decision import Decision, Progress
 from noiseworthy.experiments.prepare import Prepared
 
@@ -12,15 +24,39 @@ def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Dec
     """Plan a study.
 
     Constants are, in this order: stated (`assumed`), `analytic`, `bought`, or fitted to trials on public
-    data, which also choose clip and step where those are "auto". All planners but that of FedSGD-DPC take
-    stated and analytic constants only.
+    data. Trials choose everything that the study leaves free, and so does the rule that needs no data.
 
     Raises:
         ConfigError: constants are missing and cannot be had from what the study gives.
     """
+    return _as_stated(_planned(prepared, on_progress), prepared.study.algorithm)
+
+
+def plan_study(prepared: Prepared, on_progress: Progress = lambda done: None) -> tuple[Prepared, Decision]:
+    """A plan of a study, and the study with the model that the plan trains.
+
+    Raises:
+        ConfigError, InvalidInput: as `decide`.
+    """
+    decision = decide(prepared, on_progress)
+    return by_trial.applied(prepared, decision), decision
+
+
+def _as_stated(decision: Decision, table: Table) -> Decision:
+    """The decision with the momentum and the averaging that the user stated."""
+    stated = {name: getattr(table, name, "auto") for name in ("momentum", "averaging")}
+    fixed = {name: value for name, value in stated.items() if value != "auto"}
+    return replace(decision, plan=replace(decision.plan, **fixed))
+
+
+def _planned(prepared: Prepared, on_progress: Progress) -> Decision:
     table = prepared.study.algorithm
+    if by_rule.wanted(prepared.study):
+        return by_rule.decide(prepared)
+    if by_trial.wanted(prepared.study):
+        return by_trial.decide(prepared, on_progress)
     if isinstance(table, FedSGDTable):
-        return fedsgd_dpc.decide(prepared, table, on_progress)
+        return fedsgd_dpc.decide(prepared, table)
     if isinstance(table, FedAvgTable):
         return dp_fedavg.decide(prepared, table)
     if isinstance(table, AveragingTable):

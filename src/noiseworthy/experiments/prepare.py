@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.tasks import Task, make_task
 from noiseworthy.trials.facts import PublicFacts
+from noiseworthy.trials.treatment import Treatment
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,6 @@ class Prepared:
     def public_facts(self) -> PublicFacts:
         """What trials may imitate: sizes, shapes, classes and the stated skew, no record."""
         federation, _ = self.trained()
-        if federation.classes is None:
-            raise ConfigError(
-                "planning by trial needs a classifier; for a regression state [constants], clip and step"
-            )
         if federation.label_shape:
             raise ConfigError(
                 "planning by trial knows one class per record; for tokens and masks fix everything under "
@@ -94,7 +92,7 @@ class Prepared:
             problem=self.problem(1.0),
             record_shape=federation.record_shape,
             classes=federation.classes,
-            make_task=lambda shape, classes: proxy_task(self.study, shape, classes),
+            make_task=lambda shape, classes, treatment: proxy_task(self.study, shape, classes, treatment),
             source=str(self.study.federation.data),
             partition=partition,
             settings=settings,
@@ -186,16 +184,32 @@ def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task
     table = study.task
     model = table.model or ("linear" if classes is None else "softmax")
     return make_task(
-        model, shape, classes, ridge=table.ridge, feature_norm=table.feature_norm,
-        normalise=table.normalise, bias=table.bias,
+        model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
+        bias=table.bias, pooling=table.pooling, projection=table.projection,
     )  # fmt: skip
 
 
-def proxy_task(study: Study, shape: tuple[int, ...], classes: int) -> Task:
-    """The study's model for public records, which may have more classes than the two that it separates."""
-    if study.task.model in ("logistic", "svm") and classes > 2:
-        study = study.model_copy(update={"task": study.task.model_copy(update={"model": "softmax"})})
-    return open_task(study, shape, classes)
+def proxy_task(
+    study: Study, shape: tuple[int, ...], classes: int | None, treatment: Treatment | None = None
+) -> Task:
+    """The study's model for public records, treated as a plan may choose and as their shape allows.
+
+    Public records may have more classes than the two that the study separates.
+    """
+    keys: dict[str, Any] = {} if treatment is None else treatment.keys()
+    if study.task.model in ("logistic", "svm") and (classes or 2) > 2:
+        keys["model"] = "softmax"
+    if len(shape) == 1:
+        keys["pooling"] = study.task.pooling if treatment is None else 1
+    projection = keys.get("projection", study.task.projection)
+    if projection is not None and projection > math.prod(shape):
+        keys["projection"] = None
+    return open_task(with_task(study, keys), shape, classes)
+
+
+def with_task(study: Study, keys: dict[str, Any]) -> Study:
+    """The study with other keys under `[task]`."""
+    return study.model_copy(update={"task": study.task.model_copy(update=keys)})
 
 
 def believed_partition(study: Study) -> tuple[str, dict[str, Any]]:

@@ -318,7 +318,7 @@ def _privacy(table: PrivacyTable, point: Point) -> PrivacyTable:
     return table.model_copy(update=changed)
 
 
-_COMMON = {"rounds", "clients_per_round", "step_size", "step_decay", "momentum"}
+_COMMON = {"rounds", "clients_per_round", "step_size", "step_decay", "momentum", "averaging"}
 """Keys of `[algorithm]` that all share."""
 
 

@@ -84,7 +84,7 @@ def train(
     later = _seeds_of_stage_2(seeds)
     algorithms = [adapted(make(stage.plan, task, seed)) for stage, seed in zip(stages, later, strict=True)]
     mark = "+".join(dict.fromkeys(fingerprint(plan, seeds, belongs_to) for plan in plans))
-    start = load_checkpoint(folder, mark) if resume else _onward(end)
+    start = load_checkpoint(folder, mark) if resume else _onward(end, averaged=plans[0].averaging > 0)
     _check_same(start, algorithms)
 
     def keep(done: Checkpoint) -> None:
@@ -181,13 +181,13 @@ def reports_of(first: FirstStage, cohorts: NDArray[np.int32], losses: NDArray[np
     )
 
 
-def _onward(reached: Checkpoint) -> Checkpoint:
-    """The start of stage 2: where stage 1 ended, with its momentum and nothing asked yet."""
+def _onward(reached: Checkpoint, *, averaged: bool) -> Checkpoint:
+    """The start of stage 2: where stage 1 ended, with its momentum, nothing asked or averaged yet."""
     velocity, _ = reached.server
     empty = np.empty((len(reached.theta), 0))
     return reached._replace(
         round=0, used=np.zeros_like(reached.used), rounds=np.empty(0, np.int64), loss=empty, accuracy=empty,
-        server=(velocity,),
+        server=(velocity, reached.theta) if averaged else (velocity,),
     )  # fmt: skip
 
 

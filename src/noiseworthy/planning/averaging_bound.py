@@ -158,6 +158,19 @@ class AveragingBound:
             growth = np.exp(-xlog1py(tau - 1, -self._rate))
             return step + step**2 * tau * (tau - 1) * growth <= 1 + _ROUNDING
 
+    def vacuous(self, local_steps: int = 1) -> bool:
+        """Whether at tau local steps or more the bound is nowhere below alpha, even without noise.
+
+        The bound lies between alpha and its floor, and the floor rises with tau and with the noise.
+
+        Example:
+            >>> AveragingBound(1.0, 0.05, 9.0, 0.7, 0.05, 100, 16).vacuous()
+            False
+            >>> AveragingBound(1.0, 0.05, 90.0, 0.7, 0.05, 100, 16).vacuous()
+            True
+        """
+        return bool(self._floor(self._drift(local_steps, 0.0), 0.0) >= self.initial_gap)
+
     @property
     def most_local_steps(self) -> int:
         """The largest tau that the step size allows, by bisection; 1 at eta = 1/L."""

@@ -120,12 +120,13 @@ def plan(
     trains = None not in given or found.value < bound.no_training
     printed = as_printed(problem, bound, work, given, found, most)
     value = found.value if trains else bound.no_training
+    vacuous = all(one.vacuous(given.local_steps or 1) for one in bounds)
     made = _scheduled(problem, found, step or StepSize(found.step_size, float("inf")), batch_size, trains)
     return replace(
         made,
-        prediction=Prediction(value, bound.no_training, bound.unit),
+        prediction=Prediction(value, bound.no_training, bound.unit, vacuous),
         constants=constants,
-        outcome=outcome_of(problem, found, bound.no_training, trains),
+        outcome=outcome_of(problem, found, bound.no_training, trains, vacuous),
         as_printed=printed,
         notes=(*notes, *notes_of(problem, printed, batch_size)),
         compared=_zcdp(problem, bounds, work, candidates)

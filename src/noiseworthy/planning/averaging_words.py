@@ -12,6 +12,7 @@ from noiseworthy.planning.averaging_bound import AveragingBound
 from noiseworthy.planning.averaging_search import Given, Setting
 from noiseworthy.planning.problem import Problem
 from noiseworthy.planning.resources import Resources
+from noiseworthy.planning.vacuous import unless_noise
 
 # The outcome ------------------------------------------------------------------------------------------
 
@@ -38,12 +39,14 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number > 1 else ''}"
 
 
-def outcome_of(problem: Problem, found: Setting, start: float, trains: bool) -> str:
-    """The decision and its reason."""
+def outcome_of(problem: Problem, found: Setting, start: float, trains: bool, vacuous: bool) -> str:
+    """The decision and its reason; vacuous where even without noise the bound recommends nothing."""
     compared = f"bound {found.value:.4g} against {start:.4g} without training"
     if trains:
         against = "" if found.value < start else ", as stated, although the bound advises against it"
         return f"{training(problem, found.total_iterations, found.local_steps)}{against}; {compared}."
+    if vacuous:
+        return unless_noise("no K and no step size of those considered gains anything", compared)
     return (
         f"Do not train: no affordable setting has a bound below that of the start (best {compared}); "
         "raise epsilon or the [resources] budget, or add records."

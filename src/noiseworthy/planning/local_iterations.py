@@ -29,7 +29,7 @@ from noiseworthy.planning.local_search import (
     most_uploads,
     optimum,
 )
-from noiseworthy.planning.local_words import as_printed, notes_of, outcome_of, training
+from noiseworthy.planning.local_words import as_printed, is_vacuous, notes_of, outcome_of, training
 from noiseworthy.planning.local_work import LocalSteps
 from noiseworthy.planning.plan import Plan, Prediction, StepSize
 from noiseworthy.planning.problem import Constant, Problem
@@ -114,7 +114,12 @@ def plan(
     step = step or _schedule(bound, found.local_steps)
     return replace(
         _scheduled(problem, found, step, trains),
-        prediction=Prediction(found.value if trains else bound.no_training, bound.no_training, bound.unit),
+        prediction=Prediction(
+            found.value if trains else bound.no_training,
+            bound.no_training,
+            bound.unit,
+            is_vacuous(problem, bound, given, most),
+        ),
         constants=constants,
         outcome=outcome_of(problem, bound, found, given, trains, most),
         as_printed=as_printed(problem, found, given, step),

@@ -20,6 +20,7 @@ from noiseworthy.planning.local_search import Given, Setting
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.problem import Problem
 from noiseworthy.planning.replies_bound import uploads
+from noiseworthy.planning.vacuous import unless_noise
 
 
 def training(problem: Problem, setting: Setting) -> str:
@@ -40,17 +41,21 @@ def outcome_of(
         against = "" if advised else ", as stated, although the bound advises against it"
         return f"{training(problem, found)}{against}: {compared}."
     n = problem.n_clients
-    needed = bound.vacuous_until(given.local_steps or 1, given.clients_per_round or n, n)
-    if most <= needed:
-        return (
-            f"Do not train, but the bound is vacuous here: even without noise it recommends nothing up to "
-            f"{needed:.3g} iterations; plan by trial on public data instead ({compared})."
-        )
+    if is_vacuous(problem, bound, given, most):
+        until = bound.vacuous_until(given.local_steps or 1, given.clients_per_round or n, n)
+        needed = f"it recommends nothing up to {until:.3g} iterations, of which {most} are allowed"
+        return unless_noise(needed, compared)
     more = "records" if problem.sensitivity.unit == "record" else "clients"
     return (
         f"Do not train: the noise outweighs the gain ({compared}, best of {most} iterations); "
         f"raise epsilon or add {more}."
     )
+
+
+def is_vacuous(problem: Problem, bound: LocalBound, given: Given, most: int) -> bool:
+    """Whether no T up to `most` that agrees with what is given has a bound below Y_0, even without noise."""
+    n = problem.n_clients
+    return most <= bound.vacuous_until(given.local_steps or 1, given.clients_per_round or n, n)
 
 
 def notes_of(

@@ -105,9 +105,9 @@ def plan(
     made = _scheduled(problem, asked, t, k, step or theory_step(curvature))
     return replace(
         made,
-        prediction=None if bound is None else Prediction(bound.at(asked), bound.no_training, UNIT),
+        prediction=None if bound is None else _prediction(bound, asked, costs.most),
         constants=constants,
-        outcome=_outcome(problem, asked, t, k, gamma, bound),
+        outcome=_outcome(problem, asked, t, k, gamma, bound, costs.most),
         as_printed=as_printed(problem, t, k, gamma, curvature),
         notes=(*notes, *_notes(problem, asked, t, asked_before), *_step_note(bound, step)),
     )
@@ -261,6 +261,11 @@ def _times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
 
+def _prediction(bound: ParticipationBound, asked: Counts, most: Counts) -> Prediction:
+    """What the bound says of the counts; vacuous where even without noise no counts gain anything."""
+    return Prediction(bound.at(asked), bound.no_training, UNIT, bound.quiet(most) >= bound.no_training)
+
+
 def _outcome(
     problem: Problem,
     asked: Counts,
@@ -268,15 +273,18 @@ def _outcome(
     clients_per_round: int,
     heterogeneity: Real,
     bound: ParticipationBound | None,
+    most: Counts,
 ) -> str:
     """The decision and its reason."""
     by = _reasons(problem, asked, rounds, heterogeneity) if np.ptp(asked) > 1 else ""
     text = f"{training(problem, asked, rounds, clients_per_round)}{by}"
     if bound is None:
         return f"{text}."
-    value = bound.at(asked)
-    against = "" if value < bound.no_training else ", although the bound advises against it"
-    compared = f"bound {value:.4g} against {bound.no_training:.4g} without training"
+    predicted = _prediction(bound, asked, most)
+    against = "" if predicted.bound < bound.no_training else ", although the bound advises against it"
+    if predicted.vacuous:
+        against = f"; the bound is vacuous here, {bound.quiet(most):.4g} even without noise"
+    compared = f"bound {predicted.bound:.4g} against {bound.no_training:.4g} without training"
     return f"{text}{against}; {compared}."
 
 

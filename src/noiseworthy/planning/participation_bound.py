@@ -9,7 +9,7 @@ V_n k^z the variance of one upload of client n among k, and Gamma_n = F_n(w*) - 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -148,6 +148,14 @@ class ParticipationBound:
         bias = 2 * np.sum(asked * self.heterogeneity) / (k * total)
         fading = gamma * self.initial_distance_sq + 4 * (noise + smooth * bias) / mu**2
         return float(smooth / 2 * (fading / (gamma + total) + bias / mu))
+
+    def quiet(self, most: ArrayLike) -> float:
+        """The least of the bound without noise over all T_n <= most_n that fill the rounds: likest first."""
+        order = np.argsort(self.heterogeneity, kind="stable")
+        free = self.clients_per_round * self.rounds - np.cumsum(np.asarray(most)[order])
+        asked = np.zeros(len(order))
+        asked[order] = np.diff(np.maximum(free, 0), prepend=self.clients_per_round * self.rounds) * -1.0
+        return replace(self, variance=np.zeros_like(self.variance)).at(asked)
 
 
 def participation_bound(

@@ -50,11 +50,13 @@ class Prediction:
         bound: value at the plan.
         no_training: value of the untrained start, in the same unit.
         unit: what is bounded: `squared distance to the optimum` or `test loss on public proxies`.
+        vacuous: whether the bound recommends training at no epsilon, with what was left free.
     """
 
     bound: float
     no_training: float
     unit: str
+    vacuous: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Plan:
         compared: the same decision under other accounting or relaxed, by name, to look at only.
         momentum: of the server, in [0, 1), which moves by noised uploads only.
         personal_step: step size of what clients keep to themselves, where the algorithm has such a thing.
+        averaging: share of the last rounds, in [0, 1), whose models' mean is delivered; 0 delivers the last.
     """
 
     algorithm: str
@@ -131,6 +134,7 @@ class Plan:
     compared: dict[str, Any] = field(default_factory=dict)
     momentum: float = 0.0
     personal_step: float = 0.0
+    averaging: float = 0.0
 
     @property
     def train(self) -> bool:
@@ -156,10 +160,10 @@ class Plan:
         if resources is None:
             return None
         before = 0.0 if self.pilot is None else resources.cost(self.pilot.uploads, self.pilot.uploads)
-        return resources.cost(self.uploads, self._steps) + before
+        return resources.cost(self.uploads, self.steps) + before
 
     @property
-    def _steps(self) -> NDArray[np.int64]:
+    def steps(self) -> NDArray[np.int64]:
         """Local steps of each client before its uploads, shape (N,)."""
         if self.local is None:
             return self.uploads
@@ -248,6 +252,7 @@ class Plan:
             "notes": list(self.notes),
             "as_printed": self.as_printed,
             **({"momentum": self.momentum} if self.momentum else {}),
+            **({"averaging": self.averaging} if self.averaging else {}),
             **({"personal_step_size": self.personal_step} if self.personal_step else {}),
             **(self.pilot.as_dict() if self.pilot else {}),
             **self._resource_keys(),

@@ -15,8 +15,10 @@ from noiseworthy.planning.curves import BoundCurves, Curve
 from noiseworthy.planning.plan import Pilot, Plan, Prediction, StepSize
 from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.planning.replies_bound import RepliesBound, laplace_curve, uploads, vacuous_until
+from noiseworthy.planning.vacuous import BY_TRIAL, unless_noise
 
 CITATION = "Zhou et al., optimal numbers of queries and replies (FedSGD-DPC), Theorems 1 to 4; corrected"
+_REMEDY = f'{BY_TRIAL}, or plan by the rule, source = "rule"'
 
 # The integer optimum over the staircase of true uploads -----------------------------------------------
 
@@ -87,7 +89,8 @@ def plan(
     bound is within 10 % of its limit, because the bound only falls with T (Poisson batches: of the
     best within max_rounds). Both among the T and b whose k = ceil(bT/N) uploads, at c1 + c2 each, every
     client can pay for; a pilot costs as much as one of them. "Do not train" where the
-    bound at the plan is not below its value without training, unless both T and b were given.
+    bound at the plan is not below its value without training, unless both T and b were given. The prediction
+    is `vacuous` where that is so for every T that was considered, at any epsilon.
 
     Args:
         problem: public facts and budget.
@@ -147,9 +150,14 @@ def plan(
         clients_per_round=b if trains else 0,
         releases=releases,
         release=problem.release(releases) if trains else None,
-        prediction=Prediction(value if trains else bound.no_training, bound.no_training, bound.unit),
+        prediction=Prediction(
+            value if trains else bound.no_training,
+            bound.no_training,
+            bound.unit,
+            vacuous=(rounds or most) <= vacuous_until(bound),
+        ),
         constants=constants,
-        outcome=_outcome(problem, bound, t, b, value, trains, most),
+        outcome=_outcome(problem, bound, t, b, value, trains, rounds or most),
         as_printed=as_printed(problem, bound, rounds, clients_per_round, most),
         step=step,
         notes=(*notes, *_limit_note(problem, most, clients_per_round, pilot)),
@@ -253,10 +261,8 @@ def _outcome(
             f"Train {t} rounds with {b} clients as stated, although the bound advises against it: {compared}."
         )
     if most <= vacuous_until(bound):
-        return (
-            f"Do not train, but the bound is vacuous here: even without noise it recommends nothing below "
-            f"{vacuous_until(bound):.3g} rounds; plan by trial on public data instead ({compared})."
-        )
+        needed = f"it recommends nothing below {vacuous_until(bound):.3g} rounds, of which {most} are allowed"
+        return unless_noise(needed, compared, _REMEDY)
     return (
         f"Do not train: the noise outweighs the gain ({compared}, best of {most} rounds); "
         "raise epsilon or add records."

@@ -180,9 +180,8 @@ def replanned(made: Plan, reports: ReportedLosses, found: Heterogeneity) -> Plan
         step=made.step,
         asked_before=first.uploads,
     )
-    return replace(
-        again, pilot=first, momentum=made.momentum, outcome=f"{_introduction(first)} Then: {again.outcome}"
-    )
+    outcome = f"{_introduction(first)} Then: {again.outcome}"
+    return replace(again, pilot=first, momentum=made.momentum, averaging=made.averaging, outcome=outcome)
 
 
 def _curvature(

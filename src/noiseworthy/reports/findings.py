@@ -108,6 +108,26 @@ def setting(record: Record) -> str:
     return ", ".join(parts) + f" per {plan['privacy']['unit']}{simulated}"
 
 
+def preparation(record: Record) -> str:
+    """What becomes of records before a linear model sees them, in words; empty where nothing does.
+
+    Example:
+        >>> preparation({"study": {"task": {"pooling": 2, "normalise": True}}})
+        'images pooled 2 x 2, records scaled to norm 1'
+    """
+    task = record["study"].get("task", {})
+    parts = []
+    if (side := task.get("pooling", 1)) > 1:
+        parts.append(f"images pooled {side} x {side}")
+    if numbers := task.get("projection"):
+        parts.append(f"records projected at random to {count(numbers, 'number')}")
+    if task.get("normalise"):
+        parts.append(f"records scaled to norm {number(task.get('feature_norm', 1.0))}")
+    elif radius := task.get("feature_norm"):
+        parts.append(f"records scaled down to norm {number(radius)} where theirs is above it")
+    return ", ".join(parts)
+
+
 def finding(record: Record) -> str | None:
     """What the comparison with fixed settings found, in words; None without a comparison."""
     if not record["compare"]:

@@ -59,7 +59,7 @@ _TITLES = {
     "rivals-varied": "Other budgets, other data",
     "who": "Who was asked, and what it cost",
 }
-_PAGES = Environment(
+PAGES = Environment(
     loader=PackageLoader("noiseworthy.reports", "."),
     autoescape=True,
     undefined=StrictUndefined,
@@ -130,7 +130,7 @@ def _page(record: Record, figures: dict[str, Figure]) -> str:
         for name, caption in _CAPTIONS.items()
         if name in figures
     ]
-    return _PAGES.get_template("report.html.jinja").render(
+    return PAGES.get_template("report.html.jinja").render(
         record=record,
         headline=headline(record),
         finding=findings.finding(record) or rivals_words.finding(record),
@@ -138,6 +138,7 @@ def _page(record: Record, figures: dict[str, Figure]) -> str:
         keys=key_numbers(record),
         warnings=findings.warnings_of(record),
         notes=findings.notes_of(record),
+        prepared=findings.preparation(record),
         plots=plots,
         standings=rivals_words.standings(record),
         others=(others := alternatives.rows_of(record)),

@@ -21,6 +21,7 @@ from noiseworthy.reports.findings import (
     most_spent,
     notes_of,
     predicted_beside,
+    preparation,
     score,
     score_name,
     warnings_of,
@@ -60,6 +61,8 @@ def plan_panel(record: Record) -> Panel:
     """The decision, its price and what it rests on."""
     plan = record["plan"]
     facts = _facts()
+    if prepared := preparation(record):
+        _fact(facts, "records", prepared)
     if plan["train"]:
         if is_local(plan):
             _fact(facts, "local steps", local_steps(plan))
@@ -67,6 +70,8 @@ def plan_panel(record: Record) -> Panel:
         _fact(facts, "noise", _noise(plan))
         _fact(facts, "clip", f"{clipped_to(plan)}: {what_is_clipped(plan)}")
         _fact(facts, "step size", _step(plan))
+        if share := plan.get("averaging"):
+            _fact(facts, "delivers", f"the mean of the models of the last {number(100 * share)} % of rounds")
     _fact(facts, "privacy", _budget(plan))
     if plan["train"] and (bill := planned_bill(record)):
         _fact(facts, "resources", f"{of_budget(bill)}, {whose(record, bill)}; {prices(plan)}")

@@ -17,6 +17,7 @@ from noiseworthy.tasks.models import (
 )
 from noiseworthy.tasks.networks import ModelTask, equinox_task, model_task
 from noiseworthy.tasks.personal import Personal, personalised
+from noiseworthy.tasks.preparation import Preparation
 
 __all__ = [
     "MODELS",
@@ -26,6 +27,7 @@ __all__ = [
     "ModelTask",
     "Moments",
     "Personal",
+    "Preparation",
     "Score",
     "Task",
     "equinox_task",

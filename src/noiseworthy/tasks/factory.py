@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.images import image_shape
 from noiseworthy.tasks.linear import LinearLoss, LinearModel
 from noiseworthy.tasks.models import (
     fu_cnn,
@@ -22,6 +23,7 @@ from noiseworthy.tasks.models import (
     vgg11,
 )
 from noiseworthy.tasks.networks import ModelTask
+from noiseworthy.tasks.preparation import Preparation
 
 _LINEAR: dict[str, LinearLoss] = {
     "softmax": "softmax",
@@ -53,6 +55,8 @@ def make_task(
     feature_norm: float | None = None,
     normalise: bool = False,
     bias: bool = False,
+    pooling: int = 1,
+    projection: int | None = None,
 ) -> Task:
     """The task called `model` for records of a shape.
 
@@ -67,6 +71,8 @@ def make_task(
         feature_norm: radius of the L2 ball onto which each record is projected; linear models only.
         normalise: scale each record to norm `feature_norm` instead; linear models only.
         bias: append a feature that is always 1; linear models only (networks have biases).
+        pooling: side k of the blocks that images are pooled by, before all else; linear models only.
+        projection: numbers d' that records are projected to at random, after pooling; linear models only.
 
     Returns:
         A task; equal arguments give equal tasks.
@@ -77,37 +83,37 @@ def make_task(
     Example:
         >>> make_task("softmax", (28, 28), 10).dimension, make_task("cnn", (784,), 62).dimension
         (7840, 110526)
+        >>> make_task("softmax", (28, 28), 10, pooling=2).dimension
+        1960
     """
     check.one_of("model", model, MODELS)
     shape = tuple(record_shape)
     if model in _LINEAR:
         _check_labels(model, classes)
         outputs = (classes or 0) if model == "softmax" else 1
-        return LinearModel(math.prod(shape), outputs, _LINEAR[model], ridge, bias, feature_norm, normalise)
-    _check_plain(model, feature_norm, normalise, bias)
+        preparation = Preparation(pooling, projection)
+        features = math.prod(preparation.shape_after(shape))
+        return LinearModel(
+            features, outputs, _LINEAR[model], ridge, bias, feature_norm, normalise, preparation
+        )
+    _check_plain(
+        model,
+        feature_norm=feature_norm is not None,
+        normalise=normalise,
+        bias=bias,
+        pooling=pooling != 1,
+        projection=projection is not None,
+    )
     return _network(model, shape, _classes(model, classes), ridge)
 
 
 def _network(model: str, shape: tuple[int, ...], classes: int, ridge: float) -> ModelTask:
     if model in _IMAGES:
-        return _IMAGES[model](classes, _image(model, shape), ridge=ridge)
+        return _IMAGES[model](classes, image_shape(model, shape), ridge=ridge)
     if model == "lstm":
         return lstm(classes, *_lengths(model, shape, "(L,), tokens of a text", 1), ridge=ridge)
     check.count("classes", classes, least=2, most=2, remedy="unet3d tells two kinds of voxels apart")
     return unet3d(_lengths(model, shape, "(D, H, W), volumes", 3), ridge=ridge)
-
-
-def _image(model: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of an image; flat records of square length are square images in grey."""
-    if len(shape) != 1:
-        return shape
-    side = math.isqrt(shape[0])
-    if side**2 != shape[0]:
-        raise InvalidInput(
-            f"{model} needs images, got records of {shape[0]} numbers, which make no square; "
-            "give records the shape (H, W) or (H, W, channels)"
-        )
-    return side, side
 
 
 def _lengths(model: str, shape: tuple[int, ...], wanted: str, axes: int) -> tuple[int, ...]:
@@ -130,7 +136,6 @@ def _check_labels(model: str, classes: int | None) -> None:
         raise InvalidInput(f"{model} needs 2 classes, got {classes}; use softmax")
 
 
-def _check_plain(model: str, feature_norm: float | None, normalise: bool, bias: bool) -> None:
-    given = {"feature_norm": feature_norm is not None, "normalise": normalise, "bias": bias}
+def _check_plain(model: str, **given: bool) -> None:
     for option in (name for name, present in given.items() if present):
         raise InvalidInput(f"{option} belongs to linear models and must be left out for {model}; remove it")

@@ -15,6 +15,7 @@ from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import SAFETY, Batch, Score
 from noiseworthy.tasks.clipping import clip, upper_norm
 from noiseworthy.tasks.losses import LOSSES
+from noiseworthy.tasks.preparation import AS_THEY_ARE, Preparation
 
 LinearLoss = Literal["softmax", "logistic", "hinge", "squared"]
 _CURVATURE = {"softmax": 0.5, "logistic": 0.25, "hinge": 1.0, "squared": 1.0}
@@ -43,7 +44,7 @@ class LinearModel:
         sum_i clip(g_i) = X^T (R min(1, C / (|x_i| |r_i|)))
 
     Attributes:
-        features: numbers per record, before the bias.
+        features: numbers per record after `preparation`, before the bias.
         outputs: number of classes K for softmax, 1 otherwise.
         loss: `softmax` (labels 0..K-1), `logistic` or `hinge` (labels 0, 1), or `squared` ((z - y)^2 / 2).
             The hinge is the smooth one of `losses.hinge_value`.
@@ -51,6 +52,7 @@ class LinearModel:
         bias: append a feature that is always 1; it counts in the norm of x.
         feature_norm: radius R of the L2 ball onto which each record is projected, or None.
         normalise: scale each record to norm R instead (from below, to 1e-4); a zero record stays zero.
+        preparation: public map of each record before it is scaled; none by default.
 
     Raises:
         InvalidInput: a size below 1, outputs that do not fit the loss, a negative ridge, a radius that is
@@ -71,6 +73,7 @@ class LinearModel:
     bias: bool = False
     feature_norm: float | None = None
     normalise: bool = False
+    preparation: Preparation = AS_THEY_ARE
 
     def __post_init__(self) -> None:
         check.count("features", self.features)
@@ -118,7 +121,7 @@ class LinearModel:
         return jnp.zeros(self.dimension, jnp.float32)
 
     def prepare(self, x: Array) -> Array:
-        """Records as rows: flattened, projected or normalised, with the bias appended.
+        """Records as rows: pooled and projected, scaled to the norm, with the bias appended.
 
         Args:
             x: records, shape (n, *record_shape).
@@ -128,11 +131,11 @@ class LinearModel:
             zeros, bias included, so that its gradient is zero.
 
         Raises:
-            InvalidInput: records with another number of features.
+            InvalidInput: records with another number of features, or that `preparation` does not fit.
 
         Guarantee: rows have L2 norm at most `record_norm`.
         """
-        rows = jnp.asarray(x, jnp.float32)
+        rows = self.preparation(x)
         rows = rows.reshape(len(rows), -1)
         self._check_width(rows, self.features, "give every record that many numbers")
         finite = jnp.all(jnp.isfinite(rows), axis=1, keepdims=True)
@@ -144,7 +147,8 @@ class LinearModel:
 
         Args:
             theta: parameters, shape (p,).
-            batch: records from `prepare`, labels, and a mask that is 0 on padding.
+            batch: records from `prepare`, labels, and a mask that is 0 on padding, 1 on records, and w on
+                a public record that stands for w.
             clip_norm: C above 0, bound on the norm of one record's gradient without the ridge.
             norm: the norm in which C holds.
 
@@ -161,7 +165,8 @@ class LinearModel:
         """
         slopes = self._slopes(theta, batch)
         sizes = upper_norm(batch.x, norm) * upper_norm(slopes, norm)
-        kept = jnp.where(batch.mask[:, None] > 0, clip(slopes, sizes, clip_norm), 0.0)
+        weight = batch.mask[:, None]
+        kept = jnp.where(weight > 0, weight * clip(slopes, sizes, clip_norm), 0.0)
         return jnp.matmul(batch.x.T, kept, precision="highest").ravel()
 
     def gradient(self, theta: Array, batch: Batch | Moments) -> Array:

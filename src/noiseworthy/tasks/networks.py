@@ -88,7 +88,7 @@ class ModelTask:
             return clip(gradient, upper_norm_of_long(gradient, norm), clip_norm)
 
         def add(total: Array, chunk: Batch) -> tuple[Array, None]:
-            kept, mask = jax.vmap(clipped)(chunk.x, chunk.y), (chunk.mask > 0).astype(theta.dtype)
+            kept, mask = jax.vmap(clipped)(chunk.x, chunk.y), chunk.mask.astype(theta.dtype)
             # XLA on CPU is twice as slow with a plain sum over the records.
             return total + jnp.matmul(mask, kept, precision="highest"), None
 

@@ -174,7 +174,7 @@ class Personal:
         scales = jnp.sum(x * back, axis=1)
         sizes = _sizes(weights, x, rows, slopes, back, scales, norm)
         kept = clip(jnp.column_stack([scales, slopes]), sizes, clip_norm)
-        kept = jnp.where(used[:, None], kept, 0.0)
+        kept = jnp.where(used[:, None], batch.mask[:, None] * kept, 0.0)
         in_gamma, slopes = jnp.sum(kept[:, :1], axis=0), kept[:, 1:]
         in_beta = _product(weights, jnp.sum(slopes, axis=0))
         return jnp.concatenate([in_gamma, in_beta, _product(rows.T, slopes).ravel()])

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from noiseworthy.planning.problem import Problem
+from noiseworthy.planning.resources import Resources
+from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks.base import Task
+from noiseworthy.trials.treatment import Treatment
+
+MOST_CLIENTS = 500
+"""Clients of a trial; of larger federations so many stand for all."""
 
 
 @dataclass(frozen=True)
@@ -15,10 +24,10 @@ class PublicFacts:
     """Public facts that trials imitate; no private feature or label is among them.
 
     Attributes:
-        problem: sizes, budgets and mechanism (its clip is a placeholder while the clip is planned).
+        problem: sizes, budgets and mechanism (its clip and dimension are placeholders).
         record_shape: shape of one record.
-        classes: number of classes.
-        make_task: the study's model for another record shape and number of classes.
+        classes: number of classes; None for regression.
+        make_task: the study's model for another record shape, number of classes and treatment of records.
         source: name of the private data, so that it is never its own proxy.
         partition: name of the partition that the clients are believed to follow.
         settings: its settings, e.g. `labels_per_client`.
@@ -26,8 +35,33 @@ class PublicFacts:
 
     problem: Problem
     record_shape: tuple[int, ...]
-    classes: int
-    make_task: Callable[[tuple[int, ...], int], Task]
+    classes: int | None
+    make_task: Callable[[tuple[int, ...], int | None, Treatment | None], Task]
     source: str
     partition: str
     settings: dict[str, Any] = field(default_factory=dict)
+
+    def thinned(self, most: int = MOST_CLIENTS) -> PublicFacts:
+        """The same facts with at most so many clients: of N clients, in order of size, every (N/M)-th.
+
+        The mean of M uploads is noisier than that of N: a trial shrinks its noise by `sqrt(M/N)`.
+        """
+        problem, n = self.problem, self.problem.n_clients
+        if n <= most:
+            return self
+        kept = np.sort(
+            np.argsort(problem.sizes, kind="stable")[np.linspace(0, n - 1, most).round().astype(int)]
+        )
+        epsilon, delta = problem.budget.epsilon[kept], problem.budget.delta[kept]
+        few = PrivacyBudget.of(epsilon, delta, most, problem.budget.relation, problem.budget.unit)
+        resources = _of(problem.resources, kept)
+        return replace(
+            self, problem=replace(problem, sizes=problem.sizes[kept], budget=few, resources=resources)
+        )
+
+
+def _of(resources: Resources | None, clients: NDArray[np.int64]) -> Resources | None:
+    if resources is None:
+        return None
+    per_client = ("cost_per_round", "cost_per_step", "budget")
+    return replace(resources, **{name: getattr(resources, name)[clients] for name in per_client})

@@ -1,139 +1,141 @@
-"""Short trainings on public proxies with the noise of the private federation, many at a time."""
+"""Trials around a plan that tell how its loss depends on counts and on noise."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
-from noiseworthy._keys import schedule_generator
-from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
-from noiseworthy.algorithms.selection import reshuffled_round_robin
-from noiseworthy.engines.simulation import simulate
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.replies_bound import uploads
-from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import Batch
-from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.proxies import Proxy
+from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.planning.plan import Plan
+from noiseworthy.planning.problem import Problem
+from noiseworthy.tasks.base import Task
+from noiseworthy.trials.bench import Bench, Candidate, on_each, outcomes
+from noiseworthy.trials.race import Deadline
+from noiseworthy.trials.spaces import GradientScale, Setting, Space
+
+PASSES = (1.0, 1 / 3, 3.0, 0.1)
+"""Replies of each client, times the plan's: nearest first, because time may run out."""
+WORK = (1.0, 0.5, 2.0)
+"""Local steps, or probability of communication, times the plan's."""
+REACHES = {0.25: (0.25, 0.5, 1.0), 1.0: (0.5, 1.0), 4.0: (1.0, 2.0, 4.0)}
+"""Budgets, times the plan's, with the reaches worth trying under each: eight trainings for one program."""
 
 
-class Setting(NamedTuple):
-    """What a trial may choose besides the counts: step sizes and per-record clip."""
+@dataclass(frozen=True)
+class TrialPoint:
+    """What trials found for some counts under some budget, with the step size that suits both best.
 
-    step: StepSize
-    clip_norm: float
+    Attributes:
+        plan: for the private federation.
+        factor: of every epsilon, 1 for the budget of the study.
+        loss: over the untrained one, mean over proxies and seeds.
+        accuracy: (R^2 of a regression), mean over proxies and seeds.
+        error: standard error of the loss over seeds; not a number for one seed.
+    """
 
-
-class GradientScale(NamedTuple):
-    """Typical per-record gradient norms at the start, from public records: in the clip's norm, and L2."""
-
-    clip: float
-    l2: float
-
-
-def gradient_scale(proxies: Sequence[Proxy], norm: Norm) -> GradientScale:
-    """Geometric mean over proxies of the mean per-record gradient norm at theta_0."""
-    scales = [(_mean_norm(proxy, norm), _mean_norm(proxy, "l2")) for proxy in proxies]
-    return GradientScale(*np.exp(np.mean(np.log(scales), axis=0)).tolist())
-
-
-def _mean_norm(proxy: Proxy, norm: Norm) -> float:
-    train, theta = proxy.shards.of(0), proxy.task.initial(jax.random.key(0))
-    few = min(64, len(train.x))
-
-    def size(x: Array, y: Array) -> Array:
-        one = Batch(x[None], y[None], jnp.ones(1))
-        gradient = proxy.task.clipped_gradient_sum(theta, one, jnp.float32(1e9), norm)
-        return jnp.sum(jnp.abs(gradient)) if norm == "l1" else jnp.linalg.norm(gradient)
-
-    sizes = jax.lax.map(lambda record: size(*record), (train.x[:few], train.y[:few]))
-    return float(jnp.mean(sizes))
+    plan: Plan
+    factor: float
+    loss: float
+    accuracy: float
+    error: float
 
 
-def trial_losses(
-    facts: PublicFacts,
-    proxy: Proxy,
-    rounds: int,
-    cohort: int,
-    settings: Sequence[Setting],
+class _Cell(NamedTuple):
+    setting: Setting
+    factor: float
+
+
+def landscape(
+    bench: Bench,
+    space: Space,
+    winner: Candidate,
     seeds: Sequence[int],
-    horizon: int,
-) -> NDArray[np.float64]:
-    """Final test loss of each setting under each seed, as a share of the untrained loss.
+    on_progress: Callable[[float], None] = lambda done: None,
+    deadline: Deadline | None = None,
+) -> list[TrialPoint]:
+    """Trials around the winner of a race: other counts and other budgets, each with its best reach.
 
-    Runs FedSGD-DPC on the proxy. Clients of the proxy are equal, and their noise is such that one
-    aggregate carries the noise that it would carry in the private federation (theory 0.7), whatever its
-    sizes and budgets.
+    Clip, treatment and levers are the winner's.
 
     Args:
-        facts: the private federation's public facts.
-        proxy: where to train.
-        rounds: T.
-        cohort: clients of the proxy per round.
-        settings: S settings to try.
-        seeds: R seeds of schedule and noise.
-        horizon: arrays are padded to it, so that all T share a compiled program.
+        bench: the proxies.
+        space: what was free in the race; counts that it fixes stay.
+        winner: of the race.
+        seeds: noise seeds that the race has not seen.
+        on_progress: told the share of the work that is done.
+        deadline: after which the points so far are returned; at least the plan's own counts are tried.
 
     Returns:
-        shape (S, R); infinite where training diverged.
+        A point for each pair of counts and budget that resources, schedules and proofs allow.
     """
-    planned = int(uploads(rounds, cohort, proxy.clients))
-    unit_noise = _unit_noise(facts, proxy, planned)
-    schedules = [_schedule(proxy.clients, cohort, rounds, seed, horizon) for seed in seeds]
-    algorithms = [
-        _trial(facts, proxy, setting, unit_noise, rounds, schedule)
-        for setting in settings
-        for schedule in schedules
+    deadline, points = deadline or Deadline(), []
+    for done, passes in enumerate(PASSES):
+        points += _points(bench, space, winner, _cells(space, winner.setting, passes), seeds)
+        on_progress((done + 1) / len(PASSES))
+        if deadline.passed:
+            break
+    return _distinct(points)
+
+
+def scaled(problem: Problem, factor: float) -> Problem:
+    """The problem with every epsilon times a factor."""
+    return replace(problem, budget=replace(problem.budget, epsilon=problem.budget.epsilon * factor))
+
+
+def _cells(space: Space, setting: Setting, passes: float) -> Iterator[_Cell]:
+    works = (1.0,) if space.one_step or space.work is not None else WORK
+    for work in works:
+        counts = replace(setting, passes=setting.passes * passes, work=setting.work * work)
+        for factor, reaches in REACHES.items():
+            for reach in reaches if space.step_size is None else (1.0,):
+                yield _Cell(replace(counts, reach=setting.reach * reach), factor)
+
+
+def _points(
+    bench: Bench, space: Space, winner: Candidate, cells: Iterator[_Cell], seeds: Sequence[int]
+) -> list[TrialPoint]:
+    """The points of some cells; of those that share counts and budget the one of least loss."""
+    kind, facts, scale = winner.treatment, bench.facts, bench.scale(winner.treatment)
+    task = facts.make_task(facts.record_shape, facts.classes, kind)
+    problem = replace(facts.problem, dimension=task.dimension)
+    asked = [(cell, plan) for cell in cells if (plan := _plan(space, problem, task, scale, cell))]
+
+    def on(proxy):
+        plans = [_plan(space, proxy.problem, proxy.task, scale, cell) for cell, _ in asked]
+        return outcomes(proxy, plans, seeds)
+
+    losses, accuracies = (np.array(results) for results in zip(*on_each(bench.proxies(kind), on), strict=True))
+    return [
+        _point(plan, cell.factor, losses[:, i], accuracies[:, i]) for i, (cell, plan) in enumerate(asked)
     ]
-    counts = np.full(proxy.clients, planned)
-    every = [seed for _ in settings for seed in seeds]
-    run = simulate(algorithms, counts, proxy.shards, np.array([rounds]), every)
-    losses = run.final_loss.reshape(len(settings), len(seeds)) / proxy.untrained_loss
-    return np.where(np.isfinite(losses), losses, np.inf)
 
 
-def _schedule(clients: int, cohort: int, rounds: int, seed: int, horizon: int) -> NDArray[np.int32]:
-    """A round robin padded to the horizon."""
-    cohorts = reshuffled_round_robin(clients, cohort, rounds, schedule_generator(seed))
-    return np.pad(cohorts, ((0, horizon - rounds), (0, 0)))
+def _plan(space: Space, problem: Problem, task: Task, scale: GradientScale, cell: _Cell) -> Plan | None:
+    """The plan of a cell that trains; None where nothing allows it."""
+    try:
+        made = space.plan(scaled(problem, cell.factor), task, scale, cell.setting)
+    except (InvalidInput, UnsoundClaim):
+        return None
+    return made if made.train else None
 
 
-def _unit_noise(facts: PublicFacts, proxy: Proxy, planned: int) -> float:
-    """Noise size per client and coordinate for clip 1, the same for all clients of the proxy."""
-    problem = replace(facts.problem, clip_norm=1.0)
-    total = float(problem.weighted_noise(np.array([planned]))[0]) / problem.dimension
-    variance = proxy.clients * total
-    return float(np.sqrt(variance / 2 if problem.family == "laplace" else variance))
+def _point(
+    plan: Plan, factor: float, losses: NDArray[np.float64], accuracies: NDArray[np.float64]
+) -> TrialPoint:
+    """From trials of shape (proxies, seeds)."""
+    each = losses.mean(axis=0)
+    error = float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else np.nan
+    return TrialPoint(plan, factor, float(each.mean()), float(accuracies.mean()), error)
 
 
-def _trial(
-    facts: PublicFacts,
-    proxy: Proxy,
-    setting: Setting,
-    unit_noise: float,
-    rounds: int,
-    schedule: NDArray[np.int32],
-) -> FedSGDDPC:
-    n, (horizon, cohort) = proxy.clients, schedule.shape
-    steps = np.pad(setting.step.at(np.arange(rounds)), (0, horizon - rounds))
-    return FedSGDDPC(
-        task=proxy.task,
-        family=facts.problem.family,
-        norm=facts.problem.norm,
-        sampled=False,
-        clip_norm=np.asarray(setting.clip_norm, np.float32),
-        noise=np.full(n, setting.clip_norm * unit_noise, np.float32),
-        weights=np.full(n, 1 / cohort, np.float32),
-        divisors=proxy.sizes,
-        sampling_rate=np.ones((), np.float32),
-        steps=steps.astype(np.float32),
-        momentum=np.zeros((), np.float32),
-        cohorts=schedule,
-    )
+def _distinct(points: Sequence[TrialPoint]) -> list[TrialPoint]:
+    """One point for each counts and budget: that of least loss."""
+    best: dict[object, TrialPoint] = {}
+    for point in sorted(points, key=lambda point: point.loss):
+        plan = point.plan
+        best.setdefault((plan.rounds, plan.clients_per_round, plan.local, point.factor), point)
+    return sorted(best.values(), key=lambda point: (point.plan.rounds, point.factor))

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import zoom
 
-from noiseworthy.data import Records, federate, load_records
+from noiseworthy.data import Federation, Records, federate, load_records
 from noiseworthy.data.files import locate
 from noiseworthy.data.mixture import mixture
 from noiseworthy.engines.simulation import Shards
 from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.planning.problem import Problem
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.facts import PublicFacts
+from noiseworthy.trials.treatment import Treatment
 
 MIXTURE = "mixture"
-MOST_CLIENTS = 50
-RECORDS_PER_CLIENT = 100
+RECORDS = 1000
+"""Records of a proxy in all, more only where clients are many."""
+LEAST_RECORDS = 4
+"""Records of a client, as long as it holds so many."""
 TEST_RECORDS = 1000
 _SEED = 20
 _TWINS = ({"mnist", "mnist-writers"}, {"cifar10", "cifar10-jpeg"})
@@ -34,22 +40,28 @@ class Proxy:
 
     Attributes:
         name: of the data set.
+        facts: those of the study, thinned to the clients of the trial.
         task: the study's model for its records.
-        shards: its records.
-        sizes: records of each of its clients; as many clients as the study has, up to `MOST_CLIENTS`.
+        shards: its records; each stands for as many of the client's as the study has for it.
+        condensed: the same as moments, for algorithms that need no more; else equal to `shards`.
         untrained_loss: test loss of the start.
+        untrained_quality: accuracy of the start (R^2 of a regression).
+        noise_factor: what noise is multiplied by, below 1 where clients were left out.
     """
 
     name: str
+    facts: PublicFacts
     task: Task
     shards: Shards
-    sizes: NDArray[np.float32]
+    condensed: Shards
     untrained_loss: float
+    untrained_quality: float
+    noise_factor: float
 
     @property
-    def clients(self) -> int:
-        """Number of clients of the proxy."""
-        return len(self.sizes)
+    def problem(self) -> Problem:
+        """The private problem with the dimension of this proxy's model."""
+        return replace(self.facts.problem, dimension=self.task.dimension)
 
 
 def public_sources(facts: PublicFacts) -> list[str]:
@@ -67,9 +79,12 @@ def public_sources(facts: PublicFacts) -> list[str]:
 
 
 def make_proxies(
-    facts: PublicFacts, sources: Sequence[str], data_dir: str | Path | None = None
+    facts: PublicFacts,
+    sources: Sequence[str],
+    treatment: Treatment | None = None,
+    data_dir: str | Path | None = None,
 ) -> list[Proxy]:
-    """One proxy per source.
+    """One proxy per source, its records prepared as the study says or as it might.
 
     Raises:
         InvalidInput: the study's own data among the sources, or no source at all.
@@ -82,7 +97,7 @@ def make_proxies(
             f"{own[0]} is the private data of this study and cannot be called public; "
             "remove it from [planning] public"
         )
-    return [_proxy(facts, _records(facts, source, data_dir)) for source in sources]
+    return [_proxy(facts, source, treatment, str(data_dir) if data_dir else None) for source in sources]
 
 
 def _same_data(one: str, other: str, data_dir: str | Path | None) -> bool:
@@ -96,39 +111,79 @@ def _same_data(one: str, other: str, data_dir: str | Path | None) -> bool:
     return paths[0] == paths[1]
 
 
-def _records(facts: PublicFacts, source: str, data_dir: str | Path | None) -> Records:
+def _proxy(facts: PublicFacts, source: str, treatment: Treatment | None, data_dir: str | None) -> Proxy:
+    few = facts.thinned()
+    federation = _federation(few, _public(facts, source, data_dir))
+    task = facts.make_task(federation.record_shape, federation.classes, treatment)
+    shards = _weighted(Shards.load(federation, task), few.problem.sizes / federation.sizes)
+    condensed = Shards.load(federation, task, condensed=True) if federation.classes is None else shards
+    theta = task.initial(jax.random.key(_SEED))
+    start = task.score(theta, shards.test_x, shards.test_y)
+    factor = float(np.sqrt(few.problem.n_clients / facts.problem.n_clients))
+    return Proxy(
+        federation.name, few, task, shards, condensed, float(start.loss), float(start.accuracy), factor
+    )
+
+
+def _public(facts: PublicFacts, source: str, data_dir: str | None) -> Records:
+    """Public records made to look like those of the study."""
     if source == MIXTURE:
-        return mixture(facts.record_shape, facts.classes)
+        return mixture(facts.record_shape, facts.classes or 2)
+    return _like(_records(source, data_dir), facts)
+
+
+@cache
+def _records(source: str, data_dir: str | None) -> Records:
     return load_records(source, data_dir=data_dir)
 
 
-def _proxy(facts: PublicFacts, records: Records) -> Proxy:
-    if (classes := records.classes) is None:
-        raise InvalidInput(f"public data need classes, {records.name} is a regression")
-    records = _like(records, facts.record_shape)
-    clients = min(facts.problem.n_clients, MOST_CLIENTS)
-    federation = federate(
-        _enough(records, clients * RECORDS_PER_CLIENT),
-        clients=clients,
-        partition=facts.partition,
+def _federation(facts: PublicFacts, records: Records) -> Federation:
+    """Records dealt out as the study's are believed to be, each client's in proportion to its size."""
+    sizes = facts.problem.sizes
+    total = max(RECORDS, LEAST_RECORDS * len(sizes))
+    few = np.minimum(sizes, np.maximum(LEAST_RECORDS, np.round(total * sizes / sizes.sum())).astype(np.int64))
+    classes = records.classes
+    return federate(
+        _enough(records, 2 * len(sizes) * int(few.max())),
+        clients=len(sizes),
+        partition="iid" if classes is None else facts.partition,
         seed=_SEED,
-        records_per_client=RECORDS_PER_CLIENT,
-        **_scaled_settings(facts, classes),
+        **({} if classes is None else _scaled_settings(facts, classes)),
+    ).take_records(few)
+
+
+def _weighted(shards: Shards, weights: NDArray[np.float64]) -> Shards:
+    """Each record of client i counted weights[i] times: a trial's few stand for all that the client holds."""
+    scale = jnp.asarray(weights, jnp.float32)[:, None]
+    train = shards.train._replace(mask=shards.train.mask * scale)
+    groups = tuple(
+        group._replace(train=group.train._replace(mask=group.train.mask * scale[group.clients]))
+        for group in shards.groups
     )
-    task = facts.make_task(federation.record_shape, classes)
-    shards = Shards.load(federation, task)
-    theta = task.initial(jax.random.key(_SEED))
-    start = float(task.score(theta, shards.test_x, shards.test_y).loss)
-    return Proxy(records.name, task, shards, federation.sizes.astype(np.float32), start)
+    return shards._replace(train=train, groups=groups)
 
 
-def _like(records: Records, shape: tuple[int, ...]) -> Records:
-    """Images resized to the study's shape; other records as they are. Test sets cut to size."""
+def _like(records: Records, facts: PublicFacts) -> Records:
+    """Images resized to the study's shape, classes merged to two for two. Test sets cut to size."""
+    records, shape = _relabelled(records, facts.classes), facts.record_shape
     test = np.random.default_rng(_SEED).permutation(len(records.test_x))[:TEST_RECORDS]
     records = replace(records, test_x=records.test_x[test], test_y=records.test_y[test])
     if len(shape) < 2 or len(records.record_shape) != len(shape) or records.record_shape == shape:
         return records
     return replace(records, x=_resized(records.x, shape), test_x=_resized(records.test_x, shape))
+
+
+def _relabelled(records: Records, classes: int | None) -> Records:
+    """Every second class against the others where the study has two; numbers and classes are not mixed."""
+    if (records.classes is None) != (classes is None):
+        kinds = ("classes", "numbers") if classes is not None else ("numbers", "classes")
+        raise InvalidInput(
+            f"the study predicts {kinds[0]}, but the public data {records.name} hold {kinds[1]}; remove them "
+            "from [planning] public"
+        )
+    if classes != 2 or records.classes in (None, 2):
+        return records
+    return replace(records, y=records.y % 2, test_y=records.test_y % 2, classes=2)
 
 
 def _resized(images: NDArray, shape: tuple[int, ...]) -> NDArray[np.float32]:

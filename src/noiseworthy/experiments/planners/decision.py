@@ -33,6 +33,31 @@ class TrialMark:
 
 
 @dataclass(frozen=True)
+class Foretold:
+    """What trials on public data say of a plan.
+
+    Attributes:
+        loss: test loss over that of the untrained model, mean over the public data sets.
+        losses: the same on each of them.
+        accuracy: accuracy (R^2 of a regression), mean over them.
+        accuracies: the same on each of them.
+        least: least accuracy on any of them under any noise seed.
+        most: greatest accuracy.
+        sources: names of the public data sets.
+        lost: share of the attainable gain that the plan loses on each of them.
+    """
+
+    loss: float
+    losses: tuple[float, ...]
+    accuracy: float
+    accuracies: tuple[float, ...]
+    least: float
+    most: float
+    sources: tuple[str, ...]
+    lost: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Decision:
     """A plan with what it rests on.
 
@@ -41,12 +66,17 @@ class Decision:
         curves: the bound that was minimised; None where everything was stated.
         trials: trial cells on public data, empty without trials.
         spread: lost gain on the proxy the choice suits least; None without trials.
+        foretold: what trials say of the plan; None without trials.
+        study: the study with everything decided, records treated as the plan chose; None where the plan
+            changed nothing but counts.
     """
 
     plan: Plan
     curves: BoundCurves | None
     trials: tuple[TrialMark, ...] = ()
     spread: float | None = None
+    foretold: Foretold | None = None
+    study: Study | None = None
 
 
 T = TypeVar("T")

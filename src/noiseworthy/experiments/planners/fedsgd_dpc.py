@@ -14,8 +14,6 @@ from noiseworthy.engines.simulation import Shards
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments.planners.decision import (
     Decision,
-    Progress,
-    TrialMark,
     analytic,
     decay,
     given,
@@ -31,20 +29,15 @@ from noiseworthy.planning.replies_bound import theory_bound
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.tasks import LinearModel, Task
-from noiseworthy.trials.fitted_bound import TrialPoint
-from noiseworthy.trials.proxies import make_proxies, public_sources
-from noiseworthy.trials.search import Choice, plan_by_trial
 
 _LONGEST_CURVE = 500
 
 
-def decide(prepared: Prepared, table: FedSGDTable, on_progress: Progress) -> Decision:
-    """Plan FedSGD-DPC from stated, analytic or bought constants, else by trial on public data."""
+def decide(prepared: Prepared, table: FedSGDTable) -> Decision:
+    """Plan FedSGD-DPC from stated, analytic or bought constants."""
     study = prepared.study
     _check_stated(prepared, table)
-    source = study.constants.source or ("assumed" if study.constants.assumed() else "fitted")
-    if source == "fitted":
-        return _by_trial(prepared, table, on_progress)
+    source = study.constants.source or "assumed"
     problem = prepared.problem(_stated_clip(prepared, source))
     constants, problem, pilot = _constants(prepared, problem, source)
     bound = theory_bound(problem, constants)
@@ -74,47 +67,6 @@ def _check_stated(prepared: Prepared, table: FedSGDTable) -> None:
     clip = prepared.study.privacy.clip_norm
     problem = prepared.problem(1.0 if clip == "auto" else clip)
     check_paid(problem, given(table.rounds), given(table.clients_per_round))
-
-
-def _by_trial(prepared: Prepared, table: FedSGDTable, on_progress: Progress) -> Decision:
-    study = prepared.study
-    if stated := study.constants.assumed():
-        raise ConfigError(
-            f'[constants] source = "fitted" has no use for {", ".join(stated)}; leave them out, or leave out '
-            "source to plan by them"
-        )
-    if prepared.federation is None:
-        raise ConfigError(
-            "[constants] are missing: planning from sizes alone needs smoothness, strong_convexity, "
-            "gradient_bound, initial_distance_sq and heterogeneity; or give data to plan by trial"
-        )
-    if study.privacy.mechanism == "none":
-        raise ConfigError(
-            "there is nothing to plan by trial without noise; state rounds, clip_norm and step_size"
-        )
-    facts = prepared.public_facts()
-    public = study.planning.public
-    sources = public_sources(facts) if public == "auto" else public
-    choice = Choice(
-        rounds=given(table.rounds),
-        clients_per_round=given(table.clients_per_round),
-        max_rounds=table.max_rounds,
-        step_size=given(table.step_size),
-        decay_rounds=decay(table.step_decay),
-        clip_norm=given(study.privacy.clip_norm),
-    )
-    proxies = make_proxies(facts, sources, study.federation.data_dir)
-    found = plan_by_trial(facts, proxies, choice, study.planning.seeds, on_progress)
-    most = max(found.plan.rounds, *(point.rounds for point in found.points), _LONGEST_CURVE)
-    lines = curves(found.plan.problem, found.bound, found.plan, most)
-    n = len(prepared.sizes)
-    return Decision(found.plan, lines, tuple(_mark(point, n) for point in found.points), found.spread)
-
-
-def _mark(point: TrialPoint, clients: int) -> TrialMark:
-    """A trial cell beside the curve of as many clients of the private federation."""
-    b = max(1, round(clients / (1 + point.asked * (clients - 1))))
-    return TrialMark(point.rounds, f"b = {b}", point.loss)
 
 
 def _constants(

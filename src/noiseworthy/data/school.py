@@ -1,0 +1,62 @@
+"""School: the examination scores of 15,362 pupils in 139 schools of inner London."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from noiseworthy.data.files import read_npz
+from noiseworthy.data.records import Records, holdout, split_records
+from noiseworthy.errors import DataError
+
+COLUMNS = 28
+BEST_SCORE = 70
+"""The most that a pupil can score; the targets are shares of it."""
+_PER_CENT = (3, 4)
+"""Free school meals, and pupils in the best band of verbal reasoning: shares of a school, in per cent."""
+_CONSTANT = 27
+
+
+def school(data_dir: Path) -> Records:
+    """School (ILEA): 15,362 pupils as 27 numbers in [0, 1], a fifth of each school to test; regression.
+
+    Year, sex, band of verbal reasoning, ethnic group, kind and denomination of the school as zeros and ones,
+    and two shares of the school. The column of ones is left out, `bias = true` appends it. The target is
+    the share of the best score, 1/70 to 1. Ranges are those of the questionnaire: no record is read for
+    them. The owner of a record is its school, 22 to 251 pupils.
+
+    Args:
+        data_dir: holds school/school.npz.
+
+    Returns:
+        Records with x (12,293, 27) and 3,069 test records.
+
+    Raises:
+        DataError: the file is missing, damaged or holds other arrays.
+
+    Source: Inner London Education Authority 1985 to 1987; the arrays are those of MALSAR.
+    """
+    path = data_dir / "school" / "school.npz"
+    x, y, owner = _arrays(path)
+    units = np.ones(COLUMNS, np.float32)
+    units[[*_PER_CENT]] = 100
+    features = np.delete(np.divide(x, units, dtype=np.float32), _CONSTANT, axis=1)
+    targets = np.divide(y, np.float32(BEST_SCORE), dtype=np.float32)
+    return split_records(features, targets, holdout(owner), classes=None, name="school", client_ids=owner)
+
+
+def _arrays(path: Path):
+    arrays = read_npz(path)
+    for name in ("X", "y", "school"):
+        if name not in arrays:
+            raise DataError(f"{path} must hold the arrays X, y and school; {name} is missing")
+    x, y, owner = arrays["X"], arrays["y"], arrays["school"]
+    if x.shape != (len(x), COLUMNS) or not y.shape == owner.shape == (len(x),):
+        raise DataError(
+            f"{path} must hold X (n, {COLUMNS}), y (n,) and school (n,), got {x.shape}, {y.shape} and "
+            f"{owner.shape}; copy the file again"
+        )
+    if y.min() < 0 or y.max() > BEST_SCORE:
+        raise DataError(f"{path}: y must lie in 0..{BEST_SCORE}, got {y.min()} to {y.max()}")
+    return x, y, owner

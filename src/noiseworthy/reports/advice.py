@@ -1,0 +1,194 @@
+"""An advice for people: a table in the terminal, and one HTML page with its figure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from rich import box
+from rich.console import Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from noiseworthy.errors import DataError
+from noiseworthy.experiments.advice_words import band, written
+from noiseworthy.reports.advice_figures import advice_figure
+from noiseworthy.reports.html import PAGES, toml
+from noiseworthy.reports.style import png, svg
+from noiseworthy.reports.tables import WIDTH
+from noiseworthy.reports.wording import number, percent, rounded_up, span
+
+Record = dict[str, Any]
+FILE, PAGE, STUDY = "advice.json", "report.html", "recommended.toml"
+_NAMES = {1: "kB", 2: "MB", 3: "GB", 4: "TB"}
+
+
+def write_advice(advice: Record, folder: Path) -> Path:
+    """Write `advice.json`, `report.html`, the figure, and what to train as `recommended.toml`.
+
+    A study of an earlier advice is removed where nothing is recommended now.
+
+    Args:
+        advice: its plain values.
+        folder: the run folder.
+
+    Returns:
+        The page.
+
+    Raises:
+        DataError: a folder that cannot be written to.
+    """
+    figures = {"advice": advice_figure(advice)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / FILE).write_text(json.dumps(advice, indent=1, allow_nan=False))
+        for name, figure in figures.items():
+            (folder / f"{name}.png").write_bytes(png(figure))
+        _write_study(advice, folder / STUDY)
+        (folder / PAGE).write_text(page(advice, figures), encoding="utf-8")
+    except OSError as error:
+        raise DataError(
+            f"run folder {folder} cannot be written ({error}); choose another with --out"
+        ) from None
+    return folder / PAGE
+
+
+def _write_study(advice: Record, path: Path) -> None:
+    if advice["study"] is None:
+        path.unlink(missing_ok=True)
+    else:
+        path.write_text(f"# {advice['recommendation']}\n{toml(advice['study'])}\n")
+
+
+def page(advice: Record, figures: dict[str, Figure]) -> str:
+    """The page as a string, which loads nothing over the network."""
+    return PAGES.get_template("advice.html.jinja").render(
+        advice=advice,
+        headline=headline(advice),
+        drawings={name: svg(figure, name) for name, figure in figures.items()},
+        rows=rows(advice),
+        plans=plans(advice),
+        study=None if advice["study"] is None else toml(advice["study"]),
+    )
+
+
+def headline(advice: Record) -> str:
+    """The answer in a few words.
+
+    Example:
+        >>> headline({"recommended": None}), headline({"recommended": "weiavg"})
+        ('Do not train', 'Train with weiavg')
+    """
+    return "Do not train" if advice["recommended"] is None else f"Train with {advice['recommended']}"
+
+
+# Tables -----------------------------------------------------------------------------------------------
+
+
+def rows(advice: Record) -> list[dict[str, str]]:
+    """A row for each algorithm: place, score with its bands, loss, privacy and cost."""
+    return [
+        {
+            "algorithm": one["name"],
+            "place": str(one["place"]),
+            "reaches": written(advice, one["accuracy"]["mean"]) if one["train"] else "do not train",
+            "over data sets and seeds": band(advice, one).removesuffix(" over data sets and seeds"),
+            "over seeds": f"{written(advice, one['accuracy']['seeds_least'])} to "
+            f"{written(advice, one['accuracy']['seeds_most'])}",
+            "loss": f"{one['loss']['mean']:.3f} ± {number(one['loss']['standard_error'], 2)}",
+            "spread": percent(one["spread"]),
+            "epsilon": rounded_up(one["privacy"]["spent_epsilon"]),
+            "of one": one["privacy"]["unit"],
+            **_costs(one),
+        }
+        for one in advice["algorithms"]
+    ]
+
+
+def _costs(one: Record) -> dict[str, str]:
+    cost = one["cost"]
+    paid = {} if cost["resources"] is None else {cost["unit"]: number(cost["resources"])}
+    return {
+        "uploads": span(cost["uploads"]),
+        "sends": in_bytes(cost["bytes"]),
+        "local steps": f"{cost['local_steps']:,}",
+        **paid,
+    }
+
+
+def plans(advice: Record) -> list[dict[str, str]]:
+    """What each algorithm would do, and what it takes for granted."""
+    return [
+        {"algorithm": one["name"], "plan": settings(one), "takes for granted": "; ".join(one["assumes"])}
+        for one in advice["algorithms"]
+    ]
+
+
+def settings(one: Record) -> str:
+    """The plan of an algorithm in a line.
+
+    Example:
+        >>> plan = {"clip_norm": 0.5, "clip": "l2", "step_size": 2.0, "momentum": 0.8}
+        >>> settings({"train": True, "outcome": "Train 10 rounds, chosen by trial.", "plan": plan})
+        'Train 10 rounds; clip 0.5 (L2), step 2, momentum 0.8'
+    """
+    if not one["train"]:
+        return one["outcome"]
+    plan = one["plan"]
+    said = [f"clip {number(plan['clip_norm'])} ({plan['clip'].upper()})", f"step {number(plan['step_size'])}"]
+    said += [f"{name} {number(plan[name])}" for name in ("momentum", "averaging") if plan.get(name)]
+    said += [f"mode {plan['clipping_mode']}"] if "clipping_mode" in plan else []
+    return f"{one['outcome'].removesuffix('.').removesuffix(', chosen by trial')}; {', '.join(said)}"
+
+
+def in_bytes(many: float) -> str:
+    """Bytes in a unit that people read.
+
+    Example:
+        >>> in_bytes(640), in_bytes(256_000), in_bytes(3.1e9)
+        ('640 B', '256 kB', '3.1 GB')
+    """
+    power = 0
+    while many >= 1000 and power < 4:
+        many, power = many / 1000, power + 1
+    return f"{number(many)} {_NAMES.get(power, 'B')}"
+
+
+def advice_panel(advice: Record) -> Group:
+    """The recommendation and the table, readable at 80 columns."""
+    parts = [Text(advice["recommendation"], style="bold")]
+    parts += [Text(line) for line in advice["remarks"]]
+    parts += [Text(f"! {line}", style="yellow") for line in advice["warnings"]]
+    said = Panel(Group(*parts), title="[bold]advice[/]", title_align="left", border_style="dim", width=WIDTH)
+    return Group(said, _table(advice), *_details(advice))
+
+
+_COLUMNS = ("place", "algorithm", "reaches", "loss", "epsilon", "of one", "uploads", "sends")
+
+
+def _table(advice: Record) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", width=WIDTH)
+    for name in _COLUMNS:
+        table.add_column(
+            "" if name == "place" else name, justify="left" if name == "algorithm" else "right", no_wrap=True
+        )
+    for row, one in zip(rows(advice), advice["algorithms"], strict=True):
+        chosen = one["name"] == advice["recommended"]
+        shown = {
+            **row,
+            "reaches": "–" if not one["train"] else row["reaches"],
+            "loss": f"{one['loss']['mean']:.3f}",
+        }
+        table.add_row(*(shown[name] for name in _COLUMNS), style="bold dark_orange3" if chosen else None)
+    return table
+
+
+def _details(advice: Record) -> list[Text]:
+    """What the table has no room for: plans, and who is left out."""
+    lines = [Text(f"{one['algorithm']}: {one['plan']}", style="dim") for one in plans(advice)]
+    return lines + [
+        Text(f"without {one['name']}: {one['reason']}", style="dim") for one in advice["left_out"]
+    ]

@@ -1,0 +1,133 @@
+"""An advice as a picture: a row for each algorithm, what trials on public data say that it reaches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from noiseworthy.experiments.advice_words import written
+from noiseworthy.reports.style import INK, MUTED, PAPER, PLAN, RULE, TONES, head, new_figure, styled
+from noiseworthy.reports.wording import count, rounded_up
+
+Record = dict[str, Any]
+WIDTH = 8.6
+_ROW, _AROUND = 0.42, 1.5
+"""Inches of a row, and of everything around the rows."""
+_FREE = 0.04
+"""Share of the width that is left free on both sides of the bands."""
+
+
+@styled
+def advice_figure(advice: Record) -> Figure:
+    """Predicted score of every algorithm, the best on top: mean, bands, and each public data set.
+
+    Args:
+        advice: its plain values.
+
+    Returns:
+        A figure in which those that tie for the first place lie on one ground.
+    """
+    rows = advice["algorithms"]
+    figure = new_figure(WIDTH, _AROUND + _ROW * len(rows))
+    axes = figure.subplots()
+    head(
+        axes,
+        "What each algorithm would reach",
+        "by mean loss of trials on public data, best first",
+        _name(advice),
+    )
+    axes.grid(visible=False)
+    _limits(axes, advice)
+    _ground(axes, [one for one in rows if one["place"] == 1 and one["train"]])
+    for i, one in enumerate(rows):
+        _row(axes, advice, i, one)
+    axes.set_yticks(range(len(rows)), [one["name"] for one in rows])
+    for label, one in zip(axes.get_yticklabels(), rows, strict=True):
+        label.set(color=_colour(advice, one), fontweight="bold" if _chosen(advice, one) else "normal")
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    _legend(axes, advice)
+    return figure
+
+
+def _row(axes: Axes, advice: Record, i: int, one: Record) -> None:
+    colour, values = _colour(advice, one), one["accuracy"]
+    axes.axhline(i, color=RULE, linewidth=0.6, zorder=0)
+    axes.annotate(
+        _beside(advice, one), (1, i), (8, 0), ("axes fraction", "data"), textcoords="offset points",
+        va="center", color=colour, annotation_clip=False, fontsize=_small(),
+    )  # fmt: skip
+    if one["train"]:
+        axes.hlines([i], values["least"], values["most"], color=colour, linewidth=1.1, gid="band")
+        axes.hlines([i], values["seeds_least"], values["seeds_most"], color=colour, linewidth=5, gid="seeds")
+    each = values["of_each_public"]
+    axes.scatter(each, np.full(len(each), i), 26, colour, marker="|", linewidths=1.3, zorder=3, gid="public")
+    axes.plot(
+        [values["mean"]], [i], "D" if _chosen(advice, one) else "o", color=colour, markersize=7.5,
+        markeredgecolor=PAPER, zorder=4, gid="mean",
+    )  # fmt: skip
+
+
+def _beside(advice: Record, one: Record) -> str:
+    """What a row says at its right end: the mean, the price, and whom the epsilon covers."""
+    if not one["train"]:
+        return "do not train"
+    uploads = count(one["cost"]["uploads"][1], "upload")
+    epsilon = rounded_up(one["privacy"]["spent_epsilon"])
+    return f"{written(advice, one['accuracy']['mean'])}, {uploads}, ε {epsilon} of a {one['privacy']['unit']}"
+
+
+def _ground(axes: Axes, ties: list[Record]) -> None:
+    """A light ground under those that tie for the first place."""
+    if len(ties) < 2:
+        return
+    axes.axhspan(-0.5, len(ties) - 0.5, color=RULE, alpha=0.45, zorder=-1, linewidth=0, gid="ties")
+    axes.annotate(
+        "a tie", (0, len(ties) - 0.5), (4, 3), ("axes fraction", "data"), textcoords="offset points",
+        color=MUTED, va="bottom", fontsize=_small(),
+    )  # fmt: skip
+
+
+def _legend(axes: Axes, advice: Record) -> None:
+    """How a row is read, below the picture."""
+    said = "dot: mean   ·   thick: over seeds   ·   thin: over data sets and seeds   ·   |: " + ", ".join(
+        advice["public"]
+    )
+    axes.annotate(
+        said, (0, 1), (0, 4), "axes fraction", textcoords="offset points", color=MUTED, va="bottom",
+        fontsize=_small(),
+    )  # fmt: skip
+
+
+def _limits(axes: Axes, advice: Record) -> None:
+    shown = [one["accuracy"] for one in advice["algorithms"]]
+    low, high = min(one["least"] for one in shown), max(one["most"] for one in shown)
+    if advice["score"] != "accuracy":
+        low, high = max(low, -1.0), min(high, 1.0)
+    room = _FREE * (high - low or 1.0)
+    axes.set_xlim(low - room, high + room)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    if advice["score"] == "accuracy":
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+
+
+def _small() -> float:
+    return 0.9 * matplotlib.rcParams["font.size"]
+
+
+def _name(advice: Record) -> str:
+    return f"predicted test {advice['score'].replace('^2', '²')}"
+
+
+def _chosen(advice: Record, one: Record) -> bool:
+    return one["name"] == advice["recommended"]
+
+
+def _colour(advice: Record, one: Record) -> str:
+    if _chosen(advice, one):
+        return PLAN
+    return (TONES[2] if one["place"] == 1 else INK) if one["train"] else MUTED

@@ -1,0 +1,315 @@
+"""Algorithms side by side on one bench: each planned by a race of its own, all winners under common seeds.
+
+The ranking is of measured trials. A race chooses by its own seeds and so flatters what it chose; the common
+seeds are fresh, and the same for all, so that luck cancels from the differences.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy.errors import UserError
+from noiseworthy.trials.bench import Bench, Candidate, on_each, outcomes
+from noiseworthy.trials.proxies import Proxy
+from noiseworthy.trials.race import Deadline
+from noiseworthy.trials.search import WORTHLESS, TrialPlan, plan_by_trial
+from noiseworthy.trials.spaces import Space
+from noiseworthy.trials.treatment import Treatment
+
+Real = NDArray[np.float64]
+LEAST_SEEDS = 10
+"""Common seeds of the ranking, at least."""
+FIRST_SEED = 10_000
+"""The first of them; races draw theirs from 0."""
+CAP = 2.0
+"""Share of the untrained loss that a training counts at most, one that diverged too."""
+ALIKE = 0.003
+"""Share of the untrained loss that nobody should care for."""
+WORKS = 0.9
+"""Share of the untrained loss, below which training is said to work."""
+MOST_CROWDED = 64
+"""Times as many clients as there are, up to which is asked whether they would be enough."""
+_FINALISTS = 8
+_SCORING = 0.1
+"""Share of the time that is kept for the common seeds."""
+Progress = Callable[[str, float], None]
+"""Told the algorithm that is tried, and the share of all work that is done."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """An algorithm that was not tried, and why, in a sentence."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The best plan of one algorithm, with what common seeds say of it.
+
+    Attributes:
+        space: what the algorithm leaves free.
+        found: its plan, for the private federation.
+        loss: test loss over that of the untrained start, shape (P, S) for P proxies and S seeds.
+        accuracy: test accuracy (R^2 of a regression), shape (P, S).
+    """
+
+    space: Space
+    found: TrialPlan
+    loss: Real
+    accuracy: Real
+
+    @property
+    def name(self) -> str:
+        """Of the algorithm."""
+        return self.space.algorithm
+
+    @property
+    def per_seed(self) -> Real:
+        """Mean loss over the proxies under each seed, shape (S,)."""
+        return np.minimum(self.loss, CAP).mean(axis=0)
+
+    @property
+    def train(self) -> bool:
+        """Whether training is worth its noise, under seeds that did not choose the plan."""
+        return self.found.plan.train and float(self.per_seed.mean()) <= WORTHLESS
+
+
+def side_by_side(
+    bench: Bench,
+    spaces: Sequence[Space],
+    treatments: Sequence[Treatment | None],
+    *,
+    seeds: int = 5,
+    seconds: float = np.inf,
+    on_progress: Progress = lambda name, done: None,
+) -> tuple[list[Entry], list[LeftOut]]:
+    """The best plan of each algorithm, and those that no plan was found for.
+
+    Args:
+        bench: the proxies, which all algorithms share.
+        spaces: one for each algorithm; the first chooses how records are treated.
+        treatments: to choose from.
+        seeds: of the final of each race.
+        seconds: for all of it, shared out by the gradients that the races' coarse grids take. The first
+            algorithm is always tried.
+        on_progress: told the algorithm and the share of the work that is done.
+
+    Returns:
+        Entries in the order of `spaces`, and what is left out.
+
+    Raises:
+        UserError: the first algorithm and all others are refused; why the first is.
+    """
+    clock = _Clock(seconds * (1 - _SCORING))
+    found: list[tuple[Space, TrialPlan]] = []
+    left_out: list[LeftOut] = []
+    refusals: list[UserError] = []
+    kinds = list(treatments)
+    for i, (space, tell) in enumerate(zip(spaces, _parts(spaces, on_progress), strict=True)):
+        if clock.left <= 0 and i:
+            left_out.append(LeftOut(space.algorithm, "the time ran out before its turn; give it more"))
+            continue
+        own = clock.share([effort(one) for one in spaces[i:]])
+        try:
+            made = plan_by_trial(bench, space, kinds, seeds=seeds, deadline=own, on_progress=tell)
+        except UserError as error:
+            refusals.append(error)
+            left_out.append(LeftOut(space.algorithm, str(error)))
+            continue
+        if not found:
+            kinds = [made.result.winner.treatment]
+        found.append((space, made))
+    if not found:
+        raise refusals[0]
+    return [_scored(bench, space, made, seeds) for space, made in found], left_out
+
+
+def effort(space: Space) -> float:
+    """Gradients of one client in the coarse grid of a race.
+
+    Example:
+        >>> effort(Space("fedsgd-dpc")), effort(Space("dp-fedavg", work=3))
+        (2592.0, 744.0)
+    """
+    return float(sum(one.passes * _steps(space, one.work) for one in space.first()))
+
+
+def _steps(space: Space, work: float) -> float:
+    """Local steps before a reply."""
+    return 1.0 if space.one_step else max(work, 1 / work)
+
+
+class _Clock:
+    """What is left of a time that several races share."""
+
+    def __init__(self, seconds: float):
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        return self._end - time.monotonic()
+
+    def share(self, efforts: Sequence[float]) -> Deadline:
+        """The time of the first of those that are still to run."""
+        return Deadline(max(self.left, 0.0) * efforts[0] / sum(efforts))
+
+
+def _parts(spaces: Sequence[Space], on_progress: Progress) -> Iterator[Callable[[float], None]]:
+    """Progress within one race after the other."""
+    for i, space in enumerate(spaces):
+        yield lambda share, i=i, name=space.algorithm: on_progress(name, (i + share) / len(spaces))
+
+
+def _scored(bench: Bench, space: Space, found: TrialPlan, seeds: int) -> Entry:
+    """The plan under the common seeds, as many at a time as its race's final, whose programs then serve."""
+    if not found.plan.train:
+        return _untrained(bench, space, found, seeds)
+    parts = [
+        bench.scores(space, [found.result.winner], common[first : first + seeds])
+        for common in [common_seeds(seeds)]
+        for first in range(0, len(common), seeds)
+    ]
+    loss = np.concatenate([part.loss[:, 0] for part in parts], axis=1)
+    return Entry(space, found, loss, np.concatenate([part.accuracy[:, 0] for part in parts], axis=1))
+
+
+def common_seeds(seeds: int) -> range:
+    """Common seeds in whole lots of `seeds`, at least `LEAST_SEEDS` of them.
+
+    Example:
+        >>> len(common_seeds(5)), len(common_seeds(3)), common_seeds(20)[0]
+        (10, 12, 10000)
+    """
+    return range(FIRST_SEED, FIRST_SEED + seeds * ceil(LEAST_SEEDS / seeds))
+
+
+def _untrained(bench: Bench, space: Space, found: TrialPlan, seeds: int) -> Entry:
+    start = [proxy.untrained_quality for proxy in bench.proxies(found.result.winner.treatment)]
+    shape = (len(start), len(common_seeds(seeds)))
+    return Entry(space, found, np.ones(shape), np.broadcast_to(np.array(start)[:, None], shape))
+
+
+# Ranking ----------------------------------------------------------------------------------------------
+
+
+def tied(one: ArrayLike, other: ArrayLike) -> bool:
+    """Whether two losses under common seeds tell nothing apart.
+
+    Args:
+        one: losses of an algorithm under each seed, shape (S,), as shares of the untrained loss.
+        other: those of another, under the same seeds.
+
+    Returns:
+        Whether the mean difference is within two of its standard errors, or too small to care for.
+
+    Example:
+        >>> tied([0.50, 0.52, 0.48], [0.51, 0.50, 0.50]), tied([0.50, 0.52, 0.48], [0.60, 0.61, 0.60])
+        (True, False)
+    """
+    by = np.subtract(one, other)
+    error = by.std(ddof=1) / np.sqrt(by.size) if by.size > 1 else 0.0
+    return bool(abs(by.mean()) <= max(2 * error, ALIKE))
+
+
+def places(losses: ArrayLike) -> NDArray[np.int64]:
+    """Places in a ranking by mean loss; who ties with the first of a group shares its place.
+
+    Args:
+        losses: under common seeds, shape (A, S).
+
+    Returns:
+        shape (A,), 1 is best.
+
+    Example:
+        >>> places([[0.5, 0.5], [0.9, 0.9], [0.501, 0.5], [0.7, 0.7]])
+        array([1, 4, 1, 3])
+    """
+    rows = np.minimum(np.asarray(losses, float), CAP)
+    order = np.argsort(rows.mean(axis=1), kind="stable")
+    found, leader = np.ones(len(rows), np.int64), order[0]
+    for ahead, i in enumerate(order):
+        if tied(rows[leader], rows[i]):
+            found[i] = found[leader]
+        else:
+            leader, found[i] = i, ahead + 1
+    return found
+
+
+def ranking(entries: Sequence[Entry]) -> list[tuple[int, Entry]]:
+    """Entries with their places, best first; what does not train counts as the untrained start."""
+    losses = np.array([one.per_seed if one.train else np.ones_like(one.per_seed) for one in entries])
+    taken, means = places(losses), losses.mean(axis=1)
+    return [(int(taken[i]), entries[i]) for i in np.lexsort((means, taken))]
+
+
+def recommended(entries: Sequence[Entry]) -> Entry | None:
+    """Among those that tie for the first place, who takes fewest uploads; None where nobody should train.
+
+    Args:
+        entries: from simple to intricate, which decides where uploads are as many.
+    """
+    first = [one for place, one in ranking(entries) if place == 1 and one.train]
+    order = {one.name: i for i, one in enumerate(entries)}
+    return min(first, key=lambda one: (one.found.plan.uploads.sum(), order[one.name]), default=None)
+
+
+# More clients -----------------------------------------------------------------------------------------
+
+
+def clients_that_work(
+    bench: Bench, space: Space, treatment: Treatment | None, *, seeds: int = 5
+) -> int | None:
+    """How many clients like these would make training work: the least doubling of them that does.
+
+    The mean of c N replies carries 1/c of the noise variance of the mean of N, so that the trials of the
+    federation serve with 1/sqrt(c) of its noise.
+
+    Args:
+        bench: of the federation that is too small.
+        space: of the algorithm to try.
+        treatment: of records.
+        seeds: to confirm it with.
+
+    Returns:
+        N with which trials end below `WORKS` of the untrained loss; None up to 64 times as many.
+    """
+    free = replace(space, clients_per_round=None)
+    few = bench.possible(free, [Candidate(setting, treatment) for setting in free.first()])
+    factor = 2
+    while factor <= MOST_CROWDED:
+        if _works(bench, free, few, factor, common_seeds(seeds)[:seeds]):
+            return factor * bench.facts.problem.n_clients
+        factor *= 2
+    return None
+
+
+def _works(
+    bench: Bench, space: Space, candidates: Sequence[Candidate], factor: int, seeds: Sequence[int]
+) -> bool:
+    """Whether the leaders under one seed train under others, too."""
+    first = _crowded(bench, space, candidates, factor, [0])
+    if first.min() > WORKS:
+        return False
+    leaders = [candidates[i] for i in np.argsort(first, kind="stable")[:_FINALISTS]]
+    return bool(_crowded(bench, space, leaders, factor, seeds).min() <= WORKS)
+
+
+def _crowded(
+    bench: Bench, space: Space, candidates: Sequence[Candidate], factor: int, seeds: Sequence[int]
+) -> Real:
+    """Mean losses of candidates with `factor` times as many clients, shape (candidates,)."""
+
+    def on(proxy: Proxy) -> Real:
+        plans = [bench.plan(space, candidate, proxy) for candidate in candidates]
+        crowd = replace(proxy, noise_factor=proxy.noise_factor / np.sqrt(factor))
+        return np.minimum(outcomes(crowd, plans, seeds)[0], CAP).mean(axis=1)
+
+    return np.mean(on_each(bench.proxies(candidates[0].treatment), on), axis=0)

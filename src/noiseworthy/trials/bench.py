@@ -1,0 +1,229 @@
+"""Short trainings on public proxies with the noise of the private federation, many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from noiseworthy.algorithms.base import Algorithm
+from noiseworthy.algorithms.making import padded, with_noise
+from noiseworthy.algorithms.registry import make
+from noiseworthy.engines.simulation import simulate
+from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.planning.plan import Plan
+from noiseworthy.privacy.sensitivity import Norm
+from noiseworthy.tasks.base import Batch
+from noiseworthy.trials.facts import PublicFacts
+from noiseworthy.trials.proxies import Proxy, make_proxies
+from noiseworthy.trials.spaces import GradientScale, Setting, Space
+from noiseworthy.trials.treatment import Treatment
+
+T = TypeVar("T")
+_WIDTHS = (8, 32)
+"""Settings that are trained side by side; missing ones are filled up, so that two programs serve all."""
+_FEW = 64
+"""Records of a proxy that gradients are measured on."""
+
+
+class Candidate(NamedTuple):
+    """A setting and how records are prepared for it; None is as the study says."""
+
+    setting: Setting
+    treatment: Treatment | None = None
+
+
+class Scores(NamedTuple):
+    """Results of trials, shape (proxies, candidates, seeds); infinite losses where training diverged.
+
+    Attributes:
+        loss: final test loss over that of the untrained start.
+        accuracy: final accuracy (R^2 of a regression).
+    """
+
+    loss: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+
+
+class Bench:
+    """Where candidates are tried: the proxies of a federation, opened once for every treatment."""
+
+    def __init__(self, facts: PublicFacts, sources: Sequence[str], data_dir: str | Path | None = None):
+        """Proxies are opened when they are first needed.
+
+        Args:
+            facts: the private federation's public facts.
+            sources: names of public data sets.
+            data_dir: folder of data files.
+        """
+        self.facts = facts
+        self.sources = tuple(sources)
+        self._data_dir = data_dir
+        self._opened: dict[Treatment | None, tuple[list[Proxy], GradientScale]] = {}
+
+    def proxies(self, treatment: Treatment | None = None) -> list[Proxy]:
+        """The public federations with records prepared in one way."""
+        return self._open(treatment)[0]
+
+    def scale(self, treatment: Treatment | None = None) -> GradientScale:
+        """Geometric mean over the proxies of their typical gradients."""
+        return self._open(treatment)[1]
+
+    def _open(self, treatment: Treatment | None) -> tuple[list[Proxy], GradientScale]:
+        if treatment not in self._opened:
+            proxies = make_proxies(self.facts, self.sources, treatment, self._data_dir)
+            every = [_typical(proxy, self.facts.problem.norm) for proxy in proxies]
+            scale = GradientScale(*np.exp(np.mean(np.log(every), axis=0)).tolist())
+            self._opened[treatment] = proxies, scale
+        return self._opened[treatment]
+
+    def plan(self, space: Space, candidate: Candidate, proxy: Proxy | None = None) -> Plan | None:
+        """The plan of a candidate on a proxy (by default the first); None where nothing allows it."""
+        proxy = proxy or self.proxies(candidate.treatment)[0]
+        scale = self.scale(candidate.treatment)
+        try:
+            return space.plan(proxy.problem, proxy.task, scale, candidate.setting)
+        except (InvalidInput, UnsoundClaim):
+            return None
+
+    def possible(self, space: Space, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """The candidates that resources, schedules and proofs allow, each plan once.
+
+        Raises:
+            InvalidInput, UnsoundClaim: none of them; why the first is refused.
+        """
+        kept: dict[object, Candidate] = {}
+        for candidate in candidates:
+            if (made := self.plan(space, candidate)) is not None and made.train:
+                kept.setdefault((_identity(made), candidate.treatment), candidate)
+        if not kept:
+            first = candidates[0]
+            proxy = self.proxies(first.treatment)[0]
+            space.plan(proxy.problem, proxy.task, self.scale(first.treatment), first.setting)
+            raise InvalidInput(f"no setting of {space.algorithm} trains; state its counts")
+        return list(kept.values())
+
+    def scores(
+        self,
+        space: Space,
+        candidates: Sequence[Candidate],
+        seeds: Sequence[int],
+        on_progress: Callable[[float], None] = lambda done: None,
+    ) -> Scores:
+        """Train every candidate under every seed on every proxy.
+
+        Proxies run side by side in threads: most of the time of small trials is compilation, which uses one
+        core.
+        """
+        shape = (len(self.sources), len(candidates), len(seeds))
+        scores = Scores(np.full(shape, np.inf), np.full(shape, np.nan))
+        kinds = list(dict.fromkeys(candidate.treatment for candidate in candidates))
+        for done, kind in enumerate(kinds):
+            places = [i for i, candidate in enumerate(candidates) if candidate.treatment == kind]
+            few = [candidates[i] for i in places]
+            results = on_each(self.proxies(kind), lambda proxy, few=few: self._on(proxy, space, few, seeds))
+            for j, result in enumerate(results):
+                scores.loss[j, places], scores.accuracy[j, places] = result
+            on_progress((done + 1) / len(kinds))
+        return scores
+
+    def _on(
+        self, proxy: Proxy, space: Space, candidates: Sequence[Candidate], seeds: Sequence[int]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return outcomes(proxy, [self.plan(space, candidate, proxy) for candidate in candidates], seeds)
+
+
+def outcomes(
+    proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Final loss over the untrained one, and accuracy, of any plans, shape (plans, seeds)."""
+    loss = np.full((len(plans), len(seeds)), np.inf)
+    accuracy = np.full((len(plans), len(seeds)), np.nan)
+    for places in _alike(plans):
+        few = [plans[i] for i in places]
+        loss[places], accuracy[places] = trained(proxy, [one for one in few if one is not None], seeds)
+    return loss, accuracy
+
+
+def on_each(proxies: Sequence[Proxy], work: Callable[[Proxy], T]) -> list[T]:
+    """What some work gives on each proxy, two at a time."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        return list(pool.map(work, proxies))
+
+
+def _identity(plan: Plan) -> tuple[object, ...]:
+    """What tells two plans of one problem apart."""
+    problem, local = plan.problem, plan.local
+    return (
+        plan.rounds, plan.clients_per_round, problem.clip_norm, problem.clipping, plan.step, plan.momentum,
+        plan.averaging, local,
+    )  # fmt: skip
+
+
+def _alike(plans: Sequence[Plan | None]) -> Iterator[list[int]]:
+    """Places of plans that one program trains: as many rounds and clients, one way of clipping, like work."""
+
+    def kind(plan: Plan) -> tuple[object, ...]:
+        return (
+            plan.rounds,
+            plan.clients_per_round,
+            plan.problem.clipping,
+            plan.averaging > 0,
+            plan.release is None,
+        )
+
+    kinds = {kind(plan): None for plan in plans if plan is not None}
+    for one in kinds:
+        places = [i for i, plan in enumerate(plans) if plan is not None and kind(plan) == one]
+        for start in range(0, len(places), _WIDTHS[-1]):
+            yield places[start : start + _WIDTHS[-1]]
+
+
+def trained(
+    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Final loss over the untrained one, and accuracy, of plans of as many rounds, shape (plans, seeds)."""
+    width = next(width for width in _WIDTHS if len(plans) <= width)
+    filled = [*plans, *[plans[-1]] * (width - len(plans))]
+    algorithms = [_algorithm(proxy, plan, seed) for plan in filled for seed in seeds]
+    planned = np.repeat([plan.uploads for plan in filled], len(seeds), axis=0)
+    shards = proxy.condensed if algorithms[0].condensed else proxy.shards
+    rounds = np.array([plans[0].rounds])
+    run = simulate(padded(algorithms), planned, shards, rounds, list(seeds) * width)
+    shape = (width, len(seeds))
+    loss = run.final_loss.reshape(shape)[: len(plans)] / proxy.untrained_loss
+    accuracy = run.final_accuracy.reshape(shape)[: len(plans)]
+    return np.where(np.isfinite(loss), loss, np.inf), accuracy
+
+
+def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
+    return with_noise(make(plan, proxy.task, seed), proxy.noise_factor)
+
+
+def _typical(proxy: Proxy, norm: Norm) -> GradientScale:
+    """Mean norms of gradients at the start: of single records, in two norms, and of a client's mean."""
+    task, theta = proxy.task, proxy.task.initial(jax.random.key(0))
+    train = proxy.shards.train
+    x, y = (leaf.reshape(-1, *leaf.shape[2:]) for leaf in (train.x, train.y))
+    real = np.flatnonzero(np.asarray(train.mask).ravel() > 0)
+    few = real[np.linspace(0, len(real) - 1, min(_FEW, len(real))).astype(int)]
+
+    def gradient(x: Array, y: Array) -> Array:
+        return task.gradient(theta, Batch(x[None], y[None], jnp.ones(1)))
+
+    gradients = np.asarray(jax.lax.map(lambda record: gradient(*record), (x[few], y[few])))
+    means = np.asarray(jax.lax.map(lambda shard: task.gradient(theta, Batch(*shard)), tuple(train)))
+    order = 1 if norm == "l1" else 2
+    sizes = [
+        np.linalg.norm(gradients, order, axis=1).mean(),
+        np.linalg.norm(gradients, axis=1).mean(),
+        np.linalg.norm(means, order, axis=1).mean(),
+    ]
+    return GradientScale(*np.maximum(sizes, 1e-12).tolist())

@@ -1,0 +1,55 @@
+"""How a plan may have records treated before training: each alone, in public, so that none costs privacy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+_SIDES = (2, 4)
+_LEAST_SIDE = 4
+"""Images are pooled to no fewer pixels a side."""
+_WIDE = 64
+"""Records of more numbers than this are also tried after a random projection."""
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """What becomes of a record before training, as keys of `[task]`.
+
+    Attributes:
+        pooling: k, blocks of k x k pixels become their sum over k; 1 leaves images alone.
+        projection: numbers left by a public random projection; None leaves records alone.
+        feature_norm: the norm that every record is scaled to.
+    """
+
+    pooling: int = 1
+    projection: int | None = None
+    feature_norm: float = 1.0
+
+    def keys(self) -> dict[str, Any]:
+        """What it writes into `[task]`."""
+        return {
+            "normalise": True,
+            "feature_norm": self.feature_norm,
+            "pooling": self.pooling,
+            "projection": self.projection,
+        }
+
+
+def treatments(record_shape: tuple[int, ...]) -> list[Treatment]:
+    """Preparations worth trying for records of a shape; all scale records to norm 1.
+
+    With one norm the clip and the step mean the same on every data set, so that trials carry over. Pooling
+    and projection shrink the L1 norm, which Laplace noise pays for, and the number of parameters.
+
+    Example:
+        >>> [p.pooling for p in treatments((28, 28))], [p.projection for p in treatments((100,))]
+        ([1, 2, 4], [None, 25])
+    """
+    plain = Treatment()
+    if len(record_shape) in (2, 3):
+        return [plain, *(Treatment(k) for k in _SIDES if min(record_shape[:2]) >= k * _LEAST_SIDE)]
+    if (features := math.prod(record_shape)) > _WIDE:
+        return [plain, Treatment(projection=features // 4)]
+    return [plain]
