@@ -266,7 +266,8 @@ def as_plan(made: nw.Prepared, values: Tables) -> Plan:
         return replace(queries_replies.stated(problem, 1, 1, StepSize(1.0)), rounds=0)
     step = StepSize(values["step_size"], values["step_decay_rounds"] or float("inf"))
     plan = queries_replies.stated(problem, values["rounds"], values["clients_per_round"], step)
-    return replace(plan, momentum=values.get("momentum", 0.0), averaging=values.get("averaging", 0.0))
+    levers = {name: values.get(name, 0.0) for name in ("momentum", "averaging")}
+    return replace(plan, **levers)
 
 
 @app.command()

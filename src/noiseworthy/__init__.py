@@ -13,6 +13,7 @@ _EXPORTS = {
     "noiseworthy.data": ("Federation", "load_federation", "load_records"),
     "noiseworthy.engines.records": ("Trajectory",),
     "noiseworthy.experiments.account": ("account",),
+    "noiseworthy.experiments.advisor": ("Advice", "advise"),
     "noiseworthy.experiments.planner": ("Decision", "decide"),
     "noiseworthy.experiments.prepare": ("Prepared", "prepare"),
     "noiseworthy.experiments.runner": ("Comparison", "compare", "train"),

@@ -59,23 +59,30 @@ _SCHEDULES = ("cohorts", "steps", "scale", "counts")
 """Fields of algorithms that have one entry for every round or step."""
 
 
-def padded(algorithms: Sequence[A]) -> list[A]:
-    """Algorithms with their schedules padded by zeros to powers of two, so that few programs serve many lengths.
+def padded(algorithms: Sequence[A], room: int) -> list[A]:
+    """Algorithms with their schedules padded by zeros, so that one program serves many lengths.
 
-    What is padded is never reached.
+    Args:
+        algorithms: that share a program once they are as long.
+        room: length of the schedules; of longer ones the least power of four times it.
+
+    Returns:
+        As many; what is padded is never reached.
     """
 
     def pad(path: tuple[Any, ...], leaf: NDArray[np.generic]) -> NDArray[np.generic]:
         if path[-1].name not in _SCHEDULES or np.ndim(leaf) == 0:
             return leaf
-        longer = (1 << (len(leaf) - 1).bit_length()) - len(leaf)
-        return np.pad(leaf, [(0, longer), *[(0, 0)] * (np.ndim(leaf) - 1)])
+        length = room
+        while length < len(leaf):
+            length *= 4
+        return np.pad(leaf, [(0, length - len(leaf)), *[(0, 0)] * (np.ndim(leaf) - 1)])
 
-    return [jax.tree_util.tree_map_with_path(pad, algorithm) for algorithm in aligned(algorithms)]
+    return [jax.tree_util.tree_map_with_path(pad, algorithm) for algorithm in algorithms]
 
 
 def with_noise(algorithm: A, factor: float) -> A:
-    """The same algorithm with `factor` times the noise: for simulations in which few clients stand for many."""
+    """The same algorithm with `factor` times the noise, for trials in which few clients stand for many."""
 
     def scaled(path: tuple[Any, ...], leaf: NDArray[np.generic]) -> NDArray[np.generic]:
         return as_float(np.asarray(leaf) * factor) if path[-1].name == "noise" else leaf

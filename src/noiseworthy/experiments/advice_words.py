@@ -117,16 +117,70 @@ def remarks(advice: Record) -> list[str]:
     if advice["recommended"] is None:
         return []
     best = find(advice, advice["recommended"])
-    said = [_ties(advice, best), _protected(advice, best), *(flip["sentence"] for flip in advice["flips"])]
+    said = [_same(advice), _ties(advice, best), _protected(advice, best), *_flips(advice, best)]
     return [one for one in said if one]
 
 
+def _flips(advice: Record, best: Record) -> list[str]:
+    """When another algorithm would do better, and how far the bounds that say so can be trusted."""
+    outlook = advice["outlook"]
+    if outlook is None or not outlook["flips"]:
+        return []
+    when = "; ".join(flip_of(one, best["name"], outlook["other"]) for one in outlook["flips"])
+    poor = [
+        f"that of {name} {fit}"
+        for name, fit in zip((best["name"], outlook["other"]), outlook["fits"], strict=True)
+        if "poorly" in fit
+    ]
+    doubt = f" ({'; '.join(poor)})" if poor else ""
+    return [f"By bounds fitted to trials{doubt}: {when}."]
+
+
+def flip_of(flip: Record, name: str, other: str) -> str:
+    """Where another algorithm does better along one axis.
+
+    Example:
+        >>> ends = {"axis": "epsilon", "low": 1.0, "high": 16.0}
+        >>> flip_of({**ends, "below": None, "above": 7.93}, "weiavg", "pfa")
+        'pfa does better at epsilon above 7.9'
+        >>> flip_of({**ends, "below": None, "above": None}, "weiavg", "pfa")
+        'weiavg stays ahead of pfa at epsilon 1 to 16'
+    """
+    axis = flip["axis"]
+    ends = [f"{side} {_short(flip[side])}" for side in ("below", "above") if flip[side] is not None]
+    if ends:
+        return f"{other} does better at {axis} {' and '.join(ends)}"
+    return f"{name} stays ahead of {other} at {axis} {_short(flip['low'])} to {_short(flip['high'])}"
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
 def _ties(advice: Record, best: Record) -> str:
-    names = [one["name"] for one in advice["algorithms"] if one["place"] == 1 and one is not best]
+    ties = [one for one in advice["algorithms"] if one["place"] == 1 and one is not best]
+    names = [one["name"] for one in ties if _done_by(one) != _done_by(best)]
     if not names:
         return ""
     verb = "ties" if len(names) == 1 else "tie"
-    return f"{listed(names)} {verb} with it: trials cannot tell them apart, and none of them takes fewer uploads."
+    return f"{listed(names)} {verb} with it: trials cannot tell them apart, and none takes fewer uploads."
+
+
+def _same(advice: Record) -> str:
+    """Who does the same here, because of equal budgets or because all are asked always."""
+    groups: dict[str, list[str]] = {}
+    for one in advice["algorithms"]:
+        if one["same_as"]:
+            groups.setdefault(one["same_as"], []).append(one["name"])
+    return " ".join(
+        f"{listed(names)} {'does' if len(names) == 1 else 'do'} the same as {name} here."
+        for name, names in groups.items()
+    )
+
+
+def _done_by(one: Record) -> str:
+    """The algorithm that stands for all that do the same."""
+    return one["same_as"] or one["name"]
 
 
 def _protected(advice: Record, best: Record) -> str:

@@ -5,7 +5,7 @@ No private record is read: proxies are public, and noise follows from public siz
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, cast
@@ -33,7 +33,10 @@ from noiseworthy.trials.advisor import (
     side_by_side,
 )
 from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.flips import Outlook, outlook
 
+_OUTLOOK = 0.1
+"""Share of the time for the question when the answer would flip."""
 SECONDS = 300.0
 """Time for all races where a study states none."""
 NAMES = tuple(ALGORITHMS)
@@ -78,6 +81,7 @@ class Advice:
             worth its noise already, or where 64 times as many would not do.
         sources: names of the public data.
         score: what accuracies are, "accuracy" or "R^2".
+        outlook: when the next best algorithm would do better; None where there is none, or it is a tie.
     """
 
     advised: tuple[Advised, ...]
@@ -87,6 +91,7 @@ class Advice:
     clients_that_work: int | None
     sources: tuple[str, ...]
     score: str
+    outlook: Outlook | None
 
     @property
     def study(self) -> Study | None:
@@ -104,7 +109,7 @@ class Advice:
             "seeds": int(self.advised[0].entry.loss.shape[1]),
             "algorithms": [_row(one) for one in self.advised],
             "left_out": [vars(one) for one in self.left_out],
-            "flips": [],
+            "outlook": None if self.outlook is None else asdict(self.outlook),
             "study": None if self.study is None else self.study.model_dump(mode="json", exclude_none=True),
         }
         words = {name: say(values) for name, say in _WORDS.items()}
@@ -137,6 +142,7 @@ def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) 
         ConfigError: no data or no noise. InvalidInput: public data that are the study's own or do not fit.
     """
     planning = prepared.study.planning
+    seconds = planning.budget_seconds or SECONDS
     studies, left_out = entrants(prepared)
     bench = open_bench(prepared)
     entries, refused = side_by_side(
@@ -144,24 +150,32 @@ def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) 
         [space_of(one) for one in studies],
         treatments_of(prepared),
         seeds=planning.seeds,
-        seconds=planning.budget_seconds or SECONDS,
+        seconds=seconds * (1 - _OUTLOOK),
         on_progress=on_progress,
     )
+    ranked = ranking(entries)
     chosen = recommended(sorted(entries, key=lambda one: NAMES.index(one.name)))
     by_name = {one.algorithm.name: one for one in studies}
     return Advice(
-        tuple(Advised(place, one, resolved(by_name[one.name], one.found)) for place, one in ranking(entries)),
+        tuple(Advised(place, one, resolved(by_name[one.name], one.found)) for place, one in ranked),
         (*left_out, *refused),
         None if chosen is None else chosen.name,
         bench.facts.problem.n_clients,
-        None if chosen else _enough(bench, ranking(entries)[0][1], planning.seeds),
+        None if chosen else _enough(bench, ranked[0][1], planning.seeds),
         bench.sources,
         "R^2" if bench.facts.classes is None else "accuracy",
+        None if chosen is None else _outlook(bench, chosen, ranked, seconds * _OUTLOOK),
     )
 
 
 def _enough(bench: Bench, entry: Entry, seeds: int) -> int | None:
     return clients_that_work(bench, entry.space, entry.found.result.winner.treatment, seeds=seeds)
+
+
+def _outlook(bench: Bench, chosen: Entry, ranked: list[tuple[int, Entry]], seconds: float) -> Outlook | None:
+    """What is recommended beside the best that does not tie with it."""
+    others = [one for place, one in ranked if place > 1 and one.train]
+    return outlook(bench, chosen, others[0], seconds) if others else None
 
 
 # Who enters -------------------------------------------------------------------------------------------
@@ -214,7 +228,7 @@ def with_algorithm(study: Study, name: str, clients: int) -> Study:
     changed: dict[str, Any] = {"constants": ConstantsTable()}
     if name != study.algorithm.name:
         stated = getattr(study.algorithm, "clients_per_round", "auto")
-        changed["algorithm"] = _table(name, clients if stated == "auto" else stated)
+        changed["algorithm"] = _table(name, stated if isinstance(stated, int) else clients)
         changed["privacy"] = study.privacy.model_copy(update={"clip_norm": "auto"})
     return study.model_copy(update=changed)
 
@@ -233,6 +247,7 @@ def _row(one: Advised) -> dict[str, Any]:
         "name": entry.name,
         "place": one.place,
         "train": entry.train,
+        "same_as": entry.same_as or None,
         "outcome": one.plan.outcome,
         "plan": _setting(one),
         "loss": _bands(np.minimum(entry.loss, CAP)),

@@ -47,7 +47,8 @@ def new_record(
         "training": None,
         "compare": None,
     }
-    return strict_json(record)
+    foreseen = {} if decision.what_if is None else {"what_if": decision.what_if.as_dict()}
+    return strict_json({**record, **foreseen})
 
 
 def with_training(record: Record, trained: Trained, seeds: list[int], seconds: float) -> Record:

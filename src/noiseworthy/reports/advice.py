@@ -15,7 +15,7 @@ from rich.text import Text
 
 from noiseworthy.errors import DataError
 from noiseworthy.experiments.advice_words import band, written
-from noiseworthy.reports.advice_figures import advice_figure
+from noiseworthy.reports.advice_figures import advice_figure, outlook_figure
 from noiseworthy.reports.html import PAGES, toml
 from noiseworthy.reports.style import png, svg
 from noiseworthy.reports.tables import WIDTH
@@ -29,7 +29,7 @@ _NAMES = {1: "kB", 2: "MB", 3: "GB", 4: "TB"}
 def write_advice(advice: Record, folder: Path) -> Path:
     """Write `advice.json`, `report.html`, the figure, and what to train as `recommended.toml`.
 
-    A study of an earlier advice is removed where nothing is recommended now.
+    What an earlier advice left there and this one has no use for is removed.
 
     Args:
         advice: its plain values.
@@ -41,19 +41,27 @@ def write_advice(advice: Record, folder: Path) -> Path:
     Raises:
         DataError: a folder that cannot be written to.
     """
-    figures = {"advice": advice_figure(advice)}
+    figures = {"advice": advice_figure(advice), "outlook": outlook_figure(advice)}
+    drawn = {name: figure for name, figure in figures.items() if figure is not None}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE).write_text(json.dumps(advice, indent=1, allow_nan=False))
-        for name, figure in figures.items():
-            (folder / f"{name}.png").write_bytes(png(figure))
+        for name in figures:
+            _write_png(drawn.get(name), folder / f"{name}.png")
         _write_study(advice, folder / STUDY)
-        (folder / PAGE).write_text(page(advice, figures), encoding="utf-8")
+        (folder / PAGE).write_text(page(advice, drawn), encoding="utf-8")
     except OSError as error:
         raise DataError(
             f"run folder {folder} cannot be written ({error}); choose another with --out"
         ) from None
     return folder / PAGE
+
+
+def _write_png(figure: Figure | None, path: Path) -> None:
+    if figure is None:
+        path.unlink(missing_ok=True)
+    else:
+        path.write_bytes(png(figure))
 
 
 def _write_study(advice: Record, path: Path) -> None:
@@ -70,6 +78,7 @@ def page(advice: Record, figures: dict[str, Figure]) -> str:
         headline=headline(advice),
         drawings={name: svg(figure, name) for name, figure in figures.items()},
         rows=rows(advice),
+        prices=prices(advice),
         plans=plans(advice),
         study=None if advice["study"] is None else toml(advice["study"]),
     )
@@ -89,27 +98,40 @@ def headline(advice: Record) -> str:
 
 
 def rows(advice: Record) -> list[dict[str, str]]:
-    """A row for each algorithm: place, score with its bands, loss, privacy and cost."""
+    """A row for each algorithm with what it would reach: place, score with its bands, loss, spread."""
     return [
         {
             "algorithm": one["name"],
             "place": str(one["place"]),
             "reaches": written(advice, one["accuracy"]["mean"]) if one["train"] else "do not train",
             "over data sets and seeds": band(advice, one).removesuffix(" over data sets and seeds"),
-            "over seeds": f"{written(advice, one['accuracy']['seeds_least'])} to "
-            f"{written(advice, one['accuracy']['seeds_most'])}",
+            "over seeds": _over_seeds(advice, one),
             "loss": f"{one['loss']['mean']:.3f} ± {number(one['loss']['standard_error'], 2)}",
             "spread": percent(one["spread"]),
-            "epsilon": rounded_up(one["privacy"]["spent_epsilon"]),
-            "of one": one["privacy"]["unit"],
-            **_costs(one),
         }
         for one in advice["algorithms"]
     ]
 
 
-def _costs(one: Record) -> dict[str, str]:
-    cost = one["cost"]
+def _over_seeds(advice: Record, one: Record) -> str:
+    least, most = (written(advice, one["accuracy"][end]) for end in ("seeds_least", "seeds_most"))
+    return f"{least.removesuffix(' %')} to {most}"
+
+
+def prices(advice: Record) -> list[dict[str, str]]:
+    """A row for each algorithm with what it takes: privacy, uploads, bytes, local steps and resources."""
+    return [
+        {
+            "algorithm": one["name"],
+            "epsilon": rounded_up(one["privacy"]["spent_epsilon"]),
+            "of one": one["privacy"]["unit"],
+            **_costs(one["cost"]),
+        }
+        for one in advice["algorithms"]
+    ]
+
+
+def _costs(cost: Record) -> dict[str, str]:
     paid = {} if cost["resources"] is None else {cost["unit"]: number(cost["resources"])}
     return {
         "uploads": span(cost["uploads"]),
@@ -175,13 +197,10 @@ def _table(advice: Record) -> Table:
         table.add_column(
             "" if name == "place" else name, justify="left" if name == "algorithm" else "right", no_wrap=True
         )
-    for row, one in zip(rows(advice), advice["algorithms"], strict=True):
+    for row, price, one in zip(rows(advice), prices(advice), advice["algorithms"], strict=True):
         chosen = one["name"] == advice["recommended"]
-        shown = {
-            **row,
-            "reaches": "–" if not one["train"] else row["reaches"],
-            "loss": f"{one['loss']['mean']:.3f}",
-        }
+        shown = {**row, **price, "loss": f"{one['loss']['mean']:.3f}"}
+        shown["reaches"] = shown["reaches"] if one["train"] else "–"
         table.add_row(*(shown[name] for name in _COLUMNS), style="bold dark_orange3" if chosen else None)
     return table
 

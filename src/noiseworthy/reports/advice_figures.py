@@ -8,11 +8,11 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from noiseworthy.experiments.advice_words import written
 from noiseworthy.reports.style import INK, MUTED, PAPER, PLAN, RULE, TONES, head, new_figure, styled
-from noiseworthy.reports.wording import count, rounded_up
+from noiseworthy.reports.wording import count, number, rounded_up
 
 Record = dict[str, Any]
 WIDTH = 8.6
@@ -20,6 +20,7 @@ _ROW, _AROUND = 0.42, 1.5
 """Inches of a row, and of everything around the rows."""
 _FREE = 0.04
 """Share of the width that is left free on both sides of the bands."""
+_PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
 
 
 @styled
@@ -35,12 +36,7 @@ def advice_figure(advice: Record) -> Figure:
     rows = advice["algorithms"]
     figure = new_figure(WIDTH, _AROUND + _ROW * len(rows))
     axes = figure.subplots()
-    head(
-        axes,
-        "What each algorithm would reach",
-        "by mean loss of trials on public data, best first",
-        _name(advice),
-    )
+    head(axes, "What each algorithm would reach, by mean loss", _reading(advice), _name(advice))
     axes.grid(visible=False)
     _limits(axes, advice)
     _ground(axes, [one for one in rows if one["place"] == 1 and one["train"]])
@@ -50,8 +46,60 @@ def advice_figure(advice: Record) -> Figure:
     for label, one in zip(axes.get_yticklabels(), rows, strict=True):
         label.set(color=_colour(advice, one), fontweight="bold" if _chosen(advice, one) else "normal")
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    _legend(axes, advice)
     return figure
+
+
+@styled
+def outlook_figure(advice: Record) -> Figure | None:
+    """The recommended algorithm beside the next best along epsilon, clients and cost; None without bounds.
+
+    Lines are bounds fitted to trials, dashed where no trial had as much noise; a line at the study's own
+    value, and marks where the answer flips.
+    """
+    outlook = advice["outlook"]
+    if outlook is None:
+        return None
+    pairs = list(zip(outlook["ours"], outlook["theirs"], strict=True))
+    figure = new_figure(WIDTH, 3.0)
+    panels = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
+    for axes, (ours, theirs) in zip(panels, pairs, strict=True):
+        _along(axes, advice, ours, theirs)
+    head(panels[0], "When the answer would flip", _name(advice), pairs[0][0]["axis"])
+    for axes, (ours, _) in zip(panels[1:], pairs[1:], strict=True):
+        head(axes, "", "", ours["axis"])
+    if advice["score"] == "accuracy":
+        panels[0].yaxis.set_major_formatter(_PERCENT)
+    return figure
+
+
+def _along(axes: Axes, advice: Record, ours: Record, theirs: Record) -> None:
+    names = (advice["recommended"], advice["outlook"]["other"])
+    for curve, name, colour in zip((ours, theirs), names, (PLAN, TONES[2]), strict=True):
+        x, y, inside = (np.array(curve[key]) for key in ("x", "accuracy", "inside"))
+        axes.plot(x, y, color=colour, linewidth=1.0, linestyle=(0, (2, 2)))
+        axes.plot(x, np.where(inside, y, np.nan), color=colour, linewidth=2.0, label=name, gid=name)
+    axes.axvline(ours["own"], color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
+    for flip in advice["outlook"]["flips"]:
+        if flip["axis"] == ours["axis"]:
+            _mark_flips(axes, ours, flip)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator(_ticks(ours)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 2)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    if ours["axis"] == "epsilon":
+        axes.legend(frameon=False, loc="lower right", handlelength=1.2)
+
+
+def _mark_flips(axes: Axes, ours: Record, flip: Record) -> None:
+    for x in (flip["below"], flip["above"]):
+        if x is not None:
+            y = np.interp(np.log(x), np.log(ours["x"]), ours["accuracy"])
+            axes.plot([x], [y], "o", color=PAPER, markeredgecolor=INK, markersize=7, zorder=5, gid="flip")
+
+
+def _ticks(curve: Record) -> list[float]:
+    """The ends of a curve and the study's own value."""
+    return sorted({curve["x"][0], curve["own"], curve["x"][-1]})
 
 
 def _row(axes: Axes, advice: Record, i: int, one: Record) -> None:
@@ -92,15 +140,11 @@ def _ground(axes: Axes, ties: list[Record]) -> None:
     )  # fmt: skip
 
 
-def _legend(axes: Axes, advice: Record) -> None:
-    """How a row is read, below the picture."""
-    said = "dot: mean   ·   thick: over seeds   ·   thin: over data sets and seeds   ·   |: " + ", ".join(
-        advice["public"]
+def _reading(advice: Record) -> str:
+    """How a row is read."""
+    return (
+        f"dot: mean; thick: over seeds; thin: over data sets and seeds; ticks: {', '.join(advice['public'])}"
     )
-    axes.annotate(
-        said, (0, 1), (0, 4), "axes fraction", textcoords="offset points", color=MUTED, va="bottom",
-        fontsize=_small(),
-    )  # fmt: skip
 
 
 def _limits(axes: Axes, advice: Record) -> None:
@@ -112,7 +156,7 @@ def _limits(axes: Axes, advice: Record) -> None:
     axes.set_xlim(low - room, high + room)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     if advice["score"] == "accuracy":
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+        axes.xaxis.set_major_formatter(_PERCENT)
 
 
 def _small() -> float:

@@ -23,6 +23,7 @@ from noiseworthy.reports.rivals_words import own_points
 from noiseworthy.reports.schedules import in_brief
 from noiseworthy.reports.style import MUTED, drawable, new_figure, styled
 from noiseworthy.reports.tradeoff import tradeoff_figure
+from noiseworthy.reports.what_if import what_if_figure
 
 WIDTH = 7.4
 LARGE: dict[Any, Any] = {
@@ -106,6 +107,7 @@ def _measured(axes: Axes, record: Record) -> None:
 
 FIGURES = {
     "why": why_figure,
+    "what-if": what_if_figure,
     "leak": leak_figure,
     "participation": participation_figure,
     "estimates": estimates_figure,

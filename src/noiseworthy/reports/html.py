@@ -29,6 +29,7 @@ from noiseworthy.reports.schedules import (
     uploads_of,
 )
 from noiseworthy.reports.style import png, svg
+from noiseworthy.reports.what_if import what_if_caption
 from noiseworthy.reports.wording import about, count, level, number, rounded_up, span
 
 FILE = "report.html"
@@ -37,6 +38,7 @@ FOLDED, LISTED = 20, 1000
 
 _CAPTIONS = {
     "why": findings.why_caption,
+    "what-if": what_if_caption,
     "leak": alternatives.leak_caption,
     "participation": participation_caption,
     "estimates": estimates_caption,
@@ -49,6 +51,7 @@ _CAPTIONS = {
 }
 _TITLES = {
     "why": "Why this plan",
+    "what-if": "What if",
     "leak": "What the printed formula would have leaked",
     "participation": "Whom to ask",
     "estimates": "What was estimated",

@@ -52,6 +52,7 @@ from noiseworthy.reports.tradeoff_words import (
     reached,
     tick,
 )
+from noiseworthy.reports.what_if import price_of_next_point
 from noiseworthy.reports.wording import count, finite, level, number, rounded_up, span, times
 
 WIDTH = 80
@@ -82,6 +83,8 @@ def plan_panel(record: Record) -> Panel:
             "predicted",
             f"{level(predicted['bound'])}, untrained {level(predicted['no_training'])} ({predicted['unit']})",
         )
+    if record.get("what_if"):
+        _fact(facts, "what if", price_of_next_point(record))
     nothing = "budgets and sizes alone" if chooses(plan) else "nothing: all was stated"
     _fact(facts, "rests on", "; ".join(provenances(record)) or nothing)
     for name, other in _others(plan).items():

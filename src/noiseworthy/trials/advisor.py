@@ -18,7 +18,7 @@ from noiseworthy.errors import UserError
 from noiseworthy.trials.bench import Bench, Candidate, on_each, outcomes
 from noiseworthy.trials.proxies import Proxy
 from noiseworthy.trials.race import Deadline
-from noiseworthy.trials.search import WORTHLESS, TrialPlan, plan_by_trial
+from noiseworthy.trials.search import WORTHLESS, TrialPlan, plan_by_trial, planned
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
@@ -36,8 +36,9 @@ WORKS = 0.9
 MOST_CROWDED = 64
 """Times as many clients as there are, up to which is asked whether they would be enough."""
 _FINALISTS = 8
-_SCORING = 0.1
-"""Share of the time that is kept for the common seeds."""
+_NO_TIME = "the time ran out before its turn; give it more with --budget-seconds"
+_ROUNDING = 1e-4
+"""Difference of losses that is none."""
 Progress = Callable[[str, float], None]
 """Told the algorithm that is tried, and the share of all work that is done."""
 
@@ -59,12 +60,14 @@ class Entry:
         found: its plan, for the private federation.
         loss: test loss over that of the untrained start, shape (P, S) for P proxies and S seeds.
         accuracy: test accuracy (R^2 of a regression), shape (P, S).
+        same_as: name of an algorithm that does the same here; empty if none was tried before.
     """
 
     space: Space
     found: TrialPlan
     loss: Real
     accuracy: Real
+    same_as: str = ""
 
     @property
     def name(self) -> str:
@@ -98,8 +101,8 @@ def side_by_side(
         spaces: one for each algorithm; the first chooses how records are treated.
         treatments: to choose from.
         seeds: of the final of each race.
-        seconds: for all of it, shared out by the gradients that the races' coarse grids take. The first
-            algorithm is always tried.
+        seconds: for all of it, shared out by the counts in the races' coarse grids; the first is tried
+            whatever it takes.
         on_progress: told the algorithm and the share of the work that is done.
 
     Returns:
@@ -108,43 +111,75 @@ def side_by_side(
     Raises:
         UserError: the first algorithm and all others are refused; why the first is.
     """
-    clock = _Clock(seconds * (1 - _SCORING))
-    found: list[tuple[Space, TrialPlan]] = []
-    left_out: list[LeftOut] = []
-    refusals: list[UserError] = []
-    kinds = list(treatments)
+    clock, entries = _Clock(seconds), []
+    refused: dict[str, UserError] = {}
     for i, (space, tell) in enumerate(zip(spaces, _parts(spaces, on_progress), strict=True)):
-        if clock.left <= 0 and i:
-            left_out.append(LeftOut(space.algorithm, "the time ran out before its turn; give it more"))
-            continue
-        own = clock.share([effort(one) for one in spaces[i:]])
+        kinds = [entries[0].found.result.winner.treatment] if entries else treatments
+        own = clock.share(len(kinds) * effort(space), sum(map(effort, spaces[i + 1 :])))
         try:
-            made = plan_by_trial(bench, space, kinds, seeds=seeds, deadline=own, on_progress=tell)
+            entries.append(_entry(bench, space, entries, kinds, seeds, own, tell))
         except UserError as error:
-            refusals.append(error)
-            left_out.append(LeftOut(space.algorithm, str(error)))
+            refused[space.algorithm] = error
+    if not entries:
+        raise refused[spaces[0].algorithm]
+    return entries, [LeftOut(name, str(error)) for name, error in refused.items()]
+
+
+def _entry(
+    bench: Bench,
+    space: Space,
+    others: Sequence[Entry],
+    kinds: Sequence[Treatment | None],
+    seeds: int,
+    deadline: Deadline,
+    on_progress: Callable[[float], None],
+) -> Entry:
+    """The entry of an algorithm: that of another that does the same, or the winner of its race.
+
+    Raises:
+        UserError: what no setting of it is allowed by, or that there is no time for a race.
+    """
+    if (twin := _twin(bench, space, others, seeds)) is not None:
+        return twin
+    if others and deadline.passed:
+        raise UserError(_NO_TIME)
+    found = plan_by_trial(bench, space, kinds, seeds=seeds, deadline=deadline, on_progress=on_progress)
+    if not found.plan.train:
+        return _untrained(bench, space, found, seeds)
+    return Entry(space, found, *_common(bench, space, found.result.winner, seeds))
+
+
+def _twin(bench: Bench, space: Space, others: Sequence[Entry], seeds: int) -> Entry | None:
+    """The entry of an algorithm that trains to the same losses as another by its plan, to rounding.
+
+    Where clients have like budgets and all are asked in every round, weights and choices make no difference.
+    """
+    clients = bench.facts.problem.n_clients
+    for other in others:
+        free = _left_free(space, clients)
+        if free is None or free != _left_free(other.space, clients) or not other.train or other.same_as:
             continue
-        if not found:
-            kinds = [made.result.winner.treatment]
-        found.append((space, made))
-    if not found:
-        raise refusals[0]
-    return [_scored(bench, space, made, seeds) for space, made in found], left_out
+        result = other.found.result
+        loss, accuracy = _common(bench, space, result.winner, seeds)
+        if np.allclose(loss, other.loss, rtol=_ROUNDING, atol=0):
+            return Entry(space, planned(bench, space, result), loss, accuracy, other.name)
+    return None
 
 
-def effort(space: Space) -> float:
-    """Gradients of one client in the coarse grid of a race.
+def _left_free(space: Space, clients: int) -> Space | None:
+    """What an algorithm whose replies are one gradient leaves free, without its name; None for others."""
+    asked = space.clients_per_round or clients
+    return replace(space, algorithm="", clients_per_round=asked) if space.one_step else None
+
+
+def effort(space: Space) -> int:
+    """Different counts in the coarse grid of a race: each is a program to compile, which takes most time.
 
     Example:
-        >>> effort(Space("fedsgd-dpc")), effort(Space("dp-fedavg", work=3))
-        (2592.0, 744.0)
+        >>> effort(Space("fedsgd-dpc")), effort(Space("dp-fedavg")), effort(Space("dp-fedavg", rounds=30))
+        (5, 9, 3)
     """
-    return float(sum(one.passes * _steps(space, one.work) for one in space.first()))
-
-
-def _steps(space: Space, work: float) -> float:
-    """Local steps before a reply."""
-    return 1.0 if space.one_step else max(work, 1 / work)
+    return len({(one.passes, one.work) for one in space.first()})
 
 
 class _Clock:
@@ -157,9 +192,9 @@ class _Clock:
     def left(self) -> float:
         return self._end - time.monotonic()
 
-    def share(self, efforts: Sequence[float]) -> Deadline:
-        """The time of the first of those that are still to run."""
-        return Deadline(max(self.left, 0.0) * efforts[0] / sum(efforts))
+    def share(self, own: int, others: int) -> Deadline:
+        """The time of a race by its effort, beside that of all that are still to run."""
+        return Deadline(max(self.left, 0.0) * own / (own + others))
 
 
 def _parts(spaces: Sequence[Space], on_progress: Progress) -> Iterator[Callable[[float], None]]:
@@ -168,17 +203,13 @@ def _parts(spaces: Sequence[Space], on_progress: Progress) -> Iterator[Callable[
         yield lambda share, i=i, name=space.algorithm: on_progress(name, (i + share) / len(spaces))
 
 
-def _scored(bench: Bench, space: Space, found: TrialPlan, seeds: int) -> Entry:
-    """The plan under the common seeds, as many at a time as its race's final, whose programs then serve."""
-    if not found.plan.train:
-        return _untrained(bench, space, found, seeds)
-    parts = [
-        bench.scores(space, [found.result.winner], common[first : first + seeds])
-        for common in [common_seeds(seeds)]
-        for first in range(0, len(common), seeds)
-    ]
+def _common(bench: Bench, space: Space, candidate: Candidate, seeds: int) -> tuple[Real, Real]:
+    """Losses and accuracies under the common seeds, as many at a time as a final, whose programs serve."""
+    common = common_seeds(seeds)
+    lots = [common[first : first + seeds] for first in range(0, len(common), seeds)]
+    parts = [bench.scores(space, [candidate], lot) for lot in lots]
     loss = np.concatenate([part.loss[:, 0] for part in parts], axis=1)
-    return Entry(space, found, loss, np.concatenate([part.accuracy[:, 0] for part in parts], axis=1))
+    return loss, np.concatenate([part.accuracy[:, 0] for part in parts], axis=1)
 
 
 def common_seeds(seeds: int) -> range:

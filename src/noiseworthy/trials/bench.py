@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy.algorithms.averaged import Averaged
 from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.algorithms.making import padded, with_noise
 from noiseworthy.algorithms.registry import make
@@ -27,8 +28,11 @@ from noiseworthy.trials.spaces import GradientScale, Setting, Space
 from noiseworthy.trials.treatment import Treatment
 
 T = TypeVar("T")
-_WIDTHS = (8, 32)
-"""Settings that are trained side by side; missing ones are filled up, so that two programs serve all."""
+_WIDTH, _SEEDS, _HORIZON = 16, 2, 512
+"""Settings and seeds that are trained side by side, and rounds that schedules have room for.
+
+A program is compiled for these numbers, which takes longer than trials do: missing settings are filled up.
+"""
 _FEW = 64
 """Records of a proxy that gradients are measured on."""
 
@@ -175,36 +179,49 @@ def _alike(plans: Sequence[Plan | None]) -> Iterator[list[int]]:
             plan.rounds,
             plan.clients_per_round,
             plan.problem.clipping,
-            plan.averaging > 0,
-            plan.release is None,
         )
 
     kinds = {kind(plan): None for plan in plans if plan is not None}
     for one in kinds:
         places = [i for i, plan in enumerate(plans) if plan is not None and kind(plan) == one]
-        for start in range(0, len(places), _WIDTHS[-1]):
-            yield places[start : start + _WIDTHS[-1]]
+        for start in range(0, len(places), _WIDTH):
+            yield places[start : start + _WIDTH]
 
 
 def trained(
     proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Final loss over the untrained one, and accuracy, of plans of as many rounds, shape (plans, seeds)."""
-    width = next(width for width in _WIDTHS if len(plans) <= width)
-    filled = [*plans, *[plans[-1]] * (width - len(plans))]
-    algorithms = [_algorithm(proxy, plan, seed) for plan in filled for seed in seeds]
-    planned = np.repeat([plan.uploads for plan in filled], len(seeds), axis=0)
+    """Final loss over the untrained one, and accuracy, of at most `_WIDTH` plans of as many rounds.
+
+    Returns:
+        Two arrays of shape (plans, seeds).
+    """
+    filled = [*plans, *[plans[-1]] * (_WIDTH - len(plans))]
+    paired = [*seeds, *seeds[: len(seeds) % _SEEDS]]
+    parts = [_few(proxy, filled, paired[i : i + _SEEDS]) for i in range(0, len(paired), _SEEDS)]
+    loss, accuracy = (np.concatenate(few, axis=1) for few in zip(*parts, strict=True))
+    return loss[: len(plans), : len(seeds)], accuracy[: len(plans), : len(seeds)]
+
+
+def _few(
+    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`trained` for the number of plans and seeds that the compiled program has."""
+    algorithms = [_algorithm(proxy, plan, seed) for plan in plans for seed in seeds]
+    planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
     shards = proxy.condensed if algorithms[0].condensed else proxy.shards
-    rounds = np.array([plans[0].rounds])
-    run = simulate(padded(algorithms), planned, shards, rounds, list(seeds) * width)
-    shape = (width, len(seeds))
-    loss = run.final_loss.reshape(shape)[: len(plans)] / proxy.untrained_loss
-    accuracy = run.final_accuracy.reshape(shape)[: len(plans)]
-    return np.where(np.isfinite(loss), loss, np.inf), accuracy
+    rounds, every = np.array([plans[0].rounds]), list(seeds) * len(plans)
+    run = simulate(padded(algorithms, _HORIZON), planned, shards, rounds, every)
+    shape = (len(plans), len(seeds))
+    loss = run.final_loss.reshape(shape) / proxy.untrained_loss
+    return np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
 
 
 def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
-    return with_noise(make(plan, proxy.task, seed), proxy.noise_factor)
+    """The plan's algorithm with its share of noise; all average, so that one program serves any share."""
+    made = make(plan, proxy.task, seed)
+    one = made if plan.averaging else Averaged(made, np.asarray(plan.rounds, np.int32))
+    return with_noise(one, proxy.noise_factor)
 
 
 def _typical(proxy: Proxy, norm: Norm) -> GradientScale:

@@ -1,16 +1,20 @@
 """Each theory's bound with its constants fitted to trials instead of derived from worst cases.
 
-A bound grows without limit; a loss whose step size is planned anew does not, because a shorter step moves
-the model less. Where a step of share s of the way leaves (1 - s)^2 A of an excess A and adds s^2 B of noise,
-the best share leaves A B/(A + B). So trials are fitted by
+A bound is for one step size; in trials, as in the product, the step size is planned anew for every budget.
+Where a reach of s leaves A/s of a loss and adds B s or B s^2 of noise, the best s leaves a power 1/2 or 1/3
+of B. And a loss does not pass the untrained one, because a shorter step moves the model less. So
 
-    loss / untrained loss = U / (1 + U),    U = sum of non-negative constants times terms of the theory
+    loss / untrained loss = floor + (1 - floor) V/(1 + V),    V = U^power,    power 1, 1/2, 1/3 or 1/4,
+    U = sum of non-negative constants times the terms of the theory
+
+which rises and falls with U, so that the theory's best counts stay the best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,38 +28,83 @@ from noiseworthy.trials.landscape import TrialPoint
 from noiseworthy.trials.theory_shapes import Counts, Shape, shape_of
 
 _SLACK = 0.1
-"""Loss above the best at which a trial weighs half as much as the best."""
-_MOST = 0.98
-"""Losses above this share of the untrained one say no more than that training did not help."""
-_ROUNDING = 1e-9
+"""Loss above the best under the same budget at which a trial weighs half as much."""
+_GROUPS = 12
+"""Groups that trials are left out in: each alone up to so many."""
+_OTHERS = 0.5
+"""What a trial under another budget weighs."""
+_LEAST, _MOST = 1e-4, 0.98
+"""Shares of the way from floor to untrained loss beyond which a loss says nothing more of the bound."""
+_POWERS = (1.0, 1 / 2, 1 / 3, 1 / 4)
+_FLOORS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""Floors to try, as shares of the least loss of any trial."""
 POOR = 0.05
 """Error of a fit, as a share of the untrained loss, above which it is said to be poor."""
 
 Real = NDArray[np.float64]
 
 
+class Bend(NamedTuple):
+    """How a bound U becomes a loss in shares of the untrained one: through V/(1 + V), V = U^power.
+
+    Example:
+        >>> Bend(0.5, 0.2).loss(np.array([0.0, 1.0, 9.0])).round(3)
+        array([0.2, 0.6, 0.8])
+    """
+
+    power: float
+    floor: float
+
+    def loss(self, bound: Real) -> Real:
+        """The loss where the theory's bound is U."""
+        bent = np.power(bound, self.power)
+        return self.floor + (1 - self.floor) * bent / (1 + bent)
+
+    def bound(self, loss: Real) -> Real:
+        """U where the loss is so much above the floor."""
+        share = np.clip((loss - self.floor) / (1 - self.floor), _LEAST, _MOST)
+        return np.power(share / (1 - share), 1 / self.power)
+
+    def slope(self, loss: Real) -> Real:
+        """d loss / dU where the loss is so much."""
+        share = np.clip((loss - self.floor) / (1 - self.floor), _LEAST, _MOST)
+        bent, bound = share / (1 - share), self.bound(loss)
+        return (1 - self.floor) * np.square(1 - share) * self.power * bent / bound
+
+
+class _Solution(NamedTuple):
+    other: float
+    bend: Bend
+    weights: Real
+    misfit: float
+
+
 @dataclass(frozen=True)
 class FittedBound:
-    """A theory's bound whose constants come from trials; a share of the untrained loss in [0, 1).
+    """A theory's bound whose constants come from trials, as a loss in shares of the untrained one, below 1.
 
     Attributes:
         shape: the form of the theory.
         other: the number that enters otherwise than linearly.
+        bend: how the bound becomes a loss.
         weights: constants of the terms, at least 0, shape (terms,).
-        error: root mean square error over the trials within twice the best loss, a share of the untrained
-            loss.
-        left_out: the same for trials that the fit has not seen, each left out in turn; not a number where
+        error: root mean square error over the trials near the best of their budget, a share of the
+            untrained loss.
+        left_out: the same for trials that the fit has not seen, left out in turn; not a number where
             there are too few.
-        trials: counts of the trials, whose range is where the bound is not extrapolated.
-        losses: theirs, shape (m,), rising, with the untrained one.
-        scores: accuracies that go with these losses, falling.
+        points: the trials.
+        trials: their counts.
+        losses: theirs, shape (m,), rising, from 0 to the untrained 1.
+        scores: accuracies that go with these losses, falling from 1.
     """
 
     shape: Shape
     other: float
+    bend: Bend
     weights: Real
     error: float
     left_out: float
+    points: tuple[TrialPoint, ...]
     trials: Counts
     losses: Real
     scores: Real
@@ -66,27 +115,21 @@ class FittedBound:
 
     def of(self, counts: Counts) -> Real:
         """Predicted losses of counts, over the untrained one, shape (m,)."""
-        return saturated(self.shape.rows(counts, self.other) @ self.weights)
+        return self.bend.loss(self.shape.rows(counts, self.other) @ self.weights)
 
     def accuracy(self, loss: ArrayLike) -> Real:
-        """The accuracy (R^2) that goes with a loss: monotone through the trials, constant beyond them."""
-        loss = np.clip(loss, self.losses[0], self.losses[-1])
-        if len(self.losses) == 1:
-            return np.full(np.shape(loss), self.scores[0])
-        return np.asarray(PchipInterpolator(self.losses, self.scores)(loss))
-
-    def inside(self, counts: Counts) -> NDArray[np.bool_]:
-        """Whether counts and noise are within those of the trials, shape (m,)."""
-        within = np.ones(len(counts), bool)
-        for name in ("iterations", "noise"):
-            known, asked = getattr(self.trials, name), getattr(counts, name)
-            within &= (known.min() <= asked * (1 + _ROUNDING)) & (asked <= known.max() * (1 + _ROUNDING))
-        return within
+        """The accuracy (R^2) that goes with a loss: monotone through the trials, 1 where nothing is lost."""
+        return np.asarray(PchipInterpolator(self.losses, self.scores)(np.clip(loss, 0, 1)))
 
     def constants(self, sources: Sequence[str]) -> dict[str, Constant]:
         """The constants by name, with the public data that they were fitted to."""
         provenance = f"fitted to trials on {', '.join(sources)}"
-        values = {self.shape.other: self.other, **dict(zip(self.shape.terms, self.weights, strict=True))}
+        values = {
+            self.shape.other: self.other,
+            **dict(zip(self.shape.terms, self.weights, strict=True)),
+            "floor": self.bend.floor,
+            "power": self.bend.power,
+        }
         return {name: Constant(float(value), provenance) for name, value in values.items()}
 
     @property
@@ -98,22 +141,12 @@ class FittedBound:
         return f"{how}: {self.left_out:.1%} of the untrained loss off, on trials left out"
 
 
-def saturated(bound: ArrayLike) -> Real:
-    """U / (1 + U).
-
-    Example:
-        >>> saturated([0.0, 1.0, 3.0])
-        array([0.  , 0.5 , 0.75])
-    """
-    bound = np.asarray(bound, float)
-    return bound / (1 + bound)
-
-
 def fit(points: Sequence[TrialPoint], untrained_accuracy: float) -> FittedBound:
     """The bound of the algorithm's theory with constants fitted to trials.
 
-    For each value of the number that enters otherwise, non-negative least squares finds the rest. A trial
-    weighs less, the further it is above the best: plans are made near the best.
+    The power, the floor and the number that enters otherwise are scanned; for each of them non-negative least
+    squares finds the rest. A trial weighs less, the further it is above the best under its budget: plans are
+    made near it.
 
     Args:
         points: trials of one algorithm under one clipping mode, at least one.
@@ -126,61 +159,89 @@ def fit(points: Sequence[TrialPoint], untrained_accuracy: float) -> FittedBound:
         InvalidInput: no trial.
     """
     if not points:
-        raise InvalidInput("a bound is fitted to at least one trial, got none; state fewer counts")
-    shape = shape_of(points[0].plan.algorithm)
-    counts = Counts.of([point.plan for point in points])
-    losses = np.minimum([point.loss for point in points], _MOST)
-    designs = [(other, shape.rows(counts, other)) for other in shape.others(counts.iterations)]
-    other, weights = _best(designs, losses)
-    fitted = saturated(shape.rows(counts, other) @ weights)
+        raise InvalidInput("a bound is fitted to at least one trial, got none; allow other counts")
+    shape, sample = shape_of(points[0].plan.algorithm), _Sample.of(points)
+    trials = Counts.of([point.plan for point in points])
+    designs = {other: shape.rows(trials, other) for other in shape.others(trials.iterations).tolist()}
+    best = _best(designs, sample)
+    fitted = best.bend.loss(designs[best.other] @ best.weights)
+    left_out = _left_out(designs, sample)
     scores = [point.accuracy for point in points]
+    known = _monotone([0.0, *sample.losses, 1.0], [1.0, *scores, untrained_accuracy])
     return FittedBound(
-        shape, other, weights, _off(fitted, losses), _left_out(designs, losses), counts,
-        *_monotone([*losses, 1.0], [*scores, untrained_accuracy]),
-    )  # fmt: skip
+        shape,
+        best.other,
+        best.bend,
+        best.weights,
+        sample.error(fitted),
+        left_out,
+        tuple(points),
+        trials,
+        *known,
+    )
 
 
-def _best(designs: Sequence[tuple[float, Real]], losses: Real) -> tuple[float, Real]:
-    """The number and the weights of least error."""
-    solved = [(other, *_solved(rows, losses)) for other, rows in designs]
-    other, weights, _ = min(solved, key=lambda one: one[2])
-    return float(other), weights
+class _Sample(NamedTuple):
+    """Losses of trials, how far each is above the best under its budget, and which have the study's own."""
+
+    losses: Real
+    above: Real
+    own: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, points: Sequence[TrialPoint]) -> _Sample:
+        losses = np.minimum([point.loss for point in points], _MOST)
+        factors = np.array([point.factor for point in points])
+        above = losses - [losses[factors == factor].min() for factor in factors]
+        return cls(losses, above, factors == 1)
+
+    @property
+    def importance(self) -> Real:
+        """1 for the best under the study's budget, `_OTHERS` under others; half of it `_SLACK` above."""
+        return np.where(self.own, 1.0, _OTHERS) / (1 + self.above / _SLACK)
+
+    def kept(self, which: NDArray[np.bool_]) -> _Sample:
+        return _Sample(self.losses[which], self.above[which], self.own[which])
+
+    def error(self, fitted: Real) -> float:
+        """Root mean square error over the trials near the best of their budget."""
+        return float(np.sqrt(np.mean(np.square(fitted - self.losses)[self.above <= _SLACK])))
 
 
-def _solved(rows: Real, losses: Real) -> tuple[Real, float]:
-    """Weights of the terms, and the weighted error in losses.
-
-    U = L/(1 - L) is linear in the weights; an error dU in it is one of (1 - L)^2 dU in the loss.
-    """
-    importance = 1 / (1 + (losses - losses.min()) / _SLACK)
-    scale = np.maximum(rows.max(axis=0), 1e-300)
-    by = importance * np.square(1 - losses)
-    weights = nnls(rows / scale * by[:, None], losses / (1 - losses) * by)[0] / scale
-    return weights, float(np.sum(np.square(importance * (saturated(rows @ weights) - losses))))
+def _best(designs: Mapping[float, Real], sample: _Sample) -> _Solution:
+    """The solution of least error in losses, over everything that is scanned."""
+    bends = [Bend(power, floor * sample.losses.min()) for power in _POWERS for floor in _FLOORS]
+    solutions = [_solved(other, rows, bend, sample) for other, rows in designs.items() for bend in bends]
+    return min(solutions, key=lambda solution: solution.misfit)
 
 
-def _off(fitted: Real, losses: Real) -> float:
-    """Root mean square error over the trials near the best."""
-    near = losses <= 2 * losses.min()
-    return float(np.sqrt(np.mean(np.square(fitted - losses)[near])))
+def _solved(other: float, rows: Real, bend: Bend, sample: _Sample) -> _Solution:
+    """Weights of the terms: U is linear in them, and an error in U is one of slope times that in the loss."""
+    losses, importance = sample.losses, sample.importance
+    by = importance * bend.slope(losses)
+    scale = np.maximum(np.abs(rows * by[:, None]).max(axis=0), 1e-300)
+    weights = nnls(rows * by[:, None] / scale, bend.bound(losses) * by)[0] / scale
+    misfit = float(np.sum(np.square(importance * (bend.loss(rows @ weights) - losses))))
+    return _Solution(other, bend, weights, misfit)
 
 
-def _left_out(designs: Sequence[tuple[float, Real]], losses: Real) -> float:
-    """Error of each trial near the best, predicted from the others."""
-    if len(losses) <= designs[0][1].shape[1]:
+def _left_out(designs: Mapping[float, Real], sample: _Sample) -> float:
+    """Error of each trial near the best, predicted from those of other groups."""
+    many = len(sample.losses)
+    if many <= next(iter(designs.values())).shape[1] + 1:
         return np.nan
-    predicted = np.empty(len(losses))
-    for i in range(len(losses)):
-        kept = np.arange(len(losses)) != i
-        other, weights = _best([(other, rows[kept]) for other, rows in designs], losses[kept])
-        at = next(rows[i] for value, rows in designs if value == other)
-        predicted[i] = saturated(at @ weights)
-    return _off(predicted, losses)
+    groups, predicted = np.arange(many) % _GROUPS, np.empty(many)
+    for group in np.unique(groups):
+        out = groups == group
+        best = _best({other: rows[~out] for other, rows in designs.items()}, sample.kept(~out))
+        predicted[out] = best.bend.loss(designs[best.other][out] @ best.weights)
+    return sample.error(predicted)
 
 
 def _monotone(losses: Sequence[float], scores: Sequence[float]) -> tuple[Real, Real]:
-    """Distinct losses, rising, with scores that do not rise."""
-    known, place = np.unique(losses, return_inverse=True)
+    """Distinct losses, rising, with scores that do not rise; trials without a score are left out."""
+    scored = np.isfinite(scores)
+    known, place = np.unique(np.asarray(losses)[scored], return_inverse=True)
     weights = np.bincount(place).astype(float)
-    means = np.bincount(place, scores) / weights
+    means = np.bincount(place, np.asarray(scores)[scored]) / weights
     return known, isotonic_regression(means, weights=weights, increasing=False).x

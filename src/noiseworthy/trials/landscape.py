@@ -14,13 +14,14 @@ from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.problem import Problem
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.bench import Bench, Candidate, on_each, outcomes
+from noiseworthy.trials.proxies import Proxy
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.spaces import GradientScale, Setting, Space
 
 PASSES = (1.0, 1 / 3, 3.0, 0.1)
 """Replies of each client, times the plan's: nearest first, because time may run out."""
 WORK = (1.0, 0.5, 2.0)
-"""Local steps, or probability of communication, times the plan's."""
+"""Local steps, or probability of communication, times the plan's; tried at its own passes."""
 REACHES = {0.25: (0.25, 0.5, 1.0), 1.0: (0.5, 1.0), 4.0: (1.0, 2.0, 4.0)}
 """Budgets, times the plan's, with the reaches worth trying under each: eight trainings for one program."""
 
@@ -70,7 +71,8 @@ def landscape(
         deadline: after which the points so far are returned; at least the plan's own counts are tried.
 
     Returns:
-        A point for each pair of counts and budget that resources, schedules and proofs allow.
+        A point for each pair of counts and budget that resources, schedules and proofs allow, under one
+        clipping mode.
     """
     deadline, points = deadline or Deadline(), []
     for done, passes in enumerate(PASSES):
@@ -78,7 +80,12 @@ def landscape(
         on_progress((done + 1) / len(PASSES))
         if deadline.passed:
             break
-    return _distinct(points)
+    return _distinct([point for point in points if point.plan.problem.clipping == _mode(points)])
+
+
+def _mode(points: Sequence[TrialPoint]) -> str:
+    """The clipping mode of the first point, which is the winner's: noise under another is another matter."""
+    return points[0].plan.problem.clipping
 
 
 def scaled(problem: Problem, factor: float) -> Problem:
@@ -87,8 +94,8 @@ def scaled(problem: Problem, factor: float) -> Problem:
 
 
 def _cells(space: Space, setting: Setting, passes: float) -> Iterator[_Cell]:
-    works = (1.0,) if space.one_step or space.work is not None else WORK
-    for work in works:
+    fixed = space.one_step or space.work is not None or passes != 1
+    for work in (1.0,) if fixed else WORK:
         counts = replace(setting, passes=setting.passes * passes, work=setting.work * work)
         for factor, reaches in REACHES.items():
             for reach in reaches if space.step_size is None else (1.0,):
@@ -104,14 +111,14 @@ def _points(
     problem = replace(facts.problem, dimension=task.dimension)
     asked = [(cell, plan) for cell in cells if (plan := _plan(space, problem, task, scale, cell))]
 
-    def on(proxy):
+    def on(proxy: Proxy) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         plans = [_plan(space, proxy.problem, proxy.task, scale, cell) for cell, _ in asked]
         return outcomes(proxy, plans, seeds)
 
-    losses, accuracies = (np.array(results) for results in zip(*on_each(bench.proxies(kind), on), strict=True))
-    return [
-        _point(plan, cell.factor, losses[:, i], accuracies[:, i]) for i, (cell, plan) in enumerate(asked)
-    ]
+    losses, accuracies = (
+        np.array(results) for results in zip(*on_each(bench.proxies(kind), on), strict=True)
+    )
+    return [_point(plan, cell.factor, losses[:, i], accuracies[:, i]) for i, (cell, plan) in enumerate(asked)]
 
 
 def _plan(space: Space, problem: Problem, task: Task, scale: GradientScale, cell: _Cell) -> Plan | None:

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import zoom
 
 from noiseworthy.data import Federation, Records, federate, load_records
 from noiseworthy.data.files import locate
@@ -187,8 +186,9 @@ def _relabelled(records: Records, classes: int | None) -> Records:
 
 
 def _resized(images: NDArray, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    factors = [1.0, *(new / old for new, old in zip(shape, images.shape[1:], strict=True))]
-    return np.asarray(zoom(images, factors, order=1), np.float32)
+    """Images of another size; pixels that are merged are averaged, as scanners and cameras do."""
+    resize = jax.jit(lambda image: jax.image.resize(image, shape, "linear"))
+    return np.asarray(jax.lax.map(resize, jnp.asarray(images, jnp.float32), batch_size=1024))
 
 
 def _enough(records: Records, wanted: int) -> Records:

@@ -41,8 +41,8 @@ class Rung:
 
 RUNGS = (
     Rung(kept=10, finer=2, levers=False, seeds=2),
-    Rung(kept=6, finer=1, levers=True, seeds=3),
-    Rung(kept=12, finer=None, levers=False, seeds=3),
+    Rung(kept=6, finer=1, levers=True, seeds=2),
+    Rung(kept=16, finer=None, levers=False, seeds=4),
 )
 _FINAL = 6
 
@@ -109,7 +109,7 @@ def race(
     trainings, losses = 0, np.empty((len(bench.sources), 0))
     for done, kind in enumerate(kinds):
         few = bench.possible(space, [Candidate(setting, kind) for setting in space.first()])
-        scores = bench.scores(space, few, [next(fresh)])
+        scores = bench.scores(space, few, [next(fresh), next(fresh)])
         field_of, losses = [*field_of, *few], np.column_stack([losses, scores.loss.mean(axis=2)])
         trainings += scores.loss.size
         on_progress(0.4 * (done + 1) / len(kinds))
@@ -213,5 +213,3 @@ def _levered(space: Space, setting: Setting) -> Iterable[Setting]:
         yield replace(setting, decay=0.15)
     if space.averaging is None:
         yield replace(setting, averaging=0.5)
-    if space.algorithm == "fedsgd-dpc" and space.clients_per_round is None:
-        yield replace(setting, work=setting.work / 3)

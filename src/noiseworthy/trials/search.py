@@ -78,7 +78,15 @@ def plan_by_trial(
     Raises:
         InvalidInput, UnsoundClaim: no setting is allowed by resources, schedules and proofs.
     """
-    result = race(bench, space, treatments, seeds, deadline or Deadline(), on_progress)
+    return planned(bench, space, race(bench, space, treatments, seeds, deadline or Deadline(), on_progress))
+
+
+def planned(bench: Bench, space: Space, result: Result) -> TrialPlan:
+    """The plan of a race's winner for the private federation, or not to train.
+
+    Raises:
+        InvalidInput, UnsoundClaim: a setting that the private federation does not allow.
+    """
     facts, (setting, treatment) = bench.facts, result.winner
     task = facts.make_task(facts.record_shape, facts.classes, treatment)
     problem = replace(facts.problem, dimension=task.dimension)

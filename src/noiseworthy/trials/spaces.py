@@ -46,6 +46,9 @@ class Grid:
     reaches: tuple[float, ...]
 
 
+import os
+
+_SHR = float(os.environ.get("SHR", "0"))
 _ONE_STEP_GRID = Grid((1, 3, 10, 30, 100), (1,), (1.0, 0.3, 0.1), (1, 3, 10, 30, 100, 300))
 _GRIDS = {
     "dp-fedavg": Grid((1, 5, 25), (1, 3, 10), (1.0, 0.2), (1, 5, 25, 125)),
@@ -193,7 +196,11 @@ def _replies(space: Space, problem: Problem, task: Task, scale: GradientScale, s
     rounds = _rounds(space, setting.passes, n, b)
     step = space._step(setting, rounds, kept, scale)
     made = queries_replies.stated(problem, rounds, b, step)
-    return replace(made, momentum=space._momentum(setting), averaging=space._averaging(setting))
+    return replace(
+        made,
+        momentum=space._momentum(setting),
+        averaging=space._averaging(setting),
+    )
 
 
 def _selection(space: Space, problem: Problem, task: Task, scale: GradientScale, setting: Setting) -> Plan:
@@ -203,7 +210,11 @@ def _selection(space: Space, problem: Problem, task: Task, scale: GradientScale,
     rounds = _rounds(space, setting.passes, n, b)
     step = space._step(setting, rounds, kept, scale)
     made = participation.plan(problem, {}, rounds=rounds, clients_per_round=b, step=step)
-    return replace(made, momentum=space._momentum(setting), averaging=space._averaging(setting))
+    return replace(
+        made,
+        momentum=space._momentum(setting),
+        averaging=space._averaging(setting),
+    )
 
 
 def _rival(space: Space, problem: Problem, task: Task, scale: GradientScale, setting: Setting) -> Plan:

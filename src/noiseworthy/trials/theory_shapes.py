@@ -1,7 +1,8 @@
 """What each theory says the loss is made of, as terms whose weights trials can tell.
 
 Every bound is a sum of known functions of counts and noise, times constants that are not negative, but for
-one number that enters otherwise: a shift of the rounds, or a rate of contraction.
+one number that enters otherwise: gamma, by which the count of steps is shifted. Where the theory states its
+bound at a step size of one's choice, it is taken at eta mu = 1/(T + gamma), which is planned for T steps.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlog1py
 
 from noiseworthy.planning.local_bound import sampling_share
 from noiseworthy.planning.local_work import Coins
+from noiseworthy.planning.participation_bound import exponent, participation_costs
+from noiseworthy.planning.participation_search import greedy
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.replies_bound import uploads
 
 Real = NDArray[np.float64]
 
@@ -44,10 +45,14 @@ class Counts:
     def of(cls, plans: Sequence[Plan]) -> Counts:
         """Those of plans that train."""
         rows = [
-            (plan.rounds, _iterations(plan), _work(plan), _asked(plan), aggregate_noise(plan))
+            (plan.rounds, _iterations(plan), work_of(plan), _asked(plan), aggregate_noise(plan))
             for plan in plans
         ]
         return cls(*np.array(rows, float).T)
+
+    def columns(self) -> tuple[Real, ...]:
+        """All arrays, in their order."""
+        return self.rounds, self.iterations, self.work, self.asked, self.noise
 
     def __len__(self) -> int:
         return len(self.rounds)
@@ -59,7 +64,8 @@ def _iterations(plan: Plan) -> int:
     return plan.rounds if plan.local is None else plan.rounds * plan.local.steps
 
 
-def _work(plan: Plan) -> float:
+def work_of(plan: Plan) -> float:
+    """E, tau or p of a plan; 1 where a reply is one gradient."""
     if plan.local is None:
         return 1.0
     return plan.local.probability if isinstance(plan.local, Coins) else float(plan.local.steps)
@@ -72,7 +78,7 @@ def _asked(plan: Plan) -> float:
 def aggregate_noise(plan: Plan) -> float:
     """Variance per coordinate of the noise in one aggregate, in units of the squared clip.
 
-        (N/b) sum a_i^2 v_i,    or for clients chosen unequally    sum T_n v_n / (K^2 T)
+    (N/b) sum a_i^2 v_i,    or for clients chosen unequally    sum T_n v_n / (K^2 T)
     """
     if plan.release is None:
         return 0.0
@@ -84,11 +90,25 @@ def aggregate_noise(plan: Plan) -> float:
     return float(problem.n_clients / b * np.sum(np.square(problem.weights) * variance))
 
 
-def uniform_noise(problem: Problem, rounds: NDArray[np.int64], clients_per_round: int) -> Real:
-    """The same for clients who are asked alike in T rounds, shape (m,), without making the plans."""
-    n = problem.n_clients
-    one = problem.weighted_noise(uploads(rounds, clients_per_round, n))
-    return n / clients_per_round * one / (problem.dimension * problem.clip_norm**2)
+def uniform_noise(problem: Problem, releases: NDArray[np.int64], clients_per_round: int) -> Real:
+    """The same where everybody's noise pays for k releases, shape (m,), without making the plans."""
+    unit = problem.dimension * problem.clip_norm**2
+    return problem.n_clients / clients_per_round * problem.weighted_noise(releases) / unit
+
+
+def chosen_noise(problem: Problem, rounds: NDArray[np.int64], clients_per_round: int) -> Real:
+    """The same for clients whom DPFL-BCS chooses in T rounds, shape (m,)."""
+    return np.array([_chosen(problem, int(t), clients_per_round) for t in rounds])
+
+
+def _chosen(problem: Problem, rounds: int, clients_per_round: int) -> float:
+    alike = np.zeros(problem.n_clients)
+    costs = participation_costs(problem, {}, alike, rounds, clients_per_round)
+    if costs.most.sum() < clients_per_round * rounds:
+        return np.inf
+    asked = greedy(costs, clients_per_round * rounds).astype(float)
+    total = np.sum(asked ** (1 + exponent(problem)) * problem.upload_variance)
+    return float(total / (clients_per_round**2 * rounds * problem.dimension * problem.clip_norm**2))
 
 
 @dataclass(frozen=True)
@@ -111,18 +131,13 @@ class Shape:
 
 
 def _shifts(iterations: Real) -> Real:
-    return np.median(iterations) * np.geomspace(0.01, 30, 41)
-
-
-def _rates(iterations: Real) -> Real:
-    return np.unique(np.minimum(np.geomspace(0.1, 50, 41) / np.median(iterations), 0.999))
+    return np.median(iterations) * np.geomspace(0.01, 30, 15)
 
 
 def _replies(counts: Counts, gamma: float) -> Real:
-    """[offset, sampling asked, rest, noise_weight n] over T + gamma (replies_bound)."""
-    shifted = counts.rounds + gamma
-    ones = np.ones(len(counts))
-    return np.column_stack([ones, counts.asked / shifted, ones / shifted, counts.noise / shifted])
+    """[sampling asked + rest + noise_weight n] / (T + gamma) (replies_bound)."""
+    terms = np.column_stack([counts.asked, np.ones(len(counts)), counts.noise])
+    return terms / (counts.rounds + gamma)[:, None]
 
 
 def _local(counts: Counts, eight_condition: float) -> Real:
@@ -132,39 +147,41 @@ def _local(counts: Counts, eight_condition: float) -> Real:
     drift = 8 * np.square(e - 1) + 4 * np.square(e) * counts.asked
     noise = counts.rounds * np.square(e) * counts.noise / np.square(t + gamma - 1)
     first = 1 / (t + gamma)
-    return np.column_stack([np.ones(len(counts)), first, gamma * first, drift * first, noise])
+    return np.column_stack([first, gamma * first, drift * first, noise])
 
 
-def _coins(counts: Counts, rate: float) -> Real:
-    """rho^T (start + gradients / p^2) and noise, rho = max(1 - mu/L, 1 - p^2) (scaffnew_bound, exact)."""
-    p = counts.work
-    gap = np.minimum(rate, np.square(p))
-    left = np.exp(xlog1py(counts.iterations, -np.minimum(gap, 1 - 1e-12)))
-    noise = p * counts.noise * (1 - left) / gap
-    return np.column_stack([np.ones(len(counts)), left, left / np.square(p), noise])
+def _coins(counts: Counts, gamma: float) -> Real:
+    """rho^T (start + gradients (eta/p)^2) + noise (eta/p)^2 p/(1 - rho) (scaffnew_bound).
+
+    The step is eta mu = 1/(T + gamma). Clips go with eta/p, and so does the noise.
+    """
+    p, step = counts.work, 1 / (counts.iterations + gamma)
+    left = np.maximum(step, np.exp(-counts.iterations * np.square(p)))
+    moved = np.square(step / p)
+    noise = counts.noise * moved * p / np.minimum(step, np.square(p))
+    return np.column_stack([left, left * moved, noise])
 
 
-def _averaging(counts: Counts, rate: float) -> Real:
-    """q^K alpha + (1 - q^K) B', q = 1 - eta lambda, B' linear in noise and in drift (averaging_bound)."""
-    left = np.exp(xlog1py(counts.iterations, -rate))
-    drift = counts.work - 1
-    gone = (1 - left)[:, None] * np.column_stack([counts.noise, drift, drift * counts.noise])
-    return np.column_stack([np.ones(len(counts)), left, gone])
+def _averaging(counts: Counts, gamma: float) -> Real:
+    """Start, eta noise, eta^2 drift without and with noise, eta lambda = 1/(K + gamma) (averaging_bound)."""
+    step, drift = 1 / (counts.iterations + gamma), counts.work - 1
+    apart = drift * np.square(step)
+    return np.column_stack([step, counts.noise * step, apart, apart * counts.noise])
 
 
 _ONE_GRADIENT = Shape(
-    ("offset", "sampling", "rest", "noise_weight"), _replies, "gamma", _shifts, "Zhou et al., theorems 1, 3"
+    ("sampling", "rest", "noise_weight"), _replies, "gamma", _shifts, "Zhou et al., theorems 1, 3"
 )
 _SHAPES = {
     "dp-fedavg": Shape(
-        ("offset", "heterogeneity", "start", "drift", "noise_weight"), _local, "gamma", _shifts,
+        ("heterogeneity", "start", "drift", "noise_weight"), _local, "gamma", _shifts,
         "Fu et al., theorem 3",
     ),
     "dp-scaffnew": Shape(
-        ("offset", "start", "control_variates", "noise_weight"), _coins, "rate", _rates, "Hou et al., theorem 1"
+        ("start", "control_variates", "noise_weight"), _coins, "gamma", _shifts, "Hou et al., theorem 1"
     ),
     "dp-pasgd": Shape(
-        ("offset", "start", "noise_weight", "drift", "drift_of_noise"), _averaging, "rate", _rates,
+        ("start", "noise_weight", "drift", "drift_of_noise"), _averaging, "gamma", _shifts,
         "Hu et al., theorem 1",
     ),
 }  # fmt: skip

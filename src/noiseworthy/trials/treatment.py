@@ -9,8 +9,12 @@ from typing import Any
 _SIDES = (2, 4)
 _LEAST_SIDE = 4
 """Images are pooled to no fewer pixels a side."""
-_WIDE = 64
-"""Records of more numbers than this are also tried after a random projection."""
+_WIDE = 16
+"""Records of more numbers than this are also tried after random projections."""
+_SHARES = (2, 4)
+"""Such a projection keeps one of so many numbers."""
+_LARGEST = 2000
+"""Wider records are not projected: drawing a projection would take longer than trials do."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +49,11 @@ def treatments(record_shape: tuple[int, ...]) -> list[Treatment]:
 
     Example:
         >>> [p.pooling for p in treatments((28, 28))], [p.projection for p in treatments((100,))]
-        ([1, 2, 4], [None, 25])
+        ([1, 2, 4], [None, 50, 25])
     """
     plain = Treatment()
     if len(record_shape) in (2, 3):
         return [plain, *(Treatment(k) for k in _SIDES if min(record_shape[:2]) >= k * _LEAST_SIDE)]
-    if (features := math.prod(record_shape)) > _WIDE:
-        return [plain, Treatment(projection=features // 4)]
-    return [plain]
+    features = math.prod(record_shape)
+    shares = _SHARES if _WIDE < features <= _LARGEST else ()
+    return [plain, *(Treatment(projection=features // share) for share in shares)]

@@ -10,6 +10,7 @@ import numpy as np
 from noiseworthy.config import FedSGDTable, RivalTable, SelectionTable, Study
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments.planners.decision import Decision, Foretold, Progress, decay, given
+from noiseworthy.experiments.planners.fitted import explained
 from noiseworthy.experiments.prepare import Prepared, open_task, with_task
 from noiseworthy.planning.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.planning.plan import Plan
@@ -23,6 +24,9 @@ from noiseworthy.trials.treatment import Treatment, treatments
 
 _TREATED = {"normalise", "feature_norm", "pooling", "projection"}
 """Keys of `[task]` that a plan may choose, where the study has none of them."""
+
+_RACE = 0.8
+"""Share of the time of planning before the trials around the plan."""
 
 
 def wanted(study: Study) -> bool:
@@ -50,16 +54,21 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
     _check(prepared)
     bench = open_bench(prepared)
     deadline = Deadline(study.planning.budget_seconds or np.inf)
+    space = space_of(study)
     found = plan_by_trial(
         bench,
-        space_of(study),
+        space,
         treatments_of(prepared),
         seeds=study.planning.seeds,
         deadline=deadline,
-        on_progress=on_progress,
+        on_progress=lambda done: on_progress(_RACE * done),
     )
-    decided = resolved(study, found)
-    return Decision(found.plan, None, spread=found.result.spread, foretold=_foretold(found), study=decided)
+    decision = Decision(
+        found.plan, None, spread=found.result.spread, foretold=_foretold(found), study=resolved(study, found)
+    )
+    return explained(
+        decision, bench, space, found, deadline, lambda done: on_progress(_RACE + (1 - _RACE) * done)
+    )
 
 
 def open_bench(prepared: Prepared) -> Bench:

@@ -17,6 +17,7 @@ from noiseworthy.planning.estimation import analytic_constants, averaging_consta
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.problem import ASSUMED, Constant
 from noiseworthy.tasks import LinearModel
+from noiseworthy.trials.what_if import WhatIf
 
 Progress = Callable[[float], None]
 NEEDED = "smoothness, strong_convexity and initial_distance_sq"
@@ -69,6 +70,7 @@ class Decision:
         foretold: what trials say of the plan; None without trials.
         study: the study with everything decided, records treated as the plan chose; None where the plan
             changed nothing but counts.
+        what_if: what other budgets, more clients or other costs would give; None without trials.
     """
 
     plan: Plan
@@ -77,6 +79,7 @@ class Decision:
     spread: float | None = None
     foretold: Foretold | None = None
     study: Study | None = None
+    what_if: WhatIf | None = None
 
 
 T = TypeVar("T")

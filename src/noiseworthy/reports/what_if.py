@@ -1,0 +1,88 @@
+"""What other budgets, more clients or other costs would give, as a figure and in a sentence."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from noiseworthy.reports.findings import Record, score, score_name
+from noiseworthy.reports.marks import Ink, points
+from noiseworthy.reports.scales import score_limits, setting_axis
+from noiseworthy.reports.style import MUTED, PLAN, head, new_figure, styled
+from noiseworthy.reports.wording import number
+
+WIDTH = 7.4
+_TITLES = {"epsilon": "More privacy budget", "clients": "More clients", "cost": "More work"}
+_DOTS = Ink(MUTED, "o")
+_DASHED = (0, (3, 2))
+
+
+@styled
+def what_if_figure(record: Record) -> Figure | None:
+    """Predicted accuracy along epsilon, clients and cost, dashed where it is extrapolated."""
+    if not record.get("what_if"):
+        return None
+    curves = record["what_if"]["curves"]
+    figure = new_figure(WIDTH, 2.9)
+    panels = figure.subplots(1, len(curves), sharey=True)
+    levels = [accuracy for curve in curves.values() for accuracy in curve["accuracy"]]
+    levels += [accuracy for curve in curves.values() for _, accuracy in curve["trials"]]
+    for axes, (name, curve) in zip(panels, curves.items(), strict=True):
+        subtitle = f"test {score_name(record)}, predicted" if name == "epsilon" else ""
+        head(axes, _TITLES[name], subtitle, curve["axis"])
+        setting_axis(axes, curve["x"][0], curve["x"][-1])
+        score_limits(axes, record, levels)
+        _draw(axes, record, curve)
+    return figure
+
+
+def _draw(axes: Axes, record: Record, curve: Record) -> None:
+    """A curve in pieces, trials as dots, and the study's own place as a ring with its value."""
+    places = list(zip(curve["x"], curve["accuracy"], curve["inside"], strict=True))
+    for (x, y, inside), (next_x, next_y, next_inside) in pairwise(places):
+        style = "-" if inside and next_inside else _DASHED
+        axes.plot([x, next_x], [y, next_y], color=PLAN, linewidth=1.8, linestyle=style, zorder=2)
+    if curve["trials"]:
+        x, y = np.array(curve["trials"]).T
+        points(axes, x, y, _DOTS)
+    own = float(np.interp(np.log(curve["own"]), np.log(curve["x"]), curve["accuracy"]))
+    axes.plot([curve["own"]], [own], "o", color=PLAN, markersize=9, markerfacecolor="none",
+              markeredgewidth=1.8, zorder=5, gid="plan")  # fmt: skip
+    axes.annotate(
+        score(record, own), (curve["own"], own), (0, 9), textcoords="offset points", ha="center",
+        color=PLAN, fontweight="bold", fontsize=matplotlib.rcParams["font.size"],
+    )  # fmt: skip
+
+
+def what_if_caption(record: Record) -> str:
+    """What the figure shows, how well the bound behind it fits, and the price of the next point."""
+    found = record["what_if"]
+    return (
+        "Rings are the study as it is, dots trials on public data; lines are the theory fitted to them, "
+        f"dashed beyond what was tried. The theory {found['fit']}. {price_of_next_point(record)}"
+    )
+
+
+def price_of_next_point(record: Record) -> str:
+    """The epsilon that one more point of accuracy needs, in a sentence.
+
+    Example:
+        >>> curve = {"own": 2.0, "accuracy": [0.8]}
+        >>> found = {"curves": {"epsilon": curve}, "prices": [[0.81, 2.5], [0.82, 3.1]]}
+        >>> price_of_next_point({"what_if": found, "federation": {"classes": 2}})
+        'The next point of accuracy, 81\\xa0%, needs epsilon 2.5 instead of 2.'
+    """
+    found = record["what_if"]
+    name = "R²" if score_name(record) == "R²" else "accuracy"
+    if not found["prices"]:
+        return f"No epsilon in sight buys another point of {name}."
+    accuracy, epsilon = found["prices"][0]
+    own = found["curves"]["epsilon"]["own"]
+    wanted = score(record, accuracy)
+    return (
+        f"The next point of {name}, {wanted}, needs epsilon {number(epsilon, 3)} instead of {number(own, 3)}."
+    )

@@ -1,0 +1,331 @@
+"""What other budgets, more clients or other costs would give: a fitted bound at its best counts."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.planning.local_bound import sampling_share
+from noiseworthy.planning.local_work import Coins, NoisySteps
+from noiseworthy.planning.plan import Plan
+from noiseworthy.planning.problem import Problem
+from noiseworthy.planning.replies_bound import uploads
+from noiseworthy.planning.resources import Resources
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.trials.fitted_bound import FittedBound
+from noiseworthy.trials.landscape import REACHES, TrialPoint, scaled
+from noiseworthy.trials.theory_shapes import Counts, chosen_noise, uniform_noise
+
+EPSILONS = tuple(float(2 ** (j / 2)) for j in range(-6, 7))
+"""Budgets, times the study's: 1/8 to 8."""
+CLIENTS = tuple(float(2 ** (j / 2)) for j in range(-4, 9))
+"""Numbers of clients, times the study's: 1/4 to 16."""
+COSTS = tuple(float(2 ** (j / 2)) for j in range(-6, 7))
+"""Resources, or uploads per client, times those of the plan."""
+MOST_CLIENTS = 1024.0
+"""Times the study's: more clients than that nobody is told to look for."""
+_STEPS = 4
+"""Numbers of clients tried in a factor of two."""
+_PLACES = 16
+"""Numbers of rounds that are compared."""
+_ROUNDING, _SLACK = 1e-9, 1e-6
+
+Real = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Predictions along one axis.
+
+    Attributes:
+        axis: what x counts, in words.
+        x: its values, rising.
+        loss: predicted, over the untrained one; 1 where the best is not to train.
+        accuracy: (R^2) that goes with it.
+        inside: whether trials had as much noise; elsewhere the theory's form alone carries the prediction.
+        own: x of the study.
+    """
+
+    axis: str
+    x: tuple[float, ...]
+    loss: tuple[float, ...]
+    accuracy: tuple[float, ...]
+    inside: tuple[bool, ...]
+    own: float
+
+    def reaching(self, accuracy: float) -> float | None:
+        """The least x whose accuracy is so much, between points along log x; None where no x is enough.
+
+        Example:
+            >>> Curve("epsilon", (1.0, 4.0), (0.8, 0.4), (0.5, 0.7), (True, True), 1.0).reaching(0.6)
+            2.0
+        """
+        reached = np.flatnonzero(np.maximum.accumulate(self.accuracy) >= accuracy)
+        if not reached.size:
+            return None
+        after = int(reached[0])
+        if after == 0:
+            return self.x[0]
+        low, high = self.accuracy[after - 1], self.accuracy[after]
+        share = (accuracy - low) / (high - low)
+        return float(self.x[after - 1] ** (1 - share) * self.x[after] ** share)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A prediction at the counts that are best for it.
+
+    Attributes:
+        loss: over the untrained one; 1 where the best is not to train.
+        accuracy: (R^2) that goes with it.
+        inside: whether trials had as much noise and as many rounds.
+        rounds: that are best; 0 where none can be paid for.
+        work: E, tau or p that is best.
+    """
+
+    loss: float
+    accuracy: float
+    inside: bool
+    rounds: int
+    work: float
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What a fitted bound says of federations like the study's.
+
+    Attributes:
+        bound: fitted to trials on the study's own federation.
+        plan: of the study, for the private federation, under the clip that was trialled.
+        works: E, tau or p that were trialled.
+        rounds: of the trials, least and most.
+    """
+
+    bound: FittedBound
+    plan: Plan
+    works: tuple[float, ...]
+    rounds: tuple[int, int]
+
+    @classmethod
+    def of(cls, bound: FittedBound, plan: Plan) -> WhatIf:
+        """From a bound and the plan that it was fitted around."""
+        counts = bound.trials
+        works = tuple(np.unique(counts.work).tolist())
+        return cls(bound, plan, works, (int(counts.rounds.min()), int(counts.rounds.max())))
+
+    def epsilon(self) -> Curve:
+        """Along the epsilon of the client that has most, all others in proportion."""
+        points = [self.at(scaled(self.plan.problem, factor)) for factor in EPSILONS]
+        own = float(self.plan.problem.budget.epsilon.max())
+        return _curve("epsilon", [own * factor for factor in EPSILONS], points, own)
+
+    def clients(self) -> Curve:
+        """Along the number of clients of like sizes and budgets; what their records add is not counted."""
+        n = self.plan.problem.n_clients
+        numbers = sorted({max(1, round(n * factor)) for factor in CLIENTS})
+        points = [self.at(resized(self.plan.problem, number)) for number in numbers]
+        return _curve("clients", numbers, points, n)
+
+    def cost(self) -> Curve:
+        """Along the largest resources of a client where the study has them, else along uploads per client."""
+        resources = self.plan.problem.resources
+        if resources is None:
+            own = int(self.plan.uploads.max())
+            numbers = sorted({max(1, round(own * factor)) for factor in COSTS})
+            points = [self.at(self.plan.problem, most) for most in numbers]
+            return _curve("uploads per client", numbers, self._falling(points), own)
+        afforded = _affordable(resources, COSTS)
+        points = [self.at(replace(self.plan.problem, resources=budget)) for budget in afforded]
+        spent = [float(budget.budget.max()) for budget in afforded]
+        axis = f"budget in {resources.unit}"
+        return _curve(axis, spent, self._falling(points), float(resources.budget.max()))
+
+    def _falling(self, points: Sequence[Point]) -> list[Point]:
+        """Points along a limit: who may do more can do as well as who may do less, whatever a form says."""
+        losses = np.maximum.accumulate([point.loss for point in points][::-1])[::-1]
+        scores = self.bound.accuracy(losses)
+        return [
+            replace(point, loss=float(loss), accuracy=float(score))
+            for point, loss, score in zip(points, losses, scores, strict=True)
+        ]
+
+    def price_of_points(self) -> list[tuple[float, float]]:
+        """Each further hundredth of accuracy with the epsilon it needs, from the study's accuracy on."""
+        curve = self.epsilon()
+        own = curve.accuracy[curve.x.index(curve.own)]
+        first, last = int(np.floor(100 * own + _ROUNDING)) + 1, int(np.floor(100 * max(curve.accuracy)))
+        steps = [hundredth / 100 for hundredth in range(first, last + 1)]
+        return [(step, x) for step in steps if (x := curve.reaching(step)) is not None]
+
+    def clients_needed(self, accuracy: float) -> int | None:
+        """The smallest number of clients like these that is predicted to reach an accuracy.
+
+        None where even `MOST_CLIENTS` times as many would not.
+        """
+        n = self.plan.problem.n_clients
+        factors = 2 ** (np.arange(_STEPS * int(np.log2(MOST_CLIENTS)) + 1) / _STEPS)
+        numbers = np.unique(np.ceil(n * factors).astype(int)).tolist()
+        place = bisect_left(
+            numbers, True, key=lambda m: self.at(resized(self.plan.problem, m)).accuracy >= accuracy
+        )
+        return numbers[place] if place < len(numbers) else None
+
+    def at(self, problem: Problem, most_uploads: float = np.inf) -> Point:
+        """The best prediction over the trialled counts, or over fewer where they cannot be paid for.
+
+        Args:
+            problem: the study's with another budget, other clients or resources.
+            most_uploads: that a client may make besides what its resources pay for.
+        """
+        counts = self._counts(problem, most_uploads)
+        if not len(counts):
+            return Point(1.0, float(self.bound.accuracy(1.0)), False, 0, 1.0)
+        losses = self.bound.of(counts)
+        best, (least, most) = int(np.argmin(losses)), self._levels
+        many = counts.rounds[best] >= self._range(problem)[0]
+        inside = bool(many and least <= self._level(problem) <= most)
+        loss = min(float(losses[best]), 1.0)
+        rounds, work = int(counts.rounds[best]), float(counts.work[best])
+        return Point(loss, float(self.bound.accuracy(loss)), inside, rounds, work)
+
+    def along(self, rounds: NDArray[np.int64], work: float) -> Real:
+        """Predicted loss of the study for so many rounds of some work, over the untrained one."""
+        return self.bound.of(self._of_rounds(self.plan.problem, rounds, work))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Curves with the trials on them, prices and the quality of the fit, as plain values."""
+        curves = {"epsilon": self.epsilon(), "clients": self.clients(), "cost": self.cost()}
+        marks = self._marks()
+        return {
+            "curves": {name: {**vars(curve), "trials": marks[name]} for name, curve in curves.items()},
+            "prices": [list(price) for price in self.price_of_points()],
+            "fit": self.bound.quality,
+        }
+
+    def _marks(self) -> dict[str, list[list[float]]]:
+        """Trials as x and accuracy: the best under each budget, and under the study's own all counts."""
+        points, problem = self.bound.points, self.plan.problem
+        own = [point for point in points if point.factor == 1]
+        best = {factor: _best([p for p in points if p.factor == factor]) for factor in REACHES}
+        epsilon = float(problem.budget.epsilon.max())
+        return {
+            "epsilon": [[epsilon * factor, point.accuracy] for factor, point in best.items() if point],
+            "clients": [[problem.n_clients, point.accuracy] for point in [best[1.0]] if point],
+            "cost": [[_price(point.plan), point.accuracy] for point in own],
+        }
+
+    def _counts(self, problem: Problem, most_uploads: float) -> Counts:
+        """Counts to compare, of all works that were trialled."""
+        made = [
+            self._of_rounds(problem, self._places(problem, work, most_uploads), work) for work in self.works
+        ]
+        return Counts(*(np.concatenate(column) for column in zip(*map(Counts.columns, made), strict=True)))
+
+    def _places(self, problem: Problem, work: float, most_uploads: float) -> NDArray[np.int64]:
+        """The rounds trialled, with those of the plan, or fewer where they are not paid for."""
+        paid = min(most_uploads, problem.most_uploads(self._steps(work)))
+        low, high = self._range(problem)
+        high = min(high, paid * problem.n_clients // self._asked(problem))
+        if high < 1:
+            return np.empty(0, np.int64)
+        places = np.geomspace(min(low, high), high, _PLACES).round().astype(np.int64)
+        own = self.plan.rounds
+        return np.unique([*places, own] if low <= own <= high else places)
+
+    def _of_rounds(self, problem: Problem, rounds: NDArray[np.int64], work: float) -> Counts:
+        """So many rounds of some work, with the noise that they need."""
+        steps, share = self._steps(work), sampling_share(self._asked(problem), problem.n_clients)
+        every = np.ones(len(rounds))
+        noise = self._noise(problem, rounds, steps) if len(rounds) else every
+        return Counts(rounds * every, rounds * steps * every, work * every, share * every, noise)
+
+    def _steps(self, work: float) -> int:
+        """Local steps before an upload, on average where coins decide."""
+        return max(1, round(1 / work if isinstance(self.plan.local, Coins) else work))
+
+    def _asked(self, problem: Problem) -> int:
+        """b, the same share of all clients as in the plan."""
+        share = self.plan.clients_per_round / self.plan.problem.n_clients
+        return max(1, round(share * problem.n_clients))
+
+    def _range(self, problem: Problem) -> tuple[int, int]:
+        """Rounds in which each client replies as often as in the trials."""
+        own, other = self.plan.problem.n_clients / self.plan.clients_per_round, problem.n_clients
+        stretch = other / self._asked(problem) / own
+        return max(1, round(self.rounds[0] * stretch)), max(1, round(self.rounds[1] * stretch))
+
+    def _noise(self, problem: Problem, rounds: NDArray[np.int64], steps: int) -> Real:
+        b = self._asked(problem)
+        if self.plan.algorithm == "dpfl-bcs":
+            return chosen_noise(problem, rounds, b)
+        if isinstance(self.plan.local, NoisySteps):
+            work = replace(self.plan.local, steps=steps)
+            most = [work.uses(count * steps, problem.sizes).max() for count in rounds]
+            return uniform_noise(problem, np.array(most), b)
+        return uniform_noise(problem, uploads(rounds, b, problem.n_clients), b)
+
+    def _level(self, problem: Problem) -> float:
+        """Noise in one aggregate if clients replied as often as in the plan."""
+        stretched = self.plan.rounds * self._range(problem)[1] / self.rounds[1]
+        return float(self._noise(problem, np.array([max(1, round(stretched))]), self._own_steps)[0])
+
+    @property
+    def _own_steps(self) -> int:
+        local = self.plan.local
+        return local.steps if isinstance(local, NoisySteps) else 1
+
+    @cached_property
+    def _levels(self) -> tuple[float, float]:
+        """Least and most of it under the budgets of the trials."""
+        known = [self._level(scaled(self.plan.problem, factor)) for factor in REACHES]
+        return min(known) * (1 - _SLACK), max(known) * (1 + _SLACK)
+
+
+def resized(problem: Problem, clients: int) -> Problem:
+    """As many clients like those of a problem: in order of size, repeated or left out evenly.
+
+    Example:
+        >>> budget = PrivacyBudget.of(1.0, 0.0, 3)
+        >>> small = Problem(np.array([30, 10, 20]), 4, budget, "laplace", 1.0)
+        >>> resized(small, 5).sizes, resized(small, 2).sizes
+        (array([10, 10, 20, 30, 30]), array([10, 30]))
+    """
+    order = np.argsort(problem.sizes, kind="stable")
+    places = (np.arange(clients) + 0.5) * problem.n_clients / clients
+    kept = order[places.astype(int)] if clients != problem.n_clients else np.arange(clients)
+    budget = problem.budget
+    few = PrivacyBudget(budget.epsilon[kept], budget.delta[kept], budget.relation, budget.unit)
+    return replace(problem, sizes=problem.sizes[kept], budget=few, resources=_of(problem.resources, kept))
+
+
+def _of(resources: Resources | None, clients: NDArray[np.int64]) -> Resources | None:
+    if resources is None:
+        return None
+    per_client = ("cost_per_round", "cost_per_step", "budget")
+    return replace(resources, **{name: getattr(resources, name)[clients] for name in per_client})
+
+
+def _affordable(resources: Resources, factors: Sequence[float]) -> list[Resources]:
+    """The resources times those factors that pay for one round."""
+    times = [replace(resources, budget=resources.budget * factor) for factor in factors]
+    return [one for one in times if one.most_rounds(1) >= 1]
+
+
+def _best(points: Sequence[TrialPoint]) -> TrialPoint | None:
+    return min(points, key=lambda point: point.loss, default=None)
+
+
+def _price(plan: Plan) -> float:
+    """What a plan costs the client that pays most: resources where they count, else uploads."""
+    return float((plan.uploads if plan.cost is None else plan.cost).max())
+
+
+def _curve(axis: str, x: Sequence[float], points: Sequence[Point], own: float) -> Curve:
+    columns = zip(*((point.loss, point.accuracy, point.inside) for point in points), strict=True)
+    return Curve(axis, tuple(map(float, x)), *columns, own=float(own))
