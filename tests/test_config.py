@@ -113,7 +113,7 @@ def test_a_missing_table_is_named(table):
         ("constants", "smoothness", "x", "[constants] smoothness must be a valid number, got 'x'"),
         ("constants", "heterogeneity", "x", "must be a valid number or a valid list, got 'x'"),
         ("constants", "heterogeneity", [0.1, "x"], "must be a valid number, got 'x'"),
-        ("constants", "source", "oracle", "'fitted', 'analytic' or 'bought', got 'oracle'"),
+        ("constants", "source", "oracle", "'fitted', 'analytic', 'bought' or 'rule', got 'oracle'"),
         ("constants", "share", 1.0, "[constants] share must be less than 1, got 1.0"),
         ("planning", "seeds", 0, "[planning] seeds must be greater than or equal to 1, got 0"),
         ("resources", "budget", "much", "must be a valid number or a valid list, got 'much'"),
@@ -261,22 +261,22 @@ RIVAL = {"name": "weiavg", "clients_per_round": 1, "step_size": 0.1}
 
 
 @pytest.mark.parametrize("name", RIVALS)
-def test_a_rival_needs_clients_per_round_and_a_step(name):
-    table = parse_study({**MINIMAL, "algorithm": {**RIVAL, "name": name}}).algorithm
-    assert (table.name, table.rounds, table.selection, table.momentum) == (name, 200, "uniform", 0.0)
-    for key in ("clients_per_round", "step_size"):
-        less = {k: v for k, v in RIVAL.items() if k != key} | {"name": name}
-        says = f"[algorithm] {key} is missing; add it to the study file"
-        assert complaint({**MINIMAL, "algorithm": less}) == says
+def test_a_rival_needs_clients_per_round_and_leaves_the_rest_to_the_planner(name):
+    bare = {"name": name, "clients_per_round": 1}
+    table = parse_study({**MINIMAL, "algorithm": bare}).algorithm
+    assert (table.name, table.rounds, table.selection) == (name, 200, "uniform")
+    assert (table.step_size, table.momentum) == ("auto", "auto")
+    says = "[algorithm] clients_per_round is missing; add it to the study file"
+    assert complaint({**MINIMAL, "algorithm": {"name": name}}) == says
 
 
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
         ("selection", "random", "must be 'uniform' or 'biased', got 'random'"),
-        ("momentum", 1.0, "must be less than 1, got 1.0"),
-        ("momentum", -0.1, "must be greater than or equal to 0, got -0.1"),
-        ("step_size", "auto", "must be a valid number, got 'auto'"),
+        ("momentum", 1.0, "must be less than 1 or 'auto', got 1.0"),
+        ("momentum", -0.1, "must be greater than or equal to 0 or 'auto', got -0.1"),
+        ("step_size", "large", "must be a valid number or 'auto', got 'large'"),
         ("personal_step_size", 0.2, "is a key of privatefl, whose clients keep a transform, got 0.2 for wei"),
         ("estimation_rounds", 0, "is not a key of this table; allowed: name, rounds, clients_per_round, sel"),
     ],

@@ -145,7 +145,7 @@ REFUSED = {
     "too short": ({"constants": {"heterogeneity": [0.1, 0.2]}}, InvalidInput, "heterogeneity must be one"),
     "negative": ({"constants": {"heterogeneity": [0.1, -0.2, 0]}}, InvalidInput, "got -0.2 for client 1"),
     "no curvature": ({"constants": {"smoothness": None}}, InvalidInput, "smoothness and strong_convexity"),
-    "by trial": ({"constants": {"source": "fitted"}}, ConfigError, "not available for dpfl-bcs"),
+    "by trial": ({"constants": {"source": "fitted"}}, ConfigError, "has no use for smoothness"),
     "bought": ({"constants": {"source": "bought"}}, ConfigError, "not available for dpfl-bcs"),
     "free clip": ({"privacy": {"clip_norm": "auto"}}, ConfigError, "for dpfl-bcs; state a number"),
     "laplace": ({"privacy": {"mechanism": "laplace"}}, InvalidInput, "pure epsilon"),

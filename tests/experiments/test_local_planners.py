@@ -230,7 +230,7 @@ def test_when_the_noise_wins_nobody_trains_and_the_keys_stay():
     [
         ({"privacy": {"clip_norm": "auto"}}, ConfigError, '"auto" is not planned for dp-scaffnew'),
         ({"privacy": LAPLACE}, InvalidInput, "Gaussian noise, got laplace"),
-        ({"constants": {"source": "fitted"}}, ConfigError, '"fitted" is not available for dp-scaffnew'),
+        ({"constants": {"source": "fitted"}}, ConfigError, '"fitted" has no use for smoothness'),
         ({"constants": {"source": "bought"}}, ConfigError, '"bought" is not available for dp-scaffnew'),
         ({"algorithm": {"step_size": 5.0}}, InvalidInput, "step_size"),
         ({"privacy": {"sampling_rate": 0.5, "relation": "add-remove"}}, UnsoundClaim, "no proof for Poisson"),

@@ -114,8 +114,8 @@ def test_a_two_class_model_meets_public_data_of_more_classes_as_softmax_and_only
         study({"data": "breast-cancer", "clients": 3, "partition": "iid"}, task={"model": model})
     )
     facts = prepared.public_facts()
-    assert facts.make_task((30,), 2).loss == loss
-    assert facts.make_task((13,), 3).loss == "softmax"
+    assert facts.make_task((30,), 2, None).loss == loss
+    assert facts.make_task((13,), 3, None).loss == "softmax"
 
 
 def test_public_facts_hold_the_stated_skew_and_no_array_of_records():

@@ -170,7 +170,14 @@ def test_a_poor_fit_is_said_to_be_one():
 def test_few_trials_do_not_tell_how_well_a_bound_fits():
     plans = grid(replies, problem(epsilon=2.0), [(10, 10)])
     found = fit(points_of(plans, [0.6, 0.4, 0.3]), 0.1)
-    assert found.quality == "too few trials to tell how well it fits"
+    assert found.quality == "has too few trials to tell how well it fits"
+
+
+def test_trials_without_gain_teach_nothing():
+    plans = grid(replies, problem(epsilon=0.001), REPLIES)
+    found = fit(points_of(plans, np.linspace(0.99, 1.4, len(plans))), 0.1)
+    assert found.quality == "has nothing to be fitted to: no trial gained on the untrained model"
+    assert np.all(found.of(found.trials) > 0.9)
 
 
 def test_diverged_trials_count_as_no_gain():

@@ -247,7 +247,7 @@ class SelectionTable(Table):
     loss_cap: Positive | Auto = "auto"
     step_size: Positive | Auto = "auto"
     step_decay: Positive | Literal["none"] = "none"
-    momentum: Momentum = 0.0
+    momentum: Momentum | Auto = "auto"
     averaging: Share | Auto = "auto"
 
 
@@ -260,7 +260,7 @@ class RivalTable(Table):
     selection: Literal["uniform", "biased"] = "uniform"
     step_size: Positive | Auto = "auto"
     step_decay: Positive | Literal["none"] = "none"
-    momentum: Momentum = 0.0
+    momentum: Momentum | Auto = "auto"
     averaging: Share | Auto = "auto"
     personal_step_size: Positive | None = None
 
@@ -332,11 +332,15 @@ class ConstantsTable(Table):
 
 
 class PlanningTable(Table):
-    """`[planning]`: which data are public, for planning by trial, and how long it may take."""
+    """`[planning]`: which data are public, for planning by trial, and how long it may take.
+
+    `label_scale` is the public root mean square of what a regression predicts.
+    """
 
     public: list[str] | Auto = "auto"
     seeds: Annotated[int, Field(ge=1)] = 5
     budget_seconds: Positive | None = None
+    label_scale: Positive | None = None
 
 
 class TrainingTable(Table):

@@ -27,6 +27,7 @@ EMBEDDED: dict[str, Callable[[], Records]] = {
     "wine": embedded.wine,
     "iris": embedded.iris,
     "diabetes": embedded.diabetes,
+    "diabetes-progression": embedded.diabetes_progression,
 }
 FILES: dict[str, Callable[[Path], Records]] = {
     "mnist": idx.mnist,

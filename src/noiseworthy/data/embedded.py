@@ -32,6 +32,7 @@ IRIS_HIGH = (7.9, 4.4, 6.9, 2.5)
 DIABETES_LOW = (19.0, 1.0, 18.0, 62.0, 97.0, 41.6, 22.0, 2.0, 3.26, 58.0)
 DIABETES_HIGH = (79.0, 2.0, 42.2, 133.0, 301.0, 242.4, 99.0, 9.09, 6.11, 124.0)
 DIABETES_PROGRESSES = 140
+PROGRESSION_LOW, PROGRESSION_HIGH = (25.0,), (346.0,)
 
 
 def digits() -> Records:
@@ -98,6 +99,26 @@ def diabetes() -> Records:
     bunch = _bundled("diabetes", scaled=False)
     features = _to_unit(bunch.data, DIABETES_LOW, DIABETES_HIGH)
     return _stratified(features, bunch.target > DIABETES_PROGRESSES, "diabetes")
+
+
+def diabetes_progression() -> Records:
+    """Diabetes: 442 patients, 10 features in [-1, 1]; a regression on how far the disease progressed.
+
+    The measure of progression, published as 25 to 346, is scaled to [-1, 1]. A linear model explains about
+    half of its variance.
+
+    Source: Efron et al. (2004), "Least angle regression".
+
+    Example:
+        >>> records = diabetes_progression()
+        >>> records.classes, records.x.shape, float(abs(records.y).max())
+        (None, (354, 10), 1.0)
+    """
+    bunch = _bundled("diabetes", scaled=False)
+    features = _to_unit(bunch.data, DIABETES_LOW, DIABETES_HIGH).astype(np.float32)
+    targets = _to_unit(bunch.target, PROGRESSION_LOW, PROGRESSION_HIGH).astype(np.float32)
+    is_test = holdout(np.zeros(len(targets), int))
+    return split_records(features, targets, is_test, classes=None, name="diabetes-progression")
 
 
 def _bundled(name: str, **settings: Any) -> Any:

@@ -126,31 +126,30 @@ def _flips(advice: Record, best: Record) -> list[str]:
     outlook = advice["outlook"]
     if outlook is None or not outlook["flips"]:
         return []
-    when = "; ".join(flip_of(one, best["name"], outlook["other"]) for one in outlook["flips"])
-    poor = [
-        f"that of {name} {fit}"
-        for name, fit in zip((best["name"], outlook["other"]), outlook["fits"], strict=True)
-        if "poorly" in fit
-    ]
+    fits = zip((best["name"], outlook["other"]), outlook["fits"], strict=True)
+    poor = [f"that of {name} {fit}" for name, fit in fits if "poorly" in fit]
     doubt = f" ({'; '.join(poor)})" if poor else ""
-    return [f"By bounds fitted to trials{doubt}: {when}."]
+    return [f"By bounds fitted to trials{doubt}: {when(best['name'], outlook['other'], outlook['flips'])}."]
 
 
-def flip_of(flip: Record, name: str, other: str) -> str:
-    """Where another algorithm does better along one axis.
+def when(name: str, other: str, flips: Sequence[Record]) -> str:
+    """Where another algorithm does better, and where trials say that it does not.
 
     Example:
-        >>> ends = {"axis": "epsilon", "low": 1.0, "high": 16.0}
-        >>> flip_of({**ends, "below": None, "above": 7.93}, "weiavg", "pfa")
-        'pfa does better at epsilon above 7.9'
-        >>> flip_of({**ends, "below": None, "above": None}, "weiavg", "pfa")
-        'weiavg stays ahead of pfa at epsilon 1 to 16'
+        >>> epsilon = {"axis": "epsilon", "below": None, "above": 7.93, "low": 1.0, "high": 16.0}
+        >>> clients = {"axis": "clients", "below": None, "above": None, "low": 5, "high": 40}
+        >>> when("weiavg", "pfa", [epsilon, clients])
+        'pfa does better at epsilon above 7.9; weiavg stays ahead of pfa at clients 5 to 40'
     """
-    axis = flip["axis"]
-    ends = [f"{side} {_short(flip[side])}" for side in ("below", "above") if flip[side] is not None]
-    if ends:
-        return f"{other} does better at {axis} {' and '.join(ends)}"
-    return f"{name} stays ahead of {other} at {axis} {_short(flip['low'])} to {_short(flip['high'])}"
+    sides = [(flip, side) for flip in flips for side in ("below", "above") if flip[side] is not None]
+    better = [f"{flip['axis']} {side} {_short(flip[side])}" for flip, side in sides]
+    ahead = [
+        f"{flip['axis']} {_short(flip['low'])} to {_short(flip['high'])}"
+        for flip in flips
+        if flip["below"] is None and flip["above"] is None
+    ]
+    said = [f"{other} does better at {listed(better)}"] if better else []
+    return "; ".join(said + ([f"{name} stays ahead of {other} at {listed(ahead)}"] if ahead else []))
 
 
 def _short(value: float) -> str:
@@ -158,8 +157,8 @@ def _short(value: float) -> str:
 
 
 def _ties(advice: Record, best: Record) -> str:
-    ties = [one for one in advice["algorithms"] if one["place"] == 1 and one is not best]
-    names = [one["name"] for one in ties if _done_by(one) != _done_by(best)]
+    ties = {_done_by(one): None for one in advice["algorithms"] if one["place"] == 1}
+    names = [name for name in ties if name != _done_by(best)]
     if not names:
         return ""
     verb = "ties" if len(names) == 1 else "tie"

@@ -148,7 +148,7 @@ def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) 
     entries, refused = side_by_side(
         bench,
         [space_of(one) for one in studies],
-        treatments_of(prepared),
+        treatments_of(prepared, bench),
         seeds=planning.seeds,
         seconds=seconds * (1 - _OUTLOOK),
         on_progress=on_progress,

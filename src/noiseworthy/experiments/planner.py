@@ -51,9 +51,9 @@ def _as_stated(decision: Decision, table: Table) -> Decision:
 
 def _planned(prepared: Prepared, on_progress: Progress) -> Decision:
     table = prepared.study.algorithm
-    if by_rule.wanted(prepared.study):
+    if by_rule.wanted(prepared):
         return by_rule.decide(prepared)
-    if by_trial.wanted(prepared.study):
+    if by_trial.wanted(prepared):
         return by_trial.decide(prepared, on_progress)
     if isinstance(table, FedSGDTable):
         return fedsgd_dpc.decide(prepared, table)

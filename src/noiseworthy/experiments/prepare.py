@@ -96,11 +96,24 @@ class Prepared:
             source=str(self.study.federation.data),
             partition=partition,
             settings=settings,
+            label_scale=_label_scale(self.study, federation),
         )
 
 
 _EPSILON, _DELTA = 0xE9517, 0xDE17A
 """What tells the public draws of a study apart."""
+
+
+def _label_scale(study: Study, federation: Federation) -> float | None:
+    """The public size of the numbers that a regression predicts; None for classes."""
+    if federation.classes is not None:
+        return None
+    if study.planning.label_scale is None:
+        raise ConfigError(
+            "planning a regression by trial needs [planning] label_scale, the public root mean square of what "
+            "it predicts, say 14.0 for interest rates in per cent; clip and step size depend on it"
+        )
+    return study.planning.label_scale
 
 
 def draw_budgets(law: Drawn, clients: int, generator: np.random.Generator) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from noiseworthy.planning.plan import Plan
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Batch
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.proxies import Proxy, make_proxies
+from noiseworthy.trials.proxies import Proxy, make_proxies, shape_of
 from noiseworthy.trials.spaces import GradientScale, Setting, Space
 from noiseworthy.trials.treatment import Treatment
 
@@ -75,6 +75,11 @@ class Bench:
     def proxies(self, treatment: Treatment | None = None) -> list[Proxy]:
         """The public federations with records prepared in one way."""
         return self._open(treatment)[0]
+
+    @property
+    def record_shapes(self) -> list[tuple[int, ...]]:
+        """Shape of a record of each public data set, resized to the study's where it is an image."""
+        return [shape_of(self.facts, source, self._data_dir) for source in self.sources]
 
     def scale(self, treatment: Treatment | None = None) -> GradientScale:
         """Geometric mean over the proxies of their typical gradients."""

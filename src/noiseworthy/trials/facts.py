@@ -31,6 +31,7 @@ class PublicFacts:
         source: name of the private data, so that it is never its own proxy.
         partition: name of the partition that the clients are believed to follow.
         settings: its settings, e.g. `labels_per_client`.
+        label_scale: public root mean square of the numbers that a regression predicts.
     """
 
     problem: Problem
@@ -40,6 +41,7 @@ class PublicFacts:
     source: str
     partition: str
     settings: dict[str, Any] = field(default_factory=dict)
+    label_scale: float | None = None
 
     def thinned(self, most: int = MOST_CLIENTS) -> PublicFacts:
         """The same facts with at most so many clients: of N clients, in order of size, every (N/M)-th.

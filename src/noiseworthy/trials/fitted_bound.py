@@ -134,9 +134,11 @@ class FittedBound:
 
     @property
     def quality(self) -> str:
-        """How well the theory's form fits, in words."""
+        """How well the theory's form fits, in words that follow its name."""
+        if min(point.loss for point in self.points) >= _MOST:
+            return "has nothing to be fitted to: no trial gained on the untrained model"
         if not np.isfinite(self.left_out):
-            return "too few trials to tell how well it fits"
+            return "has too few trials to tell how well it fits"
         how = "fits poorly" if self.left_out > POOR else "fits"
         return f"{how}: {self.left_out:.1%} of the untrained loss off, on trials left out"
 

@@ -24,13 +24,15 @@ from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.treatment import Treatment
 
 MIXTURE = "mixture"
+REGRESSION = "diabetes-progression"
+"""What ships with the product and has numbers to predict."""
 RECORDS = 1000
 """Records of a proxy in all, more only where clients are many."""
 LEAST_RECORDS = 4
 """Records of a client, as long as it holds so many."""
 TEST_RECORDS = 1000
 _SEED = 20
-_TWINS = ({"mnist", "mnist-writers"}, {"cifar10", "cifar10-jpeg"})
+_TWINS = ({"mnist", "mnist-writers"}, {"cifar10", "cifar10-jpeg"}, {REGRESSION, "diabetes"})
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,11 @@ def public_sources(facts: PublicFacts) -> list[str]:
 
     Images for images; tables with two classes for two classes, one of them hard; else tables that are
     easy, because a hard two-class problem says little of ten classes: on digits it cost 11 % of the
-    gain. Iris is left out, because without an intercept it is an odd problem.
+    gain. Iris is left out, because without an intercept it is an odd problem. Numbers for numbers, of
+    which no mixture is made.
     """
+    if facts.classes is None:
+        return [] if {facts.source, REGRESSION} in (*_TWINS, {REGRESSION}) else [REGRESSION]
     if len(facts.record_shape) > 1 and facts.source != "digits":
         shipped = ("digits",)
     else:
@@ -100,7 +105,7 @@ def make_proxies(
 
 
 def _same_data(one: str, other: str, data_dir: str | Path | None) -> bool:
-    """Whether two sources hold the same records: one name, one file, MNIST or CIFAR-10 in two forms."""
+    """Whether two sources hold the same records: one name, one file, or one data set in two forms."""
     if one == other or {one, other} in _TWINS:
         return True
     try:
@@ -126,9 +131,24 @@ def _proxy(facts: PublicFacts, source: str, treatment: Treatment | None, data_di
 
 def _public(facts: PublicFacts, source: str, data_dir: str | None) -> Records:
     """Public records made to look like those of the study."""
+    if source == MIXTURE and facts.classes is None:
+        raise InvalidInput(
+            f"mixture has classes, and the study predicts numbers; use {REGRESSION} under [planning] public"
+        )
     if source == MIXTURE:
-        return mixture(facts.record_shape, facts.classes or 2)
+        return mixture(facts.record_shape, facts.classes)
     return _like(_records(source, data_dir), facts)
+
+
+def shape_of(facts: PublicFacts, source: str, data_dir: str | Path | None) -> tuple[int, ...]:
+    """Shape of a public record, resized to the study's where it is an image."""
+    if source == MIXTURE:
+        return facts.record_shape
+    return _seen_as(_records(source, str(data_dir) if data_dir else None).record_shape, facts.record_shape)
+
+
+def _seen_as(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+    return wanted if len(wanted) > 1 and len(shape) == len(wanted) else shape
 
 
 @cache
@@ -164,25 +184,36 @@ def _weighted(shards: Shards, weights: NDArray[np.float64]) -> Shards:
 
 def _like(records: Records, facts: PublicFacts) -> Records:
     """Images resized to the study's shape, classes merged to two for two. Test sets cut to size."""
-    records, shape = _relabelled(records, facts.classes), facts.record_shape
+    records = _relabelled(records, facts.classes) if facts.classes else _rescaled(records, facts.label_scale)
+    shape = _seen_as(records.record_shape, facts.record_shape)
     test = np.random.default_rng(_SEED).permutation(len(records.test_x))[:TEST_RECORDS]
     records = replace(records, test_x=records.test_x[test], test_y=records.test_y[test])
-    if len(shape) < 2 or len(records.record_shape) != len(shape) or records.record_shape == shape:
+    if records.record_shape == shape:
         return records
     return replace(records, x=_resized(records.x, shape), test_x=_resized(records.test_x, shape))
 
 
-def _relabelled(records: Records, classes: int | None) -> Records:
-    """Every second class against the others where the study has two; numbers and classes are not mixed."""
-    if (records.classes is None) != (classes is None):
-        kinds = ("classes", "numbers") if classes is not None else ("numbers", "classes")
+def _relabelled(records: Records, classes: int) -> Records:
+    """Every second class against the others where the study has two."""
+    if records.classes is None:
         raise InvalidInput(
-            f"the study predicts {kinds[0]}, but the public data {records.name} hold {kinds[1]}; remove them "
-            "from [planning] public"
+            f"the study predicts classes, but the public data {records.name} hold numbers; remove them from "
+            "[planning] public"
         )
-    if classes != 2 or records.classes in (None, 2):
+    if classes != 2 or records.classes == 2:
         return records
     return replace(records, y=records.y % 2, test_y=records.test_y % 2, classes=2)
+
+
+def _rescaled(records: Records, label_scale: float | None) -> Records:
+    """Numbers to predict brought to the size that the study states for its own."""
+    if records.classes is not None:
+        raise InvalidInput(
+            f"the study predicts numbers, but the public data {records.name} hold classes; remove them from "
+            "[planning] public"
+        )
+    factor = np.float32((label_scale or 1.0) / max(float(np.sqrt(np.mean(np.square(records.y)))), 1e-12))
+    return replace(records, y=records.y * factor, test_y=records.test_y * factor)
 
 
 def _resized(images: NDArray, shape: tuple[int, ...]) -> NDArray[np.float32]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import count
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.errors import InvalidInput
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.spaces import HAVE_MOMENTUM, Setting, Space
 from noiseworthy.trials.treatment import Treatment
@@ -18,7 +19,7 @@ _CAP = 0.5
 """Lost gain that one proxy may count at most, so that an odd one does not decide."""
 _PER_DECADE = 8
 """Lattice points of passes, clips and reaches in a factor of ten."""
-_TIE = 0.003
+_TIE = 0.005
 """Lost gain within which the setting with fewer uploads wins."""
 
 
@@ -45,6 +46,9 @@ RUNGS = (
     Rung(kept=16, finer=None, levers=False, seeds=4),
 )
 _FINAL = 6
+"""Candidates of the last rung."""
+_FIRST_SEEDS, _COARSE = 2, 0.4
+"""Noise seeds of the first grid, and the share of the work that it is, about."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +59,9 @@ class Result:
         winner: the candidate of least mean lost gain over the proxies.
         spread: its lost gain on the proxy that it suits least.
         lost: its lost gain on each proxy.
-        scores: its final trials, shape (proxies, 1, seeds).
+        scores: its last trials, shape (proxies, 1, seeds).
         trainings: how many were run.
         unfinished: whether the time ran out before the last rung.
-        tried: all candidates, with their mean losses over seeds, shape (proxies,) each.
     """
 
     winner: Candidate
@@ -67,7 +70,25 @@ class Result:
     scores: Scores
     trainings: int
     unfinished: bool
-    tried: list[tuple[Candidate, NDArray[np.float64]]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """Candidates of one rung with their scores."""
+
+    candidates: list[Candidate]
+    scores: Scores
+
+    @property
+    def losses(self) -> NDArray[np.float64]:
+        """Mean over seeds, shape (proxies, candidates)."""
+        return self.scores.loss.mean(axis=2)
+
+    def beside(self, other: _Standing) -> _Standing:
+        """Both together."""
+        pairs = zip(self.scores, other.scores, strict=True)
+        joined = Scores(*(np.concatenate(pair, axis=1) for pair in pairs))
+        return _Standing([*self.candidates, *other.candidates], joined)
 
 
 class Deadline:
@@ -103,40 +124,60 @@ def race(
     Returns:
         A `Result`; a function of public inputs alone, unless the deadline cuts it short.
     """
-    fresh, best = count(), np.ones(len(bench.sources))
-    field_of: list[Candidate] = []
-    tried: list[tuple[Candidate, NDArray[np.float64]]] = []
-    trainings, losses = 0, np.empty((len(bench.sources), 0))
-    for done, kind in enumerate(kinds):
+    fresh = count()
+    standing = _coarse(bench, space, kinds, fresh, deadline, lambda done: on_progress(_COARSE * done))
+    best, trainings = np.ones(len(bench.sources)), standing.scores.loss.size
+    rungs = (*RUNGS, Rung(_FINAL, None, False, seeds))
+    for done, rung in enumerate(rungs, start=1):
+        if deadline.passed:
+            return _result(bench, space, standing, best, trainings, unfinished=True)
+        entered = bench.possible(space, _entered(space, _leaders(standing, best, rung.kept), rung))
+        standing = _Standing(entered, bench.scores(space, entered, _drawn(fresh, rung.seeds)))
+        best = np.minimum(best, standing.losses.min(axis=1))
+        trainings += standing.scores.loss.size
+        on_progress(_COARSE + (1 - _COARSE) * done / len(rungs))
+    return _result(bench, space, standing, best, trainings, unfinished=False)
+
+
+def _coarse(
+    bench: Bench,
+    space: Space,
+    kinds: Sequence[Treatment | None],
+    fresh: Iterator[int],
+    deadline: Deadline,
+    on_progress: Callable[[float], None],
+) -> _Standing:
+    """The first grid under every treatment, as far as the time goes; at least under the first."""
+    seeds, standing = _drawn(fresh, _FIRST_SEEDS), None
+    for done, kind in enumerate(kinds, start=1):
         few = bench.possible(space, [Candidate(setting, kind) for setting in space.first()])
-        scores = bench.scores(space, few, [next(fresh), next(fresh)])
-        field_of, losses = [*field_of, *few], np.column_stack([losses, scores.loss.mean(axis=2)])
-        trainings += scores.loss.size
-        on_progress(0.4 * (done + 1) / len(kinds))
+        found = _Standing(few, bench.scores(space, few, seeds))
+        standing = found if standing is None else standing.beside(found)
+        on_progress(done / len(kinds))
         if deadline.passed:
             break
-    tried += zip(field_of, losses.T, strict=True)
-    stages = [*RUNGS, Rung(_FINAL, None, False, seeds)]
-    for number, rung in enumerate(stages):
-        lead = _leaders(field_of, _vote(losses, np.minimum(best, losses.min(axis=1))), rung.kept)
-        if deadline.passed:
-            stages = stages[:number]
-            break
-        entered = bench.possible(space, _entered(space, lead, rung))
-        drawn = [next(fresh) for _ in range(rung.seeds)]
-        scores = bench.scores(space, entered, drawn)
-        field_of, losses = entered, scores.loss.mean(axis=2)
-        tried += zip(field_of, losses.T, strict=True)
-        best, trainings = np.minimum(best, losses.min(axis=1)), trainings + scores.loss.size
-        on_progress(0.4 + 0.6 * (number + 1) / (len(RUNGS) + 1))
-    best = np.minimum(best, losses.min(axis=1))
-    votes = _vote(losses, best)
-    place = _cheapest(bench, space, field_of, votes)
-    lost = _lost(losses, best)[:, place]
-    final = Scores(scores.loss[:, [place]], scores.accuracy[:, [place]]) if stages else scores
-    return Result(
-        field_of[place], float(lost.max()), lost, final, trainings, len(stages) <= len(RUNGS), tried
-    )
+    if standing is None:
+        raise InvalidInput("treatments must name at least one way to treat records, got none; use [None]")
+    return standing
+
+
+def _drawn(fresh: Iterator[int], seeds: int) -> list[int]:
+    return list(islice(fresh, seeds))
+
+
+def _result(
+    bench: Bench,
+    space: Space,
+    standing: _Standing,
+    best: NDArray[np.float64],
+    trainings: int,
+    unfinished: bool,
+) -> Result:
+    best = np.minimum(best, standing.losses.min(axis=1))
+    place = _cheapest(bench, space, standing.candidates, _vote(standing.losses, best))
+    lost = _lost(standing.losses, best)[:, place]
+    scores = Scores(*(leaf[:, [place]] for leaf in standing.scores))
+    return Result(standing.candidates[place], float(lost.max()), lost, scores, trainings, unfinished)
 
 
 def _lost(losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -150,8 +191,9 @@ def _vote(losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.
     return np.minimum(lost, _CAP).mean(axis=0) + 1e-3 * lost.mean(axis=0)
 
 
-def _leaders(candidates: Sequence[Candidate], votes: NDArray[np.float64], kept: int) -> list[Candidate]:
-    return [candidates[i] for i in np.argsort(votes, kind="stable")[:kept]]
+def _leaders(standing: _Standing, best: NDArray[np.float64], kept: int) -> list[Candidate]:
+    votes = _vote(standing.losses, np.minimum(best, standing.losses.min(axis=1)))
+    return [standing.candidates[i] for i in np.argsort(votes, kind="stable")[:kept].tolist()]
 
 
 def _cheapest(bench: Bench, space: Space, candidates: Sequence[Candidate], votes: NDArray[np.float64]) -> int:

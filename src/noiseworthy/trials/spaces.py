@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from noiseworthy.planning import (
 )
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.rivals import RIVALS
+from noiseworthy.planning.rivals import RIVALS, RivalName
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.tasks.base import Task
 
@@ -46,9 +46,6 @@ class Grid:
     reaches: tuple[float, ...]
 
 
-import os
-
-_SHR = float(os.environ.get("SHR", "0"))
 _ONE_STEP_GRID = Grid((1, 3, 10, 30, 100), (1,), (1.0, 0.3, 0.1), (1, 3, 10, 30, 100, 300))
 _GRIDS = {
     "dp-fedavg": Grid((1, 5, 25), (1, 3, 10), (1.0, 0.2), (1, 5, 25, 125)),
@@ -219,13 +216,14 @@ def _selection(space: Space, problem: Problem, task: Task, scale: GradientScale,
 
 def _rival(space: Space, problem: Problem, task: Task, scale: GradientScale, setting: Setting) -> Plan:
     problem, kept = _clipped(space, problem, setting, scale.clip)
-    rivals.check_fits(space.algorithm, problem)
+    name = cast(RivalName, space.algorithm)
+    rivals.check_fits(name, problem)
     n = problem.n_clients
     b = space.clients_per_round or n
     rounds = _rounds(space, setting.passes, n, b)
     step = space._step(setting, rounds, kept, scale)
     made = rivals.plan(
-        space.algorithm, problem, rounds=rounds, clients_per_round=b, step=step,
+        name, problem, rounds=rounds, clients_per_round=b, step=step,
         momentum=space._momentum(setting),
     )  # fmt: skip
     return replace(made, averaging=space._averaging(setting))

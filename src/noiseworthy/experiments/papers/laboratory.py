@@ -38,7 +38,6 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
 from noiseworthy.tasks import Task, make_task
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.proxies import Proxy, make_proxies
 
 _MINIATURE_TEST = 1000
 Curves = dict[str, Any]
@@ -297,12 +296,6 @@ class Laboratory:
         """Data to plan by trial on, those whose files are there."""
         return [name for name in self.bench.public if self._present(name)]
 
-    @cached_property
-    def proxies(self) -> list[Proxy]:
-        """Public stand-ins for planning by trial."""
-        arm = Arm("none", (), 0.0, 1.0, StepSize(1.0), ())
-        return make_proxies(self.facts(arm, 1.0, 1.0), self.public, self.data_dir)
-
     def facts(self, arm: Arm, epsilon: float, fraction: float) -> PublicFacts:
         """What planning by trial may know."""
         bench, federation = self.bench, self.federation
@@ -310,7 +303,7 @@ class Laboratory:
         rule = bench.partition if settings else "iid"
         return PublicFacts(
             self.problem(arm, epsilon, fraction, 1.0), federation.record_shape, federation.classes or 2,
-            lambda shape, classes: make_task(bench.model, shape, classes), self.source, rule, settings,
+            lambda shape, classes, _: make_task(bench.model, shape, classes), self.source, rule, settings,
         )  # fmt: skip
 
     def _held(self, fraction: float) -> Federation:

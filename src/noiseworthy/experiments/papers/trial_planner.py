@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from noiseworthy.experiments.papers.laboratory import Laboratory
 from noiseworthy.experiments.papers.settings import FedSGD
 from noiseworthy.experiments.papers.spec import Arm, Planned, Planner
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.trials.search import Choice, plan_by_trial
+from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.search import plan_by_trial
+from noiseworthy.trials.spaces import Space
 
 
 def by_trial(*, everything: bool) -> Planner:
@@ -19,12 +21,21 @@ def by_trial(*, everything: bool) -> Planner:
         laboratory: Laboratory, arm: Arm, epsilon: float, fraction: float, tell: Callable[[float], None]
     ) -> Planned:
         started = time.monotonic()
-        clip, step = (None, None) if everything else (arm.clip_norm, arm.step.initial)
-        choice = Choice(None, None, laboratory.bench.horizon, step, arm.step.decay_rounds, clip)
-        facts = laboratory.facts(arm, epsilon, fraction)
-        plan = plan_by_trial(facts, laboratory.proxies, choice, on_progress=tell).plan
+        bench = Bench(laboratory.facts(arm, epsilon, fraction), laboratory.public, laboratory.data_dir)
+        space = _space(arm, laboratory.bench.horizon, everything=everything)
+        plan = plan_by_trial(bench, space, on_progress=tell).plan
         setting = FedSGD(plan.rounds, plan.clients_per_round) if plan.train else None
-        decided = StepSize(plan.step.initial, arm.step.decay_rounds) if plan.step else arm.step
-        return Planned(setting, plan.problem.clip_norm, decided, time.monotonic() - started)
+        return Planned(setting, plan.problem.clip_norm, plan.step or arm.step, time.monotonic() - started)
 
     return decide
+
+
+def _space(arm: Arm, most: int, *, everything: bool) -> Space:
+    """What is free; a figure draws trainings without momentum and without averaging."""
+    free = Space("fedsgd-dpc", most=most, momentum=0.0, averaging=0.0)
+    if everything:
+        return free
+    step = arm.step
+    return replace(
+        free, clip_norm=arm.clip_norm, step_size=step.initial, decay_rounds=step.decay_rounds
+    )

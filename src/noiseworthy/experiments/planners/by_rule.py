@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noiseworthy.config import FedSGDTable, Study
+from noiseworthy.config import FedSGDTable
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments.planners import by_trial
 from noiseworthy.experiments.planners.decision import Decision, decay, given
@@ -11,12 +11,13 @@ from noiseworthy.planning.signal_to_noise import PublicScale, plan_by_rule
 from noiseworthy.tasks import LinearModel
 
 
-def wanted(study: Study) -> bool:
+def wanted(prepared: Prepared) -> bool:
     """Whether a study is planned by the rule: it says so, or names nothing public to try FedSGD-DPC on."""
+    study = prepared.study
     if study.constants.source == "rule":
         return True
     nothing_public = study.planning.public == []
-    return nothing_public and isinstance(study.algorithm, FedSGDTable) and by_trial.wanted(study)
+    return nothing_public and isinstance(study.algorithm, FedSGDTable) and by_trial.wanted(prepared)
 
 
 def decide(prepared: Prepared) -> Decision:

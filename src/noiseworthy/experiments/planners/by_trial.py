@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,15 @@ import numpy as np
 
 from noiseworthy.config import FedSGDTable, RivalTable, SelectionTable, Study
 from noiseworthy.errors import ConfigError
-from noiseworthy.experiments.planners.decision import Decision, Foretold, Progress, decay, given
+from noiseworthy.experiments.planners import fedsgd_dpc
+from noiseworthy.experiments.planners.decision import (
+    NOTHING_TO_TRY,
+    Decision,
+    Foretold,
+    Progress,
+    decay,
+    given,
+)
 from noiseworthy.experiments.planners.fitted import explained
 from noiseworthy.experiments.prepare import Prepared, open_task, with_task
 from noiseworthy.planning.local_work import Coins, LocalSteps, NoisySteps
@@ -29,12 +38,33 @@ _RACE = 0.8
 """Share of the time of planning before the trials around the plan."""
 
 
-def wanted(study: Study) -> bool:
-    """Whether a study is planned by trial: it says so, or names no constants and leaves something free."""
+def wanted(prepared: Prepared) -> bool:
+    """Whether a study is planned by trial: it says so, or has data and noise and leaves something free."""
+    study = prepared.study
     if study.constants.source is not None:
         return study.constants.source == "fitted"
+    return _can_be_tried(prepared) and _leaves_something_free(study)
+
+
+def _can_be_tried(prepared: Prepared) -> bool:
+    """Whether there are data and noise, and nothing that trials know nothing of: constants, whom to ask."""
+    study = prepared.study
+    if prepared.federation is None or study.privacy.mechanism == "none":
+        return False
     if study.constants.assumed() or isinstance(study.constants.heterogeneity, list):
         return False
+    return not _selects(study)
+
+
+def _selects(study: Study) -> bool:
+    """Whether clients are to be asked as their heterogeneity or their budgets say."""
+    table = study.algorithm
+    if isinstance(table, RivalTable):
+        return table.selection == "biased"
+    return isinstance(table, SelectionTable) and table.estimation_rounds not in (0, "auto")
+
+
+def _leaves_something_free(study: Study) -> bool:
     table = study.algorithm
     if isinstance(table, FedSGDTable):
         return True
@@ -47,7 +77,7 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
     """Plan a study by trial on public data.
 
     Raises:
-        ConfigError: constants beside trials, no data, no noise.
+        ConfigError: constants beside trials, no data, no noise, a selection of clients.
         InvalidInput: public data that are the study's own or do not fit; settings that nothing allows.
     """
     study = prepared.study
@@ -58,7 +88,7 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
     found = plan_by_trial(
         bench,
         space,
-        treatments_of(prepared),
+        treatments_of(prepared, bench),
         seeds=study.planning.seeds,
         deadline=deadline,
         on_progress=lambda done: on_progress(_RACE * done),
@@ -91,17 +121,27 @@ def _check(prepared: Prepared) -> None:
             "them); or give data to plan by trial"
         )
     if study.privacy.mechanism == "none":
+        raise ConfigError(NOTHING_TO_TRY)
+    if _selects(study):
         raise ConfigError(
-            "there is nothing to plan by trial without noise; state counts, clip_norm and step_size"
+            "trials ask all clients alike; state clip_norm and step_size to ask them as budgets or "
+            "heterogeneity say"
         )
+    if isinstance(study.algorithm, FedSGDTable):
+        fedsgd_dpc.check_stated(prepared, study.algorithm)
 
 
-def treatments_of(prepared: Prepared) -> list[Treatment | None]:
-    """Treatments of records to choose from: of a linear model whose `[task]` says nothing about them."""
+def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
+    """Treatments of records to choose from: of a linear model whose `[task]` says nothing about them.
+
+    A projection is tried where all public records are wide enough to be projected alike.
+    """
     linear = isinstance(prepared.task, LinearModel)
     if not linear or prepared.study.task.model_fields_set & _TREATED:
         return [None]
-    return [*treatments(prepared.trained()[0].record_shape)]
+    narrowest = min(math.prod(shape) for shape in bench.record_shapes)
+    every = treatments(prepared.trained()[0].record_shape)
+    return [one for one in every if one.projection is None or one.projection < narrowest]
 
 
 def space_of(study: Study) -> Space:

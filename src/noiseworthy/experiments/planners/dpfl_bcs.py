@@ -11,6 +11,7 @@ from noiseworthy.experiments.planners.decision import (
     Decision,
     analytic,
     decay,
+    given,
     local_constants,
     stated_constants,
 )
@@ -36,7 +37,7 @@ def decide(prepared: Prepared, table: SelectionTable) -> Decision:
     if advice.estimation_rounds == 0:
         made = chosen(prepared, table)
         notes = (advice.reason, *made.notes) if advice.reason else made.notes
-        return Decision(replace(made, momentum=table.momentum, notes=notes), None)
+        return Decision(replace(made, momentum=given(table.momentum) or 0.0, notes=notes), None)
     problem = prepared.problem(clip_of(prepared))
     made = two_stages.plan(
         problem,
@@ -46,7 +47,7 @@ def decide(prepared: Prepared, table: SelectionTable) -> Decision:
         estimation_rounds=advice.estimation_rounds,
         loss_cap=_stated_cap(prepared, table),
         step=_step(table),
-        momentum=table.momentum,
+        momentum=given(table.momentum) or 0.0,
         curvature_spread=prepared.study.constants.curvature_spread,
         notes=(advice.reason,) if advice.reason else (),
     )

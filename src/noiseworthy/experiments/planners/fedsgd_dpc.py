@@ -13,6 +13,7 @@ from noiseworthy.config import FedSGDTable
 from noiseworthy.engines.simulation import Shards
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments.planners.decision import (
+    NOTHING_TO_TRY,
     Decision,
     analytic,
     decay,
@@ -36,7 +37,7 @@ _LONGEST_CURVE = 500
 def decide(prepared: Prepared, table: FedSGDTable) -> Decision:
     """Plan FedSGD-DPC from stated, analytic or bought constants."""
     study = prepared.study
-    _check_stated(prepared, table)
+    check_stated(prepared, table)
     source = study.constants.source or "assumed"
     problem = prepared.problem(_stated_clip(prepared, source))
     constants, problem, pilot = _constants(prepared, problem, source)
@@ -55,8 +56,12 @@ def decide(prepared: Prepared, table: FedSGDTable) -> Decision:
     return Decision(plan, curves(plan.problem, bound, plan, max(plan.rounds, _LONGEST_CURVE)))
 
 
-def _check_stated(prepared: Prepared, table: FedSGDTable) -> None:
-    """What the user fixed is checked before anything is planned, because trials take their time."""
+def check_stated(prepared: Prepared, table: FedSGDTable) -> None:
+    """What the user fixed is checked before anything is planned, because trials take their time.
+
+    Raises:
+        InvalidInput: a count out of range, or more uploads than the resources pay for.
+    """
     n = len(prepared.sizes)
     check.count("max_rounds", table.max_rounds)
     if table.rounds != "auto":
@@ -74,6 +79,8 @@ def _constants(
 ) -> tuple[dict[str, Constant], Problem, Pilot | None]:
     stated = stated_constants(prepared.study)
     if source == "assumed":
+        if not stated:
+            raise ConfigError(_without_constants(prepared))
         return stated, problem, None
     smooth = (analytic(prepared, problem.clip_norm) if prepared.task is not None else {}) | stated
     if source == "analytic":
@@ -87,6 +94,15 @@ def _constants(
         smooth | bought | stated,
         left,
         Pilot(((pilot, np.ones(problem.n_clients, np.int64)),), problem.budget),
+    )
+
+
+def _without_constants(prepared: Prepared) -> str:
+    if prepared.federation is not None:
+        return NOTHING_TO_TRY
+    return (
+        "[constants] are missing: planning from sizes alone needs smoothness, strong_convexity, "
+        "gradient_bound, initial_distance_sq and heterogeneity; or give data to plan by trial"
     )
 
 

@@ -37,11 +37,13 @@ def explained(
 ) -> Decision:
     """A decision by trial with the theory's bound fitted around it: curves, prediction and what-if.
 
-    As it is where no time is left.
+    As it is where no time is left, or no counts around the plan are allowed.
     """
     if deadline.passed:
         return decision
     points = landscape(bench, space, found.result.winner, SEEDS, on_progress, deadline)
+    if not points:
+        return decision
     start = np.mean([proxy.untrained_quality for proxy in bench.proxies(found.treatment)])
     guess, unit = WhatIf.of(fit(points, float(start)), _tried(found, points)), _unit(bench)
     return replace(
@@ -88,8 +90,8 @@ def _notes(guess: WhatIf, plan: Plan) -> tuple[str, ...]:
     if not plan.train or not best.loss + bound.error < bound.at(plan):
         return (fits,)
     return fits, (
-        f"The fitted bound would rather train {best.rounds} rounds: {best.loss:.1%} of the untrained loss, "
-        f"against {bound.at(plan):.1%} for the plan."
+        f"The fitted bound would rather have T = {best.rounds} rounds: {best.loss:.1%} of the untrained "
+        f"loss, against {bound.at(plan):.1%} for the plan."
     )
 
 
@@ -113,7 +115,7 @@ def _mark(point: TrialPoint, unit: float) -> TrialMark:
 def _label(plan: Plan, work: float) -> str:
     """What a curve holds fixed, as its paper writes it."""
     if plan.local is None:
-        return f"b = {plan.clients_per_round}"
+        return f"{'b' if plan.algorithm == 'fedsgd-dpc' else 'K'} = {plan.clients_per_round}"
     if isinstance(plan.local, Coins):
         return f"p = {work:.3g}"
     return f"{'τ' if isinstance(plan.local, NoisySteps) else 'E'} = {work:g}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noiseworthy.config import RivalTable
-from noiseworthy.experiments.planners.decision import Decision, decay
+from noiseworthy.errors import ConfigError
+from noiseworthy.experiments.planners.decision import Decision, decay, given
 from noiseworthy.experiments.planners.dpfl_bcs import chosen, clip_of
 from noiseworthy.experiments.prepare import Prepared
 from noiseworthy.planning import rivals
@@ -16,7 +17,7 @@ def decide(prepared: Prepared, table: RivalTable) -> Decision:
     """Plan a rival; with `selection = "biased"` clients are asked as often as DPFL-BCS would ask them.
 
     Raises:
-        ConfigError: a clip, or constants of a biased selection, that cannot be had from what the study gives.
+        ConfigError: a clip, a step, or constants of a biased selection, that the study does not give.
         InvalidInput: what `rivals.plan` refuses, or `participation.plan` where it selects.
     """
     problem = prepared.problem(clip_of(prepared))
@@ -27,10 +28,20 @@ def decide(prepared: Prepared, table: RivalTable) -> Decision:
         problem,
         rounds=table.rounds,
         clients_per_round=table.clients_per_round,
-        step=StepSize(table.step_size, decay(table.step_decay)),
+        step=_step(table),
         counts=None if selected is None else selected.releases,
-        momentum=table.momentum,
+        momentum=given(table.momentum) or 0.0,
         personal_step=table.personal_step_size or rivals.PERSONAL_STEP,
         notes=() if selected is None else selected.notes,
     )
     return Decision(made if selected is None else replace(made, constants=selected.constants), None)
+
+
+def _step(table: RivalTable) -> StepSize:
+    """The stated step: no theory has one for a rival."""
+    if table.step_size == "auto":
+        raise ConfigError(
+            f'[algorithm] step_size = "auto" is chosen for {table.name} by trial only, which needs data, '
+            "noise, no [constants] and a uniform selection; state a number"
+        )
+    return StepSize(table.step_size, decay(table.step_decay))
