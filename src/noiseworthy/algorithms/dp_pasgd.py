@@ -124,10 +124,10 @@ class DPPASGD(Scheduled):
         return jnp.argsort(jnp.where(shard.mask > 0, jax.random.uniform(drawn, shard.mask.shape), jnp.inf))
 
     def _batch(self, shard: Batch, client: Array, order: Array, place: Array) -> Batch:
-        """The minibatch at a place in a pass."""
-        within = jnp.arange(min(self.batch_size or 0, order.size))
-        chosen = order[place * jnp.asarray(self.divisors[client], jnp.int32) + within]
-        return Batch(shard.x[chosen], shard.y[chosen], (within < self.divisors[client]) * 1.0)
+        """The minibatch at a place in a pass; in trials few records stand for all, by turns and by weight."""
+        within, size = jnp.arange(min(self.batch_size or 0, order.size)), self.divisors[client]
+        chosen = order[(place * jnp.asarray(size, jnp.int32) + within) % shard.size]
+        return Batch(shard.x[chosen], shard.y[chosen], (within < size) * jnp.maximum(1.0, size / within.size))
 
 
 def make(plan: Plan, task: Task, seed: int) -> DPPASGD:

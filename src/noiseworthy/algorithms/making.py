@@ -85,6 +85,6 @@ def with_noise(algorithm: A, factor: float) -> A:
     """The same algorithm with `factor` times the noise, for trials in which few clients stand for many."""
 
     def scaled(path: tuple[Any, ...], leaf: NDArray[np.generic]) -> NDArray[np.generic]:
-        return as_float(np.asarray(leaf) * factor) if path[-1].name == "noise" else leaf
+        return as_float(factor * np.asarray(leaf, np.float64)) if path[-1].name == "noise" else leaf
 
     return algorithm if factor == 1 else jax.tree_util.tree_map_with_path(scaled, algorithm)

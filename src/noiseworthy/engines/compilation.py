@@ -18,3 +18,9 @@ def use_persistent_cache() -> Path:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     return folder
+
+
+def cache_folder() -> Path | None:
+    """The folder that `use_persistent_cache` chose; None where compiled programs are not kept."""
+    folder = jax.config.jax_compilation_cache_dir
+    return Path(folder) if folder else None

@@ -97,6 +97,7 @@ class Prepared:
             partition=partition,
             settings=settings,
             label_scale=_label_scale(self.study, federation),
+            model=self.study.task.model_dump_json(),
         )
 
 

@@ -69,7 +69,7 @@ class Bench:
         """
         self.facts = facts
         self.sources = tuple(sources)
-        self._data_dir = data_dir
+        self.data_dir = data_dir
         self._opened: dict[Treatment | None, tuple[list[Proxy], GradientScale]] = {}
 
     def proxies(self, treatment: Treatment | None = None) -> list[Proxy]:
@@ -79,7 +79,7 @@ class Bench:
     @property
     def record_shapes(self) -> list[tuple[int, ...]]:
         """Shape of a record of each public data set, resized to the study's where it is an image."""
-        return [shape_of(self.facts, source, self._data_dir) for source in self.sources]
+        return [shape_of(self.facts, source, self.data_dir) for source in self.sources]
 
     def scale(self, treatment: Treatment | None = None) -> GradientScale:
         """Geometric mean over the proxies of their typical gradients."""
@@ -87,7 +87,7 @@ class Bench:
 
     def _open(self, treatment: Treatment | None) -> tuple[list[Proxy], GradientScale]:
         if treatment not in self._opened:
-            proxies = make_proxies(self.facts, self.sources, treatment, self._data_dir)
+            proxies = make_proxies(self.facts, self.sources, treatment, self.data_dir)
             every = [_typical(proxy, self.facts.problem.norm) for proxy in proxies]
             scale = GradientScale(*np.exp(np.mean(np.log(every), axis=0)).tolist())
             self._opened[treatment] = proxies, scale

@@ -32,6 +32,7 @@ class PublicFacts:
         partition: name of the partition that the clients are believed to follow.
         settings: its settings, e.g. `labels_per_client`.
         label_scale: public root mean square of the numbers that a regression predicts.
+        model: the settings of the model in words, by which results are kept; empty keeps none.
     """
 
     problem: Problem
@@ -42,6 +43,7 @@ class PublicFacts:
     partition: str
     settings: dict[str, Any] = field(default_factory=dict)
     label_scale: float | None = None
+    model: str = ""
 
     def thinned(self, most: int = MOST_CLIENTS) -> PublicFacts:
         """The same facts with at most so many clients: of N clients, in order of size, every (N/M)-th.

@@ -131,13 +131,13 @@ def _proxy(facts: PublicFacts, source: str, treatment: Treatment | None, data_di
 
 def _public(facts: PublicFacts, source: str, data_dir: str | None) -> Records:
     """Public records made to look like those of the study."""
-    if source == MIXTURE and facts.classes is None:
+    if source != MIXTURE:
+        return _like(_records(source, data_dir), facts)
+    if facts.classes is None:
         raise InvalidInput(
             f"mixture has classes, and the study predicts numbers; use {REGRESSION} under [planning] public"
         )
-    if source == MIXTURE:
-        return mixture(facts.record_shape, facts.classes)
-    return _like(_records(source, data_dir), facts)
+    return mixture(facts.record_shape, facts.classes)
 
 
 def shape_of(facts: PublicFacts, source: str, data_dir: str | Path | None) -> tuple[int, ...]:

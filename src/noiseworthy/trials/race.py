@@ -15,8 +15,10 @@ from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.spaces import HAVE_MOMENTUM, Setting, Space
 from noiseworthy.trials.treatment import Treatment
 
-_CAP = 0.5
-"""Lost gain that one proxy may count at most, so that an odd one does not decide."""
+_CAP = 1.0
+"""Lost gain that one proxy may count at most: that of not training. An odd one then weighs no more."""
+_RUIN = 0.1
+"""What the whole mean adds to the vote, so that diverging on a proxy is worse than learning nothing there."""
 _PER_DECADE = 8
 """Lattice points of passes, clips and reaches in a factor of ten."""
 _TIE = 0.005
@@ -188,22 +190,24 @@ def _lost(losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.
 def _vote(losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean lost gain over the proxies, each counting `_CAP` at most, shape (candidates,)."""
     lost = _lost(losses, best)
-    return np.minimum(lost, _CAP).mean(axis=0) + 1e-3 * lost.mean(axis=0)
+    return np.minimum(lost, _CAP).mean(axis=0) + _RUIN * lost.mean(axis=0)
 
 
 def _leaders(standing: _Standing, best: NDArray[np.float64], kept: int) -> list[Candidate]:
     votes = _vote(standing.losses, np.minimum(best, standing.losses.min(axis=1)))
-    return [standing.candidates[i] for i in np.argsort(votes, kind="stable")[:kept].tolist()]
+    order: list[int] = np.argsort(votes, kind="stable")[:kept].tolist()
+    return [standing.candidates[i] for i in order]
 
 
 def _cheapest(bench: Bench, space: Space, candidates: Sequence[Candidate], votes: NDArray[np.float64]) -> int:
     """Among the candidates within `_TIE` of the best vote, the one with the fewest uploads."""
-    near = np.flatnonzero(votes <= votes.min() + _TIE)
-    uploads = [
-        np.inf if (made := bench.plan(space, candidates[i])) is None else float(made.uploads.sum())
-        for i in near
-    ]
-    return int(near[int(np.argmin(uploads))])
+    near: list[int] = np.flatnonzero(votes <= votes.min() + _TIE).tolist()
+
+    def uploads(place: int) -> float:
+        made = bench.plan(space, candidates[place])
+        return np.inf if made is None else float(made.uploads.sum())
+
+    return min(near, key=uploads)
 
 
 def _entered(space: Space, leaders: Sequence[Candidate], rung: Rung) -> list[Candidate]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from noiseworthy.planning.plan import Plan
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.cache import keep, place_of, recalled
 from noiseworthy.trials.race import Deadline, Result, race
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
@@ -64,6 +65,8 @@ def plan_by_trial(
 ) -> TrialPlan:
     """Plan everything that a space leaves free by simulated trainings on public data.
 
+    Where compiled programs are kept, races are too: the same race again is read from the cache.
+
     Args:
         bench: public facts of the private federation, and its proxies.
         space: the algorithm and what the user has fixed.
@@ -78,7 +81,11 @@ def plan_by_trial(
     Raises:
         InvalidInput, UnsoundClaim: no setting is allowed by resources, schedules and proofs.
     """
-    return planned(bench, space, race(bench, space, treatments, seeds, deadline or Deadline(), on_progress))
+    place = place_of(bench, space, treatments, seeds)
+    if (result := recalled(place, len(bench.sources))) is None:
+        result = race(bench, space, treatments, seeds, deadline or Deadline(), on_progress)
+        keep(place, result)
+    return planned(bench, space, result)
 
 
 def planned(bench: Bench, space: Space, result: Result) -> TrialPlan:

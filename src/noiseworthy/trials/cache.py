@@ -1,0 +1,144 @@
+"""Races that were run before, kept by the content of all that determines them; nothing of it is private."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import noiseworthy
+from noiseworthy.data.files import locate
+from noiseworthy.engines.compilation import cache_folder
+from noiseworthy.errors import DataError
+from noiseworthy.planning.problem import Problem
+from noiseworthy.trials.bench import Bench, Candidate, Scores
+from noiseworthy.trials.facts import PublicFacts
+from noiseworthy.trials.race import Result
+from noiseworthy.trials.spaces import Setting, Space
+from noiseworthy.trials.treatment import Treatment
+
+_PACKAGES = ("noiseworthy", "jax", "numpy", "scikit-learn")
+"""Other versions of these may draw other noise or ship other data."""
+
+
+def place_of(bench: Bench, space: Space, treatments: Sequence[Treatment | None], seeds: int) -> Path | None:
+    """The file of a race; None where no cache is in use, or the model of the study has no name.
+
+    Args:
+        bench: public facts and the names of public data; their files enter by size and time of change.
+        space: what is free.
+        treatments: of records, to choose from.
+        seeds: noise seeds of the final.
+    """
+    folder = cache_folder()
+    if folder is None or not bench.facts.model:
+        return None
+    content = {
+        "facts": _facts(bench.facts),
+        "sources": [(source, _stamps(source, bench.data_dir)) for source in bench.sources],
+        "space": asdict(space),
+        "treatments": [kind and asdict(kind) for kind in treatments],
+        "seeds": seeds,
+        "versions": [version(package) for package in _PACKAGES],
+        "code": _code(),
+    }
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return folder / "races" / f"{digest}.json"
+
+
+def recalled(place: Path | None, sources: int) -> Result | None:
+    """The race that a file holds; None where it is missing or damaged.
+
+    Args:
+        place: of `place_of`.
+        sources: number of proxies that the race was run on.
+    """
+    if place is None:
+        return None
+    try:
+        found = _read(json.loads(place.read_text()))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return found if found.scores.loss.shape[:2] == (sources, 1) and len(found.lost) == sources else None
+
+
+def keep(place: Path | None, result: Result) -> None:
+    """Write a finished race beside its final name, then move it there; a folder that is full is no error."""
+    if place is None or result.unfinished:
+        return
+    draft = place.with_suffix(f".{os.getpid()}")
+    with contextlib.suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(_written(result)))
+        os.replace(draft, place)
+
+
+def _written(result: Result) -> dict[str, Any]:
+    setting, treatment = result.winner
+    return {
+        "setting": asdict(setting),
+        "treatment": treatment and asdict(treatment),
+        "lost": result.lost.tolist(),
+        "loss": result.scores.loss.tolist(),
+        "accuracy": result.scores.accuracy.tolist(),
+        "trainings": result.trainings,
+    }
+
+
+def _read(values: dict[str, Any]) -> Result:
+    treatment = values["treatment"] and Treatment(**values["treatment"])
+    scores = Scores(np.array(values["loss"], float), np.array(values["accuracy"], float))
+    lost = np.array(values["lost"], float)
+    winner = Candidate(Setting(**values["setting"]), treatment)
+    return Result(winner, float(lost.max()), lost, scores, int(values["trainings"]), unfinished=False)
+
+
+def _facts(facts: PublicFacts) -> dict[str, Any]:
+    names = ("record_shape", "classes", "model", "source", "partition", "settings", "label_scale")
+    return {"problem": _problem(facts.problem), **{name: getattr(facts, name) for name in names}}
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    """Its numbers; the clip and the dimension are placeholders."""
+    budget, resources = problem.budget, problem.resources
+    return {
+        "sizes": problem.sizes.tolist(),
+        "budget": [budget.epsilon.tolist(), budget.delta.tolist(), budget.relation, budget.unit],
+        "family": problem.family,
+        "sampling_rate": problem.sampling_rate,
+        "clipping": problem.clipping,
+        "resources": resources and {name: _plain(value) for name, value in vars(resources).items()},
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _stamps(source: str, data_dir: str | Path | None) -> list[tuple[str, int, int]]:
+    """Name, size and time of change of every file of a source; none for data that ship with packages."""
+    try:
+        path = locate(source.split(":", 1)[-1], data_dir)
+    except DataError:
+        return []
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    return [(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
+
+
+@cache
+def _code() -> str:
+    """A digest of the package's own sources, so that no change of them meets results from before."""
+    root = Path(noiseworthy.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,145 @@
+"""Public data made to look like the private federation: clients, skew, weights, and never the data themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.trials.facts import MOST_CLIENTS
+from noiseworthy.trials.proxies import make_proxies, public_sources
+from noiseworthy.trials.treatment import Treatment
+
+
+@pytest.mark.parametrize(
+    ("shape", "source", "classes", "expected"),
+    [
+        ((8, 8), "mnist", 10, ["digits", "mixture"]),
+        ((28, 28, 1), "own.npz", 10, ["digits", "mixture"]),
+        ((8, 8), "digits", 10, ["breast-cancer", "wine", "mixture"]),
+        ((4,), "iris", 3, ["breast-cancer", "wine", "mixture"]),
+        ((13,), "wine", 3, ["breast-cancer", "mixture"]),
+        ((8,), "own.csv", 2, ["breast-cancer", "diabetes", "mixture"]),
+        ((10,), "diabetes", 2, ["breast-cancer", "mixture"]),
+        ((8,), "own.csv", None, ["diabetes-progression"]),
+        ((10,), "diabetes-progression", None, []),
+    ],
+)
+def test_what_stands_in_is_of_the_same_kind_and_never_the_data_themselves(
+    facts_of, shape, source, classes, expected
+):
+    assert public_sources(facts_of(record_shape=shape, source=source, classes=classes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "public"),
+    [
+        ("wine", ["wine"]),
+        ("mnist-writers", ["digits", "mnist"]),
+        ("mnist", ["mnist-writers"]),
+        ("cifar10", ["cifar10-jpeg"]),
+        ("diabetes-progression", ["diabetes"]),
+    ],
+)
+def test_the_private_data_are_never_public(facts_of, source, public):
+    with pytest.raises(InvalidInput, match=r"is the private data of this study .* \[planning\] public"):
+        make_proxies(facts_of(source=source), public)
+
+
+def test_at_least_one_source_is_needed(facts_of):
+    with pytest.raises(InvalidInput, match=r"at least one public data set under \[planning\] public"):
+        make_proxies(facts_of(), [])
+    with pytest.raises((InvalidInput, DataError), match="source must be one of"):
+        make_proxies(facts_of(), ["nope"])
+
+
+def test_a_proxy_has_the_clients_of_the_study_and_its_start(facts_of):
+    wine, mixture = make_proxies(facts_of(), ["wine", "mixture"])
+    assert (wine.name, mixture.name) == ("wine", "mixture")
+    assert (wine.task.dimension, mixture.task.dimension) == (39, 12)
+    for proxy in (wine, mixture):
+        assert proxy.shards.clients == proxy.problem.n_clients == 4
+        assert proxy.problem.dimension == proxy.task.dimension
+        assert proxy.untrained_loss == pytest.approx(np.log(3), rel=1e-5)
+        assert proxy.noise_factor == 1.0
+
+
+@given(sizes=st.lists(st.integers(1, 3000), min_size=2, max_size=8))
+def test_the_records_of_a_client_weigh_as_many_as_the_study_has(facts_of, sizes):
+    (proxy,) = make_proxies(facts_of(sizes=sizes), ["mixture"])
+    mask = np.asarray(proxy.shards.train.mask)
+    np.testing.assert_allclose(mask.sum(axis=1), sizes, rtol=1e-5)
+    assert np.all((mask > 0).sum(axis=1) <= sizes)
+    assert (mask > 0).sum() <= 1000 + 4 * len(sizes)
+    for group in proxy.shards.groups:
+        weighed = np.asarray(group.train.mask).sum(axis=1)
+        np.testing.assert_allclose(weighed, np.array(sizes)[np.asarray(group.clients)], rtol=1e-5)
+
+
+def test_of_a_large_federation_clients_of_all_sizes_are_kept(facts_of):
+    sizes = np.arange(1, 1201)
+    (proxy,) = make_proxies(facts_of(sizes=sizes, epsilon=sizes / 100), ["mixture"])
+    kept = proxy.problem
+    assert kept.n_clients == MOST_CLIENTS
+    assert (kept.sizes.min(), kept.sizes.max()) == (1, 1200)
+    assert kept.sizes.mean() == pytest.approx(600, rel=0.01)
+    np.testing.assert_allclose(kept.budget.epsilon, kept.sizes / 100)
+    assert proxy.noise_factor == pytest.approx(np.sqrt(MOST_CLIENTS / 1200))
+
+
+def test_images_are_resized_to_the_shape_of_the_study(facts_of):
+    (proxy,) = make_proxies(facts_of(record_shape=(6, 5)), ["digits"])
+    assert proxy.task.dimension == 6 * 5 * 10
+
+
+def test_the_skew_of_labels_is_kept_as_a_share_of_the_classes(facts_of):
+    """One of three classes for each client becomes three of ten."""
+    facts = facts_of(partition="label-shards", settings={"labels_per_client": 1})
+    (proxy,) = make_proxies(facts, ["digits"])
+    labels, mask = np.asarray(proxy.shards.train.y), np.asarray(proxy.shards.train.mask) > 0
+    assert {len(np.unique(y[m])) for y, m in zip(labels, mask, strict=True)} == {3}
+
+
+def test_classes_are_merged_to_two_where_the_study_has_two(facts_of):
+    (proxy,) = make_proxies(facts_of(classes=2), ["wine"])
+    assert set(np.unique(proxy.shards.test_y)) == {0, 1}
+
+
+def test_a_treatment_reaches_the_records(facts_of):
+    (proxy,) = make_proxies(facts_of(), ["wine"], Treatment(projection=3))
+    assert proxy.task.dimension == 9
+
+
+@pytest.mark.parametrize("scale", [0.5, 14.0])
+def test_a_regression_meets_numbers_of_the_size_that_the_study_states(facts_of, scale):
+    facts = facts_of(model="linear", classes=None, label_scale=scale)
+    (proxy,) = make_proxies(facts, public_sources(facts))
+    real = np.asarray(proxy.shards.train.mask) > 0
+    assert np.sqrt(np.mean(np.asarray(proxy.shards.train.y)[real] ** 2)) == pytest.approx(scale, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("model", "classes", "source", "says"),
+    [
+        ("linear", None, "wine", "predicts numbers, but the public data wine hold classes"),
+        ("linear", None, "mixture", "mixture has classes, .* use diabetes-progression"),
+        ("softmax", 3, "diabetes-progression", "predicts classes, but .* hold numbers"),
+    ],
+)
+def test_numbers_and_classes_do_not_stand_in_for_each_other(facts_of, model, classes, source, says):
+    with pytest.raises(InvalidInput, match=says):
+        make_proxies(facts_of(model=model, classes=classes), [source])
+
+
+def test_resources_are_those_of_the_kept_clients(facts_of):
+    from noiseworthy.planning.resources import Resources
+
+    facts = facts_of(sizes=np.arange(1, 601))
+    resources = Resources.of(1.0, 2.0, np.arange(1.0, 601.0).tolist(), 600)
+    facts = replace(facts, problem=replace(facts.problem, resources=resources))
+    thinned = facts.thinned().problem
+    np.testing.assert_array_equal(thinned.resources.budget, thinned.sizes)

@@ -1,0 +1,119 @@
+"""What algorithms leave free: plans that the budget pays for, fixed values as they are, steps of a reach."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.planning.local_work import Coins, LocalSteps, NoisySteps
+from noiseworthy.planning.resources import Resources
+from noiseworthy.trials.spaces import GradientScale, Setting, Space
+
+GAUSSIAN = ("fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs", "dpsgd", "weiavg", "privatefl")
+LAPLACE = ("fedsgd-dpc", "dp-fedavg", "dpfl-bcs", "dmldp", "weiavg")
+EVERY = [*(("gaussian", name) for name in GAUSSIAN), *(("laplace", name) for name in LAPLACE)]
+SCALE = GradientScale(1.3, 0.8, 0.5)
+
+counts = st.builds(
+    Setting,
+    passes=st.floats(0.01, 300),
+    work=st.floats(0.01, 20),
+    clip=st.floats(0.01, 5),
+    reach=st.floats(0.01, 1000),
+    decay=st.sampled_from([0.15, 0.5, np.inf]),
+    momentum=st.floats(0, 0.95),
+    averaging=st.floats(0, 0.9),
+)
+
+
+def task_of(facts):
+    return facts.make_task(facts.record_shape, facts.classes, None)
+
+
+@pytest.mark.parametrize(("family", "algorithm"), EVERY)
+@given(setting=counts, epsilon=st.floats(0.05, 50), paid=st.integers(1, 60))
+@settings(max_examples=25)
+def test_every_plan_of_a_space_spends_at_most_the_budget_and_the_resources(
+    facts_of, family, algorithm, setting, epsilon, paid
+):
+    problem = facts_of(family, epsilon, (30, 60, 20, 50)).problem
+    problem = replace(problem, resources=Resources.of(1.0, 0.0, float(paid), 4))
+    space = Space(algorithm, most=200)
+    if algorithm not in ("dp-fedavg", "dp-scaffnew", "dp-pasgd"):
+        setting = replace(setting, work=min(1.0, setting.work))
+    try:
+        plan = space.plan(problem, task_of(facts_of()), SCALE, setting)
+    except (InvalidInput, UnsoundClaim):
+        return
+    assert np.all(plan.spent() <= epsilon)
+    assert plan.cost is not None
+    assert plan.cost.max() <= paid
+    assert 1 <= plan.rounds <= 200
+    iterations = plan.local.counts(plan.rounds).sum() if plan.local is not None else plan.rounds
+    assert iterations <= 200 * (1 if algorithm != "dp-fedavg" else setting.work + 1)
+    assert plan.problem.clip_norm > 0
+
+
+@pytest.mark.parametrize(("family", "algorithm"), EVERY)
+def test_the_first_grid_holds_plans_that_ample_resources_allow(facts_of, family, algorithm):
+    facts, space = facts_of(family, 5.0), Space(algorithm, most=200)
+    allowed = 0
+    for setting in space.first():
+        try:
+            allowed += space.plan(facts.problem, task_of(facts), SCALE, setting).train
+        except (InvalidInput, UnsoundClaim):
+            pass
+    assert allowed >= 0.8 * len(space.first())
+
+
+@pytest.mark.parametrize(("family", "algorithm"), EVERY)
+@given(setting=counts)
+@settings(max_examples=10)
+def test_what_is_fixed_stays_fixed(facts_of, space_of, family, algorithm, setting):
+    facts = facts_of(family)
+    space = space_of(algorithm, rounds=12, work=3, clip_norm=0.7, step_size=0.01, averaging=0.25)
+    if algorithm == "dp-scaffnew":
+        space = replace(space, work=0.5)
+    plan = space.plan(facts.problem, task_of(facts), SCALE, replace(setting, work=space.work or 1))
+    assert plan.problem.clip_norm == 0.7
+    assert plan.step.initial == 0.01
+    assert (plan.momentum, plan.averaging) == (0.0, 0.25)
+    if isinstance(plan.local, Coins):
+        assert (plan.local.iterations, plan.local.probability) == (12, 0.5)
+    elif isinstance(plan.local, LocalSteps | NoisySteps):
+        assert (plan.rounds, plan.local.steps) == (4, 3)
+    else:
+        assert (plan.rounds, plan.clients_per_round) == (12, 4)
+
+
+@given(passes=st.floats(0.3, 20), clip=st.floats(0.05, 3), reach=st.floats(0.1, 300),
+       decay=st.sampled_from([0.15, 0.5, np.inf]), momentum=st.floats(0, 0.9))  # fmt: skip
+def test_the_reach_is_what_a_typical_record_would_gain(facts_of, passes, clip, reach, decay, momentum):
+    """Sum of steps times |g|^2 min(1, C/|g|), less what a momentum adds."""
+    facts, setting = facts_of(), Setting(passes, 1.0, clip, reach, decay, momentum)
+    plan = Space("fedsgd-dpc").plan(facts.problem, task_of(facts), SCALE, setting)
+    total = plan.step.at(np.arange(plan.rounds)).sum() / (1 - momentum)
+    assert total * min(1, clip) * SCALE.l2**2 == pytest.approx(reach)
+    assert plan.problem.clip_norm == pytest.approx(clip * SCALE.clip)
+    assert plan.rounds == max(1, round(passes))
+
+
+def test_a_grid_leaves_out_the_axes_that_are_fixed(space_of):
+    assert len(space_of("fedsgd-dpc").first()) == 1
+    reaches = {setting.reach for setting in space_of("fedsgd-dpc", step_size=None).first()}
+    clips = {setting.clip for setting in space_of("fedsgd-dpc", clip_norm=None).first()}
+    assert len(reaches) == len(space_of("fedsgd-dpc", step_size=None).first()) > 3
+    assert len(clips) == len(space_of("fedsgd-dpc", clip_norm=None).first()) > 1
+
+
+def test_coins_that_never_fall_are_refused(facts_of):
+    facts = facts_of()
+    with pytest.raises(InvalidInput, match="no coin falls in 1 iterations"):
+        Space("dp-scaffnew", rounds=1, work=0.01).plan(
+            facts.problem, task_of(facts), SCALE, Setting(1, 0.01, 1, 1)
+        )
