@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from noiseworthy.trials import race, spaces
+
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
 
@@ -23,3 +25,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def data_dir() -> Path:
     """Folder of the real data files; for tests marked `data`."""
     return DATA_DIR
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_races():
+    """Plans by trial in tests come from a small grid and the final alone; those of `trials` race in full."""
+    grid = spaces.Grid(passes=(2, 20), work=(1, 3), clips=(1.0, 0.2), reaches=(3, 30))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(race, "RUNGS", ())
+        patch.setattr(spaces, "_ONE_STEP_GRID", grid)
+        patch.setattr(spaces, "_GRIDS", dict.fromkeys(spaces._GRIDS, grid))
+        yield

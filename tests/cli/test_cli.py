@@ -82,7 +82,7 @@ def test_a_plan_by_trial_keeps_stdout_for_json(run, write):
     )
     answer = run("plan", study, "--json", "--out", "kept")
     assert answer.code == 0
-    assert strictly(answer.out)["constants"]["offset"]["provenance"] == "fitted to trials on mixture"
+    assert strictly(answer.out)["constants"]["floor"]["provenance"] == "fitted to trials on mixture"
     record = strictly((study.parent / "kept" / "record.json").read_text())
     assert record["plan"] == strictly(answer.out)
     assert record["training"] is None
@@ -188,7 +188,7 @@ def trained_folder(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("another") / "run"
     prepared = prepare(parse_study(TRAINED))
-    cli._train(prepared, cli._decide(prepared), folder, name="study")
+    cli._train(*cli._decide(prepared), folder, name="study")
     return folder
 
 

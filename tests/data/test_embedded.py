@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 from noiseworthy.data import embedded, load_federation, load_records
 from noiseworthy.errors import InvalidInput
@@ -30,6 +30,19 @@ def test_shipped_data_have_the_stated_sizes_ranges_and_stratified_split(name, lo
     assert max(records.x.max(), records.test_x.max()) == 1
     held_out = np.bincount(records.test_y) / (np.bincount(records.y) + np.bincount(records.test_y))
     np.testing.assert_allclose(held_out, 0.2, atol=0.011)
+
+
+def test_the_progression_of_diabetes_is_a_regression_on_the_patients_of_its_two_classes():
+    """As published, from 25 to 346; above 140 the classifier's label is 1, in some order of the patients."""
+    numbers, classes = load_records("diabetes-progression"), load_records("diabetes")
+    both = np.concatenate([numbers.y, numbers.test_y])
+    measured = 25 + (both + 1) / 2 * (346 - 25)
+    np.testing.assert_allclose(np.sort(measured), np.sort(load_diabetes().target), atol=1e-3)
+    assert numbers.classes is None
+    assert (len(numbers), numbers.record_shape) == (354, (10,))
+    assert np.sum(measured > 140.5) == classes.y.sum() + classes.test_y.sum()
+    every = [np.concatenate([one.x, one.test_x]).sum(axis=1) for one in (numbers, classes)]
+    np.testing.assert_allclose(*map(np.sort, every))
 
 
 def test_the_split_is_the_same_every_time():

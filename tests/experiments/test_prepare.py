@@ -140,13 +140,13 @@ def test_where_only_private_data_could_tell_the_skew_trials_take_iid(federation)
     assert believed_partition(study(federation)) == ("iid", {})
 
 
-def test_a_regression_is_not_planned_by_trial(tmp_path):
+def test_a_regression_is_planned_by_trial_where_the_size_of_its_numbers_is_public(tmp_path):
     np.savez(tmp_path / "line.npz", x=np.arange(40.0)[:, None], label=np.arange(40.0) / 7)
     table = {"data": str(tmp_path / "line.npz"), "clients": 2, "partition": "iid", "regression": True}
-    with pytest.raises(
-        ConfigError, match=r"needs a classifier; for a regression state \[constants\], clip and step"
-    ):
+    with pytest.raises(ConfigError, match=r"needs \[planning\] label_scale, the public root mean square"):
         prepare(study(table)).public_facts()
+    facts = prepare(study(table, planning={"label_scale": 3.0})).public_facts()
+    assert (facts.classes, facts.label_scale) == (None, 3.0)
 
 
 def test_training_on_other_sizes_than_planned_is_refused():

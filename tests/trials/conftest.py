@@ -49,3 +49,8 @@ def space_of() -> Callable[..., Space]:
         return Space(algorithm, **{**fixed, **free})
 
     return made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_races():
+    """Races run in full here."""

@@ -111,8 +111,8 @@ def _label_scale(study: Study, federation: Federation) -> float | None:
         return None
     if study.planning.label_scale is None:
         raise ConfigError(
-            "planning a regression by trial needs [planning] label_scale, the public root mean square of what "
-            "it predicts, say 14.0 for interest rates in per cent; clip and step size depend on it"
+            "planning a regression by trial needs [planning] label_scale, the public root mean square of "
+            "what it predicts, say 14.0 for interest rates in per cent; clip and step size depend on it"
         )
     return study.planning.label_scale
 

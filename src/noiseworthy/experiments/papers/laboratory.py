@@ -363,4 +363,6 @@ def _averaging_over(algorithm: Any, records: np.ndarray) -> Any:
     """The same algorithm where a client's mean is over the records it holds here."""
     if hasattr(algorithm, "divisors"):
         return eqx.tree_at(lambda a: a.divisors, algorithm, records.astype(np.float32))
-    return eqx.tree_at(lambda a: a.sizes, algorithm, records.astype(np.int32))
+    if hasattr(algorithm, "sizes"):
+        return eqx.tree_at(lambda a: a.sizes, algorithm, records.astype(np.int32))
+    return algorithm

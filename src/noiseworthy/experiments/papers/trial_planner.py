@@ -36,6 +36,4 @@ def _space(arm: Arm, most: int, *, everything: bool) -> Space:
     if everything:
         return free
     step = arm.step
-    return replace(
-        free, clip_norm=arm.clip_norm, step_size=step.initial, decay_rounds=step.decay_rounds
-    )
+    return replace(free, clip_norm=arm.clip_norm, step_size=step.initial, decay_rounds=step.decay_rounds)

@@ -20,9 +20,7 @@ from noiseworthy.tasks import LinearModel
 from noiseworthy.trials.what_if import WhatIf
 
 Progress = Callable[[float], None]
-NOTHING_TO_TRY = (
-    "there is nothing to plan by trial without noise; state [constants] to plan by the theory"
-)
+NOTHING_TO_TRY = "there is nothing to plan by trial without noise; state [constants] to plan by the theory"
 NEEDED = "smoothness, strong_convexity and initial_distance_sq"
 """Constants that the planners of DP-FedAvg and DP-ScaffNew cannot do without."""
 

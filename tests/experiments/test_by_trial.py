@@ -1,0 +1,135 @@
+"""Which studies are planned by trial, for every algorithm, and that no private record has a say in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from noiseworthy.config import parse_study
+from noiseworthy.errors import ConfigError
+from noiseworthy.experiments.planner import decide, plan_study
+from noiseworthy.experiments.planners import by_trial
+from noiseworthy.experiments.prepare import prepare
+from noiseworthy.trials import race
+
+IRIS = {
+    "federation": {"data": "iris", "clients": 4, "partition": "iid"},
+    "task": {"feature_norm": 1.0, "normalise": True},
+    "privacy": {"mechanism": "gaussian", "epsilon": 20.0, "delta": 1e-4, "clip_norm": 0.5},
+    "planning": {"public": ["wine"], "seeds": 2},
+}
+TABLES = {
+    "fedsgd-dpc": {"rounds": 4, "clients_per_round": 4},
+    "dp-fedavg": {"total_iterations": 4, "local_steps": 2, "clients_per_round": 4},
+    "dp-scaffnew": {"iterations": 4, "communication_probability": 0.5},
+    "dp-pasgd": {"total_iterations": 4, "local_steps": 2},
+    "dpfl-bcs": {"rounds": 4, "clients_per_round": 4},
+}
+ASKING = {"clients_per_round": 2, "rounds": 6}
+
+
+def prepared_for(name, **changes):
+    table = {"name": name, **(TABLES | {"weiavg": ASKING, "privatefl": ASKING})[name], **changes}
+    return prepare(parse_study({**IRIS, "algorithm": table}))
+
+
+def with_tables(prepared, **tables):
+    raw = {**IRIS, "algorithm": {"name": "dp-fedavg"}, **tables}
+    return replace(prepared, study=parse_study(raw))
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Races of a first grid and a final, and nothing fitted around them."""
+    monkeypatch.setattr(race, "RUNGS", ())
+    monkeypatch.setattr(by_trial, "explained", lambda decision, *_: decision)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_plan_stays_to_the_last_bit_whatever_the_private_records_are(name, short):
+    """Other features, permuted labels, another test set; sizes, shapes and classes as they were."""
+    prepared, rng = prepared_for(name, averaging=0.0), np.random.default_rng(9)
+    federation = prepared.federation
+    other = replace(
+        federation,
+        x=rng.normal(size=federation.x.shape).astype(np.float32) * 100,
+        y=rng.permutation(federation.y.ravel()).reshape(federation.y.shape),
+        test_x=rng.normal(size=federation.test_x.shape).astype(np.float32),
+        test_y=rng.permutation(federation.test_y),
+    )
+    plans = [decide(one) for one in (prepared, replace(prepared, federation=other))]
+    assert plans[0].plan.as_dict() == plans[1].plan.as_dict()
+    assert plans[0].foretold == plans[1].foretold
+    assert plans[0].plan.problem.clip_norm == 0.5
+    assert np.all(plans[0].plan.spent() <= 20.0)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_study_with_data_noise_and_a_free_step_is_planned_by_trial(name):
+    assert by_trial.wanted(prepared_for(name))
+
+
+@pytest.mark.parametrize("name", ["dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs", "weiavg"])
+def test_what_is_stated_is_taken_without_trials(name):
+    assert not by_trial.wanted(prepared_for(name, step_size=0.1))
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"privacy": {"mechanism": "none"}},
+        {"constants": {"smoothness": 1.0}},
+        {"constants": {"source": "analytic"}},
+        {"algorithm": {"name": "dpfl-bcs", "clients_per_round": 2, "estimation_rounds": 3}},
+        {"algorithm": {"name": "weiavg", "clients_per_round": 2, "selection": "biased"}},
+    ],
+)
+def test_constants_selections_and_no_noise_are_not_for_trials(tables):
+    prepared = prepared_for("dp-fedavg")
+    assert by_trial.wanted(with_tables(prepared))
+    assert not by_trial.wanted(with_tables(prepared, **tables))
+
+
+def test_sizes_alone_are_not_for_trials_unless_the_study_insists():
+    prepared = replace(prepared_for("dp-fedavg"), federation=None, task=None)
+    assert not by_trial.wanted(prepared)
+    insisting = with_tables(prepared, constants={"source": "fitted"})
+    assert by_trial.wanted(insisting)
+    with pytest.raises(ConfigError, match="or give data to plan by trial"):
+        decide(insisting)
+
+
+def test_a_selection_is_refused_where_the_study_insists_on_trials():
+    table = {"name": "weiavg", "clients_per_round": 2, "selection": "biased"}
+    prepared = with_tables(prepared_for("dp-fedavg"), algorithm=table, constants={"source": "fitted"})
+    with pytest.raises(ConfigError, match="trials ask all clients alike; state clip_norm and step_size"):
+        decide(prepared)
+
+
+def test_a_rival_whose_step_no_trial_can_choose_asks_for_a_number():
+    prepared = prepared_for("weiavg", selection="biased")
+    with pytest.raises(ConfigError, match='step_size = "auto" is chosen for weiavg by trial only'):
+        decide(prepared)
+
+
+@pytest.mark.parametrize("name", ["dpfl-bcs", "weiavg"])
+@pytest.mark.parametrize("stated", [{}, {"momentum": 0.3}])
+def test_a_momentum_that_trials_chose_reaches_the_plan_and_a_stated_one_stays(name, stated, monkeypatch):
+    """The race is not run: its winner has a momentum of 0.8, or what the space fixed."""
+    original = by_trial.plan_by_trial
+
+    def won(bench, space, treatments, **_):
+        setting = replace(space.first()[0], momentum=0.8, reach=30.0)
+        monkeypatch.setattr(type(space), "first", lambda self: [setting])
+        return original(bench, space, treatments, seeds=1)
+
+    monkeypatch.setattr(race, "RUNGS", ())
+    monkeypatch.setattr(by_trial, "plan_by_trial", won)
+    monkeypatch.setattr(by_trial, "explained", lambda decision, *_: decision)
+    prepared = prepared_for(name, averaging=0.0, **stated)
+    _, decision = plan_study(prepared)
+    assert decision.plan.train
+    assert decision.plan.momentum == stated.get("momentum", 0.8)
+    assert decision.study.algorithm.momentum == stated.get("momentum", 0.8)

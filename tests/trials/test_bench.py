@@ -1,0 +1,207 @@
+"""Trials are the product's own trainings with the noise of the private federation, many at a time."""
+
+from __future__ import annotations
+
+import resource
+import time
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from noiseworthy.algorithms.making import with_noise
+from noiseworthy.algorithms.registry import make
+from noiseworthy.data import Federation
+from noiseworthy.engines.simulation import Shards
+from noiseworthy.errors import InvalidInput
+from noiseworthy.experiments.runner import train
+from noiseworthy.tasks import make_task
+from noiseworthy.tasks.base import Batch
+from noiseworthy.trials import proxies as making
+from noiseworthy.trials.bench import Bench, Candidate, outcomes, trained
+from noiseworthy.trials.proxies import make_proxies
+from noiseworthy.trials.spaces import Setting, Space
+
+ALGORITHMS = ("fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs")
+ONE = Setting(1.0, 1.0, 1.0, 1.0)
+
+
+def plan_of(proxy, space):
+    return space.plan(proxy.problem, proxy.task, Bench(proxy.facts, ["wine"]).scale(), ONE)
+
+
+def space_for(space_of, algorithm):
+    return space_of(algorithm, rounds=6, work=0.5 if algorithm == "dp-scaffnew" else 2)
+
+
+@pytest.fixture(scope="module")
+def wine(facts_of):
+    (proxy,) = make_proxies(facts_of(), ["wine"])
+    return proxy
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_trial_is_the_training_of_the_product(facts_of, space_of, wine, algorithm):
+    """Where every record has weight 1: the same schedule, noise and model, to rounding."""
+    facts = facts_of()
+    federation = making._federation(facts, making._public(facts, "wine", None))
+    assert federation.sizes.tolist() == facts.problem.sizes.tolist()
+    plan = plan_of(wine, space_for(space_of, algorithm))
+    run = train(plan, federation, wine.task, [3, 4], evaluations=1)
+    loss, accuracy = trained(wine, [plan], [3, 4])
+    np.testing.assert_allclose(loss[0] * wine.untrained_loss, run.final_loss, rtol=1e-4)
+    np.testing.assert_allclose(accuracy[0], run.final_accuracy, atol=0.03)
+    assert abs(loss[0, 0] - loss[0, 1]) > 1e-3, "seeds draw other noise"
+
+
+# Records that weigh as much as several ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "classes"), [("softmax", 3), ("logistic", 2), ("svm", 2), ("linear", None)]
+)
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_a_record_of_weight_3_counts_as_three_do(model, classes, norm):
+    task, rng = make_task(model, (4,), classes), np.random.default_rng(1)
+    x = jnp.asarray(rng.normal(size=(6, 4)), jnp.float32)
+    y = jnp.asarray(rng.integers(0, classes, 6) if classes else rng.normal(size=6))
+    theta = jnp.asarray(rng.normal(size=task.dimension), jnp.float32)
+    weighed = Batch(x, y, jnp.array([3.0] * 5 + [0.0]))
+    whole = Batch(jnp.tile(x[:5], (3, 1)), jnp.tile(y[:5], 3), jnp.ones(15))
+    for batches in ([weighed, whole], [weighed._replace(mask=weighed.mask / 3), whole]):
+        means = [task.gradient(theta, batch) for batch in batches]
+        np.testing.assert_allclose(*means, rtol=1e-5, atol=1e-6)
+    sums = [task.clipped_gradient_sum(theta, b, jnp.float32(0.7), norm) for b in (weighed, whole)]
+    np.testing.assert_allclose(*sums, rtol=1e-5, atol=1e-5)
+
+
+def test_a_network_weighs_records_too():
+    task = make_task("cnn", (8, 8), 3)
+    rng = np.random.default_rng(2)
+    x, y = jnp.asarray(rng.uniform(size=(2, 8, 8)), jnp.float32), jnp.array([0, 2])
+    theta = task.initial(jax.random.key(0))
+    weighed = Batch(x, y, jnp.full(2, 2.0))
+    whole = Batch(jnp.tile(x, (2, 1, 1)), jnp.tile(y, 2), jnp.ones(4))
+    sums = [task.clipped_gradient_sum(theta, batch, jnp.float32(0.1), "l2") for batch in (weighed, whole)]
+    np.testing.assert_allclose(*sums, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_an_algorithm_moves_alike_by_few_weighed_records_and_by_all(facts_of, space_of, wine, algorithm):
+    """Ten records of weight 3 a client, or each of them three times."""
+    facts = facts_of()
+    few = making._federation(facts, making._public(facts, "wine", None)).take_records(10)
+    whole = replace(few, x=np.tile(few.x, (1, 3, 1)), y=np.tile(few.y, (1, 3)), sizes=few.sizes * 3)
+    assert isinstance(whole, Federation)
+    plan = plan_of(wine, space_for(space_of, algorithm))
+    losses = []
+    for federation, weight in ((few, 3.0), (whole, 1.0)):
+        shards = making._weighted(Shards.load(federation, wine.task), np.full(4, weight))
+        losses.append(trained(replace(wine, shards=shards, condensed=shards), [plan], [0, 1])[0])
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("size", "batch"), [(30, 7), (300, 32), (300, 100)])
+def test_minibatches_of_a_trial_hold_real_records_and_weigh_as_much_as_the_clients(
+    facts_of, space_of, wine, size, batch
+):
+    """A client of 300 records has ten in a trial; a step on X of them has the weight X of its divisor."""
+    facts = facts_of(sizes=(size,) * 4)
+    task = wine.task
+    problem = replace(facts.problem, dimension=task.dimension)
+    space = space_of("dp-pasgd", work=2, batch_size=batch)
+    made = make(space.plan(problem, task, Bench(facts, ["wine"]).scale(), ONE), task, 0)
+    few = min(size, 10)
+    x = jnp.arange(1.0, 16.0)[:, None] * jnp.ones(13)  # padded to 15 by what must never be read
+    shard = Batch(x, jnp.arange(15), (jnp.arange(15) < few) * (size / few))
+    order = made._order(shard, 0, 0, jax.random.key(0))
+    for place in range(size // batch):
+        drawn = made._batch(shard, 0, order, place)
+        assert float(drawn.mask.sum()) == pytest.approx(batch)
+        assert np.all(np.asarray(drawn.y)[np.asarray(drawn.mask) > 0] < few)
+
+
+# Noise --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dpfl-bcs"])
+def test_the_noise_of_a_thinned_federation_has_the_variance_of_the_whole(facts_of, space_of, algorithm):
+    """500 of 2,000 clients alike; 12,000 draws against the closed form, false alarm 1e-6 each."""
+    facts, task = facts_of(sizes=(40,) * 2000), make_task("softmax", (4,), 3)
+    space = space_of(algorithm, clients_per_round=None, rounds=3)
+    scale = Bench(facts_of(), ["wine"]).scale()
+    thin = facts.thinned()
+    one = make(space.plan(thin.problem, task, scale, ONE), task, 0)
+    trial = with_noise(one, np.sqrt(500 / 2000))
+    state = trial.init(jax.random.key(0))
+    cohort, draws = jnp.arange(500), jax.random.split(jax.random.key(1), 1000)
+    drawn = np.asarray(jax.vmap(lambda key: trial.aggregate_noise(state, cohort, key))(draws)).ravel()
+    whole = make(space.plan(facts.problem, task, scale, ONE), task, 0)
+    own = np.asarray(jax.vmap(lambda key: whole.aggregate_noise(
+        whole.init(jax.random.key(0)), jnp.arange(2000), key))(draws)).ravel()  # fmt: skip
+    ratio = drawn.var() / own.var()
+    low, high = stats.f(len(drawn) - 1, len(own) - 1).interval(1 - 1e-6)
+    assert low < ratio < high
+    assert not low < 4 * ratio < high, "without its factor the noise would be four times as strong"
+
+
+def test_losses_are_shares_of_the_untrained_loss_and_infinite_where_diverged(facts_of, space_of, wine):
+    quiet = replace(wine, noise_factor=1e-9)
+    steps = (1e-9, 5.0, 1e38)
+    plans = [plan_of(wine, space_of("fedsgd-dpc", step_size=s, clip_norm=1e3)) for s in steps]
+    loss, _ = outcomes(quiet, [*plans, None], [0, 1])
+    np.testing.assert_allclose(loss[0], 1.0, rtol=1e-5)
+    assert np.all(loss[1] < 0.95)
+    assert np.all(np.isinf(loss[2:]))
+
+
+# Candidates ---------------------------------------------------------------------------------------------
+
+
+def test_each_plan_is_tried_once_and_what_cannot_be_is_left_out(facts_of, space_of):
+    bench, space = Bench(facts_of(), ["wine"]), space_of("fedsgd-dpc", rounds=None)
+    twice = [Candidate(replace(ONE, passes=passes)) for passes in (1.0, 1.01, 2.0)]
+    assert bench.possible(space, twice) == [twice[0], twice[2]]
+    with pytest.raises(InvalidInput, match="dmldp"):
+        bench.possible(space_of("dmldp"), [Candidate(ONE)])
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_the_gradient_scale_is_the_mean_norm_of_public_records(facts_of, family):
+    """Softmax at 0: the gradient of a record is x outer (1/K - onehot); L1 is clipped under Laplace noise."""
+    bench = Bench(facts_of(family), ["wine"])
+    train = bench.proxies()[0].shards.train
+    x, y = np.asarray(train.x).reshape(-1, 13), np.asarray(train.y).ravel()
+    each = np.einsum("nd,nk->ndk", x, np.full((len(y), 3), 1 / 3) - np.eye(3)[y]).reshape(len(y), -1)
+    order = 1 if family == "laplace" else 2
+    scale = bench.scale()
+    means = [each[i * 30 : (i + 1) * 30].mean(axis=0) for i in range(4)]
+    assert scale.clip == pytest.approx(np.linalg.norm(each, order, axis=1).mean(), rel=0.05)
+    assert scale.l2 == pytest.approx(np.linalg.norm(each, axis=1).mean(), rel=0.05)
+    assert scale.mean == pytest.approx(np.linalg.norm(means, order, axis=1).mean(), rel=1e-4)
+
+
+# Speed --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_thousand_digits_trials_a_minute_and_memory_stays_flat(facts_of):
+    facts = facts_of(
+        sizes=(144,) * 10, record_shape=(8, 8), classes=10,
+        make_task=lambda shape, classes, _: make_task("softmax", shape, classes, feature_norm=1.0, normalise=True),
+    )  # fmt: skip
+    (proxy,) = make_proxies(facts, ["digits"])
+    space = Space("fedsgd-dpc", rounds=100, clip_norm=0.3)
+    scale = Bench(facts, ["digits"]).scale()
+    plans = [space.plan(proxy.problem, proxy.task, scale, replace(ONE, reach=2.0**i)) for i in range(16)]
+    trained(proxy, plans, [0, 1])
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    for seed in range(2, 18, 2):
+        trained(proxy, plans, [seed, seed + 1])
+    a_minute = 256 * 60 / (time.monotonic() - start)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert a_minute >= 1000
+    assert grown < 50_000, "kilobytes"

@@ -1,0 +1,124 @@
+"""Races kept by content: the same race is read, another is run, damage is no harm."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from noiseworthy.trials import cache, race, search
+from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.race import Deadline
+from noiseworthy.trials.search import plan_by_trial
+from noiseworthy.trials.treatment import Treatment
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(race, "RUNGS", ())
+    return tmp_path / "races"
+
+
+@pytest.fixture
+def races(monkeypatch):
+    """How often a race was run."""
+    run, original = [], search.race
+
+    def watched(*arguments):
+        run.append(arguments)
+        return original(*arguments)
+
+    monkeypatch.setattr(search, "race", watched)
+    return run
+
+
+@pytest.fixture(scope="module")
+def named(facts_of):
+    """Makes benches whose studies name their model, as those of a file do."""
+
+    def made(sources=("wine",), model="softmax", **changes):
+        return Bench(replace(facts_of(**changes), model=model), sources)
+
+    return made
+
+
+def test_the_same_plan_comes_from_the_cache_without_a_race(named, space_of, folder, races):
+    first, again = (plan_by_trial(named(), space_of("fedsgd-dpc"), seeds=2) for _ in range(2))
+    assert len(races) == 1
+    assert len(list(folder.iterdir())) == 1
+    assert again.plan.as_dict() == first.plan.as_dict()
+    np.testing.assert_array_equal(again.result.scores.loss, first.result.scores.loss)
+    assert again.result.winner == first.result.winner
+    assert again.result.trainings == first.result.trainings
+
+
+def test_all_that_determines_a_race_tells_it_apart(named, space_of, folder, monkeypatch):
+    """Nothing is trained: only the names of files are compared."""
+    space = space_of("fedsgd-dpc")
+
+    def place(bench=None, space=space, treatments=(None,), seeds=2):
+        return cache.place_of(bench or named(), space, treatments, seeds)
+
+    others = [
+        place(named(epsilon=20.1)), place(named(family="laplace")), place(named(sizes=(30, 30, 30, 31))),
+        place(named(partition="sorted")), place(named(settings={"alpha": 1.0})), place(named(classes=2)),
+        place(named(record_shape=(5,))), place(named(source="other")), place(named(model="svm")),
+        place(named(sources=("mixture",))), place(named(sources=("wine", "mixture"))), place(seeds=3),
+        place(space=space_of("dp-fedavg")), place(space=space_of("fedsgd-dpc", momentum=None)),
+        place(treatments=(Treatment(),)), place(treatments=(None, Treatment(projection=2))),
+    ]  # fmt: skip
+    monkeypatch.setattr(cache, "_code", lambda: "changed")
+    others.append(place())
+    monkeypatch.undo()
+    assert len({*others}) == len(others)
+
+
+def test_public_files_that_change_are_tried_again(named, space_of, folder, tmp_path):
+    file, space = tmp_path / "public.npz", space_of("fedsgd-dpc")
+    np.savez(file, x=np.ones((8, 2)), label=np.arange(8) % 2)
+    before = cache.place_of(named(sources=(str(file),)), space, [None], 2)
+    assert before == cache.place_of(named(sources=(str(file),)), space, [None], 2)
+    os.utime(file, ns=(1, 1))
+    assert before != cache.place_of(named(sources=(str(file),)), space, [None], 2)
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "{}", "null", "cut", '{"setting": {"x": 1}}'])
+def test_a_damaged_file_is_run_again_and_replaced(named, space_of, folder, races, damage):
+    bench, space = named(), space_of("fedsgd-dpc")
+    first = plan_by_trial(bench, space, seeds=2)
+    (file,) = folder.iterdir()
+    whole = file.read_text()
+    file.write_text(whole[: len(whole) // 2] if damage == "cut" else damage)
+    assert plan_by_trial(bench, space, seeds=2).plan.as_dict() == first.plan.as_dict()
+    assert len(races) == 2
+    assert json.loads(file.read_text()) == json.loads(whole)
+
+
+def test_races_that_ran_out_of_time_are_not_kept(named, space_of, folder):
+    plan_by_trial(named(), space_of("fedsgd-dpc"), seeds=2, deadline=Deadline(-1.0))
+    assert not folder.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(named, space_of, folder):
+    folder.write_text("a file where the folder should be")
+    assert plan_by_trial(named(), space_of("fedsgd-dpc"), seeds=2).plan is not None
+
+
+def test_nothing_is_kept_where_no_cache_is_in_use_or_the_model_has_no_name(named, space_of, monkeypatch):
+    space = space_of("fedsgd-dpc")
+    assert jax.config.jax_compilation_cache_dir is None
+    assert cache.place_of(named(), space, [None], 2) is None
+    monkeypatch.setattr(cache, "cache_folder", lambda: cache.Path("x"))
+    assert cache.place_of(named(model=""), space, [None], 2) is None
+
+
+def test_no_record_of_the_private_data_is_in_the_key(named):
+    """The facts that enter are those that `PublicFacts` declares, and it holds no record."""
+    facts = cache._facts(named().facts)
+    assert json.loads(json.dumps(facts)) == facts | {"record_shape": [4]}
+    assert facts["problem"]["sizes"] == [30] * 4

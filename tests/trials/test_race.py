@@ -1,0 +1,125 @@
+"""Races on landscapes that are known in advance: the planted best wins, odd proxies do not, time is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from noiseworthy.errors import InvalidInput
+from noiseworthy.trials.bench import Bench, Candidate, Scores
+from noiseworthy.trials.race import RUNGS, Deadline, race
+from noiseworthy.trials.spaces import Setting, Space
+from noiseworthy.trials.treatment import Treatment
+
+BEST = Setting(passes=17.0, work=1.0, clip=0.4, reach=42.0)
+FREE = Space("fedsgd-dpc")
+
+
+def distance(setting: Setting, best: Setting) -> float:
+    """Squared distance in decades over counts, clip and reach."""
+    names = ("passes", "clip", "reach")
+    return sum(np.log10(getattr(setting, name) / getattr(best, name)) ** 2 for name in names)
+
+
+class Planted(Bench):
+    """A bench whose losses are bowls around planted settings, one for each proxy, with small noise."""
+
+    def __init__(self, facts, bests, noise=0.003):
+        super().__init__(facts, ["mixture"])
+        self.sources = tuple(f"proxy {i}" for i in range(len(bests)))
+        self.bests, self.noise, self.asked = bests, noise, []
+        self.tried: list[Candidate] = []
+        real = Bench(facts, ["mixture"])
+        self._open = real._open
+
+    def scores(self, space, candidates, seeds, on_progress=lambda done: None):
+        self.asked.append(list(seeds))
+        self.tried += candidates
+        rng = np.random.default_rng(seeds[0])
+        bowls = [[self.loss(one, best) for one in candidates] for best in self.bests]
+        loss = np.array(bowls)[:, :, None] + self.noise * rng.normal(size=(1, 1, len(seeds)))
+        return Scores(np.minimum(loss, 2.0), 1 - loss)
+
+    def loss(self, candidate, best):
+        return 0.3 + 0.2 * distance(candidate.setting, best)
+
+
+class Flat(Planted):
+    def loss(self, candidate, best):
+        return 0.5
+
+
+def test_the_planted_best_is_found_between_the_points_of_the_grid(facts_of):
+    bench = Planted(facts_of(), [BEST, BEST])
+    found = race(bench, FREE, [None], 5, Deadline())
+    gain = (bench.loss(found.winner, BEST) - 0.3) / 0.7
+    assert gain < 0.01
+    assert gain < min((bench.loss(Candidate(one), BEST) - 0.3) / 0.7 for one in FREE.first())
+    assert found.spread < 0.02
+    assert not found.unfinished
+
+
+def test_every_rung_has_fresh_noise_and_is_counted(facts_of):
+    bench = Planted(facts_of(), [BEST])
+    told = []
+    found = race(bench, FREE, [None], 5, Deadline(), told.append)
+    seeds = [seed for asked in bench.asked for seed in asked]
+    assert len(set(seeds)) == len(seeds) == 2 + sum(rung.seeds for rung in RUNGS) + 5
+    assert found.scores.loss.shape == (1, 1, 5)
+    assert found.trainings > len(FREE.first()) * 2
+    assert told == sorted(told)
+    assert told[-1] == pytest.approx(1.0)
+
+
+def test_one_odd_proxy_does_not_decide(facts_of):
+    """Two agree; the third wants a thousandth of the reach, and the winner is not a compromise with it."""
+    odd = replace(BEST, reach=0.042, passes=1.0)
+    found = race(Planted(facts_of(), [BEST, odd, BEST]), FREE, [None], 3, Deadline())
+    assert max(found.lost[[0, 2]]) < 0.02
+    assert found.spread == found.lost[1] > 0.5
+
+
+def test_proxies_that_differ_a_little_meet_in_the_middle(facts_of):
+    low, high = replace(BEST, reach=20.0), replace(BEST, reach=80.0)
+    found = race(Planted(facts_of(), [low, high]), FREE, [None], 3, Deadline())
+    assert 22 < found.winner.setting.reach < 75
+    assert found.spread < 0.06
+
+
+def test_a_deadline_ends_with_the_best_so_far_and_says_so(facts_of):
+    bench = Planted(facts_of(), [BEST], noise=0.0)
+    found = race(bench, FREE, [None, Treatment()], 5, Deadline(-1.0))
+    assert found.unfinished
+    assert found.winner.treatment is None, "the second treatment was not begun"
+    assert found.trainings == 2 * len(bench.tried)
+    best = min(bench.loss(one, BEST) for one in bench.tried)
+    assert bench.loss(found.winner, BEST) <= best + 0.005
+
+
+def test_among_ties_the_setting_with_fewest_uploads_wins(facts_of):
+    found = race(Flat(facts_of(), [BEST], noise=0.0), FREE, [None], 3, Deadline())
+    assert found.winner.setting.passes == 1.0
+
+
+def test_what_is_fixed_is_not_varied(facts_of):
+    fixed = replace(FREE, rounds=7, clip_norm=0.3, momentum=0.0, averaging=0.0)
+    bench = Planted(facts_of(), [BEST])
+    race(bench, fixed, [None], 2, Deadline())
+    assert {(one.setting.passes, one.setting.clip) for one in bench.tried} == {(1.0, 1.0)}
+    assert {one.setting.momentum + one.setting.averaging for one in bench.tried} == {0.0}
+
+
+def test_the_better_treatment_wins(facts_of):
+    class Treated(Planted):
+        def loss(self, candidate, best):
+            return super().loss(candidate, best) + (0.0 if candidate.treatment else 0.1)
+
+    found = race(Treated(facts_of(), [BEST]), FREE, [None, Treatment()], 2, Deadline())
+    assert found.winner.treatment == Treatment()
+
+
+def test_no_treatment_at_all_is_refused(facts_of):
+    with pytest.raises(InvalidInput, match="at least one way to treat records"):
+        race(Planted(facts_of(), [BEST]), FREE, [], 2, Deadline())
