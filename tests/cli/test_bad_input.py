@@ -106,7 +106,7 @@ NUMBERS = {
     ),
     "step of a rival": (
         {"algorithm": {"name": "weiavg", "clients_per_round": 2}},
-        "[algorithm] step_size is missing; add it",
+        '[algorithm] step_size = "auto" is chosen for weiavg by trial only',
     ),
     "unknown key": ({"privacy": {"eps": 1.0}}, "[privacy] eps is not a key of this table; allowed"),
     "unknown table": ({"planing": {"seeds": 1}}, "[planing] is not a key", "allowed: federation, task"),
@@ -148,7 +148,7 @@ OWN_DATA = {
     "regression by trial": (
         {"federation": {"label_column": "a", "regression": True, "feature_columns": ["b"]},
          "constants": None},
-        "planning by trial needs a classifier; for a regression state [constants], clip and step",
+        "planning a regression by trial needs [planning] label_scale",
     ),
     "b above N": ({"algorithm": {"clients_per_round": 4}}, "between 1 and 3, got 4; the federation has 3"),
     "T negative by trial": ({"algorithm": {"rounds": -2}, "constants": None}, "at least 1, got -2"),

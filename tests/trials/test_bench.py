@@ -191,7 +191,9 @@ def test_the_gradient_scale_is_the_mean_norm_of_public_records(facts_of, family)
 def test_a_thousand_digits_trials_a_minute_and_memory_stays_flat(facts_of):
     facts = facts_of(
         sizes=(144,) * 10, record_shape=(8, 8), classes=10,
-        make_task=lambda shape, classes, _: make_task("softmax", shape, classes, feature_norm=1.0, normalise=True),
+        make_task=lambda shape, classes, _: make_task(
+            "softmax", shape, classes, feature_norm=1.0, normalise=True
+        ),
     )  # fmt: skip
     (proxy,) = make_proxies(facts, ["digits"])
     space = Space("fedsgd-dpc", rounds=100, clip_norm=0.3)

@@ -22,5 +22,5 @@ def use_persistent_cache() -> Path:
 
 def cache_folder() -> Path | None:
     """The folder that `use_persistent_cache` chose; None where compiled programs are not kept."""
-    folder = jax.config.jax_compilation_cache_dir
+    folder = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
     return Path(folder) if folder else None
