@@ -341,9 +341,9 @@ def test_a_study_without_resources_has_no_tradeoff():
 
 
 def test_a_study_that_cannot_be_planned_is_refused_and_not_empty():
-    raw = {**RAW, "constants": {}}
+    raw = {**RAW, "constants": {"source": "bought"}}
     prepared = prepared_from(raw)
-    with pytest.raises(ConfigError, match=r"\[constants\] are missing"):
+    with pytest.raises(ConfigError, match='"bought" is not available for dp-pasgd'):
         plan_surface(Surface.of(prepared), prepared)
 
 

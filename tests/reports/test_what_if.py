@@ -7,7 +7,8 @@ import pytest
 
 from noiseworthy.reports.html import render
 from noiseworthy.reports.style import PLAN
-from noiseworthy.reports.what_if import price_of_next_point, what_if_caption, what_if_figure
+from noiseworthy.reports.what_if import what_if_figure
+from noiseworthy.reports.what_if_words import price_of_next_point, what_if_caption
 
 
 def curve(axis, x, own, trials):

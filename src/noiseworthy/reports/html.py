@@ -29,7 +29,7 @@ from noiseworthy.reports.schedules import (
     uploads_of,
 )
 from noiseworthy.reports.style import png, svg
-from noiseworthy.reports.what_if import what_if_caption
+from noiseworthy.reports.what_if_words import what_if_caption
 from noiseworthy.reports.wording import about, count, level, number, rounded_up, span
 
 FILE = "report.html"

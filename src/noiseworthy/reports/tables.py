@@ -52,7 +52,7 @@ from noiseworthy.reports.tradeoff_words import (
     reached,
     tick,
 )
-from noiseworthy.reports.what_if import price_of_next_point
+from noiseworthy.reports.what_if_words import price_of_next_point
 from noiseworthy.reports.wording import count, finite, level, number, rounded_up, span, times
 
 WIDTH = 80

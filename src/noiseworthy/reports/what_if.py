@@ -13,7 +13,6 @@ from noiseworthy.reports.findings import Record, score, score_name
 from noiseworthy.reports.marks import Ink, points
 from noiseworthy.reports.scales import score_limits, setting_axis
 from noiseworthy.reports.style import MUTED, PLAN, head, new_figure, styled
-from noiseworthy.reports.wording import number
 
 WIDTH = 7.4
 _TITLES = {"epsilon": "More privacy budget", "clients": "More clients", "cost": "More work"}
@@ -56,33 +55,3 @@ def _draw(axes: Axes, record: Record, curve: Record) -> None:
         score(record, own), (curve["own"], own), (0, 9), textcoords="offset points", ha="center",
         color=PLAN, fontweight="bold", fontsize=matplotlib.rcParams["font.size"],
     )  # fmt: skip
-
-
-def what_if_caption(record: Record) -> str:
-    """What the figure shows, how well the bound behind it fits, and the price of the next point."""
-    found = record["what_if"]
-    return (
-        "Rings are the study as it is, dots trials on public data; lines are the theory fitted to them, "
-        f"dashed beyond what was tried. The theory {found['fit']}. {price_of_next_point(record)}"
-    )
-
-
-def price_of_next_point(record: Record) -> str:
-    """The epsilon that one more point of accuracy needs, in a sentence.
-
-    Example:
-        >>> curve = {"own": 2.0, "accuracy": [0.8]}
-        >>> found = {"curves": {"epsilon": curve}, "prices": [[0.81, 2.5], [0.82, 3.1]]}
-        >>> price_of_next_point({"what_if": found, "federation": {"classes": 2}})
-        'The next point of accuracy, 81\\xa0%, needs epsilon 2.5 instead of 2.'
-    """
-    found = record["what_if"]
-    name = "R²" if score_name(record) == "R²" else "accuracy"
-    if not found["prices"]:
-        return f"No epsilon in sight buys another point of {name}."
-    accuracy, epsilon = found["prices"][0]
-    own = found["curves"]["epsilon"]["own"]
-    wanted = score(record, accuracy)
-    return (
-        f"The next point of {name}, {wanted}, needs epsilon {number(epsilon, 3)} instead of {number(own, 3)}."
-    )
