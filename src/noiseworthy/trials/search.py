@@ -130,15 +130,19 @@ def _notes(found: TrialPlan) -> tuple[str, ...]:
     names = ", ".join(found.sources)
     notes = [
         f"Planned by trial on public data ({names}): {found.result.trainings:,} short trainings with this "
-        f"federation's noise; no private record was read. On the one it suits least, the plan loses "
-        f"{found.result.spread:.1%} of the attainable gain."
+        "federation's noise; no private record was read. On the one it suits least, the plan "
+        f"{_loses(found)}."
     ]
     if found.result.unfinished:
         notes.append("Warning: the time for planning ran out; the plan is the best setting found until then.")
     if found.result.spread > SPREAD_WARNING:
         notes.append(
-            f"Warning: the public data sets disagree; on one of them this choice loses "
-            f"{found.result.spread:.0%} of the attainable gain. Name public data closer to yours under "
-            "[planning] public."
+            f"Warning: the public data sets disagree; on one of them this choice {_loses(found)}. Name "
+            "public data closer to yours under [planning] public."
         )
     return tuple(notes)
+
+
+def _loses(found: TrialPlan) -> str:
+    spread = found.result.spread
+    return f"loses {spread:.0%} of the attainable gain" if spread < 1 else "ends worse than without training"

@@ -110,6 +110,7 @@ class Space:
         momentum: of the server.
         averaging: share of the last rounds.
         batch_size: records per local step, None for all; never free.
+        personal_step: step size of the clients' own transforms, of PrivateFL; never free.
         mode: clipping mode of DP-FedAvg.
         coin_seed: of DP-ScaffNew.
     """
@@ -125,6 +126,7 @@ class Space:
     momentum: float | None = None
     averaging: float | None = None
     batch_size: int | None = None
+    personal_step: float | None = None
     mode: ClippingMode | None = None
     coin_seed: int = 0
 
@@ -224,7 +226,7 @@ def _rival(space: Space, problem: Problem, task: Task, scale: GradientScale, set
     step = space._step(setting, rounds, kept, scale)
     made = rivals.plan(
         name, problem, rounds=rounds, clients_per_round=b, step=step,
-        momentum=space._momentum(setting),
+        momentum=space._momentum(setting), personal_step=space.personal_step or rivals.PERSONAL_STEP,
     )  # fmt: skip
     return replace(made, averaging=space._averaging(setting))
 

@@ -164,6 +164,7 @@ def space_of(study: Study) -> Space:
         momentum=fixed.get("momentum"),
         averaging=fixed.get("averaging"),
         batch_size=None if batch == "full" else batch,
+        personal_step=fixed.get("personal_step_size"),
         mode=fixed.get("clipping_mode"),
         coin_seed=getattr(table, "coin_seed", 0),
     )
