@@ -349,8 +349,8 @@ class Row(NamedTuple):
 
     @property
     def lost_fixed(self) -> float | None:
-        """Of the plan that chose no treatment; of the plan itself where there was none to choose."""
-        return self.lost if self.fixed is None else self._lost(self.fixed)
+        """Of the plan that was made for records as in the grid; None where none was asked for."""
+        return self._lost(self.fixed)
 
     def _lost(self, scores: Tables | None) -> float | None:
         if scores is None:
@@ -397,7 +397,7 @@ def line(row: Row) -> str:
     cells += [
         f"{np.mean(row.scores['loss']):.4g}", f"{np.mean(row.scores['accuracy']):.3f}",
         f"{setting(row.plan['plan'])}{treatment(row.plan['task'])}",
-        f"**{100 * row.lost:.1f}** ± {100 * row.error:.1f}", f"{100 * (row.lost_fixed or 0.0):.1f}",
+        f"**{100 * row.lost:.1f}** ± {100 * row.error:.1f}", "–" if row.lost_fixed is None else f"{100 * row.lost_fixed:.1f}",
         "–" if spread is None else f"{100 * spread:.0f}",
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
