@@ -397,7 +397,8 @@ def line(row: Row) -> str:
     cells += [
         f"{np.mean(row.scores['loss']):.4g}", f"{np.mean(row.scores['accuracy']):.3f}",
         f"{setting(row.plan['plan'])}{treatment(row.plan['task'])}",
-        f"**{100 * row.lost:.1f}** ± {100 * row.error:.1f}", "–" if row.lost_fixed is None else f"{100 * row.lost_fixed:.1f}",
+        f"**{100 * row.lost:.1f}** ± {100 * row.error:.1f}",
+        "–" if row.lost_fixed is None else f"{100 * row.lost_fixed:.1f}",
         "–" if spread is None else f"{100 * spread:.0f}",
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
@@ -489,9 +490,18 @@ def drawn(measured: list[Row]) -> bytes:
     axes.set_yticks(
         places, [f"{row.cell.site}, {row.cell.mechanism} {row.cell.epsilon:g}" for row in ordered]
     )
-    for target, label in ((2.5, "mean ≤ 2.5"), (15.0, "worst ≤ 15")):
+    for target, label, side in ((2.5, "mean ≤ 2.5", "right"), (15.0, "worst ≤ 15", "left")):
         axes.axvline(target, color=MUTED, linewidth=0.8, linestyle=":")
-        axes.annotate(label, (target, 0), (3, 0), textcoords="offset points", color=MUTED, fontsize=8)
+        away = (-3 if side == "right" else 3, 0)
+        axes.annotate(
+            label,
+            (target, len(ordered) - 1),
+            away,
+            textcoords="offset points",
+            ha=side,
+            color=MUTED,
+            fontsize=8,
+        )
     axes.grid(visible=False, axis="y")
     return png(figure)
 
