@@ -37,7 +37,11 @@ def with_less_noise(release: Release, share: float) -> Release:
 
 def assert_least_noise(release: Release, releases, epsilon, delta, share=1e-3):
     assert np.all(spent_epsilon(release, releases, delta) <= epsilon)
-    assert np.all(spent_epsilon(with_less_noise(release, share), releases, delta) > epsilon)
+    try:
+        spent = spent_epsilon(with_less_noise(release, share), releases, delta)
+    except UnsoundClaim:  # a loss distribution that does not settle is refused by name: no smaller claim
+        return
+    assert np.all(spent > epsilon)
 
 
 @given(epsilons, st.floats(-300, np.log10(0.3)).map(lambda x: 10.0**x), uploads)

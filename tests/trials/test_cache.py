@@ -6,7 +6,6 @@ import json
 import os
 from dataclasses import replace
 
-import jax
 import numpy as np
 import pytest
 
@@ -111,7 +110,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(named, space_of, folder):
 
 def test_nothing_is_kept_where_no_cache_is_in_use_or_the_model_has_no_name(named, space_of, monkeypatch):
     space = space_of("fedsgd-dpc")
-    assert jax.config.jax_compilation_cache_dir is None
+    monkeypatch.setattr(cache, "cache_folder", lambda: None)
     assert cache.place_of(named(), space, [None], 2) is None
     monkeypatch.setattr(cache, "cache_folder", lambda: cache.Path("x"))
     assert cache.place_of(named(model=""), space, [None], 2) is None
