@@ -105,7 +105,7 @@ def _epsilon(one: PrivacyLossDistribution, releases: int, delta: float) -> float
 
 def _trusted(epsilon_at: Callable[[float], float], one_release: float) -> float:
     """The answer on a grid fine enough that halving it moves the answer by less than 0.1 %."""
-    grid = min(_FIRST_GRID, one_release / 10)
+    grid = min(_FIRST_GRID, one_release / 200)
     coarse = epsilon_at(grid)
     for _ in range(3):
         grid /= 2
