@@ -47,6 +47,8 @@ def test_numbers_are_those_of_the_plan():
     np.testing.assert_allclose(algorithm.noise, plan.noise, rtol=1e-6)
     np.testing.assert_allclose(algorithm.weights, 5 / 2 * SIZES / SIZES.sum(), rtol=1e-6)
     np.testing.assert_allclose(algorithm.divisors, 0.5 * SIZES)
+    precise = make(replace(plan, weighting=1.0), TASK, seed=3)
+    np.testing.assert_allclose(precise.weights, 5 / 2 * SIZES**2 / np.sum(SIZES**2), rtol=1e-6)
     np.testing.assert_allclose(algorithm.steps, [0.4 / (1 + t / 3) for t in range(5)], rtol=1e-6)
     assert algorithm.cohorts.shape == (5, 2)
     assert (algorithm.family, algorithm.norm, algorithm.sampled) == ("gaussian", "l2", True)

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.estimation import split_budget
@@ -38,6 +40,52 @@ def make(
     problem = Problem(sizes, 7840, budget, family, clip)
     constants = {name: Constant(value, "assumed") for name, value in values.items()}
     return plan(problem, theory_bound(problem, constants), constants, **how)
+
+
+# Weights --------------------------------------------------------------------------------------------
+
+
+@given(
+    sizes=st.lists(st.integers(1, 10**6), min_size=1, max_size=8),
+    epsilon=st.floats(0.01, 50.0),
+    weighting=st.floats(0.0, 1.0),
+    family=st.sampled_from(["laplace", "gaussian"]),
+)
+def test_weights_are_shares_that_favour_the_precise(sizes, epsilon, weighting, family):
+    made = replace(made_for(sizes, epsilon, family), weighting=weighting)
+    shares, weights = made.problem.weights, made.weights
+    assert weights.sum() == pytest.approx(1.0)
+    expected = shares ** (1 - weighting) * made.noise ** (-2 * weighting)
+    np.testing.assert_allclose(weights, expected / expected.sum(), rtol=1e-9)
+    noise = lambda one: float(np.sum((one * made.noise) ** 2))  # noqa: E731
+    assert noise(weights) <= noise(shares) * (1 + 1e-9)
+
+
+@given(
+    st.lists(st.integers(1, 10**4), min_size=2, max_size=6),
+    st.lists(st.floats(0.1, 10.0), min_size=6, max_size=6),
+    st.lists(st.floats(0.01, 1.0), min_size=6, max_size=6),
+)
+def test_weights_by_precision_alone_have_the_least_noise_of_all_weights(sizes, epsilons, others):
+    """Beside any other weights; budgets differ, too."""
+    made = replace(made_for(sizes, np.array(epsilons[: len(sizes)]), "laplace"), weighting=1.0)
+    other = np.array(others[: len(sizes)]) / sum(others[: len(sizes)])
+    noise = [np.sum((one * made.noise) ** 2) for one in (made.weights, other)]
+    assert noise[0] <= noise[1] * (1 + 1e-9)
+
+
+def made_for(sizes, epsilon, family):
+    n = len(sizes)
+    budget = PrivacyBudget.of(epsilon, 1e-5 if family == "gaussian" else 0.0, n)
+    return stated(Problem(np.array(sizes), 5, budget, family, 1.0), 3, n, StepSize(0.1))
+
+
+def test_without_noise_clients_are_weighted_by_records():
+    problem = Problem(np.array([1, 3]), 5, PrivacyBudget.of(1.0, 0.0, 2), "none", 1.0)
+    made = replace(stated(problem, 3, 2, StepSize(0.1)), weighting=1.0)
+    assert made.weights.tolist() == [0.25, 0.75]
+    assert made.as_dict()["weighting"] == 1.0
+    assert "weighting" not in replace(made, weighting=0.0).as_dict()
 
 
 # Noise and cost -----------------------------------------------------------------------------------

@@ -108,6 +108,13 @@ def test_classes_are_merged_to_two_where_the_study_has_two(facts_of):
     assert set(np.unique(proxy.shards.test_y)) == {0, 1}
 
 
+def test_numbers_become_two_classes_at_their_median(facts_of):
+    (proxy,) = make_proxies(facts_of(classes=2), ["diabetes-progression"])
+    real = np.asarray(proxy.shards.train.mask) > 0
+    assert set(np.unique(proxy.shards.test_y)) == {0, 1}
+    assert np.asarray(proxy.shards.train.y)[real].mean() == pytest.approx(0.5, abs=0.1)
+
+
 def test_a_treatment_reaches_the_records(facts_of):
     (proxy,) = make_proxies(facts_of(), ["wine"], Treatment(projection=3))
     assert proxy.task.dimension == 9

@@ -31,12 +31,14 @@ class Planted(Bench):
         self.sources = tuple(f"proxy {i}" for i in range(len(bests)))
         self.bests, self.noise, self.asked = bests, noise, []
         self.tried: list[Candidate] = []
+        self.last: list[Candidate] = []
         real = Bench(facts, ["mixture"])
         self._open = real._open
 
     def scores(self, space, candidates, seeds, on_progress=lambda done: None):
         self.asked.append(list(seeds))
         self.tried += candidates
+        self.last = list(candidates)
         rng = np.random.default_rng(seeds[0])
         bowls = [[self.loss(one, best) for one in candidates] for best in self.bests]
         loss = np.array(bowls)[:, :, None] + self.noise * rng.normal(size=(1, 1, len(seeds)))
@@ -66,7 +68,7 @@ def test_every_rung_has_fresh_noise_and_is_counted(facts_of):
     told = []
     found = race(bench, FREE, [None], 5, Deadline(), told.append)
     seeds = [seed for asked in bench.asked for seed in asked]
-    assert len(set(seeds)) == len(seeds) == 2 + sum(rung.seeds for rung in RUNGS) + 5
+    assert len(set(seeds)) == len(seeds) == 2 + sum(rung.seeds for rung in RUNGS) + 5 + 5
     assert found.scores.loss.shape == (1, 1, 5)
     assert found.trainings > len(FREE.first()) * 2
     assert told == sorted(told)
@@ -98,17 +100,67 @@ def test_a_deadline_ends_with_the_best_so_far_and_says_so(facts_of):
     assert bench.loss(found.winner, BEST) <= best + 0.005
 
 
-def test_among_ties_the_setting_with_fewest_uploads_wins(facts_of):
-    found = race(Flat(facts_of(), [BEST], noise=0.0), FREE, [None], 3, Deadline())
-    assert found.winner.setting.passes == 1.0
+def flat(facts, kinds=(None,)):
+    """The winner of a race in which nothing makes a difference."""
+    bench = Flat(facts, [BEST], noise=0.0)
+    return race(bench, FREE, kinds, 3, Deadline()).winner, bench
+
+
+def test_among_ties_laplace_noise_takes_the_fewest_uploads_and_gaussian_noise_more(facts_of):
+    assert flat(facts_of(family="laplace"))[0].setting.passes == 1.0
+    winner, bench = flat(facts_of())
+    assert winner.setting.passes == max(one.setting.passes for one in bench.last) >= 4
+
+
+def test_among_ties_the_largest_clip_and_the_widest_records_win(facts_of):
+    """What a small clip or a projection throws away may matter where public data do not show it."""
+    winner, bench = flat(facts_of(record_shape=(100,)), [Treatment(), Treatment(projection=25)])
+    assert winner.treatment == Treatment()
+    assert winner.setting.clip == max(one.setting.clip for one in bench.last)
+    assert {one.treatment for one in bench.last} == {Treatment()}, "the leader was untreated before"
+
+
+def test_a_projection_that_hardly_helps_is_left_out(facts_of):
+    kinds = [Treatment(), Treatment(projection=25)]
+
+    class Treated(Planted):
+        def loss(self, candidate, best):
+            return super().loss(candidate, best) + (0.0 if candidate.treatment.projection else self.worse)
+
+    for worse, winner in ((0.001, kinds[0]), (0.02, kinds[1])):
+        bench = Treated(facts_of(record_shape=(100,)), [BEST], noise=0.0)
+        bench.worse = worse
+        assert race(bench, FREE, kinds, 2, Deadline()).winner.treatment == winner
+
+
+def test_a_small_clip_and_few_rounds_win_where_they_are_better(facts_of):
+    """Gentler variants are tried and not preferred: more rounds and a looser clip cost 5 % here."""
+
+    class Strict(Planted):
+        def loss(self, candidate, best):
+            gentle = candidate.setting.clip > 0.7 or candidate.setting.passes > 25
+            return super().loss(candidate, best) + 0.05 * gentle
+
+    bench = Strict(facts_of(), [BEST])
+    found = race(bench, FREE, [None], 3, Deadline())
+    assert any(one.setting.clip > 0.7 and one.setting.passes > 25 for one in bench.last)
+    assert found.winner.setting.clip <= 0.7
+    assert found.winner.setting.passes <= 25
 
 
 def test_what_is_fixed_is_not_varied(facts_of):
-    fixed = replace(FREE, rounds=7, clip_norm=0.3, momentum=0.0, averaging=0.0)
+    fixed = replace(FREE, rounds=7, clip_norm=0.3, momentum=0.0, averaging=0.0, weighting=0.25)
     bench = Planted(facts_of(), [BEST])
     race(bench, fixed, [None], 2, Deadline())
     assert {(one.setting.passes, one.setting.clip) for one in bench.tried} == {(1.0, 1.0)}
     assert {one.setting.momentum + one.setting.averaging for one in bench.tried} == {0.0}
+    assert {bench.plan(fixed, one).weighting for one in bench.tried} == {0.25}
+
+
+def test_weights_by_records_and_by_precision_are_both_tried(facts_of):
+    bench = Planted(facts_of(sizes=(10, 20, 40, 80)), [BEST])
+    race(bench, FREE, [None], 2, Deadline())
+    assert {one.setting.weighting for one in bench.tried} == {0.0, 0.5, 1.0}
 
 
 def test_the_better_treatment_wins(facts_of):

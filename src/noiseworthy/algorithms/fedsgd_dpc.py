@@ -6,7 +6,7 @@ replies at most ceil(bT/N) times and its noise pays for just that many, and upda
 parameters, so that unequal sizes do not rescale the model (theory 0.7).
 
     upload_i  = (1/d_i) sum_records clip(grad) + w_i
-    v        <- m v + (N/b) sum_{i in P_t} (d_i/d) upload_i + ridge theta
+    v        <- m v + (N/b) sum_{i in P_t} a_i upload_i + ridge theta,    a_i = d_i/d or as the plan weighs
     theta    <- theta - eta_t v
 
 The momentum m is the server's: it reads noised uploads only. At a client, before the noise, it would carry
@@ -42,7 +42,7 @@ class FedSGDDPC(Scheduled):
         sampled: whether batches are Poisson (static).
         clip_norm: per-record clip.
         noise: noise size of one upload, shape (N,).
-        weights: (N/b) d_i/d, shape (N,).
+        weights: (N/b) a_i, shape (N,).
         divisors: q d_i, the fixed public divisor, shape (N,).
         sampling_rate: q.
         steps: eta_t, shape (T,).
@@ -95,7 +95,7 @@ class FedSGDDPC(Scheduled):
         return update + simulated_noise(key, self.family, self.noise[client], self.task.dimension)
 
     def weight(self, client: Array) -> Array:
-        """(N/b) d_i/d, which makes the aggregate unbiased over uniform cohorts."""
+        """(N/b) a_i, which makes the aggregate that of all clients on average over uniform cohorts."""
         return jnp.asarray(self.weights)[client]
 
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
@@ -134,7 +134,7 @@ def make(plan: Plan, task: Task, seed: int, *, horizon: int | None = None) -> Fe
         sampled=problem.sampling_rate < 1,
         clip_norm=as_float(problem.clip_norm),
         noise=as_float(plan.noise),
-        weights=as_float(problem.n_clients / b * problem.weights),
+        weights=as_float(problem.n_clients / b * plan.weights),
         divisors=as_float(problem.sampling_rate * problem.sizes),
         sampling_rate=as_float(problem.sampling_rate),
         steps=as_float(np.pad(step.at(np.arange(plan.rounds)), (0, pad))),

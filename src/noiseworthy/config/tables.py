@@ -26,6 +26,7 @@ PerClient = float | list[float]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Momentum = Annotated[float, Field(ge=0, lt=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
+Part = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
@@ -193,6 +194,7 @@ class FedSGDTable(Table):
     step_decay: Positive | Literal["none"] = 50.0
     momentum: Momentum | Auto = "auto"
     averaging: Share | Auto = "auto"
+    weighting: Part | Auto = "auto"
 
 
 class FedAvgTable(Table):

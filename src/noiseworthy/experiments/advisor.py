@@ -264,7 +264,7 @@ def _row(one: Advised) -> dict[str, Any]:
 _COUNTS = (
     "rounds", "clients_per_round", "iterations", "total_iterations", "local_steps",
     "communication_probability", "clipping_mode", "clip_norm", "clip", "step_size", "step_decay_rounds",
-    "momentum", "averaging",
+    "momentum", "averaging", "weighting",
 )  # fmt: skip
 
 

@@ -66,7 +66,8 @@ def grid_of(
         several: clipping mode of several local steps where the plan takes one.
     """
     cells = _cells(plan, own_step, table, longest, several)
-    return [replace(cell, momentum=plan.momentum, averaging=plan.averaging) for cell in cells]
+    levers = {"momentum": plan.momentum, "averaging": plan.averaging, "weighting": plan.weighting}
+    return [replace(cell, **levers) for cell in cells]
 
 
 def _cells(

@@ -43,8 +43,8 @@ def plan_study(prepared: Prepared, on_progress: Progress = lambda done: None) ->
 
 
 def _as_stated(decision: Decision, table: Table) -> Decision:
-    """The decision with the momentum and the averaging that the user stated."""
-    stated = {name: getattr(table, name, "auto") for name in ("momentum", "averaging")}
+    """The decision with the levers of the server that the user stated."""
+    stated = {name: getattr(table, name, "auto") for name in ("momentum", "averaging", "weighting")}
     fixed = {name: value for name, value in stated.items() if value != "auto"}
     return replace(decision, plan=replace(decision.plan, **fixed))
 

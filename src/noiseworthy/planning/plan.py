@@ -114,6 +114,7 @@ class Plan:
         momentum: of the server, in [0, 1), which moves by noised uploads only.
         personal_step: step size of what clients keep to themselves, where the algorithm has such a thing.
         averaging: share of the last rounds, in [0, 1), whose models' mean is delivered; 0 delivers the last.
+        weighting: q in [0, 1], how far uploads are weighted by their precision; 0 weighs clients by records.
     """
 
     algorithm: str
@@ -135,6 +136,7 @@ class Plan:
     momentum: float = 0.0
     personal_step: float = 0.0
     averaging: float = 0.0
+    weighting: float = 0.0
 
     @property
     def train(self) -> bool:
@@ -178,6 +180,21 @@ class Plan:
             return np.zeros(self.problem.n_clients)
         return self.release.mechanism.size * self.upload_scale[0]
 
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Weights of the uploads, a_i^(1-q) / s_i^(2q) over their sum, shape (N,).
+
+        a_i is the share of records, s_i the noise of an upload. With q = 1 and clients alike the noise of
+        the weighted mean is the least; where clients differ, its gradient belongs to another mixture of them.
+        Sizes and budgets are public and weights come after the noise, so that any q is free of privacy cost.
+        """
+        shares, noise = self.problem.weights, self.noise
+        if not self.weighting or not np.all(noise > 0):
+            return shares
+        log = (1 - self.weighting) * np.log(shares) - 2 * self.weighting * np.log(noise)
+        weights = np.exp(log - log.max())
+        return weights / weights.sum()
+
     @cached_property
     def upload_scale(self) -> NDArray[np.float64]:
         """Factor by which the noise of `release` grows in each round, shape (T,).
@@ -198,14 +215,14 @@ class Plan:
 
     def spent(self, uploads: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Exact epsilon_i after `uploads` (by default all that are planned) and the pilot, shape (N,)."""
-        used = self.releases if uploads is None else self._released_by(uploads)
+        used = self.releases if uploads is None else self.released_by(uploads)
         if self.pilot is not None:
             return spent_with_pilot(self.pilot.parts, self.release, used, self.budget.delta)
         if self.release is None:
             return np.zeros(self.problem.n_clients)
         return spent_epsilon(self.release, used, self.budget.delta)
 
-    def _released_by(self, uploads: NDArray[np.int64]) -> NDArray[np.int64]:
+    def released_by(self, uploads: NDArray[np.int64]) -> NDArray[np.int64]:
         """Noised values that depend on one record after so many uploads, shape (N,)."""
         if isinstance(self.local, NoisySteps):
             return self.local.uses(uploads * self.local.steps, self.problem.sizes)
@@ -253,6 +270,7 @@ class Plan:
             "as_printed": self.as_printed,
             **({"momentum": self.momentum} if self.momentum else {}),
             **({"averaging": self.averaging} if self.averaging else {}),
+            **({"weighting": self.weighting} if self.weighting else {}),
             **({"personal_step_size": self.personal_step} if self.personal_step else {}),
             **(self.pilot.as_dict() if self.pilot else {}),
             **self._resource_keys(),

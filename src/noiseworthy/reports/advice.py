@@ -15,7 +15,9 @@ from rich.text import Text
 
 from noiseworthy.errors import DataError
 from noiseworthy.experiments.advice_words import band, written
+from noiseworthy.reports.advice_claim import advice_card
 from noiseworthy.reports.advice_figures import advice_figure, outlook_figure
+from noiseworthy.reports.claim_card import FILE as CARD
 from noiseworthy.reports.html import PAGES, toml
 from noiseworthy.reports.style import png, svg
 from noiseworthy.reports.tables import WIDTH
@@ -27,7 +29,7 @@ _NAMES = {1: "kB", 2: "MB", 3: "GB", 4: "TB"}
 
 
 def write_advice(advice: Record, folder: Path) -> Path:
-    """Write `advice.json`, `report.html`, the figure, and what to train as `recommended.toml`.
+    """Write `advice.json`, `claim_card.json`, `report.html`, the figure, and what to train as a study.
 
     What an earlier advice left there and this one has no use for is removed.
 
@@ -46,6 +48,7 @@ def write_advice(advice: Record, folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE).write_text(json.dumps(advice, indent=1, allow_nan=False))
+        (folder / CARD).write_text(json.dumps(advice_card(advice), indent=1, ensure_ascii=False))
         for name in figures:
             _write_png(drawn.get(name), folder / f"{name}.png")
         _write_study(advice, folder / STUDY)
@@ -75,6 +78,7 @@ def page(advice: Record, figures: dict[str, Figure]) -> str:
     """The page as a string, which loads nothing over the network."""
     return PAGES.get_template("advice.html.jinja").render(
         advice=advice,
+        card=advice_card(advice),
         headline=headline(advice),
         drawings={name: svg(figure, name) for name, figure in figures.items()},
         rows=rows(advice),
@@ -161,7 +165,9 @@ def settings(one: Record) -> str:
         return one["outcome"]
     plan = one["plan"]
     said = [f"clip {number(plan['clip_norm'])} ({plan['clip'].upper()})", f"step {number(plan['step_size'])}"]
-    said += [f"{name} {number(plan[name])}" for name in ("momentum", "averaging") if plan.get(name)]
+    said += [
+        f"{name} {number(plan[name])}" for name in ("momentum", "averaging", "weighting") if plan.get(name)
+    ]
     said += [f"mode {plan['clipping_mode']}"] if "clipping_mode" in plan else []
     return f"{one['outcome'].removesuffix('.').removesuffix(', chosen by trial')}; {', '.join(said)}"
 

@@ -71,6 +71,8 @@ def plan_panel(record: Record) -> Panel:
         _fact(facts, "noise", _noise(plan))
         _fact(facts, "clip", f"{clipped_to(plan)}: {what_is_clipped(plan)}")
         _fact(facts, "step size", _step(plan))
+        if weighting := plan.get("weighting"):
+            _fact(facts, "weights", _weights(weighting))
         if share := plan.get("averaging"):
             _fact(facts, "delivers", f"the mean of the models of the last {number(100 * share)} % of rounds")
     _fact(facts, "privacy", _budget(plan))
@@ -90,6 +92,10 @@ def plan_panel(record: Record) -> Panel:
     for name, other in _others(plan).items():
         _fact(facts, name, other)
     return _panel("plan", plan["outcome"], facts, _remarks(record, training=False))
+
+
+def _weights(weighting: float) -> str:
+    return "by records and the precision of uploads" if weighting < 1 else "by the precision of uploads alone"
 
 
 def training_panel(record: Record) -> Panel | None:

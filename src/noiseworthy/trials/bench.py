@@ -172,7 +172,7 @@ def _identity(plan: Plan) -> tuple[object, ...]:
     problem, local = plan.problem, plan.local
     return (
         plan.rounds, plan.clients_per_round, problem.clip_norm, problem.clipping, plan.step, plan.momentum,
-        plan.averaging, local,
+        plan.averaging, tuple(plan.weights), local,
     )  # fmt: skip
 
 

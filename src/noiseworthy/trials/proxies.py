@@ -194,15 +194,24 @@ def _like(records: Records, facts: PublicFacts) -> Records:
 
 
 def _relabelled(records: Records, classes: int) -> Records:
-    """Every second class against the others where the study has two."""
+    """Every second class against the others where the study has two, and numbers above their median."""
+    if records.classes is None and classes == 2:
+        return _halved(records)
     if records.classes is None:
         raise InvalidInput(
-            f"the study predicts classes, but the public data {records.name} hold numbers; remove them from "
-            "[planning] public"
+            f"the study predicts {classes} classes, but the public data {records.name} hold numbers; remove "
+            "them from [planning] public"
         )
     if classes != 2 or records.classes == 2:
         return records
     return replace(records, y=records.y % 2, test_y=records.test_y % 2, classes=2)
+
+
+def _halved(records: Records) -> Records:
+    """Numbers to predict as two classes, above their median or not: a hard problem, as many real ones are."""
+    middle = np.median(records.y)
+    y, test_y = (np.asarray(values > middle, np.int32) for values in (records.y, records.test_y))
+    return replace(records, y=y, test_y=test_y, classes=2)
 
 
 def _rescaled(records: Records, label_scale: float | None) -> Records:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.trials.bench import Bench, Candidate, Scores
-from noiseworthy.trials.spaces import HAVE_MOMENTUM, Setting, Space
+from noiseworthy.trials.spaces import HAVE_MOMENTUM, HAVE_WEIGHTING, Setting, Space
 from noiseworthy.trials.treatment import Treatment
 
 _CAP = 1.0
@@ -22,7 +22,7 @@ _RUIN = 0.1
 _PER_DECADE = 8
 """Lattice points of passes, clips and reaches in a factor of ten."""
 _TIE = 0.005
-"""Lost gain within which the setting with fewer uploads wins."""
+"""Lost gain within which settings count as equally good."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,16 @@ class Rung:
     Attributes:
         kept: candidates that enter it from the one before.
         finer: lattice steps to the neighbours that are added; None adds none.
-        levers: whether momentum, schedule and averaging are varied.
+        levers: whether momentum, schedule, averaging and weights are varied.
         seeds: fresh noise seeds.
+        gentler: whether variants are tried that do less to the records.
     """
 
     kept: int
     finer: int | None
     levers: bool
     seeds: int
+    gentler: bool = False
 
 
 RUNGS = (
@@ -49,6 +51,8 @@ RUNGS = (
 )
 _FINAL = 6
 """Candidates of the last rung."""
+_LONGER, _LOOSER = (1.0, 2.0, 4.0), (0, 2, 4)
+"""Gentler variants of the winner: more and smaller steps, and clips so many lattice points larger."""
 _FIRST_SEEDS, _COARSE = 2, 0.4
 """Noise seeds of the first grid, and the share of the work that it is, about."""
 
@@ -129,11 +133,12 @@ def race(
     fresh = count()
     standing = _coarse(bench, space, kinds, fresh, deadline, lambda done: on_progress(_COARSE * done))
     best, trainings = np.ones(len(bench.sources)), standing.scores.loss.size
-    rungs = (*RUNGS, Rung(_FINAL, None, False, seeds))
+    final = Rung(_FINAL, None, False, seeds)
+    rungs = (*RUNGS, final, replace(final, kept=1, gentler=True))
     for done, rung in enumerate(rungs, start=1):
         if deadline.passed:
             return _result(bench, space, standing, best, trainings, unfinished=True)
-        entered = bench.possible(space, _entered(space, _leaders(standing, best, rung.kept), rung))
+        entered = bench.possible(space, _entered(space, _leaders(standing, best, rung.kept), rung, kinds[0]))
         standing = _Standing(entered, bench.scores(space, entered, _drawn(fresh, rung.seeds)))
         best = np.minimum(best, standing.losses.min(axis=1))
         trainings += standing.scores.loss.size
@@ -176,7 +181,7 @@ def _result(
     unfinished: bool,
 ) -> Result:
     best = np.minimum(best, standing.losses.min(axis=1))
-    place = _cheapest(bench, space, standing.candidates, _vote(standing.losses, best))
+    place = _settled(bench, space, standing.candidates, _vote(standing.losses, best))
     lost = _lost(standing.losses, best)[:, place]
     scores = Scores(*(leaf[:, [place]] for leaf in standing.scores))
     return Result(standing.candidates[place], float(lost.max()), lost, scores, trainings, unfinished)
@@ -199,22 +204,50 @@ def _leaders(standing: _Standing, best: NDArray[np.float64], kept: int) -> list[
     return [standing.candidates[i] for i in order]
 
 
-def _cheapest(bench: Bench, space: Space, candidates: Sequence[Candidate], votes: NDArray[np.float64]) -> int:
-    """Among the candidates within `_TIE` of the best vote, the one with the fewest uploads."""
+def _settled(bench: Bench, space: Space, candidates: Sequence[Candidate], votes: NDArray[np.float64]) -> int:
+    """Among the candidates within `_TIE` of the best vote, the one that does least to records and gradients.
+
+    That public data do not tell two settings apart does not mean that private data will not: what pooling or
+    a small clip throw away may matter there. Then, with Laplace noise, the fewest uploads, because each makes
+    all of them noisier; with Gaussian noise the most, because what a model has of it depends on the sum of
+    its steps and not on their number, and many small steps are safer than few large ones.
+    """
     near: list[int] = np.flatnonzero(votes <= votes.min() + _TIE).tolist()
+    more = 1 if bench.facts.problem.family == "gaussian" else -1
 
-    def uploads(place: int) -> float:
-        made = bench.plan(space, candidates[place])
-        return np.inf if made is None else float(made.uploads.sum())
+    def gentleness(place: int) -> tuple[float, ...]:
+        one = candidates[place]
+        made = bench.plan(space, one)
+        if made is None:
+            return (-np.inf,)
+        return (made.problem.dimension, one.setting.clip, more * float(made.uploads.sum()))
 
-    return min(near, key=uploads)
+    return max(near, key=gentleness)
 
 
-def _entered(space: Space, leaders: Sequence[Candidate], rung: Rung) -> list[Candidate]:
-    settings = [
-        (leader.treatment, setting) for leader in leaders for setting in _around(space, leader.setting, rung)
+def _entered(
+    space: Space, leaders: Sequence[Candidate], rung: Rung, untreated: Treatment | None
+) -> list[Candidate]:
+    """Leaders with their neighbours and variants; `untreated` is the treatment that does least."""
+    found = [
+        Candidate(setting, leader.treatment)
+        for leader in leaders
+        for setting in _around(space, leader.setting, rung)
     ]
-    return list(dict.fromkeys(Candidate(setting, kind) for kind, setting in settings))
+    if rung.gentler:
+        kinds = dict.fromkeys((leaders[0].treatment, untreated))
+        found += [
+            Candidate(setting, kind) for kind in kinds for setting in _gentler(space, leaders[0].setting)
+        ]
+    return list(dict.fromkeys(found))
+
+
+def _gentler(space: Space, setting: Setting) -> Iterable[Setting]:
+    """The setting with larger clips and more steps of the same reach, where these are free."""
+    for looser in _LOOSER if space.clip_norm is None else (0,):
+        clip = max(setting.clip, min(1.0, _moved(setting.clip, looser)))
+        for longer in _LONGER if space.rounds is None else (1.0,):
+            yield replace(setting, clip=clip, passes=longer * setting.passes)
 
 
 def _around(space: Space, setting: Setting, rung: Rung) -> Iterable[Setting]:
@@ -259,3 +292,6 @@ def _levered(space: Space, setting: Setting) -> Iterable[Setting]:
         yield replace(setting, decay=0.15)
     if space.averaging is None:
         yield replace(setting, averaging=0.5)
+    if space.algorithm in HAVE_WEIGHTING and space.weighting is None:
+        yield replace(setting, weighting=0.0)
+        yield replace(setting, weighting=1.0)

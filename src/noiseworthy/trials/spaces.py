@@ -55,6 +55,8 @@ _GRIDS = {
 _ONE_STEP = ("fedsgd-dpc", "dpfl-bcs", *RIVALS)
 HAVE_MOMENTUM = _ONE_STEP
 """Algorithms whose server can keep a momentum."""
+HAVE_WEIGHTING = ("fedsgd-dpc",)
+"""Algorithms whose uploads can be weighted by their precision."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Setting:
         decay: step size halved after this share of the steps; infinite keeps it constant.
         momentum: of the server.
         averaging: share of the last rounds whose mean is delivered.
+        weighting: q, how far uploads are weighted by their precision.
     """
 
     passes: float
@@ -78,6 +81,7 @@ class Setting:
     decay: float = 0.5
     momentum: float = 0.0
     averaging: float = 0.0
+    weighting: float = 0.5
 
 
 class GradientScale(NamedTuple):
@@ -109,6 +113,7 @@ class Space:
         decay_rounds: of the step size.
         momentum: of the server.
         averaging: share of the last rounds.
+        weighting: q, how far uploads are weighted by their precision.
         batch_size: records per local step, None for all; never free.
         personal_step: step size of the clients' own transforms, of PrivateFL; never free.
         mode: clipping mode of DP-FedAvg.
@@ -125,6 +130,7 @@ class Space:
     decay_rounds: float | None = None
     momentum: float | None = None
     averaging: float | None = None
+    weighting: float | None = None
     batch_size: int | None = None
     personal_step: float | None = None
     mode: ClippingMode | None = None
@@ -175,6 +181,9 @@ class Space:
     def _averaging(self, setting: Setting) -> float:
         return setting.averaging if self.averaging is None else self.averaging
 
+    def _weighting(self, setting: Setting) -> float:
+        return setting.weighting if self.weighting is None else self.weighting
+
 
 def _clipped(space: Space, problem: Problem, setting: Setting, unit: float) -> tuple[Problem, float]:
     """The problem with the setting's clip, and the share of a typical gradient that is kept."""
@@ -199,6 +208,7 @@ def _replies(space: Space, problem: Problem, task: Task, scale: GradientScale, s
         made,
         momentum=space._momentum(setting),
         averaging=space._averaging(setting),
+        weighting=space._weighting(setting),
     )
 
 

@@ -163,6 +163,7 @@ def space_of(study: Study) -> Space:
         decay_rounds=decay(table.step_decay) if "step_decay" in stated else None,
         momentum=fixed.get("momentum"),
         averaging=fixed.get("averaging"),
+        weighting=fixed.get("weighting"),
         batch_size=None if batch == "full" else batch,
         personal_step=fixed.get("personal_step_size"),
         mode=fixed.get("clipping_mode"),
@@ -184,6 +185,7 @@ def resolved(study: Study, found: TrialPlan) -> Study:
         "step_decay": steps if np.isfinite(steps) else "none",
         "momentum": plan.momentum,
         "averaging": plan.averaging,
+        "weighting": plan.weighting,
     }
     known = type(study.algorithm).model_fields
     algorithm = study.algorithm.model_copy(update={k: v for k, v in keys.items() if k in known})
