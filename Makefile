@@ -1,18 +1,22 @@
 # Two commands do everything on a machine with Python 3.11+ and make:
 #   make quickstart   plan, train, compare and report on data that ships with the install
 #   make test         all tests, doctests included
+# and make mutants checks that the audit catches broken copies of the product, in minutes
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: quickstart test lint clean
+.PHONY: quickstart test mutants lint clean
 
 quickstart: $(READY)
 	$(BIN)/noiseworthy quickstart
 
 test: $(READY)
 	$(BIN)/pytest -q -n 2
+
+mutants: $(READY)
+	$(BIN)/pytest -q -n 2 -m slow tests/mutants
 
 lint: $(READY)
 	$(BIN)/ruff check .

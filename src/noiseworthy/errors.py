@@ -33,3 +33,7 @@ class BudgetExceeded(UserError):
 
 class ResumeError(UserError):
     """A run folder that belongs to another study, or holds no usable checkpoint."""
+
+
+class LedgerError(UserError):
+    """A privacy ledger that cannot be written or read, or that disagrees with what is asked of it."""

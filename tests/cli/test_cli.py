@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 import numpy as np
 import pytest
 
-from noiseworthy import cli
+from noiseworthy.cli import planning, steps
 from noiseworthy.experiments.checkpoints import FILE
 
 CONSTANTS = {
@@ -127,20 +127,20 @@ class Killed(KeyboardInterrupt):
 
 
 def test_an_interrupted_training_resumes_to_the_same_end(run, write, tmp_path, monkeypatch):
-    from noiseworthy.experiments import runner
+    from noiseworthy.experiments import run_folder
 
     study = write(TRAINED)
     whole = strictly(run("train", study, "--out", "whole", "--json").out)
-    save, kept = runner.save_checkpoint, []
+    save, kept = run_folder.save_checkpoint, []
 
-    def killed(folder, checkpoint, mark):
-        save(folder, checkpoint, mark)
+    def killed(folder, checkpoint, *rest):
+        save(folder, checkpoint, *rest)
         kept.append(checkpoint.round)
         if len(kept) == 2:
             raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "save_checkpoint", killed)
+        patch.setattr(run_folder, "save_checkpoint", killed)
         answer = run("train", study, "--out", "parts")
     assert answer.code == 130
     assert (
@@ -188,7 +188,7 @@ def trained_folder(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("another") / "run"
     prepared = prepare(parse_study(TRAINED))
-    cli._train(*cli._decide(prepared), folder, name="study")
+    steps.train_plan(*steps.decide_plan(prepared), folder, name="study")
     return folder
 
 
@@ -344,7 +344,7 @@ def test_a_fault_of_ours_is_not_blamed_on_the_user(run, write, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr(cli, "_prepare", broken)
+    monkeypatch.setattr(planning, "prepare_study", broken)
     with pytest.raises(ZeroDivisionError, match="ours"):
         run("plan", write(SIZES_ONLY))
 

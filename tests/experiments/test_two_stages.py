@@ -10,19 +10,21 @@ import pytest
 
 from noiseworthy.config import parse_study
 from noiseworthy.engines.simulation import Shards, simulate
-from noiseworthy.errors import ConfigError, InvalidInput, ResumeError
+from noiseworthy.errors import ConfigError, InvalidInput, LedgerError
 from noiseworthy.experiments import two_stages
 from noiseworthy.experiments.grids import grid_of
 from noiseworthy.experiments.planner import decide
 from noiseworthy.experiments.planners.decision import Decision
 from noiseworthy.experiments.prepare import prepare
 from noiseworthy.experiments.record import new_record, with_training
+from noiseworthy.experiments.run_folder import opened_ledger
 from noiseworthy.experiments.runner import compare, run_grid
 from noiseworthy.experiments.runner import train as train_one_stage
 from noiseworthy.experiments.training import train
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.two_stages import FirstStage
 from noiseworthy.privacy.accountants import composed_epsilon
+from noiseworthy.privacy.durable import statement
 
 WINE = {
     "federation": {"data": "wine", "clients": 6, "partition": "iid"},
@@ -128,15 +130,33 @@ def test_a_broken_run_goes_on_to_the_same_end(wine, tmp_path):
     np.testing.assert_array_equal(again.run.uploads, whole.run.uploads)
 
 
-def test_a_checkpoint_whose_stage_1_told_otherwise_is_refused(wine, tmp_path):
-    """Other records under the same name give other losses, so other counts than the checkpoint has used."""
+def test_a_stage_1_that_tells_otherwise_on_resume_is_refused(wine, tmp_path):
+    """Other records under the same name give other losses; the ledger has sealed the first ones."""
     prepared, plan, _ = wine
     federation, task = prepared.trained()
     options = {"folder": tmp_path, "belongs_to": "wine"}
     train(plan, federation, task, [0, 1], **options)
     other = replace(federation, x=federation.x * np.linspace(0.1, 9, 6, dtype=np.float32)[:, None, None])
-    with pytest.raises(ResumeError, match="stage 1 has told other losses"):
+    with pytest.raises(LedgerError, match="sealed with other bytes"):
         train(plan, other, task, [0, 1], resume=True, **options)
+
+
+def test_both_stages_are_entered_and_spend_at_most_the_budget(wine, tmp_path):
+    """Recounted by the closed form: gradients, two losses each, and the uploads of stage 2."""
+    prepared, plan, trained = wine
+    train(plan, *prepared.trained(), [0, 1], folder=tmp_path, belongs_to="wine")
+    with opened_ledger(tmp_path) as ledger:
+        lines = statement(ledger)
+    stage_1 = plan.pilot.uploads
+    made = np.array([line.spent for line in lines]).reshape(2, -1)
+    np.testing.assert_array_equal(made, trained.run.uploads + stage_1)
+    np.testing.assert_array_equal([line.planned for line in lines], made.ravel())
+    assert all(line.spent == line.acknowledged for line in lines)
+    for i, (own, used) in enumerate(zip(trained.plans, trained.run.uploads, strict=True)):
+        spent = composed_epsilon([*own.pilot.parts, (own.release, used)], plan.budget.delta)
+        told = [line.epsilon for line in lines[i * len(used) : (i + 1) * len(used)]]
+        np.testing.assert_allclose(told, spent, rtol=1e-9)
+        assert np.all(told <= plan.budget.epsilon)
 
 
 def test_no_seed_serves_both_stages(wine, monkeypatch):

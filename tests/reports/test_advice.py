@@ -35,7 +35,8 @@ def row(name: str, place: int, score: float, unit: str = "record", train: bool =
         "name": name, "place": place, "train": train, "same_as": None, "plan": plan, "loss": bands(1 - score),
         "outcome": "Train 90 rounds with 10 clients, chosen by trial." if train else "Do not train: no gain.",
         "accuracy": bands(score), "assumes": ["all clients online in every round"], "spread": 0.14,
-        "privacy": {"unit": unit, "spent_epsilon": 4.0 * train, "epsilon": 4.0, "delta": 1e-5},
+        "privacy": {"unit": unit, "relation": "replace-one", "spent_epsilon": 4.0 * train, "epsilon": 4.0,
+                    "delta": 1e-5},
         "cost": {"uploads": [uploads] * 2, "all_uploads": 10 * uploads, "bytes": 2560 * uploads,
                  "local_steps": uploads, "resources": None, "unit": None},
         "trainings": 1600, "unfinished": False,
@@ -128,7 +129,7 @@ def test_a_folder_holds_everything_and_the_page_loads_nothing(tmp_path):
     made = advice()
     path = write_advice(made, tmp_path / "here")
     assert {one.name for one in path.parent.iterdir()} == {
-        "advice.json", "advice.png", "outlook.png", "recommended.toml", "report.html",
+        "advice.json", "advice.png", "claim_card.json", "outlook.png", "recommended.toml", "report.html",
     }  # fmt: skip
     assert json.loads((path.parent / "advice.json").read_text()) == made
     text = path.read_text()

@@ -254,7 +254,9 @@ def test_write_report_leaves_page_and_pictures(tmp_path, make_record):
     stale.write_bytes(b"of an earlier run")
     path = write_report(make_record("plan_only"), tmp_path / "run")
     assert path == tmp_path / "run" / "report.html"
-    assert {p.name for p in path.parent.iterdir()} == {"report.html", "why.png", "who.png", "hero.png"}
+    assert {p.name for p in path.parent.iterdir()} == {
+        "report.html", "why.png", "who.png", "hero.png", "claim_card.html", "claim_card.json",
+    }  # fmt: skip
     assert (path.parent / "hero.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -251,7 +251,7 @@ def test_a_client_past_its_budget_is_a_warning(make_record):
     [
         ({"mechanism": "gaussian", "sampling_rate": 1.0}, "closed form"),
         ({"mechanism": "gaussian", "sampling_rate": 0.1}, "dp-accounting"),
-        ({"mechanism": "laplace", "sampling_rate": 1.0}, "dp-accounting"),
+        ({"mechanism": "laplace", "sampling_rate": 1.0}, "exact law of the privacy loss"),
     ],
 )
 def test_the_accountant_is_named(make_record, change, said):

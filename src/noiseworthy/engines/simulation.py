@@ -150,6 +150,7 @@ def simulate(
     *,
     single_uploads: bool = False,
     resume: Checkpoint | None = None,
+    before_segment: Callable[[int, int], None] = lambda start, stop: None,
     on_segment: Callable[[Checkpoint], None] = lambda checkpoint: None,
 ) -> Trajectory:
     """Run S trainings of the same shape side by side and score them as they go.
@@ -163,6 +164,7 @@ def simulate(
         single_uploads: draw every client's noise on its own, as the debug engine does. By default a
             cohort's noise is drawn as one sum where that has the same law, which is cheaper.
         resume: state to go on from.
+        before_segment: called before rounds start to stop run, to pay for them; what it raises ends the run.
         on_segment: called after every evaluation, for progress and checkpoints.
 
     Returns:
@@ -189,6 +191,7 @@ def simulate(
             continue
         window = slice(done.round, int(stop))
         ledgers = [led.charge_rounds(a.cohorts[window]) for led, a in zip(ledgers, algorithms, strict=True)]
+        before_segment(done.round, int(stop))
         bounds = jnp.array([done.round, stop], jnp.int32)
         states, memory = _advance(
             stacked,

@@ -14,6 +14,8 @@ from noiseworthy.data.files import read_npz
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import DataError, ResumeError
 from noiseworthy.planning.plan import Plan
+from noiseworthy.privacy.durable import Head
+from noiseworthy.privacy.durable.storage import sync_folder
 
 FILE = "checkpoint.npz"
 _MEMORIES = ("memory", "server")
@@ -29,21 +31,25 @@ def fingerprint(plan: Plan, seeds: Sequence[int], belongs_to: str = "") -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def save_checkpoint(folder: Path, checkpoint: Checkpoint, mark: str) -> None:
+def save_checkpoint(folder: Path, checkpoint: Checkpoint, mark: str, ledger: str = "") -> None:
     """Write a checkpoint beside its final name, then move it there, so that a kill leaves the last one.
 
     Args:
         folder: of the run.
         checkpoint: what to keep.
         mark: `fingerprint` of the run.
+        ledger: where the chain of the run's ledger ends; empty where there is none.
     """
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{FILE}"
     with draft.open("wb") as file:
         fields = checkpoint._asdict()
         leaves = {f"{owner}_{i:02d}": leaf for owner in _MEMORIES for i, leaf in enumerate(fields.pop(owner))}
-        np.savez(file, fingerprint=mark, **fields, **leaves)
+        np.savez(file, fingerprint=mark, ledger=ledger, **fields, **leaves)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(draft, folder / FILE)
+    sync_folder(folder)
 
 
 def load_checkpoint(folder: Path | None, mark: str) -> Checkpoint:
@@ -67,8 +73,15 @@ def load_checkpoint(folder: Path | None, mark: str) -> Checkpoint:
             f"{folder} belongs to another study, plan or other seeds; choose another folder with --out, "
             "or run the study that made it"
         )
+    values.pop("ledger", None)
     memories = {
         owner: tuple(values.pop(name) for name in sorted(values) if name.startswith(f"{owner}_"))
         for owner in _MEMORIES
     }
     return Checkpoint(**{**values, "round": int(values["round"]), **memories})
+
+
+def load_head(folder: Path) -> Head | None:
+    """Where the chain of the run's ledger ended when its checkpoint was kept; None without a ledger."""
+    kept = str(read_npz(folder / FILE).get("ledger", ""))
+    return Head.read(kept) if kept else None

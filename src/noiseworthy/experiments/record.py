@@ -17,6 +17,7 @@ from noiseworthy._validate import strict_json
 from noiseworthy.config import Study
 from noiseworthy.data import Federation
 from noiseworthy.errors import DataError
+from noiseworthy.experiments.claims import claim_facts
 from noiseworthy.experiments.estimates import describe
 from noiseworthy.experiments.planners.decision import Decision
 from noiseworthy.experiments.rivals import Contest
@@ -42,6 +43,7 @@ def new_record(
         "version": version("noiseworthy"),
         "study": study.model_dump(mode="json", exclude_none=True),
         "plan": _plan(decision.plan),
+        "claim": claim_facts(decision.plan),
         "federation": None if federation is None else _federation(federation, dimension),
         "evidence": _evidence(decision),
         "training": None,

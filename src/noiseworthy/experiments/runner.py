@@ -22,9 +22,11 @@ from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
 from noiseworthy.errors import InvalidInput
 from noiseworthy.experiments import two_stages
-from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint, save_checkpoint
+from noiseworthy.experiments.checkpoints import fingerprint
 from noiseworthy.experiments.grids import grid_of, setting_of
 from noiseworthy.experiments.prepare import check_same_sizes
+from noiseworthy.experiments.run_folder import kept_in
+from noiseworthy.experiments.run_ledger import Owners, SharedLedger
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.two_stages import FirstStage
 from noiseworthy.privacy.accountants import composed_epsilon, composes
@@ -45,6 +47,7 @@ def train(
     folder: Path | None = None,
     resume: bool = False,
     belongs_to: str = "",
+    ledger: SharedLedger | None = None,
     on_progress: Progress = lambda done: None,
 ) -> Trajectory:
     """Train by a plan under several seeds, side by side in one compiled program.
@@ -55,9 +58,10 @@ def train(
         task: model and loss.
         seeds: of schedule, start and noise, one training each.
         evaluations: how often to score, densest at the beginning.
-        folder: where to keep a checkpoint after each evaluation, or None.
+        folder: where to keep a ledger, and a checkpoint after each evaluation; or None.
         resume: go on from the folder's checkpoint; ends in the same state as an unbroken run.
         belongs_to: names data and model; a checkpoint kept under another name is not resumed.
+        ledger: that several runs on these data share; by default one in the folder for this run alone.
         on_progress: told the share of rounds done.
 
     Returns:
@@ -66,7 +70,9 @@ def train(
     Raises:
         InvalidInput: a plan that does not train, or of two stages.
         DataError: a federation of other sizes than the plan's.
-        ResumeError: a folder of another study or without a checkpoint.
+        ResumeError: a folder of another study, without a checkpoint, or without its ledger.
+        LedgerError: a ledger that cannot be written, or that disagrees with the run.
+        BudgetExceeded: clients whose lifetime budget does not pay for the plan; nothing was spent.
     """
     check_same_sizes(plan.problem, federation)
     if isinstance(plan.pilot, FirstStage):
@@ -76,22 +82,23 @@ def train(
         )
     algorithms = [make(plan, task, seed) for seed in seeds]
     mark = fingerprint(plan, seeds, belongs_to)
-    done = load_checkpoint(folder, mark) if resume else None
+    plans, owners = [plan] * len(seeds), Owners(federation.name, federation.clients)
+    with kept_in(folder, mark, plans, seeds, owners, ledger=ledger, resume=resume) as keeper:
 
-    def keep(checkpoint: Checkpoint) -> None:
-        if folder is not None:
-            save_checkpoint(folder, checkpoint, mark)
-        on_progress(checkpoint.round / plan.rounds)
+        def keep(checkpoint: Checkpoint) -> None:
+            keeper.keep(checkpoint)
+            on_progress(checkpoint.round / plan.rounds)
 
-    return simulate(
-        algorithms,
-        plan.uploads,
-        Shards.load(federation, task, condensed=algorithms[0].condensed),
-        evaluation_rounds(plan.rounds, evaluations),
-        seeds,
-        resume=done,
-        on_segment=keep,
-    )
+        return simulate(
+            algorithms,
+            plan.uploads,
+            Shards.load(federation, task, condensed=algorithms[0].condensed),
+            evaluation_rounds(plan.rounds, evaluations),
+            seeds,
+            resume=keeper.start,
+            before_segment=keeper.last_stage(plans, algorithms),
+            on_segment=keep,
+        )
 
 
 @dataclass(frozen=True)

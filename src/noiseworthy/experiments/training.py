@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from noiseworthy.data import Federation
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import Shards
 from noiseworthy.experiments import runner, two_stages
+from noiseworthy.experiments.checkpoints import fingerprint
 from noiseworthy.experiments.prepare import check_same_sizes
+from noiseworthy.experiments.run_folder import kept_in
+from noiseworthy.experiments.run_ledger import Owners, SharedLedger
 from noiseworthy.experiments.two_stages import Estimation
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.two_stages import FirstStage
@@ -43,11 +47,28 @@ def train(plan: Plan, federation: Federation, task: Task, seeds: Sequence[int], 
         options: of `runner.train`.
 
     Raises:
-        InvalidInput, DataError, ResumeError: as `runner.train`.
+        InvalidInput, DataError, ResumeError, LedgerError, BudgetExceeded: as `runner.train`.
     """
     if not isinstance(plan.pilot, FirstStage):
         return Trained(runner.train(plan, federation, task, seeds, **options), (plan,) * len(seeds))
     check_same_sizes(plan.problem, federation)
-    shards = Shards.load(federation, task)
-    run, stages = two_stages.train([plan] * len(seeds), shards, task, seeds, **options)
+    return _in_two_stages(plan, federation, task, seeds, **options)
+
+
+def _in_two_stages(
+    plan: Plan,
+    federation: Federation,
+    task: Task,
+    seeds: Sequence[int],
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+    belongs_to: str = "",
+    ledger: SharedLedger | None = None,
+    **options: Any,
+) -> Trained:
+    shards, plans = Shards.load(federation, task), [plan] * len(seeds)
+    mark, owners = fingerprint(plan, seeds, belongs_to), Owners(federation.name, federation.clients)
+    with kept_in(folder, mark, plans, seeds, owners, ledger=ledger, resume=resume) as keeper:
+        run, stages = two_stages.train(plans, shards, task, seeds, keeper=keeper, **options)
     return Trained(run, tuple(stage.plan for stage in stages), stages)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.algorithms import loss_reports
-from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.algorithms.loss_reports import LossReports
 from noiseworthy.algorithms.registry import make
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
-from noiseworthy.errors import ResumeError
-from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint, save_checkpoint
+from noiseworthy.experiments.run_folder import NOWHERE, Keeper
 from noiseworthy.planning.heterogeneity import Heterogeneity, ReportedLosses, estimated
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.two_stages import FirstStage, replanned, stage_before
@@ -48,9 +45,7 @@ def train(
     seeds: Sequence[int],
     *,
     evaluations: int = 25,
-    folder: Path | None = None,
-    resume: bool = False,
-    belongs_to: str = "",
+    keeper: Keeper = NOWHERE,
     adapted: Callable[[Any], Any] = lambda algorithm: algorithm,
     on_progress: Progress = lambda done: None,
 ) -> tuple[Trajectory, tuple[Estimation, ...]]:
@@ -62,9 +57,7 @@ def train(
         task: model and loss.
         seeds: of schedules, start and noise.
         evaluations: how often to score, densest at the beginning.
-        folder: where stage 2 keeps checkpoints, or None.
-        resume: go on from the folder's checkpoint of stage 2; stage 1 is run again, to the same values.
-        belongs_to: names data and model; a checkpoint kept under another name is not resumed.
+        keeper: pays for rounds and keeps stage 2. On resume stage 1 is run again, to the same values.
         adapted: changes the algorithms of both stages, where clients hold other records than planned.
         on_progress: told the share of all rounds done.
 
@@ -74,22 +67,21 @@ def train(
 
     Raises:
         InvalidInput: a plan in one stage.
-        ResumeError: a folder of another study, or none whose stage 1 was done.
+        LedgerError: a stage 1 that told other losses than before, and as `runner.train`.
+        BudgetExceeded: clients whose lifetime budget does not pay for both stages.
     """
     before, total = stage_before(plans[0]).rounds, plans[0].all_rounds
     scored = evaluation_rounds(total, evaluations)
     opening, end, stages = _opened(
-        plans, shards, task, seeds, scored[scored < before], adapted, lambda done: on_progress(done / total)
-    )
+        plans, shards, task, seeds, scored[scored < before], adapted, keeper,
+        lambda done: on_progress(done / total),
+    )  # fmt: skip
     later = _seeds_of_stage_2(seeds)
     algorithms = [adapted(make(stage.plan, task, seed)) for stage, seed in zip(stages, later, strict=True)]
-    mark = "+".join(dict.fromkeys(fingerprint(plan, seeds, belongs_to) for plan in plans))
-    start = load_checkpoint(folder, mark) if resume else _onward(end, averaged=plans[0].averaging > 0)
-    _check_same(start, algorithms)
+    start = keeper.start or _onward(end, averaged=plans[0].averaging > 0)
 
     def keep(done: Checkpoint) -> None:
-        if folder is not None:
-            save_checkpoint(folder, done, mark)
+        keeper.keep(done)
         on_progress((before + done.round) / total)
 
     closing = simulate(
@@ -99,6 +91,7 @@ def train(
         np.unique(np.append(0, scored[scored > before] - before)),
         later,
         resume=start,
+        before_segment=keeper.last_stage([stage.plan for stage in stages], algorithms),
         on_segment=keep,
     )
     return _joined(opening, closing, before), stages
@@ -136,6 +129,7 @@ def _opened(
     seeds: Sequence[int],
     scored: NDArray[np.int64],
     adapted: Callable[[Any], Any] = lambda algorithm: algorithm,
+    keeper: Keeper = NOWHERE,
     on_round: Progress = lambda done: None,
 ) -> _Opened:
     """Stage 1, scored after some of its rounds and at its end."""
@@ -147,6 +141,7 @@ def _opened(
 
     def reach(done: Checkpoint) -> None:
         reached[:] = [done]
+        keeper.sealed(done)
         on_round(done.round)
 
     run = simulate(
@@ -155,6 +150,7 @@ def _opened(
         shards,
         np.append(scored, firsts[0].rounds),
         seeds,
+        before_segment=keeper.first_stage(starts),
         on_segment=reach,
     )
     (end,) = reached
@@ -189,21 +185,6 @@ def _onward(reached: Checkpoint, *, averaged: bool) -> Checkpoint:
         round=0, used=np.zeros_like(reached.used), rounds=np.empty(0, np.int64), loss=empty, accuracy=empty,
         server=(velocity, reached.theta) if averaged else (velocity,),
     )  # fmt: skip
-
-
-def _check_same(start: Checkpoint, algorithms: Sequence[Algorithm]) -> None:
-    """Refuse to go on where the uploads made so far are not those of the schedules.
-
-    Raises:
-        ResumeError: a stage 1 that told something else than when the checkpoint was made.
-    """
-    for used, algorithm in zip(start.used, algorithms, strict=True):
-        asked = np.bincount(np.asarray(algorithm.cohorts)[: start.round].ravel(), minlength=len(used))
-        if not np.array_equal(asked, used):
-            raise ResumeError(
-                "stage 1 has told other losses than when the checkpoint was made: the data have changed; "
-                "train without --resume to start anew"
-            )
 
 
 def _seeds_of_stage_2(seeds: Sequence[int]) -> list[int]:

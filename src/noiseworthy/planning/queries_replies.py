@@ -154,7 +154,7 @@ def plan(
             value if trains else bound.no_training,
             bound.no_training,
             bound.unit,
-            vacuous=(rounds or most) <= vacuous_until(bound),
+            vacuous=bool((rounds or most) <= vacuous_until(bound)),
         ),
         constants=constants,
         outcome=_outcome(problem, bound, t, b, value, trains, rounds or most),

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.gaussian import gaussian_epsilon
-from noiseworthy.privacy.loss_distribution import laplace_epsilon, poisson_gaussian_epsilon
+from noiseworthy.privacy.laplace import laplace_epsilon
+from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace, Mechanism, NoNoise
 from noiseworthy.privacy.sensitivity import Sensitivity
 
@@ -88,8 +89,9 @@ def accountant_name(family: str, sampling_rate: float, delta: ArrayLike) -> str:
         return "none: no noise, no guarantee"
     if family == "gaussian" and sampling_rate == 1.0:
         return "exact composition of Gaussian mechanisms (closed form)"
-    if family == "laplace" and not np.any(delta):
-        return "pure epsilon, basic composition"
+    if family == "laplace" and sampling_rate == 1.0:
+        exact = "exact composition of Laplace mechanisms (contour integral of the privacy loss)"
+        return exact if np.any(delta) else "pure epsilon, basic composition"
     return f"privacy loss distribution (dp-accounting {version('dp-accounting')})"
 
 
@@ -97,7 +99,7 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
     """Exact epsilon that each client has spent after its uploads.
 
     Gaussian full batch: closed form. Laplace with delta 0: basic composition k shift. Laplace with a
-    delta: privacy loss distribution. Poisson batches: privacy loss distribution.
+    delta: law of the privacy loss. Poisson batches: privacy loss distribution.
 
     Args:
         release: what one upload is.
@@ -121,6 +123,7 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
         return np.where(used > 0, np.inf, 0.0)
     if isinstance(mechanism, Gaussian) and release.sampling_rate == 1.0:
         return gaussian_epsilon(np.sqrt(used) * release.shift, delta)
+    check.in_unit_interval("delta", delta, closed_left=isinstance(mechanism, Laplace))
     if isinstance(mechanism, Laplace) and not np.any(delta):
         return used * release.shift
     return _each_once(release, used, delta)

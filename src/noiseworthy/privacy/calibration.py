@@ -18,7 +18,8 @@ from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy.accountants import Release, check_sampling, spent_epsilon
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
-from noiseworthy.privacy.loss_distribution import laplace_epsilon, poisson_gaussian_epsilon
+from noiseworthy.privacy.laplace import laplace_epsilon
+from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
 from noiseworthy.privacy.mechanisms import FAMILIES, Family, Gaussian, Laplace, Mechanism, NoNoise
 from noiseworthy.privacy.sensitivity import Sensitivity
 

@@ -1,13 +1,16 @@
-"""Privacy loss distributions through dp-accounting, behind one door.
+"""Privacy loss distributions of Poisson batches through dp-accounting, behind one door.
 
 The library is asked only about sensitivity 1 under add-or-remove, because it disagrees with itself
 about replace-one; sensitivity and relation are handled by `Sensitivity`. The grid is kept fine
 relative to one release, and an answer that moves when the grid is halved is refused.
+
+It composes by fast Fourier transforms, which leave rounding of some 1e-17 for every release in a tail. A
+delta of that size is not resolved: the library then says too little (6 % at delta 1e-13 after 100,000
+releases). Ten times the rounding is taken off delta, and a delta below a hundred times that is refused.
 """
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -22,38 +25,7 @@ if TYPE_CHECKING:
 _FIRST_GRID = 2e-4  # halved at least once before an answer is given
 _TRUST = 1e-3
 _SMALLEST_DELTA = 1e-14  # the library's tails are cut at 1e-15 and counted as certain loss
-
-
-@lru_cache(maxsize=65536)
-def laplace_epsilon(shift: float, releases: int, delta: float) -> float:
-    """Epsilon at `delta` of Laplace noise released several times.
-
-    The worst case of a p-dimensional query is the whole L1 shift in one coordinate, so a
-    one-dimensional distribution suffices, also adaptively (theory 0.4).
-
-    Args:
-        shift: L1 sensitivity / Laplace scale of one release.
-        releases: number of uploads k.
-        delta: in (0, 1).
-
-    Returns:
-        An upper bound on epsilon, never above k * shift (basic composition); exact for one release,
-        where delta(epsilon) = 1 - e^((epsilon - shift) / 2), and basic for delta below 1e-14.
-
-    Example:
-        >>> round(laplace_epsilon(1 / 36.75, 100, 1e-5), 3)
-        1.0
-    """
-
-    def at(grid: float) -> float:
-        one = _library().from_laplace_mechanism(1 / shift, value_discretization_interval=grid)
-        return _epsilon(one, releases, delta)
-
-    if releases == 1:
-        return max(shift + 2 * math.log1p(-delta), 0.0)
-    if delta < _SMALLEST_DELTA:
-        return releases * shift
-    return min(_trusted(at, shift), releases * shift)
+_ROUNDING = 1e-16  # of a tail, for every release
 
 
 @lru_cache(maxsize=65536)
@@ -70,21 +42,21 @@ def poisson_gaussian_epsilon(ratio: float, sampling_rate: float, releases: int, 
         An upper bound on epsilon for both removal and addition.
 
     Raises:
-        InvalidInput: a delta below 1e-14, which the distribution's cut tails do not resolve.
+        InvalidInput: a delta below 1e-14 for each release, which the distribution's tails do not resolve.
 
     Source: theory 0.5; dominating pair of Zhu, Dong & Wang 2022.
     """
-
-    if delta < _SMALLEST_DELTA:
+    if delta < (smallest := releases * _SMALLEST_DELTA):
         raise InvalidInput(
-            f"delta must be at least {_SMALLEST_DELTA:g} for Poisson batches, got {delta:g}; use full batches"
+            f"delta must be at least {smallest:g} for {releases} Poisson batches, got {delta:g}; "
+            "use full batches"
         )
 
     def at(grid: float) -> float:
         one = _library().from_gaussian_mechanism(
             1 / ratio, sampling_prob=sampling_rate, value_discretization_interval=grid
         )
-        return _epsilon(one, releases, delta)
+        return _epsilon(one, releases, delta - releases * _ROUNDING)
 
     return _trusted(at, sampling_rate * ratio)
 

@@ -12,9 +12,11 @@ from matplotlib.figure import Figure
 
 from noiseworthy.errors import DataError
 from noiseworthy.reports import alternatives, findings, rivals_words, tradeoff_words
+from noiseworthy.reports.claim_card import claim_card, write_claim_card
 from noiseworthy.reports.estimates import estimates_caption
 from noiseworthy.reports.figures import FIGURES, all_figures
 from noiseworthy.reports.findings import Record, final
+from noiseworthy.reports.ledger import ledger_clauses
 from noiseworthy.reports.participation import participation_caption
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import Bill, amount, bill_of, planned_bill, prices, whose
@@ -102,7 +104,7 @@ def render(record: Record) -> str:
 
 
 def write_report(record: Record, folder: Path) -> Path:
-    """Write `report.html` and a PNG of every figure into a run folder.
+    """Write `report.html`, its claim card and a PNG of every figure into a run folder.
 
     A PNG of an earlier record that this one has no data for is removed.
 
@@ -124,7 +126,13 @@ def write_report(record: Record, folder: Path) -> Path:
         raise DataError(
             f"run folder {folder} cannot be written ({error}); choose another with --out"
         ) from None
+    write_claim_card(card := claim_card(record), card_page(card), folder)
     return folder / FILE
+
+
+def card_page(card: Record) -> str:
+    """A claim card as one HTML page, which loads nothing over the network."""
+    return PAGES.get_template("claim_card.html.jinja").render(card=card)
 
 
 def _page(record: Record, figures: dict[str, Figure]) -> str:
@@ -150,7 +158,8 @@ def _page(record: Record, figures: dict[str, Figure]) -> str:
         listing=listing(record),
         folded=FOLDED,
         listed=LISTED,
-        statement=privacy_statement(record),
+        card=claim_card(record),
+        statement=[*privacy_statement(record), *ledger_clauses(record)],
         study=toml(record["study"]),
         exact=lambda value: number(value, 6),
     )

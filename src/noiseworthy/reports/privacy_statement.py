@@ -1,16 +1,14 @@
-"""What a run protects, against whom, at what cost, and what it does not protect, in plain words."""
+"""What a run protects, against whom and at what cost, in plain words."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
 
 from noiseworthy.privacy.clipping import WORDS
-from noiseworthy.reports.alternatives import faults_of_printed, leak_of
+from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import Record, client_names, most_spent
+from noiseworthy.reports.limits import as_printed, limits
 from noiseworthy.reports.schedules import (
-    DECIDED,
     by_coins,
     clipped_to,
     is_local,
@@ -20,7 +18,6 @@ from noiseworthy.reports.schedules import (
     noise_of_uploads,
     noises_steps,
     paid_for,
-    symbols,
     uploads_of,
 )
 from noiseworthy.reports.wording import (
@@ -28,14 +25,11 @@ from noiseworthy.reports.wording import (
     count,
     level,
     number,
-    percent,
     rounded_up,
     shortened,
     span,
     times,
 )
-
-Kind = Literal["claim", "limit", "warning"]
 
 _UNITS = {
     "record": "one record of one client",
@@ -62,23 +56,6 @@ _CONVEX = (
 )
 
 
-@dataclass(frozen=True)
-class Clause:
-    """A paragraph of the statement.
-
-    Attributes:
-        title: what it is about.
-        text: what it says.
-        points: further points, one line each.
-        kind: a claim, a limit of the claims, or a warning that must be seen.
-    """
-
-    title: str
-    text: str
-    points: tuple[str, ...] = ()
-    kind: Kind = "claim"
-
-
 def privacy_statement(record: Record) -> list[Clause]:
     """The privacy statement of a run, every number read from its record.
 
@@ -89,11 +66,16 @@ def privacy_statement(record: Record) -> list[Clause]:
         Clauses in reading order, warnings first; a run without noise makes no claim.
     """
     if record["plan"]["privacy"]["private"]:
-        claims = [_protected(record), _at_most(record), _mechanism(record), _accounting(record)]
+        claims = [
+            Clause("What is protected", protected(record)),
+            _at_most(record),
+            _mechanism(record),
+            _accounting(record),
+        ]
     else:
         claims = []
     clauses = [_not_private(record), _overspent(record), _assurance(record), *claims,
-               _adversary(record), _limits(record), _as_printed(record)]  # fmt: skip
+               _adversary(record), limits(record), as_printed(record)]  # fmt: skip
     return [clause for clause in clauses if clause is not None]
 
 
@@ -149,15 +131,15 @@ def _assurance(record: Record) -> Clause | None:
 # Claims -----------------------------------------------------------------------------------------------
 
 
-def _protected(record: Record) -> Clause:
+def protected(record: Record) -> str:
+    """Whose change is hidden, and which, in words."""
     privacy = record["plan"]["privacy"]
     unit, relation = privacy["unit"], privacy["relation"]
     too = f" {_RECORDS_TOO[relation]}" if unit == "client" else ""
-    text = (
+    return (
         f"The unit is {_UNITS[unit]}, under {relation} neighbours: whatever is seen of a private training by "
         f"this plan would be nearly as likely if {_NEIGHBOURS[unit, relation]}.{too}"
     )
-    return Clause("What is protected", text)
 
 
 def _at_most(record: Record) -> Clause:
@@ -293,10 +275,11 @@ def _batch(plan: Record) -> str:
 def _accounting(record: Record) -> Clause:
     plan, version = record["plan"], record["version"]
     pure = not any(row["delta"] for row in plan["privacy"]["clients"])
-    if plan["sampling_rate"] < 1 or (plan["mechanism"] == "laplace" and not pure):
+    if plan["sampling_rate"] < 1:
         how = "privacy loss distributions of the dp-accounting library, rounded toward more loss"
     elif plan["mechanism"] == "laplace":
-        how = "the sum of pure epsilons"
+        exact = "the exact law of the privacy loss of Laplace noise, rounded toward more loss"
+        how = "the sum of pure epsilons" if pure else exact
     else:
         how = "the exact closed form for composed Gaussian noise"
     what = (
@@ -322,112 +305,13 @@ def _coins(plan: Record) -> tuple[str, ...]:
     )
 
 
-# Limits -----------------------------------------------------------------------------------------------
+# Adversary --------------------------------------------------------------------------------------------
 
 
 def _adversary(record: Record) -> Clause:
     text = f"Whoever may look: {record['plan']['privacy']['adversary']}."
     kind = "claim" if record["plan"]["privacy"]["private"] else "limit"
     return Clause("Against whom" if kind == "claim" else "Who sees the uploads", text, kind=kind)
-
-
-def _limits(record: Record) -> Clause | None:
-    if not record["plan"]["privacy"]["private"]:
-        return None
-    unit = record["plan"]["privacy"]["unit"]
-    several = "several records" if unit == "record" else "records at several clients"
-    when = ", and when the coins make clients communicate" if by_coins(record["plan"]) else ""
-    points = [
-        "How many records each client holds, its budget, and the whole study file are public.",
-        f"Who takes part in which round is seen{when}; no amplification by client sampling is claimed.",
-        f"Somebody with {several} is protected less: epsilon grows with their number.",
-        f"What is true of many {unit}s is learnt; that is the purpose of training.",
-        "Every other run on the same records adds to what is spent, tuning and repeated training included.",
-        "The test set and public data are read in the clear; keep records that need protection out of them.",
-    ]
-    if record["compare"]:
-        settings = count(len(record["compare"]["cells"]), "setting")
-        points.append(f"The comparison simulated {settings} on the same records; for real, each is charged.")
-        points += _search(record)
-    if tradeoff := record.get("tradeoff"):
-        trained = count(sum(cell["train"] for cell in tradeoff["cells"]), "training")
-        points.append(f"The trade-off simulated {trained} on the same records; for real, each is charged.")
-    if rivals := record.get("rivals"):
-        points.append(_rivals(rivals))
-    return Clause("What is not protected", "Outside of the guarantee:", tuple(points), "limit")
-
-
-def _rivals(rivals: Record) -> str:
-    private = [point for point in rivals["points"] if point["mechanism"] != "none"]
-    trained = count(sum(len(point["algorithms"]) for point in private), "private training")
-    return (
-        f"The comparison of DPFL-BCS with its rivals simulated {trained} and FedSGD on the same records; for "
-        "real, each private one is charged, and FedSGD hides nothing."
-    )
-
-
-def _search(record: Record) -> list[str]:
-    """What all fixed settings of the comparison would spend together."""
-    spent = record["compare"].get("search_epsilon")
-    if spent is None:
-        return []
-    return [
-        "Each fixed setting trained once on private records would, all together, spend epsilon "
-        f"{rounded_up(spent)} of the client that is worst off: the price of a search, which planning avoids."
-    ]
-
-
-def _as_printed(record: Record) -> Clause | None:
-    """What the source paper's formulas would add, where they differ from a sound answer."""
-    plan, printed, noise = record["plan"], record["plan"]["as_printed"], record["plan"]["noise"]
-    if "overspending_share" in printed:
-        return _in_fractions(record)
-    if not printed or "noise" not in printed or not (any(noise) or leak_of(plan)):
-        return None
-    keys = [key for key in DECIDED[plan["algorithm"]] if key in printed]
-    same_setting = all(printed[key] == plan[key] for key in keys)
-    as_noisy = all(theirs >= ours * (1 - 1e-9) for theirs, ours in zip(printed["noise"], noise, strict=True))
-    if same_setting and as_noisy:
-        return None
-    ours = f"here the noise is {span(noise)}" if any(noise) else "here nothing is trained"
-    text = (
-        f"By the formulas as the paper prints them: {symbols(plan['algorithm'], printed, keys)} and noise "
-        f"{span(printed['noise'])}; {ours}. The printed one is not private "
-        f"({printed['why']}) and was not used."
-    )
-    return Clause("As printed: not private", text, _leaked(plan), kind="limit")
-
-
-def _in_fractions(record: Record) -> Clause:
-    """What becomes of a client that is planned for a fraction of a reply, and then asked for a whole one."""
-    plan, printed = record["plan"], record["plan"]["as_printed"]
-    worst = printed["worst_client"]
-    name, factor = shortened(client_names(record)[worst], 40), about(printed["worst_overspending"])
-    text = (
-        f"By the formulas as the paper prints them, clients take part {span(printed['releases'])} times, in "
-        f"real numbers, and split their budgets over as many replies; here {span(plan['releases'])} times, "
-        "in whole ones. The printed plan is not private and was not used."
-    )
-    point = (
-        f"Asked as long as anything is left, {percent(printed['overspending_share'])} of the clients would "
-        f"spend more than their budget. Worst off is {name}: planned for "
-        f"{number(printed['releases'][worst])} replies, it would spend {factor} times its epsilon."
-    )
-    return Clause("As printed: not private", text, (point,), kind="limit")
-
-
-def _leaked(plan: Record) -> tuple[str, ...]:
-    """What the printed noise would spend, and why its setting could not be run."""
-    leak = leak_of(plan)
-    if leak is None:
-        return ()
-    spends = (
-        f"Of a budget of epsilon {_exact(leak.budget)} the printed noise would spend "
-        f"{rounded_up(leak.printed)}, counted exactly, and {rounded_up(leak.converted)} by the paper's own "
-        "conversion."
-    )
-    not_run = "; ".join(faults_of_printed(plan))
-    return (spends, *([f"The printed setting could not be run: {not_run}."] if not_run else []))
 
 
 def _exact(value: float) -> str:

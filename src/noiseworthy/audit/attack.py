@@ -1,0 +1,195 @@
+"""The attack: trainings in which a coin gives every client its canary or not, and what the attacker proves.
+
+The attacker adds the log-likelihood ratios of all uploads of a client and names the coin by the sign of the
+sum, a threshold that is fixed before any trial. Clients hold disjoint data and noise of their own, so each
+client of each training is a trial: K clients make K trials of one training.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from noiseworthy.audit.canaries import PRESENT, Twin
+from noiseworthy.audit.exposure import Exposure, exposure_of, family_of
+from noiseworthy.audit.families import Family, GaussianFamily, largest_rejected
+from noiseworthy.audit.observations import Observations, observe
+from noiseworthy.audit.statistics import errors_of, family_free_epsilon, least_advantage
+from noiseworthy.audit.targets import Target
+from noiseworthy.errors import InvalidInput
+
+Progress = Callable[[float], None]
+_NUMBERS = 6_000_000
+"""Numbers that a batch of trainings may write down at once."""
+_MOST_TRAININGS = 1_000
+_GATHERED = 4_000_000
+"""Numbers of records above which the engine would run trainings one after the other."""
+_KINDS = 6
+"""Kinds of clients under attack where every kind takes a privacy loss distribution of its own."""
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Scores of the attacker: positive where it names the canary present.
+
+    Attributes:
+        present: of trials with the canary.
+        absent: of trials without it.
+        subjects: clients under attack.
+        family: of their noise, at the ratios that the plan states.
+        seconds: that the trials took.
+    """
+
+    present: NDArray[np.float64]
+    absent: NDArray[np.float64]
+    subjects: NDArray[np.int64]
+    family: Family
+    seconds: float
+
+    @property
+    def count(self) -> int:
+        """Coins named."""
+        return len(self.present) + len(self.absent)
+
+    @property
+    def errors(self) -> int:
+        """Coins named wrongly."""
+        return errors_of(self.present, self.absent)
+
+
+def attack(
+    twin: Twin,
+    *,
+    trials: int,
+    seed: int,
+    seconds: float = np.inf,
+    on_progress: Progress = lambda done: None,
+) -> Trials:
+    """Run trainings of a twin until there are enough trials, or the time is over.
+
+    Args:
+        twin: with the canary of the attack.
+        trials: how many coins to name at least.
+        seed: of coins and noise.
+        seconds: after which no further batch of trainings starts; the first always runs.
+        on_progress: told the share of trials done.
+
+    Returns:
+        The scores. When the time is over says nothing of them, so that fewer trials are as valid.
+
+    Raises:
+        InvalidInput: a canary that moves no upload.
+    """
+    started, batch = time.monotonic(), _batch(twin, trials)
+    first = _observed(twin, batch, seed, 0)
+    subjects, family = _subjects(exposure_of(first, twin.target), twin.target)
+    needed = -(-trials // (batch * len(subjects)))
+    judged = [_judged(first, twin.target, subjects)]
+    on_progress(1 / needed)
+    while len(judged) < needed and time.monotonic() - started < seconds:
+        judged.append(_judged(_observed(twin, batch, seed, len(judged)), twin.target, subjects))
+        on_progress(len(judged) / needed)
+    values, present = (np.concatenate(part).ravel() for part in zip(*judged, strict=True))
+    return Trials(values[present], values[~present], subjects, family, time.monotonic() - started)
+
+
+def _observed(twin: Twin, batch: int, seed: int, number: int) -> Observations:
+    """A batch of trainings, with fresh coins and seeds."""
+    worlds = np.random.default_rng([seed, 0xC01, number]).integers(0, 2, (batch, twin.clients))
+    return observe(twin, worlds, _seeds(seed, number * batch, batch))
+
+
+def _judged(
+    seen: Observations, target: Target, subjects: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Scores of the clients under attack, and whether the canary was present."""
+    return scores(seen, target)[:, subjects], seen.worlds[:, subjects] == PRESENT
+
+
+def _batch(twin: Twin, trials: int) -> int:
+    """Trainings that run side by side; no more than are needed if every client is under attack."""
+    cohorts = np.shape(twin.algorithm.cohorts)
+    written = 3 * cohorts[0] * cohorts[1] * twin.noise.shape[2]
+    room = min(_NUMBERS // written, _GATHERED // twin.shards.elements, -(-trials // twin.clients))
+    return int(np.clip(room, 1, _MOST_TRAININGS))
+
+
+def _seeds(seed: int, done: int, batch: int) -> list[int]:
+    """Seeds of a batch, different from those of every other one."""
+    start = int(np.random.SeedSequence([seed, 0xA77AC]).generate_state(1)[0])
+    return [(start + done + i) % 2**32 for i in range(batch)]
+
+
+def scores(seen: Observations, target: Target) -> NDArray[np.float64]:
+    """log p(uploads | present) - log p(uploads | absent) of every client in every training, shape (S, N)."""
+    ratio = _log_ratio(seen, target.release.mechanism.family)
+    if (rate := target.release.sampling_rate) < 1:
+        ratio = np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)
+    uploads = seen.clients.size
+    whose = csr_array(
+        (np.ones(uploads), (np.arange(uploads), seen.clients.ravel())), shape=(uploads, seen.worlds.shape[1])
+    )
+    return ratio.reshape(len(ratio), -1) @ whose
+
+
+def _log_ratio(seen: Observations, family: str) -> NDArray[np.float64]:
+    """Of each upload, shape (S, T, b), as if a sampled record were in its batch."""
+    absent, present = ((seen.uploads - mean) / seen.noise for mean in seen.means)
+    if family == "laplace":
+        return np.sum(np.abs(absent) - np.abs(present), axis=3)
+    return np.sum(np.square(absent) - np.square(present), axis=3) / 2
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What trials prove.
+
+    Attributes:
+        confidence: with which each of the limits holds, such as 0.95.
+        scale: factor by which the clients' noise is too small, at least; 1 is the claim.
+        epsilon: lower limit for each subject, within the family of noise, shape (m,).
+        family_free: lower limit for any mechanism, at the largest delta of the subjects.
+    """
+
+    confidence: float
+    scale: float
+    epsilon: NDArray[np.float64]
+    family_free: float
+
+
+def bound(trials: Trials, delta: NDArray[np.float64], confidence: float) -> Bound:
+    """Lower limits on epsilon from the scores of an attack.
+
+    Args:
+        trials: of the attack.
+        delta: of each subject, shape (m,).
+        confidence: in (0, 1).
+
+    Guarantee: within the family, each epsilon exceeds the true one with probability 1 - confidence at most;
+    the family-free one for any mechanism that releases alike of all subjects.
+    """
+    alarm, family = 1 - confidence, trials.family
+    scale = largest_rejected(family, least_advantage(trials.errors, trials.count, alarm))
+    epsilon = family.epsilon(scale, delta) if scale > 0 else np.zeros(len(delta))
+    free = family_free_epsilon(trials.present, trials.absent, float(delta.max()), alarm)
+    return Bound(confidence, scale, epsilon, free)
+
+
+def _subjects(exposure: Exposure, target: Target) -> tuple[NDArray[np.int64], Family]:
+    """Whom to attack, and their family: all clients, or those of the kinds that are exposed most.
+
+    The choice reads noiseless means alone, so that it spoils no limit.
+    """
+    asked = exposure.asked
+    if not asked.size:
+        raise InvalidInput("no upload of this plan moves with a record; there is nothing to attack")
+    if not isinstance(family_of(target, exposure.parts[:1]), GaussianFamily):
+        excess = exposure.epsilon[asked] / target.epsilon[asked]
+        kinds = list(dict.fromkeys(exposure.parts[i] for i in asked[np.argsort(-excess, kind="stable")]))
+        asked = np.array([i for i in asked if exposure.parts[i] in kinds[:_KINDS]])
+    return asked, family_of(target, tuple(exposure.parts[i] for i in asked))

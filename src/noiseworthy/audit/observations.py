@@ -1,0 +1,69 @@
+"""What an attacker saw of watched trainings: every upload, beside its mean in both worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.audit.canaries import ABSENT, PRESENT, Twin
+from noiseworthy.audit.watched import watched
+from noiseworthy.engines.simulation import Checkpoint, simulate
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Uploads of S trainings, T rounds and cohorts of b clients.
+
+    Attributes:
+        uploads: shape (S, T, b, width).
+        means: without noise, in the absent and in the present world, shape (2, S, T, b, width).
+        noise: planned size of the noise on each number, shape (T, b, width).
+        clients: who was asked, ascending in each round, shape (T, b).
+        worlds: which world each client of each training was in, shape (S, N).
+    """
+
+    uploads: NDArray[np.float64]
+    means: NDArray[np.float64]
+    noise: NDArray[np.float64]
+    clients: NDArray[np.int64]
+    worlds: NDArray[np.int64]
+
+    @property
+    def shifts(self) -> NDArray[np.float64]:
+        """How far the worlds lie apart in each number, in units of the planned noise, (S, T, b, width)."""
+        return (self.means[PRESENT] - self.means[ABSENT]) / self.noise
+
+    @property
+    def residuals(self) -> NDArray[np.float64]:
+        """Noise that was drawn, in units of what was planned, shape (S, T, b, width)."""
+        present = self.worlds[:, self.clients, None] == PRESENT
+        return (self.uploads - np.where(present, self.means[PRESENT], self.means[ABSENT])) / self.noise
+
+
+def observe(
+    twin: Twin, worlds: NDArray[np.int64], seeds: Sequence[int], *, broken_at: int | None = None
+) -> Observations:
+    """Train a twin under watch, by the product's own engine.
+
+    Args:
+        twin: what is trained.
+        worlds: which data set each client holds in each training, 0 or 1, shape (S, N).
+        seeds: of start, batches and noise, one training each, all different.
+        broken_at: round after which trainings stop, to go on from their checkpoint; None for no break.
+    """
+    plan, width = twin.target.plan, twin.noise.shape[2]
+    algorithms = [watched(twin.algorithm, world.astype(np.int32), width) for world in worlds]
+    clients = np.sort(np.asarray(twin.algorithm.cohorts, np.int64), axis=1)
+    asked = np.bincount(clients.ravel(), minlength=twin.clients)
+    reached: list[Checkpoint] = []
+    for end in (plan.rounds,) if broken_at is None else (broken_at, plan.rounds):
+        simulate(
+            algorithms, asked, twin.shards, np.array([end]), seeds,
+            resume=reached[-1] if reached else None, on_segment=reached.append,
+        )  # fmt: skip
+    seen = reached[-1].server[-1].astype(np.float64)
+    noise = np.take_along_axis(twin.noise, clients[:, :, None], axis=1)
+    return Observations(seen[..., 0, :], np.moveaxis(seen[..., 1:, :], 3, 0), noise, clients, worlds)

@@ -1,0 +1,125 @@
+"""What is audited: a planned training with the claim made for it, and what an attacker knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.algorithms import loss_reports
+from noiseworthy.algorithms.base import Algorithm
+from noiseworthy.algorithms.registry import make
+from noiseworthy.errors import InvalidInput
+from noiseworthy.planning.local_work import NoisySteps
+from noiseworthy.planning.plan import Pilot, Plan
+from noiseworthy.planning.two_stages import LOSSES_PER_REPLY, FirstStage
+from noiseworthy.privacy.accountants import Release, spent_epsilon
+from noiseworthy.tasks.base import Task
+
+
+@dataclass(frozen=True)
+class Target:
+    """A training whose privacy is claimed, and audited.
+
+    Attributes:
+        name: `training`, or `stage 1` and `stage 2`.
+        plan: of it; noise, clip, weights and counts are those that the study trains with, and its pilot is
+            what is charged beside.
+        make: the product's algorithm of a plan, from its plan, a task and a seed.
+        epsilon: what is claimed for each client, shape (N,).
+        loss_noise: noise size of each loss that clients report beside their upload, shape (N,); None if none.
+    """
+
+    name: str
+    plan: Plan
+    make: Callable[[Plan, Task, int], Algorithm]
+    epsilon: NDArray[np.float64]
+    loss_noise: NDArray[np.float64] | None = None
+
+    @property
+    def delta(self) -> NDArray[np.float64]:
+        """At which epsilon is claimed, shape (N,)."""
+        return self.plan.problem.budget.delta
+
+    @property
+    def width(self) -> int:
+        """Numbers in one upload."""
+        return self.plan.problem.dimension + (0 if self.loss_noise is None else LOSSES_PER_REPLY)
+
+    def noise(self, ridge: float) -> NDArray[np.float64]:
+        """Size of the noise on every number of an upload, as planned, shape (T, N, width).
+
+        Of an update whose every local step is noised, that of the sum of the steps' noises, each shrunk by
+        the ridge of the steps after it.
+        """
+        plan = self.plan
+        size = np.outer(plan.upload_scale * _gain(plan, ridge), self.release.mechanism.size)
+        whole = np.repeat(size[:, :, None], plan.problem.dimension, axis=2)
+        if self.loss_noise is None:
+            return whole
+        losses = np.broadcast_to(self.loss_noise[:, None], (*size.shape, LOSSES_PER_REPLY))
+        return np.concatenate([whole, losses], axis=2)
+
+    @property
+    def release(self) -> Release:
+        """One noised upload."""
+        if self.plan.release is None:
+            raise InvalidInput("this plan releases nothing, so that nothing can be audited; plan to train")
+        return self.plan.release
+
+    def of_dimension(self, dimension: int) -> Target:
+        """The same training of a model of another dimension.
+
+        Its noise is the same too, but in clipping mode E, where it grows with the dimension: there it is
+        calibrated anew.
+        """
+        problem = replace(self.plan.problem, dimension=dimension)
+        release = problem.release(self.plan.releases) if problem.clipping == "E" else self.plan.release
+        return replace(self, plan=replace(self.plan, problem=problem, release=release))
+
+
+def _gain(plan: Plan, ridge: float) -> NDArray[np.float64]:
+    """Noise of an upload per noise of one step, root of sum (eta_k prod_{j>k} (1 - eta_j ridge))^2, (T,)."""
+    if not isinstance(plan.local, NoisySteps):
+        return np.ones(plan.rounds)
+    steps = plan.local_step_sizes.reshape(plan.rounds, plan.local.steps)
+    later = np.cumprod((1 - ridge * steps)[:, ::-1], axis=1)[:, ::-1]
+    shrunk = np.concatenate([later[:, 1:], np.ones((plan.rounds, 1))], axis=1)
+    return np.sqrt(np.sum(np.square(steps * shrunk), axis=1))
+
+
+def targets_of(plan: Plan) -> tuple[Target, ...]:
+    """What a plan claims: one training, or two stages with a claim each.
+
+    Args:
+        plan: with `train` true, noise and step sizes.
+
+    Returns:
+        Stage 2 is the one that is planned in case clients prove alike. An upload that bought constants
+        before is none of them: its cost is in the ledger.
+
+    Raises:
+        InvalidInput: a plan that does not train, or without noise.
+    """
+    if not plan.train or plan.release is None:
+        raise InvalidInput(f"this plan does not train, so that nothing can be audited: {plan.outcome}")
+    if plan.problem.family == "none":
+        raise InvalidInput("a training without noise claims nothing to audit; set gaussian or laplace noise")
+    if plan.step is None:
+        raise InvalidInput("this plan has no step size; state [algorithm] step_size before auditing")
+    alone = spent_epsilon(plan.release, plan.releases, plan.budget.delta)
+    if not isinstance(plan.pilot, FirstStage):
+        return (Target("training", plan, make, alone),)
+    return _first(plan.pilot), Target("stage 2", plan, make, alone)
+
+
+def _first(first: FirstStage) -> Target:
+    """Stage 1 as a plan of its own, whose losses are charged beside its gradients."""
+    plan = replace(first.plan, pilot=Pilot(first.parts[1:], first.budget))
+
+    def start(plan: Plan, task: Task, seed: int) -> Algorithm:
+        return loss_reports.make(replace(first, plan=plan), task, seed)
+
+    return Target("stage 1", plan, start, plan.spent(), first.losses.mechanism.size)

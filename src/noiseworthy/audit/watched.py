@@ -1,0 +1,176 @@
+"""An algorithm under watch: it trains as ever, and all that an attacker knows is written down.
+
+The engine runs it as any other algorithm: each of its verbs is the audited algorithm's own, called with that
+algorithm's own state. Beside each upload stand the two means that it would have without its noise, one for
+each neighbouring data set. The attacker knows them: it knows all but which of the two is held, and follows
+what a client would remember in both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from noiseworthy.algorithms.averaged import Averaged
+from noiseworthy.algorithms.base import Algorithm, Memory, Numbers, ServerState, Shard
+from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
+from noiseworthy.algorithms.making import with_noise
+from noiseworthy.algorithms.privatefl import PrivateFL
+from noiseworthy.tasks.base import Task
+
+
+class Seen(NamedTuple):
+    """What the server of a watched training keeps: the algorithm's own memory, and all uploads.
+
+    `uploads` has shape (T, b, 3, width): the upload, and its mean in the absent and in the present world,
+    the clients of a round in ascending order.
+    """
+
+    own: Memory
+    uploads: Array
+
+
+class Known(NamedTuple):
+    """What a watched client remembers: its own memory, and that of both worlds as the attacker follows it."""
+
+    real: Memory
+    both: Memory
+
+
+class Watched(eqx.Module):
+    """An algorithm whose uploads are written down; what it trains is unchanged.
+
+    Attributes:
+        algorithm: what is audited.
+        silent: the same without noise, and with every record in the batch.
+        world: which data set each client holds, 0 absent or 1 present, shape (N,).
+        width: numbers in one upload (static).
+        told: whether what clients remember is noised, and so known to the attacker as it is (static).
+    """
+
+    algorithm: Algorithm
+    silent: Algorithm
+    world: Numbers
+    width: int = eqx.field(static=True)
+    told: bool = eqx.field(static=True)
+
+    @property
+    def task(self) -> Task:
+        """The algorithm's."""
+        return self.algorithm.task
+
+    @property
+    def cohorts(self) -> Numbers:
+        """The algorithm's."""
+        return self.algorithm.cohorts
+
+    @property
+    def condensed(self) -> bool:
+        """The algorithm's."""
+        return self.algorithm.condensed
+
+    @property
+    def moves_locally(self) -> bool:
+        """The algorithm's."""
+        return self.algorithm.moves_locally
+
+    @property
+    def reads_uploads(self) -> bool:
+        """Every upload is looked at, so that each client's noise is drawn on its own."""
+        return True
+
+    def init(self, key: Array) -> ServerState:
+        """The algorithm's start, with nothing seen."""
+        start = self.algorithm.init(key)
+        return start._replace(memory=Seen(start.memory, jnp.zeros((*self.cohorts.shape, 3, self.width))))
+
+    def init_client(self, theta: Array) -> Known:
+        """The algorithm's memory, the same in both worlds."""
+        own = self.algorithm.init_client(theta)
+        return Known(own, _twice(own))
+
+    def select(self, state: ServerState) -> Array:
+        """The algorithm's."""
+        return self.algorithm.select(_own(state))
+
+    def local_update(
+        self, state: ServerState, client: Array, memory: Known, shard: Shard, key: Array
+    ) -> tuple[Array, Known]:
+        """The algorithm's update on the data set that is held, and the noiseless ones on both."""
+        own, world = _own(state), self.world[client]
+        held = jax.tree.map(lambda leaf: leaf[world], shard)
+        update, after = self.algorithm.local_update(own, client, memory.real, held, key)
+        before = _twice(memory.real) if self.told else memory.both
+        means, both = jax.vmap(partial(self._mean, own, client, key))(before, shard)
+        return jnp.concatenate([update, means.ravel()]), Known(after, both)
+
+    def _mean(self, own: ServerState, client: Array, key: Array, memory: Memory, shard: Shard):
+        return self.silent.local_update(own, client, memory, shard, key)
+
+    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
+        """The algorithm's upload, the means beside it as they are."""
+        raw, means = jnp.split(update, [self.width])
+        return jnp.concatenate([self.algorithm.privatize(_own(state), raw, client, key), means])
+
+    def weight(self, client: Array) -> Array:
+        """The algorithm's."""
+        return self.algorithm.weight(client)
+
+    def combine(self, state: ServerState, cohort: Array, uploads: Array) -> Array:
+        """What the algorithm makes of its uploads, then everything that was seen, by client number."""
+        total = self.algorithm.combine(_own(state), cohort, uploads[:, : self.width])
+        return jnp.concatenate([total, uploads[jnp.argsort(cohort)].ravel()])
+
+    def aggregate(self, state: ServerState, total: Array) -> ServerState:
+        """The algorithm's next state; the round is written down."""
+        seen = state.memory.uploads
+        own, uploads = jnp.split(total, [total.size - seen[0].size])
+        after = self.algorithm.aggregate(_own(state), own)
+        kept = seen.at[state.round].set(uploads.reshape(seen.shape[1:]))
+        return after._replace(memory=Seen(after.memory, kept))
+
+    def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
+        """The algorithm's; never asked for, because uploads are read one by one."""
+        return self.algorithm.aggregate_noise(_own(state), cohort, key)
+
+    def model(self, state: ServerState) -> Array:
+        """The algorithm's."""
+        return self.algorithm.model(_own(state))
+
+
+def watched(algorithm: Algorithm, world: Numbers, width: int) -> Watched:
+    """An algorithm under watch.
+
+    Args:
+        algorithm: of a twin (`audit.canaries`), whose clients hold both worlds.
+        world: which of them each client holds, shape (N,).
+        width: numbers in one upload.
+    """
+    return Watched(algorithm, _silent(algorithm), world, width, isinstance(_inner(algorithm), PrivateFL))
+
+
+def _silent(algorithm: Algorithm) -> Algorithm:
+    """The algorithm without noise; where batches are drawn, with every record in them."""
+    if isinstance(algorithm, Averaged):
+        return replace(algorithm, algorithm=_silent(algorithm.algorithm))
+    quiet = with_noise(algorithm, 0.0)
+    return replace(quiet, sampled=False) if isinstance(quiet, FedSGDDPC) else quiet
+
+
+def _inner(algorithm: Algorithm) -> Algorithm:
+    return algorithm.algorithm if isinstance(algorithm, Averaged) else algorithm
+
+
+def _own(state: ServerState) -> ServerState:
+    """The state as the algorithm knows it."""
+    return state._replace(memory=state.memory.own)
+
+
+def _twice(memory: Memory) -> Memory:
+    return jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), memory)

@@ -1,0 +1,78 @@
+"""The command line: every command is one call of the library, with a progress bar and clear errors.
+
+Exit codes: 0 done, 2 the user's input (one line on stderr), 1 a fault of ours.
+
+A command is a function with typer's annotations in the module of its family (`planning`, `training`, ...). It
+is registered by naming it in `COMMANDS`, in the order of `--help`; a group of commands (`ledger show`) in
+`GROUPS`. Options that several commands take are in `options`, steps that they share in `steps`, the
+consoles and the progress bar in `console`. Heavy imports belong inside the functions, so that `--help` is
+quick and never loads jax.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+
+from noiseworthy.cli import audit, ledgers, measuring, papers, planning, training
+from noiseworthy.errors import UserError
+
+COMMANDS = (
+    planning.plan,
+    training.train,
+    planning.advise,
+    training.compare,
+    training.tradeoff,
+    training.rivals,
+    training.quickstart,
+    planning.account,
+    audit.audit,
+    measuring.measure,
+    papers.reproduce,
+    training.report,
+)
+GROUPS = {"ledger": ledgers.ledger}
+
+_UsageError: type[Any] = typer.BadParameter.__bases__[0]  # of click, which some releases of typer contain
+_INTERRUPTED = 130
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Plan and train differentially private federated learning: is the next reply worth its noise?",
+)
+for _command in COMMANDS:
+    app.command()(_command)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
+
+
+def main() -> None:
+    """Entry point: the user's mistakes end in one line and exit code 2."""
+    try:
+        code = app(prog_name="noiseworthy", standalone_mode=False) or 0
+    except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
+    except Exception as error:
+        if (complaint := _complaint(error)) is None:
+            raise
+        if complaint:
+            print(f"error: {' '.join(complaint.split())}", file=sys.stderr)
+        raise SystemExit(2) from None
+    if code == _INTERRUPTED:
+        print("interrupted; train --resume goes on from the last checkpoint", file=sys.stderr)
+    raise SystemExit(code)
+
+
+def _complaint(error: Any) -> str | None:
+    """What the user got wrong, empty if help was shown instead; None if the fault is ours."""
+    if isinstance(error, UserError):
+        return str(error)
+    if not isinstance(error, _UsageError):
+        return None
+    command = error.ctx.command_path if error.ctx is not None else "noiseworthy"
+    message = error.format_message().rstrip(".")
+    return f"{message}; see {command} --help" if message else ""

@@ -1,0 +1,27 @@
+"""Options that commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from noiseworthy.errors import ConfigError
+
+StudyFile = Annotated[Path, typer.Argument(help="study file (TOML)", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
+OutFolder = Annotated[Path | None, typer.Option("--out", help="run folder; by default runs/NAME-OF-STUDY")]
+DataDir = Annotated[Path | None, typer.Option("--data", help="folder of data files, else NOISEWORTHY_DATA")]
+Seconds = Annotated[
+    float | None, typer.Option("--budget-seconds", help="time for planning, which takes the best found in it")
+]
+
+
+def numbers(name: str, text: str) -> Any:
+    """A number, or a list of several separated by commas."""
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"--{name} must be numbers separated by commas, got {text!r}") from None
+    return values if len(values) > 1 else values[0]

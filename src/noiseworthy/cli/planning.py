@@ -1,0 +1,117 @@
+"""Commands that decide and count, and train nothing on private records: plan, advise, account."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from noiseworthy.cli.console import out, progress_bar
+from noiseworthy.cli.options import AsJson, DataDir, OutFolder, Seconds, StudyFile, numbers
+from noiseworthy.cli.steps import decide_plan, prepare_study
+from noiseworthy.errors import ConfigError
+
+
+def plan(
+    study: StudyFile,
+    as_json: AsJson = False,
+    out_folder: OutFolder = None,
+    data: DataDir = None,
+    budget_seconds: Seconds = None,
+) -> None:
+    """Decide rounds, clients, noise, clip and step size for a study, without training."""
+    from noiseworthy._validate import strict_json
+    from noiseworthy.experiments.record import new_record, save_record
+
+    prepared, decision = decide_plan(prepare_study(study, data, budget_seconds))
+    if out_folder is not None:
+        record = new_record(
+            prepared.study, decision, prepared.federation, prepared.dimension, name=study.stem
+        )
+        save_record(record, out_folder)
+    if as_json:
+        print(json.dumps(strict_json(decision.plan.as_dict()), allow_nan=False))
+        return
+    from noiseworthy.reports.tables import plan_panel
+
+    record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name=study.stem)
+    out.print(plan_panel(record))
+
+
+def advise(
+    study: StudyFile,
+    out_folder: OutFolder = None,
+    data: DataDir = None,
+    as_json: AsJson = False,
+    budget_seconds: Seconds = None,
+) -> None:
+    """Plan a study with every algorithm by trial on public data, side by side, and recommend one."""
+    from noiseworthy.engines.compilation import use_persistent_cache
+    from noiseworthy.experiments.advisor import advice_record
+    from noiseworthy.experiments.advisor import advise as run
+    from noiseworthy.reports.advice import advice_panel, write_advice
+
+    prepared = prepare_study(study, data, budget_seconds)
+    use_persistent_cache()
+    with progress_bar("Trying", 100, "%") as bar:
+        advice = advice_record(run(prepared, lambda name, done: bar(done, name)), study.stem)
+    page = write_advice(advice, out_folder or Path("runs") / study.stem)
+    if as_json:
+        print(json.dumps(advice, allow_nan=False))
+        return
+    out.print(advice_panel(advice))
+    out.print(f"Report: {page}", soft_wrap=True)
+
+
+def account(
+    study: Annotated[
+        Path | None, typer.Argument(help="study file, or state a schedule by the options")
+    ] = None,
+    mechanism: Annotated[str | None, typer.Option(help="laplace or gaussian")] = None,
+    noise: Annotated[str | None, typer.Option(help="scale or std per coordinate; one or per client")] = None,
+    clip_norm: Annotated[float | None, typer.Option(help="clip of records, or of uploads")] = None,
+    sizes: Annotated[str | None, typer.Option(help="records per client, separated by commas")] = None,
+    delta: Annotated[str, typer.Option(help="0 for pure epsilon; one number or one per client")] = "0",
+    releases: Annotated[str | None, typer.Option(help="uploads; one number or one per client")] = None,
+    rounds: Annotated[int | None, typer.Option(help="rounds, instead of releases")] = None,
+    clients_per_round: Annotated[int | None, typer.Option(help="clients per round, with rounds")] = None,
+    relation: Annotated[str, typer.Option(help="replace-one or add-remove")] = "replace-one",
+    sampling_rate: Annotated[float, typer.Option(help="Poisson sampling rate of records")] = 1.0,
+    unit: Annotated[str, typer.Option(help="record or client: whose change is hidden")] = "record",
+    data: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Exact epsilon per client of a stated schedule, or of a study's plan."""
+    from noiseworthy._validate import strict_json
+    from noiseworthy.experiments.account import account as price
+    from noiseworthy.experiments.account import account_plan
+    from noiseworthy.reports.schedules import noises_steps
+
+    counted = "uploads"
+    options = (mechanism, noise, clip_norm, sizes, releases, rounds, clients_per_round)
+    if study is not None:
+        if any(option is not None for option in options):
+            raise ConfigError("account takes a study file or the options of a schedule, and not both")
+        made = decide_plan(prepare_study(study, data))[1].plan
+        answer, counted = account_plan(made), "noised steps" if noises_steps(made.as_dict()) else counted
+    elif mechanism is None or noise is None or clip_norm is None or sizes is None:
+        raise ConfigError("account needs a study file, or --mechanism, --noise, --clip-norm and --sizes")
+    else:
+        answer = price(
+            mechanism=mechanism, noise=numbers("noise", noise), clip_norm=clip_norm,
+            sizes=numbers("sizes", sizes), delta=numbers("delta", delta),
+            releases=None if releases is None else numbers("releases", releases), rounds=rounds,
+            clients_per_round=clients_per_round, relation=relation,  # pyright: ignore[reportArgumentType]
+            sampling_rate=sampling_rate, unit=unit,  # pyright: ignore[reportArgumentType]
+        )  # fmt: skip
+    if as_json:
+        print(json.dumps(strict_json(answer), allow_nan=False))
+        return
+    for client, row in enumerate(answer["privacy"]["clients"]):
+        spent = float("inf") if row["spent_epsilon"] is None else row["spent_epsilon"]
+        out.print(
+            f"client {client}: epsilon {spent:.6g} at delta {row['delta']:g} "
+            f"after {answer['releases'][client]} {counted}"
+        )

@@ -1,0 +1,120 @@
+"""Steps that commands share: from a study file to its plan, its training and its report."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noiseworthy.cli.console import out, progress_bar
+
+if TYPE_CHECKING:
+    from noiseworthy.config import Study
+    from noiseworthy.experiments.planner import Decision
+    from noiseworthy.experiments.prepare import Prepared
+    from noiseworthy.experiments.run_ledger import SharedLedger
+
+
+def prepare_study(path: Path, data: Path | None, seconds: float | None = None) -> Prepared:
+    """The study of a file, with its data, model and public facts."""
+    from noiseworthy.config import load_study
+    from noiseworthy.experiments.prepare import prepare
+
+    return prepare(_with_seconds(_with_data_dir(load_study(path), data), seconds))
+
+
+def _with_seconds(study: Study, seconds: float | None) -> Study:
+    from noiseworthy import _validate as check
+
+    if seconds is None:
+        return study
+    check.positive("--budget-seconds", seconds)
+    return study.model_copy(
+        update={"planning": study.planning.model_copy(update={"budget_seconds": seconds})}
+    )
+
+
+def _with_data_dir(study: Study, data: Path | None) -> Study:
+    if data is None:
+        return study
+    return study.model_copy(update={"federation": study.federation.model_copy(update={"data_dir": data})})
+
+
+def decide_plan(prepared: Prepared) -> tuple[Prepared, Decision]:
+    """The plan, and the study with the model that the plan trains."""
+    from noiseworthy.engines.compilation import use_persistent_cache
+    from noiseworthy.experiments.planner import plan_study
+
+    if prepared.federation is None:
+        return plan_study(prepared)
+    use_persistent_cache()
+    with progress_bar("Planning", 100, "%") as bar:
+        return plan_study(prepared, bar)
+
+
+def train_plan(
+    prepared: Prepared,
+    decision: Decision,
+    folder: Path,
+    *,
+    name: str,
+    resume: bool = False,
+    ledger: SharedLedger | None = None,
+) -> dict[str, Any]:
+    """The record of a training by the plan, whose checkpoints, model and record lie in `folder`."""
+    import numpy as np
+
+    from noiseworthy.experiments.checkpoints import fingerprint
+    from noiseworthy.experiments.record import new_record, save_record, with_training
+    from noiseworthy.experiments.run_folder import check_goes_on
+    from noiseworthy.experiments.run_ledger import FILE as LEDGER
+    from noiseworthy.experiments.training import train as run
+
+    federation, task = prepared.trained()
+    plan, seeds = decision.plan, prepared.study.training.seeds
+    record = new_record(prepared.study, decision, federation, prepared.dimension, name=name)
+    belongs_to = prepared.study.model_dump_json(include={"federation": True, "task": True})
+    mark = fingerprint(plan, seeds, belongs_to)
+    if resume:  # a folder of another study must stay as it is
+        check_goes_on(folder, mark, plan, ledger)
+    save_record(record, folder)
+    if not plan.train:
+        return record
+    started = time.monotonic()
+    evaluations = prepared.study.training.evaluations
+    with progress_bar("Training", plan.all_rounds, "rounds") as bar:
+        result = run(plan, federation, task, seeds, evaluations=evaluations, folder=folder,
+                     resume=resume, belongs_to=belongs_to, ledger=ledger, on_progress=bar)  # fmt: skip
+    np.savez(folder / "model.npz", theta=result.run.theta, seeds=seeds)
+    record = with_training(record, result, seeds, time.monotonic() - started)
+    record |= _entered(folder / LEDGER if ledger is None else ledger.path, mark)
+    save_record(record, folder)
+    return record
+
+
+def _entered(path: Path, mark: str) -> dict[str, Any]:
+    """What the record keeps of the run's ledger; a training without noise has none."""
+    from noiseworthy.experiments.run_folder import opened_ledger
+    from noiseworthy.experiments.run_ledger import run_name
+    from noiseworthy.reports.ledger import summary
+
+    if not path.exists():
+        return {}
+    with opened_ledger(path) as books:
+        return {"ledger": summary(books, run_name(mark))}
+
+
+def finish(record: dict[str, Any], folder: Path, as_json: bool) -> None:
+    """Write the report of a record and show it, as tables or as one JSON object."""
+    from noiseworthy.reports import tables, write_report
+
+    path = write_report(record, folder)
+    if as_json:
+        print(json.dumps(record, allow_nan=False))
+        return
+    shows = tables.plan_panel, tables.training_panel, tables.comparison_table, tables.tradeoff_table
+    for show in (*shows, tables.rivals_table):
+        if (shown := show(record)) is not None:
+            out.print(shown)
+    out.print(f"Report: {path}", soft_wrap=True)

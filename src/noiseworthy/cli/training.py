@@ -1,0 +1,161 @@
+"""Commands that train in simulation and leave a run folder: train, compare, quickstart and their kin."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noiseworthy.cli.console import err, foretell, out, progress_bar
+from noiseworthy.cli.options import AsJson, DataDir, OutFolder, Seconds, StudyFile
+from noiseworthy.cli.steps import decide_plan, finish, prepare_study, train_plan
+from noiseworthy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from noiseworthy.experiments.planner import Decision
+    from noiseworthy.experiments.prepare import Prepared
+    from noiseworthy.experiments.rivals import Contest
+    from noiseworthy.experiments.run_ledger import SharedLedger
+    from noiseworthy.experiments.tradeoff import Surface
+
+
+def train(
+    study: StudyFile,
+    out_folder: OutFolder = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the run folder's checkpoint")] = False,
+    data: DataDir = None,
+    as_json: AsJson = False,
+    budget_seconds: Seconds = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="ledger that several runs on these data share, beside run folders")
+    ] = None,
+    lifetime_epsilon: Annotated[
+        float | None, typer.Option(help="lifetime epsilon of clients that are new to --ledger")
+    ] = None,
+) -> None:
+    """Plan a study, train it in simulation and write a run folder with model, record and report."""
+    shared = _shared(ledger, lifetime_epsilon)
+    prepared, decision = decide_plan(prepare_study(study, data, budget_seconds))
+    folder = out_folder or Path("runs") / study.stem
+    record = train_plan(prepared, decision, folder, name=study.stem, resume=resume, ledger=shared)
+    finish(record, folder, as_json)
+
+
+def compare(
+    study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
+) -> None:
+    """Train the plan beside a grid of fixed settings and report the gain that the plan loses."""
+    prepared, decision = decide_plan(prepare_study(study, data))
+    folder = out_folder or Path("runs") / study.stem
+    record = train_plan(prepared, decision, folder, name=study.stem) if decision.plan.train else None
+    finish(_compare(prepared, decision, folder, record, name=study.stem), folder, as_json)
+
+
+def tradeoff(
+    study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
+) -> None:
+    """Plan and train for other privacy and resource budgets, and draw what each pair of them reaches."""
+    from noiseworthy.experiments.tradeoff import Surface
+
+    prepared = prepare_study(study, data)
+    surface = Surface.of(prepared)
+    folder = out_folder or Path("runs") / study.stem
+    prepared, decision = decide_plan(prepared)
+    finish(_tradeoff(surface, prepared, decision, folder, name=study.stem), folder, as_json)
+
+
+def rivals(
+    study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
+) -> None:
+    """Train DPFL-BCS and the algorithms it is held against side by side, on the study's own federation."""
+    from noiseworthy.experiments.rivals import Contest
+
+    prepared = prepare_study(study, data)
+    contest = Contest.of(prepared)
+    folder = out_folder or Path("runs") / study.stem
+    finish(_rivals(contest, prepared, folder, name=study.stem), folder, as_json)
+
+
+def quickstart(out_folder: OutFolder = None) -> None:
+    """Plan, train and compare on the digits that ship with scikit-learn, and write a report."""
+    from importlib.resources import as_file, files
+
+    with as_file(files("noiseworthy") / "quickstart.toml") as path:
+        prepared = prepare_study(path, None)
+    folder = out_folder or Path("runs") / "quickstart"
+    err.print(
+        "[bold]noiseworthy quickstart[/]: ten clients, two kinds of digits each, epsilon = 4 for every record"
+    )
+    prepared, decision = decide_plan(prepared)
+    record = train_plan(prepared, decision, folder, name="quickstart")
+    finish(_compare(prepared, decision, folder, record, name="quickstart"), folder, False)
+
+
+def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
+    """Write the HTML report of a run folder again."""
+    from noiseworthy.experiments.record import load_record
+    from noiseworthy.reports import write_report
+
+    out.print(f"Report: {write_report(load_record(folder), folder)}", soft_wrap=True)
+
+
+def _shared(ledger: Path | None, lifetime_epsilon: float | None) -> SharedLedger | None:
+    if ledger is not None:
+        from noiseworthy.experiments.run_ledger import SharedLedger
+
+        return SharedLedger.of(ledger, lifetime_epsilon)
+    if lifetime_epsilon is not None:
+        raise ConfigError("--lifetime-epsilon is of a ledger that runs share; name it with --ledger")
+    return None
+
+
+def _compare(
+    prepared: Prepared, decision: Decision, folder: Path, record: dict[str, Any] | None, *, name: str
+) -> dict[str, Any]:
+    from noiseworthy.experiments.record import new_record, save_record, with_comparison
+    from noiseworthy.experiments.runner import compare as run
+
+    federation, task = prepared.trained()
+    with progress_bar("Comparing", 100, "%") as bar:
+        comparison = run(decision.plan, federation, task, prepared.study, bar)
+    record = record or new_record(prepared.study, decision, federation, prepared.dimension, name=name)
+    record = with_comparison(record, comparison, prepared.study.compare.seeds)
+    save_record(record, folder)
+    return record
+
+
+def _tradeoff(
+    surface: Surface, prepared: Prepared, decision: Decision, folder: Path, *, name: str
+) -> dict[str, Any]:
+    from noiseworthy.experiments.record import new_record, save_record, with_tradeoff
+    from noiseworthy.experiments.tradeoff import plan_surface, train_surface
+
+    cells = len(surface.points)
+    with progress_bar("Budgets", cells, "cells") as bar:
+        surface = plan_surface(surface, prepared, decision, bar)
+    with progress_bar("Training", cells, "cells") as bar:
+        surface = train_surface(surface, prepared, bar)
+    record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name=name)
+    record = with_tradeoff(record, surface)
+    save_record(record, folder)
+    return record
+
+
+def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) -> dict[str, Any]:
+    from noiseworthy.engines.compilation import use_persistent_cache
+    from noiseworthy.experiments.record import new_record, save_record, with_rivals
+    from noiseworthy.experiments.rivals import plan_contest, train_contest
+
+    use_persistent_cache()
+    with progress_bar("Planning", len(contest.points), "points") as bar:
+        contest = plan_contest(contest, prepared, bar)
+    started = time.monotonic()
+    with progress_bar("Training", contest.replies, "replies") as bar:
+        contest = train_contest(contest, prepared, bar, foretell)
+    seconds = time.monotonic() - started
+    record = new_record(prepared.study, contest.decision, prepared.federation, prepared.dimension, name=name)
+    record = with_rivals(record, contest, seconds)
+    save_record(record, folder)
+    return record

@@ -1,0 +1,167 @@
+"""Lifetime budgets, and releases as whole shares of them, rounded up.
+
+A budget is divided into 2^62 shares. A release costs
+
+    Gaussian: ceil(2^62 (sensitivity/std)^2 / mu(epsilon, delta)^2)
+    Laplace, pure: ceil(2^62 (sensitivity/scale) / epsilon)
+
+computed in rational numbers, so that sums of shares are exact, fit into 64 bits, and never say less than was
+spent. A filter on such a sum is sound for adaptive releases (Rogers et al. 2016; Smith & Thakurta 2022).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+
+from noiseworthy import _validate as check
+from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.privacy.accountants import Release
+from noiseworthy.privacy.budget import PrivacyBudget, Relation, Unit
+from noiseworthy.privacy.gaussian import gaussian_epsilon
+
+WHOLE = 2**62
+"""Shares of a whole budget."""
+LAST_BITS = 2**22
+"""Shares beyond the whole, 10^-12 of it, that are a matter of the last bits of planned noise."""
+
+MU_SQUARED, EPSILON, SCHEDULE = "mu^2", "epsilon", "schedule of "
+"""What is added up: Gaussian mu^2, pure epsilon, or uploads of one schedule that was priced as a whole."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """The lifetime budget of one client on one data set.
+
+    Attributes:
+        data: the data set, by name.
+        world: empty for real data; in simulation, which of several worlds that never meet.
+        client: name.
+        currency: what is added up: `mu^2`, `epsilon`, or `schedule of RUN`.
+        size: of the whole budget: mu(epsilon, delta), epsilon, or 1.
+        epsilon: of the whole budget.
+        delta: of the whole budget.
+        relation: which data sets count as neighbours.
+        unit: whose change is hidden.
+
+    Example:
+        >>> one = Account("wards", "", "north", "epsilon", 2.0, 2.0, 0.0, "replace-one", "record")
+        >>> one.share(0.5) == WHOLE // 4, one.epsilon_of(WHOLE // 4)
+        (True, 0.5)
+    """
+
+    data: str
+    world: str
+    client: str
+    currency: str
+    size: float
+    epsilon: float
+    delta: float
+    relation: Relation
+    unit: Unit
+
+    def __post_init__(self):
+        check.positive("size of a budget", self.size)
+        if not self.currency.startswith((MU_SQUARED, EPSILON, SCHEDULE)):
+            raise InvalidInput(f"currency must be mu^2, epsilon or schedule of RUN, got {self.currency!r}")
+
+    @property
+    def row(self) -> tuple[str | float, ...]:
+        """The fields in their order, numbers as floats."""
+        values = (getattr(self, field.name) for field in fields(self))
+        return tuple(value if isinstance(value, str) else float(value) for value in values)
+
+    @property
+    def whole(self) -> Fraction:
+        """The budget in its currency, exactly."""
+        return Fraction(self.size) ** (2 if self.currency == MU_SQUARED else 1)
+
+    def share(self, cost: float | Fraction) -> int:
+        """A cost as shares of the whole, rounded up.
+
+        Args:
+            cost: mu^2, epsilon or part of the schedule; finite and at least 0.
+
+        Raises:
+            InvalidInput: NaN, negative or infinite.
+        """
+        if isinstance(cost, float):
+            check.non_negative("cost of a release", cost, remedy="nothing was charged")
+        if cost < 0:
+            raise InvalidInput(f"cost of a release must be at least 0, got {cost}; nothing was charged")
+        return math.ceil(Fraction(cost) * WHOLE / self.whole)
+
+    def epsilon_of(self, shares: int) -> float:
+        """Exact epsilon at the account's delta of what is spent; of a schedule, that of the whole."""
+        if shares == 0:
+            return 0.0
+        if shares >= WHOLE or self.currency.startswith(SCHEDULE):
+            return self.epsilon
+        part = float(Fraction(shares, WHOLE) * self.whole)
+        spent = part if self.currency == EPSILON else float(gaussian_epsilon(math.sqrt(part), self.delta))
+        return min(spent, self.epsilon)
+
+
+COLUMNS = ", ".join(field.name for field in fields(Account))
+"""Of the table of accounts."""
+
+
+def accounts_of(budget: PrivacyBudget, family: str, data: str, world: str, clients: Sequence[str]):
+    """An account for each client, whose releases add Gaussian or pure Laplace noise.
+
+    Args:
+        budget: lifetime (epsilon_i, delta_i), shape (N,).
+        family: `gaussian` or `laplace`; Laplace noise is charged its pure epsilon.
+        data: the data set, by name.
+        world: empty for real data.
+        clients: N names.
+
+    Returns:
+        N accounts.
+
+    Raises:
+        InvalidInput: another family.
+    """
+    check.one_of("mechanism", family, ["gaussian", "laplace"], remedy="without noise nothing can be charged")
+    sizes = budget.mu if family == "gaussian" else budget.epsilon
+    return _accounts(MU_SQUARED if family == "gaussian" else EPSILON, sizes, budget, data, world, clients)
+
+
+def schedule_accounts(budget: PrivacyBudget, run: str, data: str, world: str, clients: Sequence[str]):
+    """An account for each client that serves one run, whose schedule was priced as a whole.
+
+    For Poisson batches, and for Laplace noise with a delta: their privacy loss distributions do not add up,
+    so that no other release may be charged to the same budget.
+    """
+    return _accounts(SCHEDULE + run, [1.0] * budget.clients, budget, data, world, clients)
+
+
+def _accounts(currency, sizes, budget: PrivacyBudget, data, world, clients) -> list[Account]:
+    rows = zip(clients, sizes, budget.epsilon, budget.delta, strict=True)
+    terms = budget.relation, budget.unit
+    return [
+        Account(data, world, client, currency, float(size), float(epsilon), float(delta), *terms)
+        for client, size, epsilon, delta in rows
+    ]
+
+
+def costs_of(release: Release) -> list[Fraction]:
+    """What one release costs each client: mu^2 (Gaussian) or epsilon (Laplace), exactly, N values.
+
+    Raises:
+        UnsoundClaim: Poisson batches, or no noise.
+
+    Example:
+        >>> from noiseworthy.privacy.mechanisms import Gaussian
+        >>> from noiseworthy.privacy.sensitivity import of_mean_gradient
+        >>> import numpy as np
+        >>> costs_of(Release(Gaussian(np.array([0.5])), of_mean_gradient(1.0, [8], "l2")))
+        [Fraction(1, 4)]
+    """
+    if release.mechanism.family == "none" or release.sampling_rate != 1.0:
+        raise UnsoundClaim("only full batches with Gaussian or Laplace noise have a price of their own")
+    power = 2 if release.mechanism.family == "gaussian" else 1
+    pairs = zip(release.sensitivity.value, release.mechanism.size, strict=True)
+    return [(Fraction(float(change)) / Fraction(float(noise))) ** power for change, noise in pairs]

@@ -1,0 +1,402 @@
+"""The durable ledger: releases are spent on disk, then made, then sealed, then acknowledged."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from noiseworthy.errors import InvalidInput, LedgerError
+from noiseworthy.privacy.durable import chain
+from noiseworthy.privacy.durable.accounts import COLUMNS, LAST_BITS, WHOLE, Account
+from noiseworthy.privacy.durable.answers import Answer, Charge, Grant, Refusal, Resend
+from noiseworthy.privacy.durable.chain import Head
+from noiseworthy.privacy.durable.storage import connected, named_errors, opened_to_read, transaction
+from noiseworthy.privacy.durable.verification import verified
+
+
+class DurableLedger:
+    """What clients have spent of their lifetime budgets, in one SQLite file that processes may share.
+
+    A release goes through three states: spent (on disk, before its noise is drawn), sealed (its bytes, or
+    their digest, on disk before they leave) and acknowledged (they arrived). Spending is never taken back.
+    Asked for again, a sealed release is answered by the same bytes. One that was spent and never sealed is
+    lost, because its noise may have been drawn; in a run whose noise is a function of (run, release), as in
+    simulation, it is made again, bit by bit the same.
+
+    Guarantee: the shares on disk of every account sum to the whole at most, and to no less than what was ever
+    granted, under any number of processes and a kill at any point; what is spent may be more than what was
+    released, and never less.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> north = Account("wards", "", "north", "epsilon", 1.0, 1.0, 0.0, "replace-one", "record")
+        >>> with TemporaryDirectory() as folder, DurableLedger.open(Path(folder) / "l.sqlite") as ledger:
+        ...     (account,) = ledger.enrol([north])
+        ...     run = ledger.begin("first study")
+        ...     grant = ledger.reserve(run, [Charge(account, 1, north.share(0.6))])
+        ...     ledger.seal(grant.number, b"noised upload")
+        ...     again = ledger.reserve(run, [Charge(account, 1, north.share(0.6))])
+        ...     ledger.acknowledge(grant.number)
+        ...     more = ledger.reserve(run, [Charge(account, 2, north.share(0.6))])
+        >>> again.sealed, more.why
+        (b'noised upload', 'budget')
+    """
+
+    def __init__(self, path: Path, db: sqlite3.Connection):
+        self.path = path
+        self._db = db
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """The ledger of a file, which is made where there is none; its chain is verified.
+
+        Raises:
+            LedgerError: a folder that cannot be written to, a damaged file, or a chain that is broken.
+        """
+        return cls(path, connected(path))._verified()
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The ledger of a file that must exist, to look at; its chain is verified.
+
+        Raises:
+            LedgerError: no file, a damaged one, or a chain that is broken.
+        """
+        return cls(path, opened_to_read(path))._verified()
+
+    def _verified(self) -> Self:
+        try:
+            self.verify()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # What is asked before any release -----------------------------------------------------------------
+
+    def enrol(self, accounts: Sequence[Account]) -> list[int]:
+        """Numbers of the accounts, which are opened where they are new.
+
+        Raises:
+            LedgerError: a client that is known with another budget, currency, relation or unit.
+        """
+        with self._writing():
+            return [self._enrolled(account) for account in accounts]
+
+    def _enrolled(self, account: Account) -> int:
+        key = account.data, account.world, account.client
+        found = self._account("data = ? AND world = ? AND client = ?", key)
+        if found is None:
+            terms = account.row
+            return self._entered("account", "accounts", COLUMNS, terms, chain.digest([terms]))
+        number, known = found
+        if known != account:
+            raise LedgerError(
+                f"{self.path} holds another budget of {account.client} on {account.data} "
+                f"({_terms(known)}; now {_terms(account)}); a lifetime budget does not change, name another "
+                "ledger"
+            )
+        return number
+
+    def account(self, data: str, world: str, client: str) -> Account | None:
+        """The account of a client, or None."""
+        found = self._account("data = ? AND world = ? AND client = ?", (data, world, client))
+        return None if found is None else found[1]
+
+    def begin(self, run: str, *, repeatable: bool = False) -> int:
+        """The number of a run, which is entered where it is new.
+
+        Args:
+            run: a name that no other run has.
+            repeatable: whether its noise is a function of (run, release), as in simulation: what was spent
+                and never sealed may then be made again. Deployed noise has no seed and is never repeatable.
+
+        Raises:
+            LedgerError: a run that is known as the other kind.
+        """
+        with self._writing():
+            found = self._db.execute("SELECT id, repeatable FROM runs WHERE name = ?", [run]).fetchone()
+            if found is None:
+                row = run, int(repeatable)
+                return self._entered("run", "runs", "name, repeatable", row, chain.digest([row]))
+        if bool(found[1]) != repeatable:
+            raise LedgerError(f"{self.path} knows run {run} with other noise; give the new run another name")
+        return found[0]
+
+    def plan(self, run: int, stage: int, releases: Sequence[tuple[int, int]]) -> None:
+        """Note how many releases a stage of a run plans, as pairs of account and count.
+
+        Raises:
+            LedgerError: a stage that was planned otherwise.
+        """
+        rows = sorted((run, stage, account, count) for account, count in releases)
+        find = "SELECT run, stage, account, releases FROM plans WHERE run = ? AND stage = ? ORDER BY account"
+        with self._writing():
+            known = self._db.execute(find, (run, stage)).fetchall()
+            entry = self._last()[0] + 1
+            if not known:
+                self._db.executemany(f"INSERT INTO plans VALUES (?, ?, ?, ?, {entry})", rows)
+                self._extend("plan", entry, chain.digest(rows))
+            elif known != rows:
+                raise LedgerError(
+                    f"{self.path} holds another plan of stage {stage} of this run: data, software or study "
+                    "have changed; choose another run folder"
+                )
+
+    # The life of a release ----------------------------------------------------------------------------
+
+    def reserve(self, run: int, charges: Sequence[Charge]) -> Answer:
+        """Pay for releases that are made, sealed and acknowledged together: all of them or none.
+
+        When a `Grant` is returned, the spending is on disk.
+
+        Args:
+            run: of `begin`.
+            charges: at least one; asked again, exactly those that were asked together before.
+
+        Returns:
+            `Grant`, `Resend` with the sealed bytes, or `Refusal`.
+
+        Raises:
+            InvalidInput: no charge, the same release twice, a negative share, an unknown account.
+            LedgerError: releases of which some were asked before, or at another price.
+        """
+        _check(charges)
+        with self._writing():
+            before = self._granted(run, charges)
+            if before is not None:
+                return self._answered_again(before, charges)
+            short = self._short(charges)
+            return self._spend(run, charges) if short is None else short
+
+    def _spend(self, run: int, charges: Sequence[Charge]) -> Grant:
+        """A grant for new releases; the charges were checked."""
+        row = self._db.execute("INSERT INTO grants (run, releases) VALUES (?, ?)", (run, len(charges)))
+        grant = _number(row)
+        rows = sorted((account, run, number, share, grant) for account, number, share in charges)
+        self._db.executemany("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", rows)
+        sums = [(share, account) for account, share in _sums(charges).items()]
+        self._db.executemany("UPDATE accounts SET spent = spent + ? WHERE id = ?", sums)
+        self._extend("spend", grant, chain.digest(rows))
+        return Grant(grant)
+
+    def _granted(self, run: int, charges: Sequence[Charge]) -> int | None:
+        """The grant of these very charges, or None where all are new."""
+        find = 'SELECT share, "grant" FROM releases WHERE account = ? AND run = ? AND number = ?'
+        found = [self._db.execute(find, (c.account, run, c.number)).fetchone() for c in charges]
+        if not any(found):
+            return None
+        grants = {row and row[1] for row in found}
+        same = len(grants) == 1 and [row[0] for row in found] == [c.share for c in charges]
+        grant = grants.pop()
+        if not same or self._grant(grant)[1] != len(charges):
+            raise LedgerError(
+                f"{self.path} holds some of these releases with others or at another price; ask for what was "
+                "asked before, as it was (a training: with the same [training] evaluations)"
+            )
+        return grant
+
+    def _answered_again(self, grant: int, charges: Sequence[Charge]) -> Answer:
+        run, _, sealed, _ = self._grant(grant)
+        if sealed is not None:
+            return Resend(grant, sealed)
+        (repeatable,) = self._db.execute("SELECT repeatable FROM runs WHERE id = ?", [run]).fetchone()
+        if repeatable:
+            return Grant(grant, again=True)
+        client = self._known(charges[0].account).client
+        message = (
+            f"release {charges[0].number} of {client} was paid for and never sealed: its noise may have been "
+            "drawn; it is lost, ask for the next one"
+        )
+        return Refusal("lost", client, message)
+
+    def _short(self, charges: Sequence[Charge]) -> Refusal | None:
+        """The first client that cannot pay, if there is one."""
+        for account, asked in _sums(charges).items():
+            terms = self._known(account)
+            (spent,) = self._db.execute("SELECT spent FROM accounts WHERE id = ?", [account]).fetchone()
+            if spent + asked > WHOLE + LAST_BITS:
+                message = (
+                    f"{terms.client} has spent {100 * spent / WHOLE:.4g} % of its lifetime budget "
+                    f"(epsilon {terms.epsilon:g}) on {terms.data} and another {100 * asked / WHOLE:.4g} % is "
+                    "asked; nothing was charged, plan with what is left or ask others"
+                )
+                return Refusal("budget", terms.client, message)
+        return None
+
+    def seal(self, grant: int, sealed: bytes) -> None:
+        """Keep the bytes of the granted releases, or a digest of them, before they leave.
+
+        Raises:
+            LedgerError: bytes that differ from those sealed before: one release would be noised twice.
+        """
+        with self._writing():
+            before = self._grant(grant)[2]
+            if before is None:
+                self._db.execute("UPDATE grants SET sealed = ? WHERE id = ?", (sealed, grant))
+                self._extend("seal", grant, hashlib.sha256(sealed).digest())
+            elif before != sealed:
+                raise LedgerError(
+                    f"grant {grant} of {self.path} was sealed with other bytes: data, software or machine "
+                    "have changed, and the same noise must not be drawn on them; choose another run folder"
+                )
+
+    def acknowledge(self, grant: int) -> None:
+        """Note that the sealed bytes arrived.
+
+        Raises:
+            LedgerError: releases that were never sealed.
+        """
+        with self._writing():
+            _, _, sealed, acknowledged = self._grant(grant)
+            if sealed is None:
+                raise LedgerError(f"grant {grant} of {self.path} is not sealed; seal it before it leaves")
+            if not acknowledged:
+                self._db.execute("UPDATE grants SET acknowledged = 1 WHERE id = ?", [grant])
+                self._extend("acknowledge", grant, b"")
+
+    def spent_by_others(self, run: int) -> dict[int, int]:
+        """Shares that other runs have spent of each account, left out where there are none."""
+        find = "SELECT account, sum(share) FROM releases WHERE run != ? GROUP BY account"
+        return dict(self.query(find, [run]))
+
+    def unacknowledged(self, run: int, head: Head) -> list[int]:
+        """Grants of a run that were sealed when the chain ended at `head`, and not acknowledged since."""
+        find = (
+            "SELECT e.subject FROM entries e JOIN grants g ON g.id = e.subject "
+            "WHERE e.kind = 'seal' AND e.id <= ? AND g.run = ? AND NOT g.acknowledged"
+        )
+        return [grant for (grant,) in self.query(find, [head.length, run])]
+
+    # The chain ----------------------------------------------------------------------------------------
+
+    @property
+    def head(self) -> Head:
+        """The end of the chain; keep it elsewhere to notice a ledger that was set back."""
+        with named_errors(self.path):
+            length, last = self._last()
+        return Head(length, last.hex())
+
+    def check_holds(self, head: Head) -> None:
+        """Refuse a ledger that lacks what it once held.
+
+        Raises:
+            LedgerError: a chain that does not contain `head`.
+        """
+        with named_errors(self.path):
+            row = self._db.execute("SELECT hash FROM entries WHERE id = ?", [head.length]).fetchone()
+        if head.length and (row is None or row[0].hex() != head.digest):
+            raise LedgerError(
+                f"{self.path} lacks what it held before (entry {head.length}): it was set back or replaced; "
+                "put the latest ledger back, or start anew elsewhere"
+            )
+
+    def verify(self) -> None:
+        """Check every entry of the chain against what the ledger holds.
+
+        Raises:
+            LedgerError: something was changed, removed or added past the chain, or a sum is wrong.
+        """
+        with named_errors(self.path):
+            self._db.execute("BEGIN")  # one snapshot, while others write
+            try:
+                fault = verified(self._db)
+            finally:
+                self._db.execute("ROLLBACK")
+        if fault is not None:
+            raise LedgerError(
+                f"{self.path} was changed past its chain ({fault}); restore its latest copy, trust no budget "
+                "that it shows"
+            )
+
+    # Rows ---------------------------------------------------------------------------------------------
+
+    def query(self, sql: str, values: Sequence[object] = ()) -> list[tuple]:
+        """Rows of a question to the tables, for reports and tests."""
+        with named_errors(self.path):
+            return self._db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with named_errors(self.path), transaction(self._db):
+            yield
+
+    def _entered(self, kind: str, table: str, columns: str, row: tuple, body: bytes) -> int:
+        places = ", ".join("?" * len(row))
+        number = _number(self._db.execute(f"INSERT INTO {table} ({columns}) VALUES ({places})", row))
+        self._extend(kind, number, body)
+        return number
+
+    def _extend(self, kind: str, subject: int, body: bytes) -> None:
+        length, last = self._last()
+        row = length + 1, kind, subject, body, chain.extended(last, kind, subject, body)
+        self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", row)
+
+    def _last(self) -> tuple[int, bytes]:
+        found = self._db.execute("SELECT id, hash FROM entries ORDER BY id DESC LIMIT 1").fetchone()
+        if found is not None:
+            return found
+        (identity,) = self._db.execute("SELECT value FROM identity").fetchone()
+        return 0, chain.start(identity)
+
+    def _account(self, where: str, values: tuple) -> tuple[int, Account] | None:
+        row = self._db.execute(f"SELECT id, {COLUMNS} FROM accounts WHERE {where}", values).fetchone()
+        return None if row is None else (row[0], Account(*row[1:]))
+
+    def _known(self, account: int) -> Account:
+        found = self._account("id = ?", (account,))
+        if found is None:
+            raise InvalidInput(f"account {account} is not in {self.path}; enrol the client first")
+        return found[1]
+
+    def _grant(self, grant: int) -> tuple[int, int, bytes | None, int]:
+        find = "SELECT run, releases, sealed, acknowledged FROM grants WHERE id = ?"
+        row = self._db.execute(find, [grant]).fetchone()
+        if row is None:
+            raise InvalidInput(f"grant {grant} is not in {self.path}; reserve releases first")
+        return row
+
+
+def _check(charges: Sequence[Charge]) -> None:
+    if not charges:
+        raise InvalidInput("a reservation needs at least one release; ask for nothing instead")
+    if len({(c.account, c.number) for c in charges}) < len(charges):
+        raise InvalidInput("a release is named twice in one reservation; nothing was charged")
+    if any(not isinstance(c.share, int) or c.share < 0 for c in charges):
+        raise InvalidInput("shares must be whole and at least 0, as Account.share makes them")
+
+
+def _sums(charges: Sequence[Charge]) -> Counter[int]:
+    sums: Counter[int] = Counter()
+    for charge in charges:
+        sums[charge.account] += charge.share
+    return sums
+
+
+def _number(done: sqlite3.Cursor) -> int:
+    """The number of the row that was inserted."""
+    if done.lastrowid is None:
+        raise sqlite3.DatabaseError("a row was not inserted")
+    return done.lastrowid
+
+
+def _terms(account: Account) -> str:
+    return (
+        f"epsilon {account.epsilon:g}, delta {account.delta:g} in {account.currency} for one {account.unit} "
+        f"under {account.relation}"
+    )

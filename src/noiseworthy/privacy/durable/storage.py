@@ -1,0 +1,150 @@
+"""The ledger's file: an SQLite database in which a committed transaction survives a kill at any point."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from noiseworthy.errors import LedgerError
+from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+
+APPLICATION = 0x6E774C31
+"""Marks the file as a ledger of this format."""
+_PATIENCE = 60.0
+"""Seconds to wait for other processes, each of which writes for milliseconds."""
+
+_TABLES = f"""
+CREATE TABLE identity (value TEXT NOT NULL);
+CREATE TABLE accounts (
+    id INTEGER PRIMARY KEY, data TEXT NOT NULL, world TEXT NOT NULL, client TEXT NOT NULL,
+    currency TEXT NOT NULL, size REAL NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL,
+    relation TEXT NOT NULL, unit TEXT NOT NULL,
+    spent INTEGER NOT NULL DEFAULT 0 CHECK (spent BETWEEN 0 AND {WHOLE + LAST_BITS}),
+    UNIQUE (data, world, client)
+);
+CREATE TABLE runs (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, repeatable INTEGER NOT NULL);
+CREATE TABLE plans (
+    run INTEGER NOT NULL REFERENCES runs, stage INTEGER NOT NULL,
+    account INTEGER NOT NULL REFERENCES accounts, releases INTEGER NOT NULL CHECK (releases >= 0),
+    entry INTEGER NOT NULL, PRIMARY KEY (run, stage, account)
+) WITHOUT ROWID;
+CREATE TABLE grants (
+    id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs, releases INTEGER NOT NULL,
+    sealed BLOB, acknowledged INTEGER NOT NULL DEFAULT 0 CHECK (acknowledged = 0 OR sealed IS NOT NULL)
+);
+CREATE TABLE releases (
+    account INTEGER NOT NULL REFERENCES accounts, run INTEGER NOT NULL REFERENCES runs,
+    number INTEGER NOT NULL, share INTEGER NOT NULL CHECK (share >= 0),
+    "grant" INTEGER NOT NULL REFERENCES grants, PRIMARY KEY (account, run, number)
+) WITHOUT ROWID;
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY, kind TEXT NOT NULL, subject INTEGER NOT NULL, body BLOB NOT NULL,
+    hash BLOB NOT NULL
+);
+PRAGMA application_id = {APPLICATION};
+"""
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """A connection to a ledger, which is made where there is none.
+
+    Raises:
+        LedgerError: a folder that cannot be written to, a damaged file, or one that is no ledger.
+    """
+    with named_errors(path):
+        new = not path.exists()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
+        try:
+            _prepared(db, path)
+        except BaseException:
+            db.close()
+            raise
+        if new:
+            sync_folder(path.parent)
+    return db
+
+
+def _prepared(db: sqlite3.Connection, path: Path) -> None:
+    db.execute("PRAGMA foreign_keys = ON")
+    if db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    with transaction(db):
+        (mark,) = db.execute("PRAGMA application_id").fetchone()
+        (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if not mark and not tables:
+            _make(db)
+        elif mark != APPLICATION:
+            raise LedgerError(
+                f"{path} is no privacy ledger of this version; name another file, nothing was spent"
+            )
+
+
+def _make(db: sqlite3.Connection) -> None:
+    for statement in filter(str.strip, _TABLES.split(";")):
+        db.execute(statement)
+    db.execute("INSERT INTO identity VALUES (?)", [secrets.token_hex(16)])
+
+
+def opened_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that changes nothing, for a folder that cannot be written to as well.
+
+    Raises:
+        LedgerError: no file, a damaged one, or one that is no ledger.
+    """
+    if not path.is_file():
+        raise LedgerError(f"{path} does not exist; give a ledger, or a run folder that train made")
+    alone = not Path(f"{path}-wal").exists()  # else another process writes, or one was killed
+    with named_errors(path):
+        uri = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
+        db = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
+        if db.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
+            db.close()
+            raise LedgerError(f"{path} is no privacy ledger of this version; name another file")
+    return db
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """All of it is written, durably, before this returns; or nothing."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """What SQLite and the file system refuse, by file and remedy."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise LedgerError(f"ledger {path} {_reason(str(error).lower())} ({error})") from None
+
+
+def _reason(error: str) -> str:
+    if "full" in error or "no space" in error:
+        return "cannot grow; free disk space and ask again, nothing was spent"
+    if "locked" in error or "busy" in error:
+        return "is held by another process; wait for it or end it, nothing was spent"
+    if "readonly" in error or "read-only" in error or "unable to open" in error or "permission" in error:
+        return "cannot be written; make its folder writable or name another, nothing was spent"
+    return "is damaged; restore its latest copy, and never an earlier one, nothing was spent"
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a file's new name survive a loss of power."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

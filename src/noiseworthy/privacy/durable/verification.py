@@ -1,0 +1,110 @@
+"""Whether a ledger's tables are what its chain says, entry by entry."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable
+
+from noiseworthy.privacy.durable import chain
+from noiseworthy.privacy.durable.accounts import COLUMNS
+
+_COVERED = {
+    "account": "SELECT count(*) FROM accounts",
+    "run": "SELECT count(*) FROM runs",
+    "plan": "SELECT count(DISTINCT entry) FROM plans",
+    "spend": "SELECT count(*) FROM grants",
+    "seal": "SELECT count(*) FROM grants WHERE sealed IS NOT NULL",
+    "acknowledge": "SELECT count(*) FROM grants WHERE acknowledged",
+}
+"""How many entries of each kind the tables ask for."""
+
+
+def verified(db: sqlite3.Connection) -> str | None:
+    """What is wrong with a ledger, or None.
+
+    Args:
+        db: a connection inside a transaction, so that nobody writes meanwhile.
+    """
+    return _broken_link(db) or _uncovered(db) or _wrong_sum(db)
+
+
+def _broken_link(db: sqlite3.Connection) -> str | None:
+    (identity,) = db.execute("SELECT value FROM identity").fetchone()
+    last, bodies = chain.start(identity), _Bodies(db)
+    for place, (number, kind, subject, body, hash_) in enumerate(
+        db.execute("SELECT id, kind, subject, body, hash FROM entries ORDER BY id"), 1
+    ):
+        last = chain.extended(last, kind, subject, body)
+        if number != place or last != hash_:
+            return f"entry {place} does not follow from the one before"
+        if bodies.of(kind, subject) != body:
+            return f"entry {place}, {kind} {subject}, is not what the tables hold"
+    return None
+
+
+class _Bodies:
+    """Digests of what the tables hold, to be compared with those in the chain."""
+
+    def __init__(self, db: sqlite3.Connection):
+        self._db = db
+        self._spent = _digests_of_grants(db)
+        self._kinds: dict[str, Callable[[int], bytes | None]] = {
+            "account": self._account, "run": self._run, "plan": self._plan, "spend": self._spent.get,
+            "seal": self._seal, "acknowledge": self._acknowledged,
+        }  # fmt: skip
+
+    def of(self, kind: str, subject: int) -> bytes | None:
+        """The digest, or None where the tables hold no such thing."""
+        return self._kinds[kind](subject) if kind in self._kinds else None
+
+    def _account(self, subject: int) -> bytes:
+        return chain.digest(self._db.execute(f"SELECT {COLUMNS} FROM accounts WHERE id = ?", [subject]))
+
+    def _run(self, subject: int) -> bytes:
+        return chain.digest(self._db.execute("SELECT name, repeatable FROM runs WHERE id = ?", [subject]))
+
+    def _plan(self, subject: int) -> bytes:
+        find = "SELECT run, stage, account, releases FROM plans WHERE entry = ? ORDER BY account"
+        return chain.digest(self._db.execute(find, [subject]))
+
+    def _seal(self, subject: int) -> bytes | None:
+        row = self._db.execute("SELECT sealed FROM grants WHERE id = ?", [subject]).fetchone()
+        return None if row is None or row[0] is None else hashlib.sha256(row[0]).digest()
+
+    def _acknowledged(self, subject: int) -> bytes | None:
+        found = self._db.execute("SELECT 1 FROM grants WHERE id = ? AND acknowledged", [subject])
+        return b"" if found.fetchone() else None
+
+
+def _digests_of_grants(db: sqlite3.Connection) -> dict[int, bytes]:
+    """The digest of the releases of every grant, in one pass."""
+    find = (
+        'SELECT r.account, r.run, r.number, r.share, r."grant" FROM releases r '
+        'JOIN grants g ON g.id = r."grant" AND g.run = r.run ORDER BY r."grant", r.account, r.run, r.number'
+    )
+    found: dict[int, bytes] = {}
+    rows: list[tuple] = []
+    for row in db.execute(find):
+        if rows and rows[0][-1] != row[-1]:
+            found[rows[0][-1]] = chain.digest(rows)
+            rows = []
+        rows.append(row)
+    return found | ({rows[0][-1]: chain.digest(rows)} if rows else {})
+
+
+def _uncovered(db: sqlite3.Connection) -> str | None:
+    for kind, count in _COVERED.items():
+        (held,) = db.execute(count).fetchone()
+        (entered,) = db.execute("SELECT count(*) FROM entries WHERE kind = ?", [kind]).fetchone()
+        if held != entered:
+            return f"{held} of kind {kind} for {entered} entries"
+    return None
+
+
+def _wrong_sum(db: sqlite3.Connection) -> str | None:
+    wrong = db.execute(
+        "SELECT a.client FROM accounts a LEFT JOIN releases r ON r.account = a.id GROUP BY a.id "
+        "HAVING a.spent != coalesce(sum(r.share), 0) LIMIT 1"
+    ).fetchone()
+    return None if wrong is None else f"the sum of {wrong[0]} is not that of its releases"

@@ -1,0 +1,98 @@
+"""Clipping that ends on a grid: what a client sums is whole numbers, so that no rounding escapes the clip.
+
+A sum of clipped float gradients rounds after the clip: exchanging a record can change the rounding of all
+that was added before it, and no clip bounds that. Here each record's gradient is clipped and then truncated
+toward zero to a multiple of the grid, before it is summed. Truncation makes no coordinate larger, so neither
+norm grows, and whole numbers add exactly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy import _validate as check
+from noiseworthy.errors import InvalidInput
+from noiseworthy.privacy.sensitivity import NORMS, Norm
+from noiseworthy.privacy.uploads import LIMIT, Grid
+
+_MARGIN = 1 - 2.0**-40
+"""More than the few roundings of 2^-53 between the bound on a norm and a scaled vector."""
+
+
+def clipped_sum(gradients: ArrayLike, clip_norm: float, norm: Norm, grid: Grid) -> NDArray[np.int64]:
+    """Sum of a client's per-record gradients, each clipped and then truncated to the grid, in its steps.
+
+        sum_r trunc(g_r min(1, C / |g_r|) / spacing)
+
+    Args:
+        gradients: one row per record, shape (n, p). A row that is not finite counts as zero: to refuse it
+            would tell that the record is there.
+        clip_norm: C above 0.
+        norm: of the clip, `l1` or `l2`.
+        grid: public; C must be at least one step.
+
+    Returns:
+        shape (p,), int64. Sums of parts of the records add up to the sum of all, exactly.
+
+    Raises:
+        InvalidInput: a clip below one step, or n C beyond 2^53 steps.
+
+    Guarantee: each record contributes whole numbers of norm at most C / spacing, exactly and in either norm
+    of the clip; so exchanging one moves the result by at most 2 C / spacing, and leaving one out by half.
+
+    Example:
+        >>> clipped_sum([[3.0, 4.0], [0.3, -0.3]], 1.0, "l2", Grid(-3))
+        array([6, 4])
+    """
+    rows = np.atleast_2d(np.asarray(gradients, np.float64))
+    _check_room(len(rows), clip_norm, grid)
+    return _truncated(rows, clip_norm, norm, grid).sum(axis=0)
+
+
+def clipped_whole(update: ArrayLike, clip_norm: float, norm: Norm, grid: Grid) -> NDArray[np.int64]:
+    """A client's whole update, clipped and then truncated to the grid, in its steps, shape (p,).
+
+    The sum of `clipped_sum` with the client as its one record: whatever the client did to come to its update,
+    any two data sets give whole numbers at most 2 C / spacing apart.
+
+    Example:
+        >>> clipped_whole([3.0, np.nan], 1.0, "l2", Grid(-3)), clipped_whole([3.0, 4.0], 10.0, "l2", Grid(0))
+        (array([0, 0]), array([3, 4]))
+    """
+    return clipped_sum(np.asarray(update, np.float64)[None], clip_norm, norm, grid)
+
+
+def _truncated(rows: NDArray[np.float64], clip_norm: float, norm: Norm, grid: Grid) -> NDArray[np.int64]:
+    check.one_of("norm", norm, NORMS)
+    size = _upper_norm(rows, norm)[:, None]
+    usable = np.isfinite(size)
+    factor = np.minimum(1.0, _MARGIN * clip_norm / np.where(usable, size, 1.0))
+    scaled = np.where(usable, rows, 0.0) * factor
+    return np.trunc(scaled / grid.spacing).astype(np.int64)
+
+
+def _upper_norm(rows: NDArray[np.float64], norm: Norm) -> NDArray[np.float64]:
+    """At least the exact norm of every row; infinite or NaN where the row is, or where squares overflow.
+
+    A float64 sum of p non-negative terms is low by at most p 2^-53 of itself, and by 2^-1022 for each term
+    that underflows.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        total = np.sum(np.abs(rows) if norm == "l1" else np.square(rows), axis=1)
+        total = total * (1 + (rows.shape[1] + 4) * 2.0**-52) + rows.shape[1] * 2.0**-1021
+    return total if norm == "l1" else np.sqrt(total)
+
+
+def _check_room(records: int, clip_norm: float, grid: Grid) -> None:
+    steps = check.positive("clip_norm", clip_norm).item() / grid.spacing
+    if steps < 1:
+        raise InvalidInput(
+            f"clip_norm must be at least one step of the grid, {grid.spacing:g}, got {clip_norm:g}; "
+            "take a finer grid, or every gradient is truncated to zero"
+        )
+    if records * steps > LIMIT:
+        raise InvalidInput(
+            f"{records} records clipped to {clip_norm:g} may reach {records * steps:.3g} steps of the grid, "
+            f"more than 2^53; take a coarser grid than {grid.spacing:g}"
+        )

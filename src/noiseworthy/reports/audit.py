@@ -1,0 +1,166 @@
+"""An audit for people: a panel in the terminal, and one HTML page with its figure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from noiseworthy.audit.audits import rounded_down
+from noiseworthy.errors import DataError
+from noiseworthy.reports.audit_figures import audit_figure
+from noiseworthy.reports.html import PAGES, Key
+from noiseworthy.reports.style import png, svg
+from noiseworthy.reports.tables import WIDTH
+from noiseworthy.reports.wording import number, rounded_up
+
+Record = dict[str, Any]
+FILE, PAGE, FIGURE = "audit.json", "audit.html", "audit.png"
+
+CHECKS = {
+    "exposure": "Follows a worst-case record through the code without noise, and adds up how far it moves "
+    "every upload in units of the planned noise. Exact, for every client.",
+    "bound": "Trains many times with and without that record; an attacker who sees every upload says which. "
+    "The fewer its errors, the larger epsilon must be.",
+    "scale": "Subtracts from every upload what it would be without noise. What is left must have the planned "
+    "size and law, for every client and every round.",
+    "replay": "Compares the signs of all noises with each other, at every distance, across rounds, clients, "
+    "runs and a break with resume. A repeated noise would reveal the difference of two updates.",
+    "reconciliation": "Counts the uploads of the schedule, and prices them by a second formula.",
+    "run": "Counts the uploads that the training in this folder made.",
+    "ledger": "Verifies the chain of the folder's ledger, entry by entry, and its sums.",
+}
+"""What each check does."""
+
+
+def write_audit(audit: Record, folder: Path) -> Path:
+    """Write `audit.json`, `audit.html` and the figure.
+
+    Args:
+        audit: its plain values.
+        folder: the run folder.
+
+    Returns:
+        The page.
+
+    Raises:
+        DataError: a folder that cannot be written to.
+    """
+    figure = audit_figure(audit)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / FILE).write_text(json.dumps(audit, indent=1, allow_nan=False))
+        (folder / FIGURE).write_bytes(png(figure))
+        (folder / PAGE).write_text(page(audit), encoding="utf-8")
+    except OSError as error:
+        raise DataError(
+            f"run folder {folder} cannot be written ({error}); choose another with --out"
+        ) from None
+    return folder / PAGE
+
+
+def page(audit: Record) -> str:
+    """The page as a string, which loads nothing over the network."""
+    return PAGES.get_template("audit.html.jinja").render(
+        audit=audit,
+        headline=headline(audit),
+        keys=key_numbers(audit),
+        drawing=svg(audit_figure(audit), "audit"),
+        checks=checks(audit),
+        clients=client_rows(audit),
+        what=CHECKS,
+    )
+
+
+def headline(audit: Record) -> str:
+    """The answer in a few words.
+
+    Example:
+        >>> headline({"passed": True}), headline({"passed": False})
+        ('The claim stands', 'The claim is refuted')
+    """
+    return "The claim stands" if audit["passed"] else "The claim is refuted"
+
+
+def key_numbers(audit: Record) -> list[Key]:
+    """The numbers at the top of the page: claim and proof of every training, trials and time."""
+    keys = []
+    for one in audit["trainings"]:
+        of = "" if one["name"] == "training" else f"{one['name']}: "
+        keys += [
+            Key(
+                f"{of}claimed epsilon", rounded_up(one["claimed_epsilon"]), f"at most, delta {one['delta']:g}"
+            ),
+            Key(f"{of}proven epsilon", rounded_down(one["proven_epsilon"]), f"at least, {confidence(audit)}"),
+            Key(f"{of}trials", f"{one['trials']:,}", f"{one['errors']:,} errors; {one['seconds']:.0f} s"),
+        ]
+    return [*keys, Key("protects", f"one {audit['unit']}", audit["relation"])]
+
+
+def confidence(audit: Record) -> str:
+    """With which the lower bound holds.
+
+    Example:
+        >>> confidence({"confidence": 0.95})
+        '95 % confidence'
+    """
+    return f"{100 * audit['confidence']:g} % confidence"
+
+
+def checks(audit: Record) -> list[dict[str, str]]:
+    """A row for each check of each training: name, verdict, and what was found."""
+    several = len(audit["trainings"]) > 1
+    found = [
+        (f"{one['name']}: {check['name']}" if several else check["name"], check)
+        for one in audit["trainings"]
+        for check in one["checks"]
+    ]
+    found += [(check["name"], check) for check in audit["run"]]
+    return [
+        {"check": name, "verdict": "passed" if check["passed"] else "FAILED", "found": check["says"]}
+        for name, check in found
+    ]
+
+
+def client_rows(audit: Record) -> list[dict[str, str]]:
+    """A row for each distinct claim: how many clients have it, and what is proven of them."""
+    rows: dict[tuple[str, str], list[int]] = {}
+    for one in audit["trainings"]:
+        for each in one["proven"]:
+            key = rounded_up(each["claimed_epsilon"]), rounded_down(each["proven_epsilon"])
+            rows.setdefault(key, []).append(each["client"])
+    return [
+        {"clients": number(len(clients)), "claimed epsilon": claimed, "proven epsilon": proven}
+        for (claimed, proven), clients in sorted(rows.items(), key=lambda row: float(row[0][1]))
+    ]
+
+
+def audit_panel(audit: Record) -> Group:
+    """Verdict, bounds and checks, readable at 80 columns."""
+    style = "bold green" if audit["passed"] else "bold red"
+    lines = [Text(audit["verdict"], style=style), *(Text(_between(audit, one)) for one in audit["trainings"])]
+    said = Panel(Group(*lines), title="[bold]audit[/]", title_align="left", border_style="dim", width=WIDTH)
+    return Group(said, _table(audit))
+
+
+def _between(audit: Record, one: Record) -> str:
+    proven, claimed = rounded_down(one["proven_epsilon"]), rounded_up(one["claimed_epsilon"])
+    return (
+        f"{one['name']}: epsilon between {proven} (proven, {confidence(audit)}) and {claimed} (claimed), "
+        f"delta {one['delta']:g}; {one['trials']:,} trials in {one['seconds']:.0f} s"
+    )
+
+
+def _table(audit: Record) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", width=WIDTH)
+    for name in ("check", "verdict", "found"):
+        table.add_column(name, no_wrap=name != "found")
+    for row in checks(audit):
+        table.add_row(*row.values(), style=None if row["verdict"] == "passed" else "bold red")
+    return table

@@ -1,0 +1,332 @@
+"""The claim card of a run: what is claimed, of whom, against whom, and what not; for people and for programs.
+
+The questions are those that NIST asks of a differential privacy guarantee: what is the unit, which data sets
+are neighbours, how large is the loss over the whole life of the data, whom must one trust, which noise is
+drawn and how, what else is read of the data, and what remains outside of the guarantee.
+
+Source: NIST SP 800-226, Guidelines for evaluating differential privacy guarantees (2025).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from noiseworthy.errors import DataError
+from noiseworthy.privacy.uploads import WORDS, Assurance
+from noiseworthy.reports.alternatives import leak_of
+from noiseworthy.reports.findings import Record, most_spent
+from noiseworthy.reports.limits import limits
+from noiseworthy.reports.privacy_statement import protected
+from noiseworthy.reports.schedules import (
+    clients_of,
+    clipped_to,
+    noise_of_uploads,
+    noises_steps,
+    paid_for,
+    uploads_of,
+)
+from noiseworthy.reports.wording import count, number, percent, rounded_up, span, times
+
+FILE, PAGE = "claim_card.json", "claim_card.html"
+Card = dict[str, Any]
+SCHEMA = 1
+
+NOT_COVERED = (
+    "Time, memory, crashes and the sizes of messages are not covered: somebody who measures them may learn "
+    "more. Who may read the records, keys and backups at the client is a matter of its own security."
+)
+
+
+def claim_card(record: Record) -> Card:
+    """The card of a run record, every number read from it.
+
+    Args:
+        record: a run record; where `audit` is part of it, with what was measured.
+
+    Returns:
+        Plain values: `claim` in a sentence, the facts by name, and `questions` with their answers. A run
+        without noise has `private` false and claims nothing.
+    """
+    plan = record["plan"]
+    privacy = plan["privacy"]
+    head = {
+        "schema": SCHEMA,
+        "run": record["name"],
+        "created": record["created"],
+        "version": record["version"],
+        "private": privacy["private"],
+        "claim": claim(record),
+    }
+    if not privacy["private"]:
+        return {**head, "questions": []}
+    facts = {
+        "unit": privacy["unit"],
+        "relation": privacy["relation"],
+        "trust": "local: every client protects itself, the server is not trusted",
+        "adversary": privacy["adversary"],
+        "lifetime": _lifetime(record),
+        "mechanism": _mechanism(plan),
+        "accountant": privacy["accountant"],
+        "assurance": assurance(record),
+        "constants": _constants(record),
+        "before": _facts(record).get("before"),
+        "looser": _facts(record).get("looser", {}),
+        "as_printed": _printed(plan),
+        "measured": record.get("audit"),
+        "not_protected": list(_outside(record)),
+    }
+    return {**head, **facts, "questions": questions(record)}
+
+
+def claim(record: Record) -> str:
+    """The claim in one sentence."""
+    plan = record["plan"]
+    if not plan["privacy"]["private"]:
+        return "No privacy is claimed: clients add no noise."
+    if refuted(record):
+        return f"No privacy is claimed: an audit refuted the plan's epsilon. {record['audit']['verdict']}"
+    epsilon, delta = (_budget(record, key) for key in ("epsilon", "delta"))
+    planned = "" if assurance(record) == "grid-csprng" else "By plan, at most "
+    said = f"{planned}epsilon {epsilon} at delta {delta} for each {plan['privacy']['unit']}"
+    return f"{said[0].upper()}{said[1:]}, over all uploads, against everybody who sees them."
+
+
+def refuted(record: Record) -> bool:
+    """Whether an audit of this plan found that it does not hold."""
+    return bool(record.get("audit")) and not record["audit"]["passed"]
+
+
+def assurance(record: Record) -> Assurance | None:
+    """The stamp of the noise that was drawn; None where nothing was trained yet."""
+    if record["training"]:
+        return record["training"]["assurance"]
+    simulated = record["compare"] or record.get("tradeoff") or record.get("rivals")
+    return "simulation" if simulated else None
+
+
+def questions(record: Record) -> list[dict[str, Any]]:
+    """The questions with answers in plain words, in reading order."""
+    answers = {
+        "Who is protected, and which change is hidden?": protected(record),
+        "From whom?": _from_whom(record),
+        "How much can be learnt, over the whole life of the data?": _how_much(record),
+        "By what means?": _by_what(record["plan"]),
+        "Which noise was drawn?": _which_noise(record),
+        "How is the loss counted?": _how_counted(record),
+        "What do looser counts and the paper say?": _others(record),
+        "Has it been measured?": _measured(record),
+        "What did the constants of the plan cost?": _what_constants_cost(record),
+        "What is not protected?": "Outside of the guarantee:",
+        "What is not covered by any epsilon?": NOT_COVERED,
+    }
+    points = {"What is not protected?": list(_outside(record))}
+    return [
+        {"question": question, "answer": answer, "points": points.get(question, [])}
+        for question, answer in answers.items()
+    ]
+
+
+def write_claim_card(card: Card, page: str, folder: Path) -> None:
+    """Write `claim_card.json` and `claim_card.html`.
+
+    Args:
+        card: plain values.
+        page: the same as HTML.
+        folder: of the run.
+
+    Raises:
+        DataError: a folder that cannot be written to.
+    """
+    try:
+        (folder / FILE).write_text(json.dumps(card, indent=1, allow_nan=False, ensure_ascii=False))
+        (folder / PAGE).write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"run folder {folder} cannot be written ({error}); choose another") from None
+
+
+# Facts ------------------------------------------------------------------------------------------------
+
+
+def _facts(record: Record) -> Record:
+    """What `experiments.claims` found; nothing in records of earlier versions."""
+    return record.get("claim") or {}
+
+
+def _lifetime(record: Record) -> dict[str, Any]:
+    rows, spent = record["plan"]["privacy"]["clients"], most_spent(record)
+    return {
+        "clients": len(rows),
+        "epsilon": _ends(row["epsilon"] for row in rows),
+        "delta": _ends(row["delta"] for row in rows),
+        "spent_by_plan": _ends(row["spent_epsilon"] for row in rows),
+        "spent_in_training": None if spent is None else _ends(spent),
+    }
+
+
+def _mechanism(plan: Record) -> dict[str, Any]:
+    return {
+        "noise": plan["mechanism"],
+        "size": _ends(plan["noise"]),
+        "clip_norm": plan["clip_norm"],
+        "clip": plan["clip"],
+        "releases": _ends(plan["releases"]),
+        "uploads": _ends(uploads_of(plan)),
+        "sampling_rate": plan["sampling_rate"],
+    }
+
+
+def _constants(record: Record) -> dict[str, str]:
+    return {name: constant["provenance"] for name, constant in record["plan"]["constants"].items()}
+
+
+def _printed(plan: Record) -> dict[str, Any] | None:
+    leak = leak_of(plan)
+    if leak is None:
+        return None
+    return {"budget": leak.budget, "spends": leak.printed, "by_its_own_count": leak.converted}
+
+
+def _outside(record: Record) -> tuple[str, ...]:
+    found = limits(record)
+    return () if found is None else found.points
+
+
+def _ends(values: Any) -> list[float | None]:
+    """Least and greatest; None for both where one has no bound."""
+    values = list(values)
+    return [None, None] if None in values else [min(values), max(values)]
+
+
+# Answers ----------------------------------------------------------------------------------------------
+
+
+def _from_whom(record: Record) -> str:
+    adversary = record["plan"]["privacy"]["adversary"]
+    return (
+        f"From {adversary}. Every client adds its noise itself, before anything leaves it: nobody else has "
+        "to be trusted, neither the server nor other clients."
+    )
+
+
+def _how_much(record: Record) -> str:
+    epsilon, delta = (_budget(record, key) for key in ("epsilon", "delta"))
+    rows, spent = record["plan"]["privacy"]["clients"], most_spent(record)
+    planned = f"The plan spends {_spans([row['spent_epsilon'] for row in rows])} of it"
+    trained = f"; training spent {_spans(spent)}" if spent else ""
+    odds = _odds(max(row["epsilon"] for row in rows), max(row["delta"] for row in rows))
+    return (
+        f"Epsilon {epsilon} at delta {delta} per client, for all uploads together. {planned}{trained}. "
+        f"{odds} Other trainings on the same data add to it; a ledger keeps count."
+    )
+
+
+def _odds(epsilon: float, delta: float) -> str:
+    """What epsilon allows somebody who wavers between two possibilities.
+
+    Example:
+        >>> _odds(1.0, 0.0)
+        'Somebody who holds two values of the hidden part equally likely becomes at most 74 % sure of one.'
+    """
+    if epsilon > 10:
+        return "An epsilon this large allows somebody to become all but certain: it is next to no guarantee."
+    sure = math.ceil(100 / (1 + math.exp(-epsilon)))
+    chance = ", but for events of probability delta" if delta > 0 else ""
+    return (
+        "Somebody who holds two values of the hidden part equally likely becomes at most "
+        f"{sure} % sure of one{chance}."
+    )
+
+
+def _by_what(plan: Record) -> str:
+    if not any(plan["releases"]):
+        return "No client uploads anything in training, so training costs nothing."
+    size = "scale" if plan["mechanism"] == "laplace" else "standard deviation"
+    what = "every local step" if noises_steps(plan) else "every upload"
+    noise = f"{plan['mechanism'].capitalize()} noise of {size} {span(noise_of_uploads(plan))}"
+    whose = "record" if noises_steps(plan) else "client"
+    uploads = f"; a client uploads {times(span(uploads_of(plan)))} at most" if noises_steps(plan) else ""
+    return (
+        f"{noise} on every coordinate of {what}, after a clip at {clipped_to(plan)}. It pays for "
+        f"{paid_for(plan)} per {whose}{uploads}."
+    )
+
+
+def _which_noise(record: Record) -> str:
+    stamp = assurance(record)
+    if stamp is None:
+        return "None yet: nothing has been trained. The numbers are what a training by this plan would spend."
+    what = WORDS[stamp]
+    warning = (
+        " Do not release the model or the uploads if the records are private."
+        if stamp == "simulation"
+        else ""
+    )
+    return f"Stamp: {stamp}. That is {what}.{warning}"
+
+
+def _how_counted(record: Record) -> str:
+    return (
+        f"By {record['plan']['privacy']['accountant']}, in noiseworthy {record['version']}, for every one of "
+        f"{count(clients_of(record), 'client')} by its true number of releases, not by a mean."
+    )
+
+
+def _others(record: Record) -> str:
+    said = [
+        f"By {name} the same noise would count as epsilon {span(ends, rounded_up)}."
+        for name, ends in _facts(record).get("looser", {}).items()
+    ]
+    if leak := leak_of(record["plan"]):
+        said.append(
+            f"The noise that the paper prints would spend {rounded_up(leak.printed)} of "
+            f"{number(leak.budget, 6)} ({rounded_up(leak.converted)} by its own count); it was not used."
+        )
+    elif record["plan"]["as_printed"].get("why"):
+        said.append(f"The paper's own formula is not used: {record['plan']['as_printed']['why']}.")
+    return " ".join(said) or "Nothing else: the count is the paper's own."
+
+
+def _measured(record: Record) -> str:
+    audit = record.get("audit")
+    if not audit:
+        return "Not in this run. The command audit attacks a plan with worst-case records and measures."
+    return (
+        f"Yes: an attack in {count(audit['trials'], 'trial')} proves epsilon of at least "
+        f"{_rounded_down(audit['epsilon_lower'])} at delta {number(audit['delta'])} with "
+        f"{percent(audit['confidence'])} confidence, beside the {rounded_up(audit['epsilon_claimed'])} "
+        f"claimed. {audit['verdict']}"
+    )
+
+
+def _what_constants_cost(record: Record) -> str:
+    before = _facts(record).get("before")
+    if before:
+        cost = f"epsilon {span(before['spent_epsilon'], rounded_up)} per client"
+        return f"Before the plan there was {before['what']}: {cost}, counted in the numbers above."
+    sources = sorted(set(_constants(record).values()))
+    if any(source.startswith("bought") for source in sources):
+        return "One upload per client, before the plan; it is counted in the numbers above."
+    if not sources:
+        return "Nothing: the plan rests on budgets, sizes and what the study states."
+    return f"Nothing of the private data: they are {', '.join(sources)}."
+
+
+def _rounded_down(value: float) -> str:
+    """A lower bound, never written larger than it is.
+
+    Example:
+        >>> _rounded_down(2.9279), _rounded_down(12.0)
+        ('2.92', '12')
+    """
+    return number(math.floor(100 * value + 1e-9) / 100, 6)
+
+
+def _budget(record: Record, key: str) -> str:
+    return span((row[key] for row in record["plan"]["privacy"]["clients"]), lambda value: number(value, 6))
+
+
+def _spans(values: list[float | None]) -> str:
+    return "without bound" if None in values else span(values, rounded_up)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,121 @@
+"""The privacy ledger as tables for people, as one object for programs, and as a paragraph of the report."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from noiseworthy.privacy.durable import DurableLedger, Line, statement
+from noiseworthy.privacy.durable.accounts import SCHEDULE
+from noiseworthy.reports.clauses import Clause
+from noiseworthy.reports.wording import count, number, percent, rounded_up
+
+Record = dict[str, Any]
+_LISTED = 50
+"""Clients of one table; more are in the JSON."""
+
+
+def ledger_tables(books: DurableLedger) -> list[Table]:
+    """A table for each data set and world, one row per client."""
+    lines = sorted(statement(books), key=_whose)
+    return [_table(*whose, list(clients)) for whose, clients in groupby(lines, _whose)]
+
+
+def _whose(line: Line) -> tuple[str, str]:
+    return line.account.data, line.account.world
+
+
+def _table(data: str, world: str, lines: list[Line]) -> Table:
+    title = f"{data}, {'simulated: ' + world if world else 'real data'}"
+    table = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=0, header_style="dim"
+    )
+    table.add_column("client", no_wrap=True)
+    for column in ("planned", "spent", "arrived", "left", "epsilon", "delta", "of lifetime", ""):
+        table.add_column(column, justify="right", no_wrap=True)
+    for line in lines[:_LISTED]:
+        table.add_row(*_row(line))
+    if len(lines) > _LISTED:
+        table.caption = f"{len(lines) - _LISTED:,} more clients: --json lists all"
+    return table
+
+
+def _row(line: Line) -> tuple[str, ...]:
+    account = line.account
+    most = "at most " if account.currency.startswith(SCHEDULE) and line.spent else ""
+    counts = line.planned, line.spent, line.acknowledged, line.remaining
+    return (
+        account.client,
+        *(f"{how_many:,}" for how_many in counts),
+        most + rounded_up(line.epsilon),
+        number(account.delta),
+        number(account.epsilon, 6),
+        percent(line.part),
+    )
+
+
+def ledger_dict(books: DurableLedger) -> Record:
+    """Everything that the tables say, for `ledger show --json`."""
+    head = books.head
+    return {
+        "ledger": str(books.path),
+        "verified": True,
+        "entries": head.length,
+        "head": str(head),
+        "accounts": [_account(line) for line in statement(books)],
+    }
+
+
+def _account(line: Line) -> Record:
+    account = line.account
+    return {
+        "data": account.data,
+        "world": account.world,
+        "client": account.client,
+        "unit": account.unit,
+        "relation": account.relation,
+        "counted_in": account.currency,
+        "lifetime_epsilon": account.epsilon,
+        "delta": account.delta,
+        "planned": line.planned,
+        "spent": line.spent,
+        "sealed": line.sealed,
+        "acknowledged": line.acknowledged,
+        "remaining": line.remaining,
+        "spent_epsilon": line.epsilon,
+        "spent_part": line.part,
+    }
+
+
+def summary(books: DurableLedger, run: str) -> Record:
+    """What a run's record keeps of a ledger: how many releases it entered, and the chain's end."""
+    find = (
+        'SELECT count(*), coalesce(sum(g.acknowledged), 0) FROM releases r JOIN grants g ON g.id = r."grant" '
+        "JOIN runs ON runs.id = r.run WHERE runs.name = ?"
+    )
+    ((releases, acknowledged),) = books.query(find, [run])
+    return {"head": str(books.head), "releases": releases, "acknowledged": acknowledged}
+
+
+def ledger_clauses(record: Record) -> list[Clause]:
+    """The paragraph on the ledger, where a run kept one.
+
+    Example:
+        >>> kept = {"head": "7:0a1b2c3d4e5f", "releases": 12, "acknowledged": 12}
+        >>> ledger_clauses({"ledger": kept})[0].text.split(".")[0]
+        '12 releases were entered in a ledger on disk before their noise was drawn, and 12 are acknowledged'
+    """
+    kept = record.get("ledger")
+    if not kept:
+        return []
+    length, digest = kept["head"].split(":")
+    text = (
+        f"{count(kept['releases'], 'release')} were entered in a ledger on disk before their noise was "
+        f"drawn, and {kept['acknowledged']:,} are acknowledged. Entry {int(length):,} of its chain ends in "
+        f"{digest[:12]}; noiseworthy ledger show verifies it. Every seed is a simulated world with budgets "
+        "of its own."
+    )
+    return [Clause("What was entered", text)]

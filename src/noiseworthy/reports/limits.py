@@ -1,0 +1,109 @@
+"""What a run does not protect, and what the printed formulas of its paper would have given away."""
+
+from __future__ import annotations
+
+from noiseworthy.reports.alternatives import faults_of_printed, leak_of
+from noiseworthy.reports.clauses import Clause
+from noiseworthy.reports.findings import Record, client_names
+from noiseworthy.reports.schedules import DECIDED, by_coins, symbols
+from noiseworthy.reports.wording import about, count, number, percent, rounded_up, shortened, span
+
+
+def limits(record: Record) -> Clause | None:
+    """Everything that the guarantee leaves out; None where there is none."""
+    if not record["plan"]["privacy"]["private"]:
+        return None
+    unit = record["plan"]["privacy"]["unit"]
+    several = "several records" if unit == "record" else "records at several clients"
+    when = ", and when the coins make clients communicate" if by_coins(record["plan"]) else ""
+    points = [
+        "How many records each client holds, its budget, and the whole study file are public.",
+        f"Who takes part in which round is seen{when}; no amplification by client sampling is claimed.",
+        f"Somebody with {several} is protected less: epsilon grows with their number.",
+        f"What is true of many {unit}s is learnt; that is the purpose of training.",
+        "Every other run on the same records adds to what is spent, tuning and repeated training included.",
+        "The test set and public data are read in the clear; keep records that need protection out of them.",
+    ]
+    if record["compare"]:
+        settings = count(len(record["compare"]["cells"]), "setting")
+        points.append(f"The comparison simulated {settings} on the same records; for real, each is charged.")
+        points += _search(record)
+    if tradeoff := record.get("tradeoff"):
+        trained = count(sum(cell["train"] for cell in tradeoff["cells"]), "training")
+        points.append(f"The trade-off simulated {trained} on the same records; for real, each is charged.")
+    if rivals := record.get("rivals"):
+        points.append(_rivals(rivals))
+    return Clause("What is not protected", "Outside of the guarantee:", tuple(points), "limit")
+
+
+def _rivals(rivals: Record) -> str:
+    private = [point for point in rivals["points"] if point["mechanism"] != "none"]
+    trained = count(sum(len(point["algorithms"]) for point in private), "private training")
+    return (
+        f"The comparison of DPFL-BCS with its rivals simulated {trained} and FedSGD on the same records; for "
+        "real, each private one is charged, and FedSGD hides nothing."
+    )
+
+
+def _search(record: Record) -> list[str]:
+    """What all fixed settings of the comparison would spend together."""
+    spent = record["compare"].get("search_epsilon")
+    if spent is None:
+        return []
+    return [
+        "Each fixed setting trained once on private records would, all together, spend epsilon "
+        f"{rounded_up(spent)} of the client that is worst off: the price of a search, which planning avoids."
+    ]
+
+
+def as_printed(record: Record) -> Clause | None:
+    """What the source paper's formulas would add, where they differ from a sound answer."""
+    plan, printed, noise = record["plan"], record["plan"]["as_printed"], record["plan"]["noise"]
+    if "overspending_share" in printed:
+        return _in_fractions(record)
+    if not printed or "noise" not in printed or not (any(noise) or leak_of(plan)):
+        return None
+    keys = [key for key in DECIDED[plan["algorithm"]] if key in printed]
+    same_setting = all(printed[key] == plan[key] for key in keys)
+    as_noisy = all(theirs >= ours * (1 - 1e-9) for theirs, ours in zip(printed["noise"], noise, strict=True))
+    if same_setting and as_noisy:
+        return None
+    ours = f"here the noise is {span(noise)}" if any(noise) else "here nothing is trained"
+    text = (
+        f"By the formulas as the paper prints them: {symbols(plan['algorithm'], printed, keys)} and noise "
+        f"{span(printed['noise'])}; {ours}. The printed one is not private "
+        f"({printed['why']}) and was not used."
+    )
+    return Clause("As printed: not private", text, _leaked(plan), kind="limit")
+
+
+def _in_fractions(record: Record) -> Clause:
+    """What becomes of a client that is planned for a fraction of a reply, and then asked for a whole one."""
+    plan, printed = record["plan"], record["plan"]["as_printed"]
+    worst = printed["worst_client"]
+    name, factor = shortened(client_names(record)[worst], 40), about(printed["worst_overspending"])
+    text = (
+        f"By the formulas as the paper prints them, clients take part {span(printed['releases'])} times, in "
+        f"real numbers, and split their budgets over as many replies; here {span(plan['releases'])} times, "
+        "in whole ones. The printed plan is not private and was not used."
+    )
+    point = (
+        f"Asked as long as anything is left, {percent(printed['overspending_share'])} of the clients would "
+        f"spend more than their budget. Worst off is {name}: planned for "
+        f"{number(printed['releases'][worst])} replies, it would spend {factor} times its epsilon."
+    )
+    return Clause("As printed: not private", text, (point,), kind="limit")
+
+
+def _leaked(plan: Record) -> tuple[str, ...]:
+    """What the printed noise would spend, and why its setting could not be run."""
+    leak = leak_of(plan)
+    if leak is None:
+        return ()
+    spends = (
+        f"Of a budget of epsilon {number(leak.budget, 6)} the printed noise would spend "
+        f"{rounded_up(leak.printed)}, counted exactly, and {rounded_up(leak.converted)} by the paper's own "
+        "conversion."
+    )
+    not_run = "; ".join(faults_of_printed(plan))
+    return (spends, *([f"The printed setting could not be run: {not_run}."] if not_run else []))

@@ -1,0 +1,133 @@
+"""What noise and clips must keep, as suites to inherit."""
+
+from __future__ import annotations
+
+import inspect
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.errors import UserError
+from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.sensitivity import Norm
+from noiseworthy.privacy.uploads import ASSURANCES, LIMIT, Noise
+from noiseworthy.testing.laws import FALSE_ALARM, assert_follows
+from noiseworthy.testing.records import adversarial
+
+_DRAWS = 40_000
+_SEEDS = {"seed", "key", "rng", "generator", "random_state"}
+
+
+class NoiseConformance:
+    """Noise of uploads (`privacy.uploads.Noise`).
+
+    Attributes:
+        family: law that the noise claims, `gaussian` or `laplace`.
+    """
+
+    family: ClassVar[Family] = "gaussian"
+    _scale = 2.0**32 * 1.2345
+
+    def noise(self, scale: float) -> Noise:
+        """The noise of one new upload, of a size in steps. Abstract."""
+        raise NotImplementedError
+
+    def drawn(self, count: int) -> NDArray[np.float64]:
+        """Noise of one upload in units of its size, shape (count,)."""
+        return self.noise(self._scale).added_to(np.zeros(count, np.int64)) / self._scale
+
+    def test_it_is_stamped(self):
+        """An upload says what its noise may be trusted with."""
+        assert self.noise(4.0).assurance in ASSURANCES
+
+    def test_it_has_the_planned_law(self):
+        """Size and shape, seen to about 5 % of the variance; 6 statistics of false alarm 1e-6 each."""
+        assert_follows(self.drawn(_DRAWS), self.family, "noise of an upload")
+
+    def test_uploads_share_no_noise(self):
+        """Two uploads, and neighbouring coordinates of one, are uncorrelated; false alarm 1e-6 each."""
+        first, second = self.drawn(_DRAWS), self.drawn(_DRAWS)
+        bound = 4.9 * 1.01 / np.sqrt(_DRAWS)  # normal quantile of FALSE_ALARM / 2
+        assert abs(np.corrcoef(first, second)[0, 1]) < bound, "two uploads share noise"
+        assert abs(np.corrcoef(first[1:], first[:-1])[0, 1]) < bound, "coordinates share noise"
+
+    def test_it_is_added_and_the_total_survives(self):
+        """What comes out is the total plus noise, to the last step, also for totals near 2^52."""
+        total = np.array([2**52 + 12_345, -(2**52) - 999, 7, 0], np.int64)
+        moved = self.noise(4.0).added_to(total) - total
+        assert np.abs(moved).max() < 4 * 64, "a total of whole steps is not kept exactly"
+
+    def test_it_refuses_what_is_not_on_the_grid(self):
+        """Floats, NaN among them, lists, and totals beyond 2^53 leave no client."""
+        totals: list[Any] = [np.array([0.5]), np.array([np.nan]), [1, 2], np.array([LIMIT + 1])]
+        for total in totals:
+            _refused(lambda total=total: self.noise(4.0).added_to(total), f"a total of {type(total)}")
+
+    def test_it_takes_no_seed_unless_it_is_a_simulation(self):
+        """What can be repeated can be subtracted."""
+        noise = self.noise(4.0)
+        if noise.assurance == "simulation":
+            return
+        taken = {*inspect.signature(type(noise)).parameters, *inspect.signature(noise.added_to).parameters}
+        assert not _SEEDS & {*taken, *vars(noise)}, "deployed noise takes a seed"
+
+
+class ClipConformance:
+    """A sum of clipped records on a grid: what it may change by, exactly, with records that try to escape.
+
+    Attributes:
+        norm: of the clip.
+        clip: C in steps of the grid.
+    """
+
+    norm: ClassVar[Norm] = "l2"
+    clip: ClassVar[Fraction] = Fraction(1)
+
+    def total(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The sum over rows of gradients, each clipped, in steps of the grid. Abstract."""
+        raise NotImplementedError
+
+    def test_each_record_counts_at_most_the_clip(self):
+        """In exact arithmetic."""
+        for row in adversarial(6):
+            assert _within(self.total(row[None]), self.norm, self.clip), f"{row} counts more than the clip"
+
+    def test_exchanging_a_record_moves_the_sum_by_at_most_twice_the_clip(self):
+        """In exact arithmetic, beside records that round."""
+        others = np.random.default_rng(0).normal(size=(5, 6))
+        sums = [self.total(np.vstack([others, row])) for row in adversarial(6)]
+        for one in sums:
+            for other in sums:
+                assert _within(one - other, self.norm, 2 * self.clip), "an exchange moves more than 2 C"
+
+    def test_a_record_that_is_not_finite_harms_no_other(self):
+        """It counts as zero, because to refuse it would tell that it is there."""
+        others = np.random.default_rng(1).normal(size=(5, 6))
+        bad = np.full((1, 6), np.nan)
+        assert np.array_equal(self.total(np.vstack([others, bad])), self.total(others))
+
+    def test_sums_of_parts_add_up(self):
+        """So that the order of summation tells nothing."""
+        rows = np.random.default_rng(2).normal(size=(9, 6)) * 10.0 ** np.arange(-3, 6)[:, None]
+        parts = sum(self.total(row[None]) for row in rows)
+        assert np.array_equal(self.total(rows), parts)
+
+
+def _within(steps: NDArray[np.int64], norm: Norm, bound: Fraction) -> bool:
+    whole = [int(step) for step in steps]
+    if norm == "l1":
+        return sum(map(abs, whole)) <= bound
+    return sum(step * step for step in whole) <= bound * bound
+
+
+def _refused(call, what: str) -> None:
+    try:
+        call()
+    except UserError:
+        return
+    raise AssertionError(f"{what} is not refused by an error for users")
+
+
+__all__ = ["FALSE_ALARM", "ClipConformance", "NoiseConformance"]

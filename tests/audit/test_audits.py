@@ -1,0 +1,137 @@
+"""Sound plans pass, their canaries reach what is claimed, and what cannot be audited is refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from noiseworthy.audit.audits import Effort, audit
+from noiseworthy.audit.reconciliation import reconcile
+from noiseworthy.audit.targets import targets_of
+from noiseworthy.errors import InvalidInput
+from noiseworthy.privacy.accountants import Release
+from noiseworthy.privacy.mechanisms import Gaussian, NoNoise
+
+FAR = {  # clients' minibatches: the server sees the sum of steps of which the canary is in one
+    "dp-pasgd gaussian, minibatches": 0.35,
+    "privatefl": 0.98,  # some of the canary's gradient belongs to its client's own transform
+}
+"""Shares of the claimed epsilon that the worst canary reaches at least, where it is less than 0.995."""
+
+
+@pytest.mark.slow
+def test_every_sound_plan_passes_and_its_worst_case_is_reached(named_plan):
+    name, plan = named_plan
+    for made in audit(plan, Effort(ridge=0.02, trials=6_000)):
+        assert made.passed, [check.says for check in made.checks]
+        share = made.exposure.epsilon / made.target.epsilon
+        assert np.all(share >= FAR.get(name, 0.995))
+        assert made.proven > 0.75 * share.min() * made.claimed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fedsgd-dpc gaussian", "dp-fedavg D gaussian", "privatefl"])
+def test_sound_plans_of_networks_pass(plans, name):
+    (made,) = audit(plans[name](), Effort(ridge=0.02, model="network", trials=600))
+    assert made.passed, [check.says for check in made.checks]
+    assert np.all(made.exposure.epsilon > 0.98 * made.target.epsilon)
+
+
+@pytest.fixture(scope="module")
+def unlike(request):
+    """An audit of clients with budgets of their own."""
+    from noiseworthy.planning.plan import StepSize
+    from noiseworthy.planning.problem import Problem
+    from noiseworthy.planning.queries_replies import stated
+    from noiseworthy.privacy.budget import PrivacyBudget
+
+    budget = PrivacyBudget.of([0.5, 2.0, 8.0], 1e-5, 3)
+    plan = stated(Problem(np.array([50, 80, 20]), 30, budget, "gaussian", 1.0), 12, 2, StepSize(0.1))
+    told = []
+    (made,) = audit(plan, Effort(trials=6_000), lambda done, what: told.append(done))
+    return made, told
+
+
+def test_clients_with_budgets_of_their_own_are_attacked_together(unlike):
+    made, _ = unlike
+    assert made.passed
+    np.testing.assert_allclose(made.exposure.epsilon, [0.5, 2.0, 8.0], rtol=1e-4)
+    assert np.all(made.bound.epsilon < [0.5, 2.0, 8.0])
+    assert made.claimed == pytest.approx(8.0)
+    assert made.proven > 6.0
+    assert made.accusation.scale < made.bound.scale
+
+
+def test_progress_rises_to_one(unlike):
+    _, told = unlike
+    assert told[-1] == 1.0
+    assert np.all(np.diff(told) >= 0)
+
+
+def test_every_check_speaks_in_one_line(unlike):
+    made, _ = unlike
+    names = [check.name for check in made.checks]
+    assert names == ["exposure", "bound", "scale", "replay", "reconciliation"]
+    assert all("\n" not in check.says and len(check.says) < 200 for check in made.checks)
+
+
+def test_reconciliation_notices_an_upload_too_many(plans):
+    plan = plans["fedsgd-dpc gaussian"]()
+    assert reconcile(plan, plan.uploads).balanced
+    again = plan.uploads + np.eye(6, dtype=int)[2]
+    assert reconcile(plan, again).overdrawn.tolist() == [2]
+
+
+def test_reconciliation_has_a_second_formula(plans):
+    """It reads sensitivity and noise, and none of what the accountant made of them."""
+    plan = plans["fedsgd-dpc gaussian"]()
+    assert 0.999 < reconcile(plan, plan.uploads).excess <= 1 + 1e-6
+    less = replace(
+        plan, release=Release(Gaussian(0.9 * plan.release.mechanism.size), plan.release.sensitivity)
+    )
+    assert reconcile(less, plan.uploads).excess > 2
+
+
+@pytest.mark.parametrize("name", ["dp-pasgd gaussian, minibatches", "dpfl-bcs two stages gaussian"])
+def test_reconciliation_prices_steps_and_stages(plans, name):
+    plan = plans[name]()
+    books = reconcile(plan, plan.uploads)
+    assert books.balanced
+    np.testing.assert_allclose(books.spent, books.allowed, rtol=2e-2)
+
+
+def test_stage_1_is_charged_for_its_losses(plans):
+    first, second = targets_of(plans["dpfl-bcs two stages gaussian"]())
+    assert (first.name, second.name) == ("stage 1", "stage 2")
+    gradients = replace(first.plan, pilot=None).spent()
+    assert np.all(gradients < first.epsilon)
+    assert reconcile(first.plan, first.plan.uploads).balanced
+
+
+def untrained(plan):
+    return replace(plan, rounds=0, outcome="Do not train.")
+
+
+def noiseless(plan):
+    public = replace(plan.problem, family="none")
+    return replace(plan, problem=public, release=Release(NoNoise(6), plan.release.sensitivity))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (untrained, "does not train"),
+        (noiseless, "claims nothing to audit"),
+        (lambda plan: replace(plan, step=None), "no step size"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused_by_name(plans, change, words):
+    with pytest.raises(InvalidInput, match=words):
+        audit(change(plans["fedsgd-dpc gaussian"]()))
+
+
+def test_no_trials_are_refused(plans):
+    with pytest.raises(InvalidInput, match="trials"):
+        audit(plans["fedsgd-dpc gaussian"](), Effort(trials=0))

@@ -1,0 +1,106 @@
+"""`ledger show` and the ledger that runs share, as a program sees them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+STUDY = {
+    "federation": {"data": "digits", "clients": 4, "partition": "iid", "records_per_client": 30},
+    "task": {"model": "softmax", "feature_norm": 1.0, "normalise": True},
+    "privacy": {"mechanism": "gaussian", "epsilon": 8.0, "delta": 1e-5, "clip_norm": 0.5},
+    "algorithm": {"rounds": 6, "clients_per_round": 2, "step_size": 5.0},
+    "constants": {
+        "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 10.0, "initial_distance_sq": 9000.0,
+        "heterogeneity": 0.5,
+    },
+    "training": {"seeds": [0, 1], "evaluations": 3},
+}  # fmt: skip
+
+
+@pytest.fixture
+def trained(run, write):
+    answer = run("train", write(STUDY), "--out", "here", "--json")
+    assert answer.code == 0, answer.err
+    return json.loads(answer.out)
+
+
+def test_a_run_folder_shows_every_client_of_every_seed(run, trained):
+    answer = run("ledger", "show", "here", "--json")
+    assert answer.code == 0
+    shown = json.loads(answer.out)
+    assert len(shown["accounts"]) == 8
+    assert {row["client"] for row in shown["accounts"]} == {f"client {i}" for i in range(4)}
+    for row in shown["accounts"]:
+        assert row["planned"] == row["spent"] == row["sealed"] == row["acknowledged"] == 3
+        assert (row["remaining"], row["lifetime_epsilon"], row["delta"]) == (0, 8.0, 1e-5)
+        assert row["spent_epsilon"] == pytest.approx(8.0, rel=1e-9)
+        assert row["spent_epsilon"] <= 8.0
+    assert trained["ledger"] == {"head": shown["head"], "releases": 24, "acknowledged": 24}
+    assert shown["head"].split(":")[0] == str(shown["entries"])
+
+
+def test_people_see_a_table_for_each_world_and_that_the_chain_holds(run, trained):
+    answer = run("ledger", "show", "here/ledger.sqlite")
+    assert answer.code == 0
+    assert "simulated: seed 0 of run" in answer.out
+    assert "simulated: seed 1 of run" in answer.out
+    assert "client 3" in answer.out
+    assert f"Chain verified: {trained['ledger']['head'].split(':')[0]} entries" in answer.out
+
+
+def test_the_report_says_what_was_entered(run, trained, tmp_path):
+    page = (tmp_path / "here" / "report.html").read_text()
+    assert "24 releases were entered in a ledger on disk before their noise was drawn, and 24 are" in page
+
+
+@pytest.mark.parametrize("argument", ["nowhere", "empty"])
+def test_where_there_is_no_ledger_the_command_says_so(argument, run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    answer = run("ledger", "show", argument)
+    assert answer.code == 2
+    assert "does not exist; give a ledger, or a run folder that train made" in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_a_ledger_of_another_time_is_refused_beside_its_checkpoint(run, write, trained, tmp_path):
+    """Set back to an empty one; resume and show name it, and the record stays as it is."""
+    folder = tmp_path / "here"
+    assert run("train", write(STUDY), "--out", "other", "--json").code == 0
+    shutil.copy(tmp_path / "other" / "ledger.sqlite", folder / "ledger.sqlite")
+    before = (folder / "record.json").read_bytes()
+    for command in (["ledger", "show", "here"], ["train", write(STUDY), "--out", "here", "--resume"]):
+        answer = run(*command)
+        assert answer.code == 2
+        assert "lacks what it held before" in answer.err
+    assert (folder / "record.json").read_bytes() == before
+    (folder / "ledger.sqlite").unlink()
+    answer = run("train", write(STUDY), "--out", "here", "--resume")
+    assert answer.code == 2
+    assert "is missing, which holds what this run has spent" in answer.err
+    assert (folder / "record.json").read_bytes() == before
+
+
+def test_runs_that_share_a_ledger_are_refused_past_the_lifetime_epsilon(run, write):
+    """Two studies of epsilon 8 spend about 12; a third one does not fit into 14."""
+    shared = ["--ledger", "owner.sqlite", "--lifetime-epsilon", "14"]
+    for i, step in enumerate((5.0, 4.0, 3.0)):
+        study = write(STUDY, algorithm={"step_size": step})
+        answer = run("train", study, "--out", f"run{i}", *shared, "--json")
+        assert answer.code == (2 if i == 2 else 0), answer.err
+    assert "client 0 has spent" in answer.err
+    assert "nothing was spent" in answer.err
+    rows = json.loads(run("ledger", "show", "owner.sqlite", "--json").out)["accounts"]
+    assert [row["spent"] for row in rows] == [6] * 8
+    assert all(8.0 < row["spent_epsilon"] <= 14.0 for row in rows)
+
+
+def test_a_lifetime_epsilon_needs_a_ledger_and_a_number(run, write):
+    answer = run("train", write(STUDY), "--lifetime-epsilon", "14")
+    assert answer.code == 2
+    assert "name it with --ledger" in answer.err
+    answer = run("train", write(STUDY), "--ledger", "owner.sqlite", "--lifetime-epsilon", "-1")
+    assert answer.code == 2
+    assert "lifetime_epsilon must be finite and above 0" in answer.err

@@ -1,0 +1,340 @@
+"""All algorithms and rivals keep what the suite asks; what breaks one promise fails its check.
+
+Those that share their code with another run with `-m slow`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from noiseworthy.algorithms import registry
+from noiseworthy.algorithms.averaged import averaged
+from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
+from noiseworthy.planning import rivals
+from noiseworthy.planning.local_work import Coins, LocalSteps, NoisySteps
+from noiseworthy.planning.plan import Plan, StepSize
+from noiseworthy.planning.problem import Problem
+from noiseworthy.planning.replies_bound import uploads
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.clipping import unit_of
+from noiseworthy.tasks import LinearModel
+from noiseworthy.testing import AlgorithmConformance
+
+SIZES = np.array([6, 14, 9, 7, 12])
+N, FEATURES, ROUNDS = len(SIZES), 4, 6
+STEP, CONSTANT = StepSize(0.1, 20.0), StepSize(0.05, np.inf)
+
+
+def problem(mode="A", family="gaussian", relation="replace-one", rate=1.0) -> Problem:
+    budget = PrivacyBudget.of(2.0, 0.0 if family == "laplace" else 1e-5, N, relation, unit_of(mode))
+    return Problem(SIZES, FEATURES, budget, family, 0.7, rate, clipping=mode)
+
+
+def replies(name: str, given: Problem, counts: Any = None) -> Plan:
+    counts = np.full(N, int(uploads(ROUNDS, 2, N))) if counts is None else np.asarray(counts)
+    release = given.release(np.maximum(counts, 1))
+    return Plan(name, "", given, ROUNDS, 2, counts, release, None, {}, "", step=STEP)
+
+
+class OnRegression(AlgorithmConformance):
+    """Regression with records in a ball, which every clipping mode has a proof for."""
+
+    feature_norm: ClassVar[float | None] = 4.0
+
+    def task(self):
+        return LinearModel(FEATURES, 1, "squared", ridge=0.05, feature_norm=self.feature_norm)
+
+    def records(self, count, generator):
+        return generator.normal(size=(count, FEATURES)).astype(np.float32), generator.normal(size=count) * 9
+
+
+class TestFedSGDDPC(OnRegression):
+    feature_norm = None
+
+    def plan(self):
+        return replies("fedsgd-dpc", problem())
+
+
+@pytest.mark.slow
+class TestFedSGDDPCWithLaplaceNoise(OnRegression):
+    def plan(self):
+        return replies("fedsgd-dpc", problem(family="laplace"))
+
+
+@pytest.mark.slow
+class TestFedSGDDPCUnderAddRemove(OnRegression):
+    def plan(self):
+        return replies("fedsgd-dpc", problem(relation="add-remove"))
+
+
+@pytest.mark.slow
+class TestFedSGDDPCAveraged(OnRegression):
+    def plan(self):
+        return replies("fedsgd-dpc", problem())
+
+    def make(self, plan, task, seed):
+        return averaged(registry.make(plan, task, seed), plan.rounds, 0.5)
+
+
+class OfLocalSteps(OnRegression):
+    mode: ClassVar[Any]
+    family: ClassVar[Any] = "gaussian"
+    steps: ClassVar[int] = 3
+    batch_size: ClassVar[int | None] = None
+    relation: ClassVar[Any] = "replace-one"
+
+    def plan(self):
+        given = problem(self.mode, self.family, self.relation)
+        local = LocalSteps(self.steps, self.batch_size)
+        return replace(replies("dp-fedavg", given), local=local)
+
+
+@pytest.mark.slow
+class TestDPFedAvgModeA(OfLocalSteps):
+    mode, steps = "A", 1
+
+
+@pytest.mark.slow
+class TestDPFedAvgModeB(OfLocalSteps):
+    mode = "B"
+
+
+class TestDPFedAvgModeC(OfLocalSteps):
+    mode, family = "C", "laplace"
+
+
+@pytest.mark.slow
+class TestDPFedAvgModeCOnMinibatches(OfLocalSteps):
+    mode, batch_size = "C", 3
+
+
+class TestDPFedAvgModeD(OfLocalSteps):
+    mode, relation = "D", "add-remove"
+
+
+@pytest.mark.slow
+class TestDPFedAvgModeE(OfLocalSteps):
+    mode, family = "E", "laplace"
+
+
+class TestDPScaffNew(OnRegression):
+    def plan(self):
+        given, coins = problem("D"), Coins(20, 0.4, seed=1)
+        counts = np.full(N, coins.rounds)
+        release = given.release(counts)
+        return Plan(
+            "dp-scaffnew",
+            "",
+            given,
+            coins.rounds,
+            N,
+            counts,
+            release,
+            None,
+            {},
+            "",
+            step=CONSTANT,
+            local=coins,
+        )
+
+
+class TestDPPASGD(OnRegression):
+    """One step a round, so that the noise of the step is that of the upload."""
+
+    def plan(self):
+        given, work = problem(), NoisySteps(1)
+        release = given.release(work.uses(ROUNDS, SIZES))
+        uses = work.uses(ROUNDS, SIZES)
+        return Plan("dp-pasgd", "", given, ROUNDS, N, uses, release, None, {}, "", step=CONSTANT, local=work)
+
+    def most_change(self, plan, client, t):
+        return CONSTANT.initial * super().most_change(plan, client, t)
+
+    def noise_size(self, plan, client, t):
+        return CONSTANT.initial * super().noise_size(plan, client, t)
+
+    def residuals(self, algorithm, state, client, keys):
+        shard = self._shard(0)
+
+        def update(key):
+            return algorithm.local_update(state, jnp.int32(client), (), shard, key)[0]
+
+        silent = eqx.tree_at(lambda a: a.noise, algorithm, jnp.zeros(N))
+        exact = silent.local_update(state, jnp.int32(client), (), shard, keys[0])[0]
+        return jax.vmap(update)(keys) - exact
+
+
+class TestDPFLBCS(OnRegression):
+    def plan(self):
+        return replies("dpfl-bcs", problem(), [1, 4, 2, 0, 5])
+
+
+class OfRival(OnRegression):
+    name: ClassVar[Any]
+    family: ClassVar[Any] = "gaussian"
+
+    def plan(self):
+        given = problem(family=self.family)
+        return rivals.plan(self.name, given, rounds=ROUNDS, clients_per_round=3, step=STEP, momentum=0.5)
+
+
+@pytest.mark.slow
+class TestDPSGD(OfRival):
+    name = "dpsgd"
+
+
+@pytest.mark.slow
+class TestDMLDP(OfRival):
+    name, family = "dmldp", "laplace"
+
+
+@pytest.mark.slow
+class TestWeiAvg(OfRival):
+    name = "weiavg"
+
+
+class TestPFA(OfRival):
+    name = "pfa"
+
+
+@pytest.mark.slow
+class TestPrivateFL(OfRival):
+    name = "privatefl"
+
+
+# Mutants -------------------------------------------------------------------------------------------------
+
+
+class Mutant(FedSGDDPC):
+    """FedSGD-DPC with one promise broken."""
+
+
+def becomes(kind):
+    """The suite of FedSGD-DPC with its algorithm exchanged for a mutant."""
+
+    class Broken(OnRegression):
+        feature_norm = None
+
+        def plan(self):
+            return replies("fedsgd-dpc", problem())
+
+        def make(self, plan, task, seed):
+            sound = registry.make(plan, task, seed)
+            return kind(**{name: getattr(sound, name) for name in sound.__dataclass_fields__})
+
+    return Broken()
+
+
+class HalvesItsNoise(Mutant):
+    def privatize(self, state, update, client, key):
+        return update + 0.5 * (super().privatize(state, update, client, key) - update)
+
+
+class AddsNoise95(Mutant):
+    def privatize(self, state, update, client, key):
+        return update + 0.95 * (super().privatize(state, update, client, key) - update)
+
+
+class RepeatsItsNoise(Mutant):
+    def privatize(self, state, update, client, key):
+        return super().privatize(state, update, client, jax.random.key(0))
+
+
+class ForgetsTheClip(Mutant):
+    def local_update(self, state, client, memory, shard, key):
+        return self.task.gradient(state.theta, shard), memory
+
+
+class ClipsTheBatch(Mutant):
+    """Record noise for a batch that is clipped as a whole: no 1/n."""
+
+    def local_update(self, state, client, memory, shard, key):
+        mean = self.task.gradient(state.theta, shard)
+        return mean * jnp.minimum(1.0, self.clip_norm / jnp.linalg.norm(mean)), memory
+
+
+class LetsNaNThrough(Mutant):
+    def local_update(self, state, client, memory, shard, key):
+        update, memory = super().local_update(state, client, memory, shard, key)
+        return update + 0.0 * jnp.sum(shard.y), memory
+
+
+class DividesByItsBatch(Mutant):
+    def local_update(self, state, client, memory, shard, key):
+        update, memory = super().local_update(state, client, memory, shard, key)
+        return update * 2, memory
+
+
+class AsksTooOften(Mutant):
+    def __init__(self, **fields):
+        cohorts = np.asarray(fields.pop("cohorts")).copy()
+        cohorts[:, 0], cohorts[:, 1] = 0, 1
+        super().__init__(**fields, cohorts=cohorts)
+
+
+class DrawsOnTheHost(Mutant):
+    def privatize(self, state, update, client, key):
+        noisy = super().privatize(state, update, client, key)
+        return noisy + np.random.normal()  # noqa: NPY002
+
+
+class ChoosesByTheModel(Mutant):
+    def select(self, state):
+        return jnp.sort(jnp.asarray(self.cohorts)[state.round])[::-1] + jnp.int32(state.theta[0] * 0)
+
+
+KEPT: dict[str, Any] = {}
+
+
+class ServerPeeks(Mutant):
+    """What the client computed finds its way to the server beside the upload."""
+
+    def local_update(self, state, client, memory, shard, key):
+        update, memory = super().local_update(state, client, memory, shard, key)
+        KEPT["update"] = update
+        return update, memory
+
+    def aggregate(self, state, total):
+        return super().aggregate(state, total + KEPT["update"])
+
+
+class GrantsMore(Mutant):
+    def __init__(self, **fields):
+        cohorts = np.asarray(fields.pop("cohorts"))
+        super().__init__(**fields, cohorts=np.concatenate([cohorts, cohorts]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [
+        (HalvesItsNoise, "test_uploads_carry_the_planned_noise"),
+        (AddsNoise95, "test_uploads_carry_the_planned_noise"),
+        (RepeatsItsNoise, "test_noise_is_new_for_every_round_and_client"),
+        (ForgetsTheClip, "test_no_neighbour_moves_an_update_by_more_than_the_planned_sensitivity"),
+        (ClipsTheBatch, "test_no_neighbour_moves_an_update_by_more_than_the_planned_sensitivity"),
+        (DividesByItsBatch, "test_no_neighbour_moves_an_update_by_more_than_the_planned_sensitivity"),
+        (LetsNaNThrough, "test_records_that_are_not_finite_make_no_update_that_is_not"),
+        (AsksTooOften, "test_nobody_is_asked_more_often_than_its_noise_pays_for"),
+        (GrantsMore, "test_a_ledger_of_the_plan_pays_for_all_rounds_and_for_no_more"),
+        (ChoosesByTheModel, "test_select_follows_the_public_schedule"),
+        (ServerPeeks, "test_the_server_reads_uploads_only"),
+        (DrawsOnTheHost, "test_an_upload_is_a_function_of_its_key"),
+    ],
+)
+def test_a_broken_promise_fails_its_check(kind, check):
+    with pytest.raises((AssertionError, ValueError)):
+        getattr(becomes(kind), check)()
+
+
+def test_every_check_has_a_mutant_above():
+    (mark,) = test_a_broken_promise_fails_its_check.pytestmark  # type: ignore[attr-defined]
+    checks = {name for name, _ in inspect.getmembers(AlgorithmConformance) if name.startswith("test_")}
+    assert {check for _, check in mark.args[1]} == checks
