@@ -30,7 +30,7 @@ def audit_figure(audit: Record) -> Figure:
     rows = figure.subplots(len(trainings), 2, squeeze=False, width_ratios=[1.15, 1])
     for (left, right), one in zip(rows, trainings, strict=True):
         _scores(left, audit, one)
-        _tradeoff(right, audit, one)
+        _tradeoff(right, one)
     return figure
 
 
@@ -72,13 +72,12 @@ def _label(axes: Axes, words: str, colour: str, *, left: bool) -> None:
     )  # fmt: skip
 
 
-def _tradeoff(axes: Axes, audit: Record, one: Record) -> None:
+def _tradeoff(axes: Axes, one: Record) -> None:
     """Misses against false alarms: as claimed, as proven, and as the attacker reached."""
     curves = one["curves"]
-    bounds = (
-        f"Epsilon {rounded_down(one['proven_epsilon'])} proven, {rounded_up(one['claimed_epsilon'])} claimed"
-    )
-    head(axes, _named(one, bounds), "misses", "false alarms")
+    proven, claimed = rounded_down(one["proven_epsilon"]), rounded_up(one["claimed_epsilon"])
+    of = "Epsilon" if one["name"] == "training" else f"{one['name'].capitalize()}:"
+    head(axes, f"{of} {proven} proven, {claimed} claimed", "misses", "false alarms")
     rates = curves["rates"]
     axes.fill_between(rates, 0, curves["claimed"], color=RULE, alpha=0.6, linewidth=0)
     axes.plot([0, 1], [1, 0], color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)))
