@@ -163,6 +163,12 @@ def test_weights_by_records_and_by_precision_are_both_tried(facts_of):
     assert {one.setting.weighting for one in bench.tried} == {0.0, 0.5, 1.0}
 
 
+def test_clients_alike_are_weighted_by_records(facts_of):
+    """Weights by precision would be the same, and a plan should not boast of them."""
+    bench = Planted(facts_of(), [BEST])
+    assert bench.plan(FREE, race(bench, FREE, [None], 2, Deadline()).winner).weighting == 0.0
+
+
 def test_the_better_treatment_wins(facts_of):
     class Treated(Planted):
         def loss(self, candidate, best):

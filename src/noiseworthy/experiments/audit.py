@@ -213,7 +213,8 @@ def _run_checks(plan: Plan, folder: Path | None) -> tuple[Check, ...]:
 def _uploads_check(plan: Plan, record: Record) -> Check:
     books = reconcile(plan, np.max(record["training"]["uploads"], axis=0))
     most, seeds = float(np.max(books.spent / books.allowed)), len(record["training"]["seeds"])
-    says = f"in {seeds} trainings of this folder the dearest client spent {100 * most:.4g} % of its budget"
+    trainings = "one training" if seeds == 1 else f"{seeds} trainings"
+    says = f"in {trainings} of this folder the dearest client spent {100 * most:.4g} % of its budget"
     return Check("run", books.balanced, says)
 
 

@@ -181,8 +181,11 @@ class Space:
     def _averaging(self, setting: Setting) -> float:
         return setting.averaging if self.averaging is None else self.averaging
 
-    def _weighting(self, setting: Setting) -> float:
-        return setting.weighting if self.weighting is None else self.weighting
+    def _weighting(self, setting: Setting, made: Plan) -> float:
+        """0 where all uploads are as precise as each other, so that weights by precision are none."""
+        if self.weighting is not None:
+            return self.weighting
+        return setting.weighting if np.ptp(made.noise) > 1e-9 * made.noise.max() else 0.0
 
 
 def _clipped(space: Space, problem: Problem, setting: Setting, unit: float) -> tuple[Problem, float]:
@@ -208,7 +211,7 @@ def _replies(space: Space, problem: Problem, task: Task, scale: GradientScale, s
         made,
         momentum=space._momentum(setting),
         averaging=space._averaging(setting),
-        weighting=space._weighting(setting),
+        weighting=space._weighting(setting, made),
     )
 
 
