@@ -216,7 +216,6 @@ def scored(one: Scores) -> Tables:
 # The steps --------------------------------------------------------------------------------------------
 
 app = typer.Typer(add_completion=False, help=__doc__)
-Fixed = typer.Option(False, "--fixed", help="Records as in the grid, so that the plan chooses no treatment.")
 Names = typer.Option("", "--cells", help="Start of the names of the cells, such as mnist-laplace; all.")
 
 
@@ -232,10 +231,6 @@ def each(work: list[Cell], label: str) -> Iterator[Iterator[tuple[Cell, Callable
                 yield cell, lambda share, done=done: bars.update(bar, completed=done + share)
 
         yield cells()
-
-
-def kind_of(fixed: bool) -> str:
-    return ".fixed" if fixed else ""
 
 
 def lacking(kind: str, start: str) -> list[Cell]:
@@ -254,29 +249,24 @@ def oracle(cells: str = Names) -> None:
 
 
 @app.command()
-def plan(cells: str = Names, fixed: bool = Fixed) -> None:
+def plan(cells: str = Names) -> None:
     """Ask the product for its plans, from other data sets alone."""
-    kind = kind_of(fixed)
-    with each(lacking(f"{kind}.plan", cells), f"plan{kind}") as work:
+    with each(lacking(".plan", cells), "plan") as work:
         for cell, progress in work:
-            study = nw.parse_study(cell.tables if fixed else cell.left_open)
+            study = nw.parse_study(cell.left_open)
             made, decision = plan_study(replace(prepared(cell), study=study), progress)
             task = made.study.task.model_dump()
             spread = None if decision.spread is None else float(decision.spread)
-            write(
-                f"{cell.name}{kind}.plan", {"plan": decision.plan.as_dict(), "task": task, "spread": spread}
-            )
+            write(f"{cell.name}.plan", {"plan": decision.plan.as_dict(), "task": task, "spread": spread})
 
 
 @app.command("score")
-def score_plans(cells: str = Names, fixed: bool = Fixed) -> None:
+def score_plans(cells: str = Names) -> None:
     """Train every plan under the scoring seeds."""
-    kind = kind_of(fixed)
-    made = [cell for cell in lacking(f"{kind}.score", cells) if read(f"{cell.name}{kind}.plan")]
-    with each(made, f"score{kind}") as work:
+    made = [cell for cell in lacking(".score", cells) if read(f"{cell.name}.plan")]
+    with each(made, "score") as work:
         for cell, _ in work:
-            kept = read(f"{cell.name}{kind}.plan") or {}
-            write(f"{cell.name}{kind}.score", scored(score_of(cell, kept)))
+            write(f"{cell.name}.score", scored(score_of(cell, read(f"{cell.name}.plan") or {})))
 
 
 def score_of(cell: Cell, kept: Tables) -> Scores:
@@ -337,7 +327,6 @@ class Row(NamedTuple):
     found: Tables
     plan: Tables | None
     scores: Tables | None
-    fixed: Tables | None = None
 
     @property
     def untrained(self) -> float:
@@ -349,17 +338,9 @@ class Row(NamedTuple):
 
     @property
     def lost(self) -> float | None:
-        return self._lost(self.scores)
-
-    @property
-    def lost_fixed(self) -> float | None:
-        """Of the plan that was made for records as in the grid; None where none was asked for."""
-        return self._lost(self.fixed)
-
-    def _lost(self, scores: Tables | None) -> float | None:
-        if scores is None:
+        if self.scores is None:
             return None
-        return float(lost_gain(np.mean(scores["loss"]), self.best, self.untrained))
+        return float(lost_gain(np.mean(self.scores["loss"]), self.best, self.untrained))
 
     @property
     def error(self) -> float:
@@ -371,7 +352,7 @@ class Row(NamedTuple):
 def rows() -> list[Row]:
     found = {cell: read(cell.name) for cell in CELLS}
     return [
-        Row(cell, one, *(read(f"{cell.name}{kind}") for kind in (".plan", ".score", ".fixed.score")))
+        Row(cell, one, read(f"{cell.name}.plan"), read(f"{cell.name}.score"))
         for cell, one in found.items()
         if one is not None
     ]
@@ -396,13 +377,12 @@ def line(row: Row) -> str:
         f"{row.best:.4g}", f"{np.mean(best['accuracy']):.3f}", f"T={point[0]:.0f} b={point[1]:.0f}",
     ]  # fmt: skip
     if row.lost is None or row.plan is None or row.scores is None:
-        return "| " + " | ".join([*cells, *["–"] * 6]) + " |"
+        return "| " + " | ".join([*cells, *["–"] * 5]) + " |"
     spread = row.plan["spread"]
     cells += [
         f"{np.mean(row.scores['loss']):.4g}", f"{np.mean(row.scores['accuracy']):.3f}",
         f"{setting(row.plan['plan'])}{treatment(row.plan['task'])}",
         f"**{100 * row.lost:.1f}** ± {100 * row.error:.1f}",
-        "–" if row.lost_fixed is None else f"{100 * row.lost_fixed:.1f}",
         "–" if spread is None else f"{100 * spread:.0f}",
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
@@ -410,40 +390,26 @@ def line(row: Row) -> str:
 
 COLUMNS = (
     "federation", "noise", "ε", "untrained", "best loss", "acc.", "best counts", "plan's loss", "acc.",
-    "plan", "lost gain %", "the same, records as in the grid", "stated spread %",
+    "plan", "lost gain %", "stated spread %",
 )  # fmt: skip
 STATISTICS = {"mean": np.mean, "90th percentile": p90, "worst": np.max}
 
 
 def summary(measured: list[Row]) -> str:
     """Mean, percentile and worst of the lost gains, with limits over federations; no cell counts below 0."""
-    open_, fixed = ([(row.cell.site, of(row)) for row in measured] for of in (_lost_of, _lost_fixed_of))
-    lines = [_statistics("Lost gain", open_), _statistics("With records as in the grid, lost gain", fixed)]
-    return "\n\n".join(line for line in lines if line) or "No plan has been scored yet."
-
-
-def _lost_of(row: Row) -> float | None:
-    return row.lost
-
-
-def _lost_fixed_of(row: Row) -> float | None:
-    return row.lost_fixed
-
-
-def _statistics(what: str, each: list[tuple[str, float | None]]) -> str:
     lost: dict[str, list[float]] = {}
-    for site, value in each:
-        if value is not None:
-            lost.setdefault(site, []).append(max(value, 0.0))
+    for row in measured:
+        if row.lost is not None:
+            lost.setdefault(row.cell.site, []).append(max(row.lost, 0.0))
     if not lost:
-        return ""
+        return "No plan has been scored yet."
     every = np.concatenate([*lost.values()])
     limits = {name: bootstrap_limit(lost, statistic) for name, statistic in STATISTICS.items()}
     parts = [
         f"{name} {100 * statistic(every):.1f} % (upper 95 % limit {100 * limits[name]:.1f} %)"
         for name, statistic in STATISTICS.items()
     ]
-    return f"{what} over {len(every)} cells of {len(lost)} federations: {', '.join(parts)}."
+    return f"Lost gain over {len(every)} cells of {len(lost)} federations: {', '.join(parts)}."
 
 
 @app.command()
