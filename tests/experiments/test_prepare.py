@@ -132,16 +132,11 @@ def test_trials_sort_public_records_where_the_study_sorts_private_ones():
     assert believed_partition(study({**IRIS, "partition": "sorted"})) == ("sorted", {})
 
 
-@pytest.mark.parametrize("federation", [{"data": "x.csv"}, {"data": "x.csv", "partition": "natural"}])
-def test_owners_are_believed_to_differ(federation):
-    assert believed_partition(study(federation)) == ("natural", {})
-
-
 @pytest.mark.parametrize(
-    "federation", [{"data": "iris", "clients": 3, "partition": "quantity-skew", "alpha": 1.0},
-                   {"data": "iris", "clients": 3}],
+    "federation", [{"data": "x.csv"}, {"data": "x.csv", "partition": "natural"},
+                   {"data": "iris", "clients": 3, "partition": "quantity-skew", "alpha": 1.0}],
 )  # fmt: skip
-def test_records_that_the_product_deals_out_by_number_alone_are_dealt_alike(federation):
+def test_where_only_private_data_could_tell_the_skew_trials_take_iid(federation):
     assert believed_partition(study(federation)) == ("iid", {})
 
 

@@ -115,22 +115,6 @@ def test_numbers_become_two_classes_at_their_median(facts_of):
     assert np.asarray(proxy.shards.train.y)[real].mean() == pytest.approx(0.5, abs=0.1)
 
 
-def test_natural_owners_differ_in_their_classes_as_stated(facts_of):
-    """Shares of a class among owners vary as a Beta law of concentration 4 does; iid owners hardly vary."""
-    sizes = np.full(40, 25)
-    spread = {}
-    for partition in ("natural", "iid"):
-        facts = facts_of(sizes=sizes, classes=2, partition=partition)
-        train = make_proxies(facts, ["breast-cancer"])[0].shards.train
-        held = np.asarray(train.mask) > 0
-        assert held.sum(axis=1).tolist() == sizes.tolist()
-        shares = (np.asarray(train.y) * held).sum(axis=1) / sizes
-        spread[partition] = shares.var() / (shares.mean() * (1 - shares.mean()))
-    drawn = 1 / 5 + (1 - 1 / 5) / 25  # of the law, and of 25 records drawn from it
-    assert spread["natural"] == pytest.approx(drawn, rel=0.5)
-    assert spread["iid"] < 2 / 25
-
-
 def test_a_treatment_reaches_the_records(facts_of):
     (proxy,) = make_proxies(facts_of(), ["wine"], Treatment(projection=3))
     assert proxy.task.dimension == 9

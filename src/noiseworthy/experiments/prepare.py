@@ -18,7 +18,7 @@ from noiseworthy.planning.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.tasks import Task, make_task
-from noiseworthy.trials.facts import NATURAL, PublicFacts
+from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.treatment import Treatment
 
 
@@ -227,10 +227,8 @@ def with_task(study: Study, keys: dict[str, Any]) -> Study:
 
 
 def believed_partition(study: Study) -> tuple[str, dict[str, Any]]:
-    """How trials deal records out: as the study says, and skewed as owners are where the data name them."""
+    """How trials deal records out: as the study says, and iid where only the private data could tell."""
     table = study.federation
-    if table.partition == "natural" or (table.partition is None and table.clients is None):
-        return NATURAL, {}
     if table.partition in ("label-shards", "dirichlet", "sorted"):
         settings = {"labels_per_client": table.labels_per_client, "alpha": table.alpha}
         return table.partition, {name: value for name, value in settings.items() if value is not None}

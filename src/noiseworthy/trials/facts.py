@@ -15,8 +15,6 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.treatment import Treatment
 
-NATURAL = "natural"
-"""Partition by owners, of whose records nothing is known but that they differ."""
 MOST_CLIENTS = 500
 """Clients of a trial; of larger federations so many stand for all."""
 

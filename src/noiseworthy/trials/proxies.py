@@ -20,7 +20,7 @@ from noiseworthy.engines.simulation import Shards
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.planning.problem import Problem
 from noiseworthy.tasks.base import Task
-from noiseworthy.trials.facts import NATURAL, PublicFacts
+from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.treatment import Treatment
 
 MIXTURE = "mixture"
@@ -32,9 +32,6 @@ LEAST_RECORDS = 4
 """Records of a client, as long as it holds so many."""
 TEST_RECORDS = 1000
 _SEED = 20
-_ALIKE = 4.0
-"""How alike natural owners are. As draws of a Dirichlet law their classes have a concentration of 2 (Adult by
-schooling), 3 (the hospitals of heart-disease) and 34 (the sensors of Vehicle)."""
 _TWINS = ({"mnist", "mnist-writers"}, {"cifar10", "cifar10-jpeg"}, {REGRESSION, "diabetes"})
 
 
@@ -165,40 +162,13 @@ def _federation(facts: PublicFacts, records: Records) -> Federation:
     total = max(RECORDS, LEAST_RECORDS * len(sizes))
     few = np.minimum(sizes, np.maximum(LEAST_RECORDS, np.round(total * sizes / sizes.sum())).astype(np.int64))
     classes = records.classes
-    if classes is not None and facts.partition == NATURAL:
-        return _owned(records, few)
     return federate(
         _enough(records, 2 * len(sizes) * int(few.max())),
         clients=len(sizes),
-        partition="iid" if facts.partition == NATURAL else facts.partition,
+        partition="iid" if classes is None else facts.partition,
         seed=_SEED,
         **({} if classes is None else _scaled_settings(facts, classes)),
     ).take_records(few)
-
-
-def _owned(records: Records, sizes: NDArray[np.int64]) -> Federation:
-    """Records dealt to owners who differ: each has shares of classes of its own.
-
-    Owner i's shares are a Dirichlet draw around those of all records, with `_ALIKE` as its concentration.
-    """
-    rng = np.random.default_rng(_SEED)
-    members = [rng.permutation(np.flatnonzero(records.y == k)) for k in range(records.classes or 0)]
-    members = [one for one in members if len(one)]
-    shares = np.array([len(one) for one in members]) / len(records)
-    counts = np.array([rng.multinomial(n, rng.dirichlet(_ALIKE * shares)) for n in sizes])
-    before = np.cumsum(counts, axis=0) - counts
-    clients = [
-        np.concatenate(
-            [one[(before[i, k] + np.arange(counts[i, k])) % len(one)] for k, one in enumerate(members)]
-        )
-        for i in range(len(sizes))
-    ]
-    return Federation.from_clients(
-        [(records.x[one], records.y[one]) for one in clients],
-        test=(records.test_x, records.test_y),
-        classes=records.classes,
-        name=records.name,
-    )
 
 
 def _weighted(shards: Shards, weights: NDArray[np.float64]) -> Shards:
