@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 import tracemalloc
@@ -94,10 +95,8 @@ def test_arrays_that_come_back_are_ones_own():
 @given(st.binary(max_size=64))
 def test_any_bytes_are_a_value_or_refused(data):
     for bytes_ in (data, message(data)):
-        try:
-            unpack(bytes_)
-        except WireError as error:
-            assert str(error) == MALFORMED or "version" in str(error)
+        with contextlib.suppress(WireError):
+            assert same(unpack(pack(unpack(bytes_))), unpack(bytes_))
 
 
 @given(TREES, st.data())
@@ -113,10 +112,8 @@ def test_a_message_with_a_byte_missing_or_too_many_is_refused(tree, data):
 def test_a_changed_byte_never_does_worse_than_another_value(tree, data):
     packed = bytearray(pack(tree))
     packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
-    try:
+    with contextlib.suppress(WireError):
         unpack(bytes(packed))
-    except WireError:
-        pass
 
 
 BOMBS = {

@@ -58,7 +58,9 @@ def pack(value: Any, *, most: int = LARGEST) -> bytes:
     outline = json.dumps(_outlined(value, parts, _DEPTH), separators=(",", ":"), allow_nan=False).encode()
     size = _START.size + len(outline) + sum(map(len, parts))
     if len(outline) > _OUTLINE or size > most:
-        raise WireError(f"a message has at most {most:,} bytes, and {_OUTLINE:,} without arrays; got {size:,}")
+        raise WireError(
+            f"a message has at most {most:,} bytes, and {_OUTLINE:,} without arrays; got {size:,}"
+        )
     return b"".join([_START.pack(_MAGIC, VERSION, len(outline)), outline, *parts])
 
 
@@ -101,7 +103,9 @@ def unpack(data: bytes, *, most: int = LARGEST, not_finite: Collection[str] = ()
 def _split(data: bytes, most: int) -> tuple[bytes, bytes]:
     magic, version, length = _START.unpack_from(data)
     if magic == _MAGIC and version != VERSION:
-        raise WireError(f"a message of version {version} cannot be read, only version {VERSION}; update one side")
+        raise WireError(
+            f"a message of version {version} cannot be read, only version {VERSION}; update one side"
+        )
     end = _START.size + length
     if magic != _MAGIC or len(data) > most or length > _OUTLINE or end > len(data):
         _refuse()
@@ -185,7 +189,9 @@ def _outlined(value: Any, parts: list[bytes], depth: int) -> Any:
     if isinstance(value, np.ndarray):
         return _array_outlined(value, parts)
     if not _plain(value):
-        raise WireError(f"a message cannot carry {type(value).__name__} {value!r}; send plain values and arrays")
+        raise WireError(
+            f"a message cannot carry {type(value).__name__} {value!r}; send plain values and arrays"
+        )
     return value
 
 
@@ -193,8 +199,8 @@ def _array_outlined(array: NDArray, parts: list[bytes]) -> list[Any]:
     kind = "bool" if array.dtype == bool else f"{array.dtype.kind}{array.dtype.itemsize}"
     if kind not in TYPES or array.ndim > _AXES:
         raise WireError(
-            f"a message carries arrays of {', '.join(TYPES)} with at most {_AXES} axes, got {array.dtype} with "
-            f"{array.ndim}; convert it first"
+            f"a message carries arrays of {', '.join(TYPES)} with at most {_AXES} axes, got {array.dtype} "
+            f"with {array.ndim}; convert it first"
         )
     parts.append(array.astype(_dtype(kind)).tobytes())
     return ["a", kind, list(array.shape)]
