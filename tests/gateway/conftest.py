@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +98,3 @@ def spent(gateway: Gateway) -> tuple[int, int]:
     """Releases that the ledger holds, and their shares."""
     (row,) = gateway.ledger.query("SELECT count(*), coalesce(sum(share), 0) FROM releases")
     return row
-
-
-Build = Callable[..., Gateway]

@@ -7,6 +7,8 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from noiseworthy.engines import wire
 from noiseworthy.gateway.gateway import BROKEN, FAILED, Gateway
@@ -282,6 +284,17 @@ def test_malformed_requests_are_refused_and_cost_nothing(gateway, silent, wrong)
     reply = read_reply(gateway.answer(MALFORMED[wrong]))
     assert reply.reason == "malformed"
     assert (silent, spent(gateway)) == ([], (0, 0))
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_changed_byte_is_refused_or_is_another_request_that_was_paid_for(gateway, silent, data):
+    """Whatever comes, one reply goes out, and there is a draw of noise for no more than what was paid."""
+    message = bytearray(pack_request(request(deadline=4e9)))
+    message[data.draw(st.integers(0, len(message) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    reply = read_reply(gateway.answer(bytes(message)))
+    assert isinstance(reply, Uploaded) or reply.reason not in ("fault", "failed", "lost", "ledger"), reply
+    assert len(silent) <= spent(gateway)[0]
 
 
 def test_an_algorithm_that_a_gateway_does_not_compute_is_refused_by_name(gateway):

@@ -10,6 +10,7 @@ import pytest
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data import load_federation
 from noiseworthy.engines.simulation import Shards
+from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.jobs import job_of
 from noiseworthy.gateway.messages import FedAvgWork, ScaffNewWork, Uploaded
 from noiseworthy.planning.local_work import Coins, LocalSteps
@@ -23,7 +24,6 @@ from noiseworthy.tasks import LinearModel
 
 from .conftest import FEDERATION, P, asked, request
 
-TASK = {"model": "logistic", "feature_norm": 1.0}
 CLIENT = 1
 
 
@@ -127,6 +127,22 @@ def test_control_variates_go_on_from_release_to_release_and_over_a_restart(
         wanted = request(place + 1, clip_norm=0.4, noise=4.0, theta=theta, algorithm=work)
         got = asked(gateway_of(), wanted).upload.values
         assert np.abs(got - np.asarray(update)).max() < 2e-6 * np.abs(update).max()
+
+
+def test_moments_of_a_regression_give_the_update_of_its_records(holding):
+    """Least squares on full batches needs moments only; the steps are those on the records."""
+    numbers = Holding(holding.x, holding.x[:, 0] - 2, None)
+    wanted = request(
+        task={"model": "linear", "feature_norm": 1.0},
+        algorithm=FedAvgWork(clipping="D", step_sizes=np.full(4, 0.3)),
+        clip_norm=10.0,
+    )
+    job = job_of(wanted, numbers.task(wanted.task), 91)
+    (parts, _), x = job.rows(numbers.batch(job.algorithm.task), ()), np.asarray(numbers.x, np.float64)
+    x, theta = x / np.maximum(1, np.linalg.norm(x, axis=1))[:, None], wanted.theta.astype(np.float64)
+    for _ in range(4):
+        theta = theta - 0.3 * x.T @ (x @ theta - numbers.y) / 91
+    assert np.allclose(next(parts)[0], theta - wanted.theta, atol=1e-5)
 
 
 def test_an_owner_accounts_for_its_own_sensitivity(holding):
