@@ -357,3 +357,13 @@ def test_no_text_depends_on_the_records(gateway_of, holding, monkeypatch, tmp_pa
     assert told("second", others) == first
     assert sum(reply is not None for reply in first) == len(wanted) - 2
     assert not any(reply and re.search(r"/|Error|Traceback", reply.message) for reply in first)
+
+
+def test_the_owner_sees_in_its_own_log_what_the_server_is_not_told(gateway, monkeypatch, caplog):
+    def fails(*_):
+        raise RuntimeError("record 7 has 13.37")
+
+    monkeypatch.setattr(Holding, "batch", fails)
+    reply = gateway.answer(pack_request(request()))
+    assert "record 7" in caplog.text
+    assert b"record 7" not in reply

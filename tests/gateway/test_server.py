@@ -19,7 +19,7 @@ from noiseworthy.errors import GatewayError
 from noiseworthy.gateway import server
 from noiseworthy.gateway.client import GatewayClient
 from noiseworthy.gateway.messages import LARGEST, Refused, Uploaded
-from noiseworthy.gateway.server import listening
+from noiseworthy.gateway.server import Ending, listening
 
 from .conftest import asked, request, spent
 
@@ -36,7 +36,7 @@ def served(gateway, listener, times):
         for _ in range(times):
             stream, _ = listener.accept()
             with stream:
-                server.answer(gateway, stream)
+                server.answer(gateway, stream, Ending())
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
@@ -120,6 +120,21 @@ def test_who_does_not_ask_in_time_is_let_go(path, monkeypatch):
         assert time.monotonic() - started < 5
 
 
+def test_a_signal_ends_a_gateway_at_once_or_after_the_request_that_it_works_at():
+    ending, done = Ending(), []
+
+    def work():
+        with ending.put_off():
+            ending(signal.SIGTERM, None)
+            done.append("answered")
+
+    with pytest.raises(KeyboardInterrupt):
+        ending(signal.SIGTERM, None)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["answered"]
+
+
 def test_no_gateway_is_named_with_the_remedy(path):
     with pytest.raises(GatewayError, match="start it with noiseworthy gateway"):
         GatewayClient(path, 1).ask(request())
@@ -188,7 +203,7 @@ def test_two_processes_share_one_ledger_and_a_kill_changes_nothing(tmp_path, gat
         one.kill()
         one.stderr.close()
         code = ended(two)
-    assert code == 130
+    assert code == 0
     assert [path.name for path in tmp_path.glob("*.sock")] == ["one.sock"]  # replaced at its next start
     assert spent(gateway_of())[0] == 2
 

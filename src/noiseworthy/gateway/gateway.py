@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,8 @@ from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Re
 from noiseworthy.privacy.grid_mechanism import GridMechanism
 from noiseworthy.privacy.quantised import clipped_sum
 from noiseworthy.privacy.uploads import Upload
+
+_log = logging.getLogger("noiseworthy.gateway")
 
 FAILED = "the release was paid for and could not be made; it is lost, ask for the next one"
 BROKEN = "the gateway could not look at this request; nothing more was spent, ask the owner"
@@ -122,12 +125,17 @@ class Gateway:
         self.close()
 
     def answer(self, data: bytes) -> bytes:
-        """The reply to a message: always one, and no error leaves in any other form."""
+        """The reply to a message: always one, and no error leaves in any other form.
+
+        What went wrong in full is in the owner's own log, which may tell of records.
+        """
         try:
             return self._answered(data)
         except Declined as declined:
+            _log.info("%s: %s", declined.reply.reason, declined.reply.message)
             return pack_reply(declined.reply)
         except Exception:
+            _log.exception("a request could not be looked at")
             return pack_reply(Refused(reason="fault", message=BROKEN))
 
     def _answered(self, data: bytes) -> bytes:
@@ -246,7 +254,9 @@ class Gateway:
             sealed = pack_reply(self._uploaded(accepted, memory, head))
             self.ledger.seal(grant, sealed)
         except Exception:
+            _log.exception("grant %d was paid for and is lost", grant)
             raise Declined("failed", FAILED) from None
+        _log.info("release %d of run %r left", accepted.request.release, accepted.request.run)
         return sealed
 
     def _uploaded(self, accepted: Accepted, memory: Memory, head: str) -> Uploaded:

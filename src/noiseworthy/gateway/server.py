@@ -19,25 +19,52 @@ _PATIENCE = 60.0
 """Seconds in which a request must have come."""
 
 
-def serve(gateway: Gateway, listener: socket.socket) -> NoReturn:
-    """Answer the requests that come to a socket of `listening`, until the process is ended."""
+class Ending:
+    """A signal handler that ends a gateway between requests, so that no paid release is lost to it."""
+
+    def __init__(self):
+        self._busy = False
+        self._wanted = False
+
+    def __call__(self, *_: object) -> None:
+        """Note the signal, or end at once where nothing is being answered."""
+        if not self._busy:
+            raise KeyboardInterrupt
+        self._wanted = True
+
+    @contextmanager
+    def put_off(self) -> Iterator[None]:
+        """Signals that come inside take effect at the end."""
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+        if self._wanted:
+            raise KeyboardInterrupt
+
+
+def serve(gateway: Gateway, listener: socket.socket, ending: Ending) -> NoReturn:
+    """Answer the requests that come to a socket of `listening`, until the process is told to end.
+
+    Raises:
+        KeyboardInterrupt: from `ending`.
+    """
     while True:
         stream, _ = listener.accept()
         with stream:
-            answer(gateway, stream)
+            answer(gateway, stream, ending)
 
 
-def answer(gateway: Gateway, stream: socket.socket) -> None:
+def answer(gateway: Gateway, stream: socket.socket, ending: Ending) -> None:
     """Answer the one request of a connection; who does not ask in time or goes away gets nothing."""
     try:
         data = receive(stream, LARGEST, _PATIENCE)
+        with ending.put_off():
+            reply = gateway.answer(data)
+            stream.settimeout(_PATIENCE)
+            send(stream, reply)
     except (OSError, GatewayError):
-        return
-    reply = gateway.answer(data)
-    try:
-        stream.settimeout(_PATIENCE)
-        send(stream, reply)
-    except OSError:
         return
 
 
