@@ -37,3 +37,11 @@ class ResumeError(UserError):
 
 class LedgerError(UserError):
     """A privacy ledger that cannot be written or read, or that disagrees with what is asked of it."""
+
+
+class WireError(UserError):
+    """Bytes that are no message of this version, or a value that no message can carry."""
+
+
+class GatewayError(UserError):
+    """A gateway that cannot be started or reached."""

@@ -21,7 +21,7 @@ ORDER = {  # each part may import parts of a lower number, and itself (design, s
     "rounds": 5,
     "engines": 6,
     "audit": 7, "trials": 7, "config": 7,
-    "experiments": 8,
+    "experiments": 8, "gateway": 8,
     "reports": 9,
     "cli": 11, "__init__": 12, "__main__": 12, "testing": 12,
 }  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 
-from noiseworthy.cli import audit, ledgers, measuring, papers, planning, training
+from noiseworthy.cli import audit, gateways, ledgers, measuring, papers, planning, training
 from noiseworthy.errors import UserError
 
 COMMANDS = (
@@ -32,6 +32,7 @@ COMMANDS = (
     measuring.measure,
     papers.reproduce,
     training.report,
+    gateways.gateway,
 )
 GROUPS = {"ledger": ledgers.ledger}
 

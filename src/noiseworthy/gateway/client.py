@@ -1,0 +1,52 @@
+"""Asking a gateway over its socket; needs no jax and sees no record."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from noiseworthy.errors import GatewayError
+from noiseworthy.gateway.framing import receive, send
+from noiseworthy.gateway.messages import LARGEST, Reply, Request, pack_request, read_reply
+
+
+@dataclass(frozen=True)
+class GatewayClient:
+    """The way to one gateway.
+
+    Attributes:
+        path: of its socket.
+        seconds: to wait for an answer; one that comes too late is kept by the gateway, and asking again
+            brings the same bytes.
+    """
+
+    path: Path
+    seconds: float = 600.0
+
+    def ask(self, request: Request) -> Reply:
+        """The upload, or why there is none.
+
+        Raises:
+            GatewayError: nobody listens, or no answer in time.
+            WireError: a request that no message can carry, or an answer that is none.
+        """
+        return read_reply(self.forward(pack_request(request)))
+
+    def forward(self, data: bytes) -> bytes:
+        """The reply to a message, both as they are: what an app that connects server and owner does.
+
+        Raises:
+            GatewayError: nobody listens, or no answer in time.
+        """
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+                stream.settimeout(self.seconds)
+                stream.connect(str(self.path))
+                send(stream, data)
+                return receive(stream, LARGEST, self.seconds)
+        except OSError as error:
+            raise GatewayError(
+                f"no answer from a gateway at {self.path} ({error}); start it with noiseworthy gateway, then "
+                "ask again"
+            ) from None

@@ -1,0 +1,48 @@
+"""Messages over a stream: eight bytes of length, then as many bytes."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+
+from noiseworthy.errors import GatewayError
+
+_LENGTH = struct.Struct("<Q")
+_PIECE = 2**20
+
+
+def send(stream: socket.socket, data: bytes) -> None:
+    """Send one message."""
+    stream.sendall(_LENGTH.pack(len(data)) + data)
+
+
+def receive(stream: socket.socket, most: int, seconds: float) -> bytes:
+    """One message, whole.
+
+    Args:
+        stream: connected.
+        most: bytes of the message.
+        seconds: for all of it.
+
+    Raises:
+        GatewayError: a longer message, or one that ends too early.
+        TimeoutError: one that takes too long.
+    """
+    until = time.monotonic() + seconds
+    (length,) = _LENGTH.unpack(_taken(stream, _LENGTH.size, until))
+    if length > most:
+        raise GatewayError(f"a message has at most {most:,} bytes, got one of {length:,}")
+    return _taken(stream, length, until)
+
+
+def _taken(stream: socket.socket, length: int, until: float) -> bytes:
+    """So many bytes, with room for no more than have come."""
+    taken = bytearray()
+    while len(taken) < length:
+        stream.settimeout(max(until - time.monotonic(), 1e-3))
+        piece = stream.recv(min(length - len(taken), _PIECE))
+        if not piece:
+            raise GatewayError("the connection ended in the middle of a message; ask again")
+        taken += piece
+    return bytes(taken)

@@ -1,0 +1,309 @@
+"""One owner's gateway: from the bytes of a request to the bytes of a reply, paid for in between."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.algorithms.base import Memory
+from noiseworthy.errors import LedgerError, UserError, WireError
+from noiseworthy.gateway.holding import Holding
+from noiseworthy.gateway.jobs import Job, job_of
+from noiseworthy.gateway.memory import Memories
+from noiseworthy.gateway.messages import (
+    Reason,
+    Refused,
+    Request,
+    Uploaded,
+    pack_reply,
+    read_reply,
+    read_request,
+)
+from noiseworthy.gateway.owner import Owner
+from noiseworthy.gateway.price import share_of
+from noiseworthy.privacy.deployed_noise import DeployedNoise
+from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal, Resend
+from noiseworthy.privacy.grid_mechanism import GridMechanism
+from noiseworthy.privacy.quantised import clipped_sum
+from noiseworthy.privacy.uploads import Upload
+
+_log = logging.getLogger("noiseworthy.gateway")
+
+FAILED = "the release was paid for and could not be made; it is lost, ask for the next one"
+BROKEN = "the gateway could not look at this request; nothing more was spent, ask the owner"
+LEDGER = "the ledger of the owner cannot be used for this; nothing was spent, ask the owner"
+SET_BACK = "the ledger of the owner lacks what it held when this head was told; the owner must put it back"
+LATE = "the deadline has passed; nothing was spent, ask again with a later one"
+OTHERWISE = "this release was asked before with other contents; ask as before, or for the next one"
+
+
+class Declined(Exception):
+    """Ends a request in a reply without an upload; its words are made of public things alone."""
+
+    def __init__(self, reason: Reason, message: str):
+        super().__init__(message)
+        self.reply = Refused(reason=reason, message=message)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A request that is within the owner's terms, before anything is spent.
+
+    Attributes:
+        request: as it came.
+        job: what to compute.
+        mechanism: clip, grid and noise of the upload.
+        share: price of the release.
+    """
+
+    request: Request
+    job: Job
+    mechanism: GridMechanism
+    share: int
+
+
+@dataclass
+class Gateway:
+    """Alone reads an owner's data, and releases what the owner's file and ledger allow.
+
+    Attributes:
+        owner: the owner's file.
+        holding: the records.
+        ledger: of the lifetime budget.
+        account: of the owner.
+        number: of the account in the ledger.
+        memories: what the owner remembers of runs.
+
+    Guarantee: no record is read for a release, and none of its noise drawn, before the ledger holds its price
+    on disk; nothing leaves that is not sealed there; one (run, release) never leaves in two forms.
+    """
+
+    owner: Owner
+    holding: Holding
+    ledger: DurableLedger
+    account: Account
+    number: int
+    memories: Memories
+
+    @classmethod
+    def open(cls, owner: Owner) -> Self:
+        """The gateway of an owner's file: data loaded, ledger verified.
+
+        Raises:
+            UserError: data, ledger or budget that cannot be used, or OpenDP not installed.
+        """
+        DeployedNoise(owner.budget.mechanism, 1.0)
+        holding, account, path = (
+            Holding.load(owner.federation, owner.owner.client),
+            owner.account,
+            owner.files.ledger,
+        )
+        ledger = DurableLedger.open(path)
+        try:
+            (number,) = ledger.enrol([account])
+        except BaseException:
+            ledger.close()
+            raise
+        path.chmod(0o600)
+        memories = Memories(Path(f"{path}.memory"), f"{account.data}/{account.client}")
+        return cls(owner, holding, ledger, account, number, memories)
+
+    def close(self) -> None:
+        """Let go of the ledger."""
+        self.ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def answer(self, data: bytes) -> bytes:
+        """The reply to a message: always one, and no error leaves in any other form.
+
+        What went wrong in full is in the owner's own log, which may tell of records.
+        """
+        try:
+            return self._answered(data)
+        except Declined as declined:
+            _log.info("%s: %s", declined.reply.reason, declined.reply.message)
+            return pack_reply(declined.reply)
+        except Exception:
+            _log.exception("a request could not be looked at")
+            return pack_reply(Refused(reason="fault", message=BROKEN))
+
+    def _answered(self, data: bytes) -> bytes:
+        request = _read(data)
+        accepted = self._accepted(request)
+        try:
+            run, memory = self._checked(accepted)
+            answer = self.ledger.reserve(run, [Charge(self.number, request.release, accepted.share)])
+        except LedgerError:
+            raise Declined("ledger", LEDGER) from None
+        if isinstance(answer, Refusal):
+            raise Declined(answer.why, answer.message)
+        if isinstance(answer, Resend):
+            return _same(answer.sealed, request)
+        return self._made(answer.number, accepted, memory)
+
+    def _accepted(self, request: Request) -> Accepted:
+        """The request within the owner's terms; looks at public things only."""
+        self._check_allowed(request)
+        try:
+            task = self.holding.task(request.task)
+            if task.dimension != len(request.theta):
+                raise Declined(
+                    "not-allowed", f"the model has {task.dimension} parameters, got {len(request.theta)}"
+                )
+            job = job_of(request, task, self.holding.size)
+            self._check_floor(job)
+            mechanism = GridMechanism.of(job.release, 0, job.clip_norm, self.holding.size)
+            _clipped(np.zeros((0, 1)), mechanism)  # refuses a clip below one step while nothing is spent
+            return Accepted(request, job, mechanism, self._share(job, mechanism))
+        except UserError as error:
+            raise Declined("not-allowed", str(error)) from None
+
+    def _share(self, job: Job, mechanism: GridMechanism) -> int:
+        noise = mechanism.noise
+        if not isinstance(noise, DeployedNoise):
+            raise Declined("fault", BROKEN)
+        return share_of(job.release, self.account, noise, len(job.theta))
+
+    def _check_allowed(self, request: Request) -> None:
+        allowed, steps = self.owner.allowed, _local_steps(request)
+        limits = [
+            ("algorithm", request.algorithm.name, request.algorithm.name in allowed.algorithms),
+            ("model", request.task.model, request.task.model in allowed.models),
+            ("mechanism", request.mechanism, request.mechanism == self.owner.budget.mechanism),
+            ("release", request.release, request.release <= allowed.most_releases),
+            ("parameters", len(request.theta), len(request.theta) <= allowed.most_parameters),
+            ("local steps", steps, steps <= allowed.most_local_steps),
+        ]
+        for what, asked, fine in limits:
+            if not fine:
+                raise Declined("not-allowed", f"the owner does not allow {what} {asked}; nothing was spent")
+
+    def _check_floor(self, job: Job) -> None:
+        """Noise over sensitivity, as the owner computes it, against the owner's floor."""
+        ratio, floor = 1 / float(job.release.shift[0]), self.owner.budget.noise_floor
+        if not ratio >= floor:
+            raise Declined(
+                "floor",
+                f"noise must be at least {floor:g} times what a neighbour changes, got {ratio:g} times; "
+                "nothing was spent, ask for more noise or a smaller clip",
+            )
+
+    def _checked(self, accepted: Accepted) -> tuple[int, Memory]:
+        """Run and memory of a release that may be paid for now."""
+        request = accepted.request
+        self._check_head(request)
+        if time.time() >= request.deadline:
+            raise Declined("deadline", LATE)
+        run = self.ledger.begin(request.run)
+        self._acknowledge(run, request.received)
+        before = self._asked_before(run, request.release)
+        if before is not None and before != accepted.share:
+            raise Declined("conflict", OTHERWISE)
+        return run, () if before is not None else self._recalled(accepted)
+
+    def _check_head(self, request: Request) -> None:
+        if request.head is None:
+            return
+        try:
+            self.ledger.check_holds(Head.read(request.head))
+        except LedgerError:
+            raise Declined("ledger", SET_BACK) from None
+
+    def _recalled(self, accepted: Accepted) -> Memory:
+        request = accepted.request
+        try:
+            kept = self.memories.recall(request.run, accepted.job.fresh_memory)
+        except ValueError:
+            raise Declined(
+                "conflict", "the owner remembers this run otherwise; give the new run another name"
+            ) from None
+        if kept.release >= request.release:
+            message = f"release {kept.release} of this run was made already; ask for a later one"
+            raise Declined("conflict", message)
+        return kept.memory
+
+    def _asked_before(self, run: int, release: int) -> int | None:
+        """The price of a release that was asked before."""
+        find = "SELECT share FROM releases WHERE account = ? AND run = ? AND number = ?"
+        found = self.ledger.query(find, [self.number, run, release])
+        return found[0][0] if found else None
+
+    def _acknowledge(self, run: int, received: int) -> None:
+        find = (
+            'SELECT g.id FROM grants g JOIN releases r ON r."grant" = g.id WHERE r.account = ? AND r.run = ? '
+            "AND r.number <= ? AND g.sealed IS NOT NULL AND NOT g.acknowledged"
+        )
+        for (grant,) in self.ledger.query(find, [self.number, run, received]):
+            self.ledger.acknowledge(grant)
+
+    def _made(self, grant: int, accepted: Accepted, memory: Memory) -> bytes:
+        """The sealed reply of a release that was paid for; from here on whatever fails loses it."""
+        try:
+            head = str(self.ledger.head)
+            sealed = pack_reply(self._uploaded(accepted, memory, head))
+            self.ledger.seal(grant, sealed)
+        except Exception:
+            _log.exception("grant %d was paid for and is lost", grant)
+            raise Declined("failed", FAILED) from None
+        _log.info("release %d of run %r left", accepted.request.release, accepted.request.run)
+        return sealed
+
+    def _uploaded(self, accepted: Accepted, memory: Memory, head: str) -> Uploaded:
+        request, mechanism = accepted.request, accepted.mechanism
+        total, memory = self._total(accepted, memory)
+        self.memories.keep(request.run, request.release, memory)
+        steps, noise = mechanism.noise.added_to(total), mechanism.noise.assurance
+        return Uploaded(
+            run=request.run,
+            release=request.release,
+            client=self.account.client,
+            request=request.digest,
+            upload=Upload(steps, mechanism.grid, mechanism.records, noise),
+            head=head,
+        )
+
+    def _total(self, accepted: Accepted, memory: Memory) -> tuple[NDArray[np.int64], Memory]:
+        """The clipped sum on the grid; whole numbers add exactly, in any parts."""
+        job, mechanism = accepted.job, accepted.mechanism
+        parts, memory = job.rows(self.holding.batch(job.algorithm.task), memory)
+        total = np.zeros(len(job.theta), np.int64)
+        for rows in parts:
+            total += _clipped(rows, mechanism)
+        return total, memory
+
+
+def _clipped(rows: NDArray[np.floating], mechanism: GridMechanism) -> NDArray[np.int64]:
+    return clipped_sum(rows, mechanism.clip_norm, mechanism.norm, mechanism.grid)
+
+
+def _read(data: bytes) -> Request:
+    try:
+        return read_request(data)
+    except WireError as error:
+        raise Declined("malformed", str(error)) from None
+
+
+def _same(sealed: bytes, request: Request) -> bytes:
+    """The sealed bytes, if they answer this very request."""
+    before = read_reply(sealed)
+    if not isinstance(before, Uploaded) or before.request != request.digest:
+        raise Declined("conflict", OTHERWISE)
+    return sealed
+
+
+def _local_steps(request: Request) -> int:
+    work = request.algorithm
+    if work.name == "dp-fedavg":
+        return len(work.step_sizes)
+    return work.local_steps if work.name == "dp-scaffnew" else 1

@@ -1,0 +1,68 @@
+"""The records of one owner, the only place where they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from noiseworthy import _validate as check
+from noiseworthy.config.tables import FederationTable, TaskTable
+from noiseworthy.data import load_federation
+from noiseworthy.data.records import Features, Labels
+from noiseworthy.tasks import Batch, Task, make_task
+
+
+@dataclass
+class Holding:
+    """One client's records.
+
+    Attributes:
+        x: features, shape (n, *record_shape).
+        y: labels, shape (n,).
+        classes: number of classes, or None for regression; public.
+    """
+
+    x: Features
+    y: Labels
+    classes: int | None
+    _prepared: tuple[Task, Batch] | None = field(default=None, repr=False)
+
+    @classmethod
+    def load(cls, table: FederationTable, client: str) -> Holding:
+        """The records of a client of a federation, as a study would deal them out.
+
+        Raises:
+            InvalidInput: a client that the federation does not have.
+            DataError: data that cannot be read.
+        """
+        settings = table.model_dump(exclude={"sizes", "data"})
+        federation = load_federation(str(table.data), **settings)
+        place = federation.clients.index(check.one_of("client", client, federation.clients))
+        size = int(federation.sizes[place])
+        return cls(federation.x[place, :size], federation.y[place, :size], federation.classes)
+
+    @property
+    def size(self) -> int:
+        """n, public under replace-one neighbours."""
+        return len(self.x)
+
+    def task(self, table: TaskTable) -> Task:
+        """The model of a request for records of this shape; reads no record.
+
+        Raises:
+            InvalidInput: a model that does not fit the shape or the labels.
+        """
+        return make_task(
+            str(table.model), self.x.shape[1:], self.classes, ridge=table.ridge, feature_norm=table.radius,
+            normalise=table.normalise, bias=table.bias, pooling=table.pooling, projection=table.projection,
+        )  # fmt: skip
+
+    def batch(self, task: Task) -> Batch:
+        """All records as a task wants them, kept for the task that was asked for last."""
+        if self._prepared is None or self._prepared[0] != task:
+            x = jax.jit(task.prepare)(jnp.asarray(self.x))
+            self._prepared = task, Batch(x, jnp.asarray(self.y), jnp.asarray(np.ones(self.size, np.float32)))
+        return self._prepared[1]

@@ -1,0 +1,129 @@
+"""The owner's file: which data, what they may cost, and what may be asked of them. No request changes it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from noiseworthy.config.tables import Count, FederationTable, Positive, Table
+from noiseworthy.errors import ConfigError
+from noiseworthy.gateway.messages import AlgorithmName
+from noiseworthy.privacy.budget import PrivacyBudget, Unit
+from noiseworthy.privacy.durable import Account, accounts_of
+
+LinearName = Literal["softmax", "logistic", "svm", "linear"]
+Location = Annotated[Path, Field(strict=False)]
+
+
+class OwnerTable(Table):
+    """`[owner]`: which client of `[federation]` the owner is, and the name its budget is kept under.
+
+    Two gateways on the same records must state the same `data_set` and the same ledger.
+    """
+
+    client: str
+    data_set: str
+
+
+class BudgetTable(Table):
+    """`[budget]`: what all releases from these data may cost together, ever, and the least noise on each.
+
+    `noise_floor` is noise over the most that a neighbour changes, so that it holds for every clip.
+    """
+
+    mechanism: Literal["gaussian", "laplace"]
+    epsilon: Positive
+    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    unit: Unit = "record"
+    noise_floor: Positive
+
+    @model_validator(mode="after")
+    def _fits(self) -> BudgetTable:
+        if (self.mechanism == "gaussian") != (self.delta > 0):
+            raise ValueError(
+                f"delta must be above 0 for gaussian noise and 0 for laplace, got {self.delta:g} for "
+                f"{self.mechanism}"
+            )
+        return self
+
+
+class AllowedTable(Table):
+    """`[allowed]`: what may be asked; releases are counted in each run."""
+
+    algorithms: Annotated[list[AlgorithmName], Field(min_length=1)]
+    models: Annotated[list[LinearName], Field(min_length=1)]
+    most_releases: Count
+    most_parameters: Count = 100_000
+    most_local_steps: Count = 1000
+
+
+class FilesTable(Table):
+    """`[files]`: socket and ledger; relative paths are looked up beside the owner's file."""
+
+    socket: Location
+    ledger: Location
+
+
+class Owner(Table):
+    """The owner's file.
+
+    Example:
+        >>> owner = Owner.model_validate(
+        ...     {
+        ...         "owner": {"client": "client 0", "data_set": "digits"},
+        ...         "federation": {"data": "digits", "clients": 10},
+        ...         "budget": {"mechanism": "gaussian", "epsilon": 2.0, "delta": 1e-5, "noise_floor": 1.0},
+        ...         "allowed": {"algorithms": ["fedsgd-dpc"], "models": ["softmax"], "most_releases": 100},
+        ...         "files": {"socket": "gateway.sock", "ledger": "ledger.sqlite"},
+        ...     }
+        ... )
+        >>> owner.account.client, owner.account.epsilon, owner.account.currency
+        ('client 0', 2.0, 'mu^2')
+    """
+
+    owner: OwnerTable
+    federation: FederationTable
+    budget: BudgetTable
+    allowed: AllowedTable
+    files: FilesTable
+
+    @model_validator(mode="after")
+    def _has_data(self) -> Owner:
+        if self.federation.data is None:
+            raise ValueError("[federation] needs data; a gateway cannot work with sizes alone")
+        return self
+
+    @property
+    def account(self) -> Account:
+        """The lifetime budget, under replace-one neighbours: the number of records is public."""
+        budget = PrivacyBudget.of(self.budget.epsilon, self.budget.delta, 1, unit=self.budget.unit)
+        names = [self.owner.client]
+        return accounts_of(budget, self.budget.mechanism, self.owner.data_set, "", names)[0]
+
+
+def load_owner(path: Path) -> Owner:
+    """Read and check an owner's file; its relative paths become paths beside it.
+
+    Raises:
+        ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range.
+    """
+    try:
+        owner = Owner.model_validate(tomllib.loads(path.read_text()))
+    except FileNotFoundError:
+        raise ConfigError(f"owner's file {path} does not exist; give the path of a TOML file") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"owner's file {path} cannot be read as TOML: {error}") from None
+    except ValidationError as error:
+        raise ConfigError(_one_line(error)) from None
+    files = FilesTable(socket=path.parent / owner.files.socket, ledger=path.parent / owner.files.ledger)
+    return owner.model_copy(update={"files": files})
+
+
+def _one_line(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    where = " ".join([f"[{part}]" if not place else str(part) for place, part in enumerate(first["loc"])])
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{where} {message[0].lower()}{message[1:]}".strip() + "; see docs/gateway.md"

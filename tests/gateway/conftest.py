@@ -1,0 +1,100 @@
+"""An owner of real records (a fifth of the breast-cancer data), its gateway, and requests to it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from noiseworthy.config.tables import FederationTable
+from noiseworthy.gateway.gateway import Gateway
+from noiseworthy.gateway.holding import Holding
+from noiseworthy.gateway.messages import FedSGDWork, Request, pack_request, read_reply
+from noiseworthy.gateway.owner import Owner
+from noiseworthy.privacy.deployed_noise import DeployedNoise
+
+FEDERATION = {"data": "breast-cancer", "clients": 5}
+CLIENT = "client 1"
+P = 30
+
+
+@pytest.fixture(scope="session")
+def holding() -> Holding:
+    return Holding.load(FederationTable(**FEDERATION), CLIENT)
+
+
+def owner_of(folder: Path, **tables: dict[str, Any]) -> Owner:
+    """An owner's file as a value, with keys of its tables exchanged."""
+    names = ["fedsgd-dpc", "dp-fedavg", "dp-scaffnew"]
+    raw: dict[str, Any] = {
+        "owner": {"client": CLIENT, "data_set": "tumours"},
+        "federation": FEDERATION,
+        "budget": {"mechanism": "gaussian", "epsilon": 8.0, "delta": 1e-5, "noise_floor": 0.5},
+        "allowed": {"algorithms": names, "models": ["logistic"], "most_releases": 9, "most_parameters": P},
+        "files": {"socket": str(folder / "g.sock"), "ledger": str(folder / "ledger.sqlite")},
+    }
+    return Owner.model_validate({name: table | tables.get(name, {}) for name, table in raw.items()})
+
+
+@pytest.fixture
+def gateway_of(tmp_path, holding, monkeypatch) -> Any:
+    """A gateway of an owner, without loading the data again; closed in the end."""
+    opened: list[Gateway] = []
+    monkeypatch.setattr(Holding, "load", lambda *_: holding)
+
+    def build(**tables: dict[str, Any]) -> Gateway:
+        opened.append(Gateway.open(owner_of(tmp_path, **tables)))
+        return opened[-1]
+
+    yield build
+    for gateway in opened:
+        gateway.close()
+
+
+@pytest.fixture
+def gateway(gateway_of) -> Gateway:
+    return gateway_of()
+
+
+def request(release: int = 1, **changed: Any) -> Request:
+    """A request for a gradient with noise of four times what a record changes."""
+    theta = np.linspace(-1, 1, P, dtype=np.float32)
+    fields: dict[str, Any] = {
+        "run": "first study",
+        "release": release,
+        "algorithm": FedSGDWork(),
+        "task": {"model": "logistic", "feature_norm": 1.0},
+        "theta": theta,
+        "mechanism": "gaussian",
+        "clip_norm": 0.1,
+        "noise": 4 * 2 * 0.1 / 91,
+        "deadline": time.time() + 600,
+    }
+    return Request(**(fields | changed))
+
+
+def asked(gateway: Gateway, wanted: Request) -> Any:
+    """The reply to a request, over its bytes."""
+    return read_reply(gateway.answer(pack_request(wanted)))
+
+
+@pytest.fixture
+def silent(monkeypatch) -> list[int]:
+    """Noise that counts its draws and adds nothing, so that totals can be compared."""
+    draws: list[int] = []
+
+    def added(self: DeployedNoise, total: np.ndarray) -> np.ndarray:
+        draws.append(len(total))
+        return total
+
+    monkeypatch.setattr(DeployedNoise, "added_to", added)
+    return draws
+
+
+def spent(gateway: Gateway) -> tuple[int, int]:
+    """Releases that the ledger holds, and their shares."""
+    (row,) = gateway.ledger.query("SELECT count(*), coalesce(sum(share), 0) FROM releases")
+    return row

@@ -1,0 +1,132 @@
+"""The owner's file: what is wrong is named in one line, and what a request says changes nothing of it."""
+
+from __future__ import annotations
+
+import re
+import stat
+from pathlib import Path
+from typing import get_args
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from noiseworthy.algorithms.dp_scaffnew import Control
+from noiseworthy.config.tables import FederationTable
+from noiseworthy.errors import ConfigError, InvalidInput, WireError
+from noiseworthy.gateway.holding import Holding
+from noiseworthy.gateway.memory import Memories
+from noiseworthy.gateway.messages import Reason, read_reply
+from noiseworthy.gateway.owner import load_owner
+
+from .conftest import FEDERATION
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text()
+FILE = DOCUMENT.split("```toml\n")[1].split("```")[0]
+
+
+@pytest.fixture
+def load(tmp_path):
+    def loaded(text: str):
+        path = tmp_path / "owner.toml"
+        path.write_text(text)
+        return load_owner(path)
+
+    return loaded
+
+
+def test_the_documented_file_is_one(load, tmp_path):
+    owner = load(FILE)
+    assert owner.files.ledger == tmp_path / "ledger.sqlite"
+    assert (owner.account.client, owner.account.data, owner.account.unit) == (
+        "cleveland",
+        "heart 2026",
+        "record",
+    )
+
+
+def test_the_documented_reasons_are_those_there_are():
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", DOCUMENT, re.MULTILINE)) == set(get_args(Reason))
+
+
+WRONG = {
+    "epsilon = 4.0": ("epsilon = -1.0", r"\[budget\] epsilon input should be greater than 0"),
+    "delta = 1e-5": ("delta = 0.0", r"\[budget\] delta must be above 0 for gaussian noise"),
+    'mechanism = "gaussian"': ('mechanism = "laplace"', r"\[budget\] delta must be .* 0 for laplace"),
+    "noise_floor = 1.0": ("", r"\[budget\] noise_floor field required"),
+    'algorithms = ["fedsgd-dpc"]': ('algorithms = ["dp-pasgd"]', r"\[allowed\] algorithms 0 input should be"),
+    'models = ["logistic"]': ('models = ["cnn"]', r"\[allowed\] models 0 input should be"),
+    "most_releases = 100": ("most_releases = 0", r"\[allowed\] most_releases"),
+    'data = "heart-disease"': ("sizes = [3]", r"\[federation\] needs data"),
+    'ledger = "ledger.sqlite"': ('ledger = "l"\nseed = 3', r"\[files\] seed extra inputs"),
+    "[owner]": ("[owner", "cannot be read as TOML"),
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_what_is_wrong_is_named(load, line):
+    wrong, message = WRONG[line]
+    with pytest.raises(ConfigError, match=message):
+        load(FILE.replace(line, wrong, 1))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="does not exist"):
+        load_owner(tmp_path / "none.toml")
+
+
+def test_an_owner_holds_its_part_alone():
+    first, second = (Holding.load(FederationTable(**FEDERATION), f"client {i}") for i in (0, 1))
+    assert (first.size, second.size, first.classes) == (92, 91, 2)
+    assert not np.any(np.all(first.x[:, None] == second.x[None], axis=2))
+
+
+def test_a_client_that_is_not_there_is_named():
+    with pytest.raises(InvalidInput, match="client must be one of 'client 0'"):
+        Holding.load(FederationTable(**FEDERATION), "client 9")
+
+
+# Memory ----------------------------------------------------------------------------------------------
+
+FRESH = Control(jnp.zeros(3), jnp.ones(3))
+
+
+def test_memory_comes_back_bit_by_bit_and_for_its_run_and_owner_alone(tmp_path):
+    kept = Control(jnp.array([0.1, -0.0, jnp.inf]), jnp.array([1.0, 2.0, jnp.nan]))
+    memories = Memories(tmp_path / "m", "a")
+    memories.keep("run", 3, kept)
+    release, back = Memories(tmp_path / "m", "a").recall("run", FRESH)
+    assert release == 3
+    assert [np.asarray(leaf).tobytes() for leaf in back] == [np.asarray(leaf).tobytes() for leaf in kept]
+    for other, run in (("b", "run"), ("a", "other")):
+        assert Memories(tmp_path / "m", other).recall(run, FRESH).release == 0
+
+
+def test_memory_is_private(tmp_path):
+    Memories(tmp_path / "m", "a").keep("run", 1, FRESH)
+    (file,) = (tmp_path / "m").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_no_memory_is_no_file(tmp_path):
+    Memories(tmp_path / "m", "a").keep("run", 1, ())
+    assert not (tmp_path / "m").exists()
+    assert Memories(tmp_path / "m", "a").recall("run", ()) == (0, ())
+
+
+def test_memory_of_another_model_and_damaged_memory_are_refused(tmp_path):
+    memories = Memories(tmp_path / "m", "a")
+    memories.keep("run", 1, FRESH)
+    with pytest.raises(ValueError, match="other shapes"):
+        memories.recall("run", Control(jnp.zeros(4), jnp.zeros(4)))
+    (file,) = (tmp_path / "m").iterdir()
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(WireError):
+        memories.recall("run", FRESH)
+
+
+@pytest.mark.parametrize("data", [b"", b"NWMS"])
+def test_bytes_that_are_no_reply_are_refused(data):
+    with pytest.raises(WireError):
+        read_reply(data)

@@ -1,0 +1,221 @@
+"""The socket is private, serves one request at a time, and survives whatever is sent; two share a ledger."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from noiseworthy.errors import GatewayError
+from noiseworthy.gateway import server
+from noiseworthy.gateway.client import GatewayClient
+from noiseworthy.gateway.messages import LARGEST, Refused, Uploaded
+from noiseworthy.gateway.server import Ending, listening
+
+from .conftest import asked, request, spent
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "g.sock"
+
+
+def served(gateway, listener, times):
+    """Answer so many connections, in this thread's stead."""
+
+    def work():
+        for _ in range(times):
+            stream, _ = listener.accept()
+            with stream:
+                server.answer(gateway, stream, Ending())
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+class Sayings:
+    """A gateway that says back what it was told."""
+
+    def answer(self, data: bytes) -> bytes:
+        return data[::-1]
+
+
+def test_the_socket_is_the_owners_alone_and_goes_away(path):
+    with listening(path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_ISSOCK(path.stat().st_mode)
+    assert not path.exists()
+
+
+def test_it_is_private_whatever_the_umask(path):
+    before = os.umask(0)
+    try:
+        with listening(path):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert os.umask(0) == 0
+    finally:
+        os.umask(before)
+
+
+def test_a_socket_left_by_a_killed_gateway_is_replaced_and_a_live_one_is_not(path):
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(path))
+    left.close()
+    with listening(path), pytest.raises(GatewayError, match=r"listens at .* already"), listening(path):
+        pass
+
+
+def test_a_file_that_is_no_socket_is_left_alone(path):
+    path.write_text("mine")
+    with pytest.raises(GatewayError, match="no socket"), listening(path):
+        pass
+    assert path.read_text() == "mine"
+
+
+def test_messages_come_whole_in_whatever_pieces(path):
+    data = bytes(range(256)) * 5000
+    with listening(path) as listener:
+        served(Sayings(), listener, 1)
+        assert GatewayClient(path, 10).forward(data) == data[::-1]
+
+
+BAD = {
+    "nothing": b"",
+    "half a length": b"\x01\0",
+    "half a message": struct.pack("<Q", 100) + b"x",
+    "an endless message": struct.pack("<Q", 2**63),
+    "more than allowed": struct.pack("<Q", LARGEST + 1),
+}
+
+
+def test_whatever_is_sent_the_next_request_is_answered(path):
+    with listening(path) as listener:
+        served(Sayings(), listener, len(BAD) + 1)
+        for sent in BAD.values():
+            with socket.socket(socket.AF_UNIX) as stream:
+                stream.connect(str(path))
+                stream.sendall(sent)
+                stream.shutdown(socket.SHUT_WR)
+                assert stream.recv(1) == b""
+        assert GatewayClient(path, 10).forward(b"ab") == b"ba"
+
+
+def test_who_does_not_ask_in_time_is_let_go(path, monkeypatch):
+    monkeypatch.setattr(server, "_PATIENCE", 0.2)
+    with listening(path) as listener, socket.socket(socket.AF_UNIX) as idle:
+        served(Sayings(), listener, 2)
+        idle.connect(str(path))
+        started = time.monotonic()
+        assert GatewayClient(path, 10).forward(b"ab") == b"ba"
+        assert time.monotonic() - started < 5
+
+
+def test_a_signal_ends_a_gateway_at_once_or_after_the_request_that_it_works_at():
+    ending, done = Ending(), []
+
+    def work():
+        with ending.put_off():
+            ending(signal.SIGTERM, None)
+            done.append("answered")
+
+    with pytest.raises(KeyboardInterrupt):
+        ending(signal.SIGTERM, None)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["answered"]
+
+
+def test_no_gateway_is_named_with_the_remedy(path):
+    with pytest.raises(GatewayError, match="start it with noiseworthy gateway"):
+        GatewayClient(path, 1).ask(request())
+
+
+def test_a_client_needs_no_jax():
+    code = "import noiseworthy.gateway.client, sys; print('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+OWNER = """
+[owner]
+client = "client 1"
+data_set = "tumours"
+[federation]
+data = "breast-cancer"
+clients = 5
+[budget]
+mechanism = "gaussian"
+epsilon = 8.0
+delta = 1e-5
+noise_floor = 0.5
+[allowed]
+algorithms = ["fedsgd-dpc"]
+models = ["logistic"]
+most_releases = 9
+[files]
+socket = "SOCKET"
+ledger = "ledger.sqlite"
+"""
+
+
+def started(folder, *names):
+    """Gateways as owners start them, in processes of their own, listening."""
+    found = []
+    for name in names:
+        (folder / f"{name}.toml").write_text(OWNER.replace("SOCKET", f"{name}.sock"))
+        command = [sys.executable, "-m", "noiseworthy", "gateway", str(folder / f"{name}.toml")]
+        found.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+    for process in found:
+        assert "listening" in process.stderr.readline()
+    return found, [GatewayClient(folder / f"{name}.sock", 60) for name in names]
+
+
+def ended(process):
+    process.terminate()
+    code = process.wait(30)
+    process.stderr.close()
+    return code
+
+
+def test_two_processes_share_one_ledger_and_a_kill_changes_nothing(tmp_path, gateway_of):
+    """One budget for both, the identical bytes from either, after SIGKILL as before."""
+    (one, two), (first, second) = started(tmp_path, "one", "two")
+    try:
+        noise = 2 * 0.1 / 91
+        assert isinstance(first.ask(request(1, noise=noise)), Uploaded)
+        both = [ask(request(2, noise=noise)) for ask in (first.ask, second.ask)]
+        assert np.array_equal(both[0].upload.steps, both[1].upload.steps)
+        assert second.ask(request(3, noise=noise)).reason == "budget"
+        one.kill()
+        assert one.wait(30) == -signal.SIGKILL
+        assert np.array_equal(second.ask(request(2, noise=noise)).upload.steps, both[0].upload.steps)
+    finally:
+        one.kill()
+        one.stderr.close()
+        code = ended(two)
+    assert code == 0
+    assert [path.name for path in tmp_path.glob("*.sock")] == ["one.sock"]  # replaced at its next start
+    assert spent(gateway_of())[0] == 2
+
+
+def test_the_owners_files_are_private(gateway, tmp_path):
+    asked(gateway, request())
+    assert stat.S_IMODE((tmp_path / "ledger.sqlite").stat().st_mode) == 0o600
+
+
+def test_refusals_pass_the_socket_like_any_reply(gateway, path):
+    with listening(path) as listener:
+        thread = served(gateway, listener, 1)
+        reply = GatewayClient(path, 30).ask(request(deadline=1.0))
+        thread.join(10)
+    assert isinstance(reply, Refused)
