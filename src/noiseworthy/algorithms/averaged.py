@@ -15,14 +15,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from noiseworthy import _validate as check
+from noiseworthy.algorithms.around import Around, own_state
 from noiseworthy.algorithms.base import Algorithm, Memory, Numbers, ServerState, Shard
-from noiseworthy.tasks.base import Task
 
 
 class Tail(NamedTuple):
@@ -32,7 +31,7 @@ class Tail(NamedTuple):
     mean: Array
 
 
-class Averaged(eqx.Module):
+class Averaged(Around):
     """An algorithm whose iterates after round s are averaged; all else is the algorithm's.
 
     Attributes:
@@ -42,26 +41,6 @@ class Averaged(eqx.Module):
 
     algorithm: Algorithm
     start: Numbers
-
-    @property
-    def task(self) -> Task:
-        """The algorithm's."""
-        return self.algorithm.task
-
-    @property
-    def cohorts(self) -> Numbers:
-        """The algorithm's."""
-        return self.algorithm.cohorts
-
-    @property
-    def condensed(self) -> bool:
-        """The algorithm's."""
-        return self.algorithm.condensed
-
-    @property
-    def moves_locally(self) -> bool:
-        """The algorithm's."""
-        return self.algorithm.moves_locally
 
     @property
     def reads_uploads(self) -> bool:
@@ -77,38 +56,26 @@ class Averaged(eqx.Module):
         """The algorithm's."""
         return self.algorithm.init_client(theta)
 
-    def select(self, state: ServerState) -> Array:
-        """The algorithm's."""
-        return self.algorithm.select(_own(state))
-
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Shard, key: Array
     ) -> tuple[Array, Memory]:
         """The algorithm's, at the last iterate."""
-        return self.algorithm.local_update(_own(state), client, memory, shard, key)
+        return self.algorithm.local_update(own_state(state), client, memory, shard, key)
 
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The algorithm's."""
-        return self.algorithm.privatize(_own(state), update, client, key)
-
-    def weight(self, client: Array) -> Array:
-        """The algorithm's."""
-        return self.algorithm.weight(client)
+        return self.algorithm.privatize(own_state(state), update, client, key)
 
     def combine(self, state: ServerState, cohort: Array, uploads: Array) -> Array:
         """The algorithm's."""
-        return self.algorithm.combine(_own(state), cohort, uploads)
+        return self.algorithm.combine(own_state(state), cohort, uploads)
 
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The algorithm's next iterate, taken into the mean; up to round s + 1 it is the mean."""
-        after = self.algorithm.aggregate(_own(state), total)
+        after = self.algorithm.aggregate(own_state(state), total)
         share = 1.0 / jnp.maximum(1, after.round - self.start)
         mean = (1 - share) * state.memory.mean + share * after.theta
         return after._replace(memory=Tail(after.memory, mean))
-
-    def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
-        """The algorithm's."""
-        return self.algorithm.aggregate_noise(_own(state), cohort, key)
 
     def model(self, state: ServerState) -> Array:
         """The mean."""
@@ -129,8 +96,3 @@ def averaged(algorithm: Algorithm, rounds: int, share: float) -> Averaged:
     check.in_unit_interval("averaging", share, closed_left=True, remedy="0 delivers the last model")
     last = math.floor(share * check.count("rounds", rounds) + 1e-9)  # 0.29 * 100 is 28.999...
     return Averaged(algorithm, np.asarray(rounds - last, np.int32))
-
-
-def _own(state: ServerState) -> ServerState:
-    """The state as the algorithm knows it."""
-    return state._replace(memory=state.memory.own)

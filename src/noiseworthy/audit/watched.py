@@ -17,12 +17,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from noiseworthy.algorithms.around import Around, own_state
 from noiseworthy.algorithms.averaged import Averaged
 from noiseworthy.algorithms.base import Algorithm, Memory, Numbers, ServerState, Shard
 from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
 from noiseworthy.algorithms.making import with_noise
 from noiseworthy.algorithms.privatefl import PrivateFL
-from noiseworthy.tasks.base import Task
 
 
 class Seen(NamedTuple):
@@ -43,7 +43,7 @@ class Known(NamedTuple):
     both: Memory
 
 
-class Watched(eqx.Module):
+class Watched(Around):
     """An algorithm whose uploads are written down; what it trains is unchanged.
 
     Attributes:
@@ -61,26 +61,6 @@ class Watched(eqx.Module):
     told: bool = eqx.field(static=True)
 
     @property
-    def task(self) -> Task:
-        """The algorithm's."""
-        return self.algorithm.task
-
-    @property
-    def cohorts(self) -> Numbers:
-        """The algorithm's."""
-        return self.algorithm.cohorts
-
-    @property
-    def condensed(self) -> bool:
-        """The algorithm's."""
-        return self.algorithm.condensed
-
-    @property
-    def moves_locally(self) -> bool:
-        """The algorithm's."""
-        return self.algorithm.moves_locally
-
-    @property
     def reads_uploads(self) -> bool:
         """Every upload is looked at, so that each client's noise is drawn on its own."""
         return True
@@ -95,15 +75,11 @@ class Watched(eqx.Module):
         own = self.algorithm.init_client(theta)
         return Known(own, _twice(own))
 
-    def select(self, state: ServerState) -> Array:
-        """The algorithm's."""
-        return self.algorithm.select(_own(state))
-
     def local_update(
         self, state: ServerState, client: Array, memory: Known, shard: Shard, key: Array
     ) -> tuple[Array, Known]:
         """The algorithm's update on the data set that is held, and the noiseless ones on both."""
-        own, world = _own(state), self.world[client]
+        own, world = own_state(state), self.world[client]
         held = jax.tree.map(lambda leaf: leaf[world], shard)
         update, after = self.algorithm.local_update(own, client, memory.real, held, key)
         before = _twice(memory.real) if self.told else memory.both
@@ -116,32 +92,24 @@ class Watched(eqx.Module):
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The algorithm's upload, the means beside it as they are."""
         raw, means = jnp.split(update, [self.width])
-        return jnp.concatenate([self.algorithm.privatize(_own(state), raw, client, key), means])
-
-    def weight(self, client: Array) -> Array:
-        """The algorithm's."""
-        return self.algorithm.weight(client)
+        return jnp.concatenate([self.algorithm.privatize(own_state(state), raw, client, key), means])
 
     def combine(self, state: ServerState, cohort: Array, uploads: Array) -> Array:
         """What the algorithm makes of its uploads, then everything that was seen, by client number."""
-        total = self.algorithm.combine(_own(state), cohort, uploads[:, : self.width])
+        total = self.algorithm.combine(own_state(state), cohort, uploads[:, : self.width])
         return jnp.concatenate([total, uploads[jnp.argsort(cohort)].ravel()])
 
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The algorithm's next state; the round is written down."""
         seen = state.memory.uploads
         own, uploads = jnp.split(total, [total.size - seen[0].size])
-        after = self.algorithm.aggregate(_own(state), own)
+        after = self.algorithm.aggregate(own_state(state), own)
         kept = seen.at[state.round].set(uploads.reshape(seen.shape[1:]))
         return after._replace(memory=Seen(after.memory, kept))
 
-    def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
-        """The algorithm's; never asked for, because uploads are read one by one."""
-        return self.algorithm.aggregate_noise(_own(state), cohort, key)
-
     def model(self, state: ServerState) -> Array:
         """The algorithm's."""
-        return self.algorithm.model(_own(state))
+        return self.algorithm.model(own_state(state))
 
 
 def watched(algorithm: Algorithm, world: Numbers, width: int) -> Watched:
@@ -165,11 +133,6 @@ def _silent(algorithm: Algorithm) -> Algorithm:
 
 def _inner(algorithm: Algorithm) -> Algorithm:
     return algorithm.algorithm if isinstance(algorithm, Averaged) else algorithm
-
-
-def _own(state: ServerState) -> ServerState:
-    """The state as the algorithm knows it."""
-    return state._replace(memory=state.memory.own)
 
 
 def _twice(memory: Memory) -> Memory:
