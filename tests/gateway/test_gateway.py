@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noiseworthy.engines import wire
+from noiseworthy.gateway import wire
 from noiseworthy.gateway.gateway import BROKEN, FAILED, Gateway
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.memory import Memories

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from noiseworthy.algorithms.base import Memory
-from noiseworthy.engines import wire
+from noiseworthy.gateway import wire
 from noiseworthy.privacy.durable.storage import sync_folder
 
 

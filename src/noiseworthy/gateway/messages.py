@@ -1,4 +1,4 @@
-"""What is asked of a gateway and what it answers, as messages of `engines.wire`."""
+"""What is asked of a gateway and what it answers, as messages of `gateway.wire`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import ConfigDict, Field, InstanceOf, ValidationError, field_validator
 
 from noiseworthy.config.tables import Count, Positive, Table, TaskTable
-from noiseworthy.engines import wire
 from noiseworthy.errors import WireError
+from noiseworthy.gateway import wire
 from noiseworthy.privacy.uploads import Grid, Upload
 
 LARGEST = 2**28

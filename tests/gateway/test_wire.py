@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from noiseworthy.engines.wire import MALFORMED, TYPES, VERSION, pack, unpack
 from noiseworthy.errors import WireError
+from noiseworthy.gateway.wire import MALFORMED, TYPES, VERSION, pack, unpack
 
 PLAIN = (
     st.none()
@@ -188,7 +188,17 @@ def test_numbers_are_finite_where_nothing_else_is_said(bad):
 @pytest.mark.parametrize(
     "value",
     [{1: 2}, {"a"}, 1j, 2**63, float("nan"), np.float64(1), np.array(["a"]), np.array([None]), object()],
-    ids=["dict_of_numbers", "set", "complex", "too_large", "nan", "numpy_number", "texts", "objects", "object"],
+    ids=[
+        "dict_of_numbers",
+        "set",
+        "complex",
+        "too_large",
+        "nan",
+        "numpy_number",
+        "texts",
+        "objects",
+        "object",
+    ],
 )
 def test_what_no_message_can_carry_is_refused_when_it_is_packed(value):
     with pytest.raises(WireError, match="message c"):
