@@ -8,7 +8,16 @@ from pathlib import Path
 
 from noiseworthy.errors import GatewayError
 from noiseworthy.gateway.framing import receive, send
-from noiseworthy.gateway.messages import LARGEST, Reply, Request, pack_request, read_reply
+from noiseworthy.gateway.messages import (
+    LARGEST,
+    Receipt,
+    Reply,
+    Request,
+    pack_about,
+    pack_receipt,
+    pack_request,
+    read_reply,
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,24 @@ class GatewayClient:
             WireError: a request that no message can carry, or an answer that is none.
         """
         return read_reply(self.forward(pack_request(request)))
+
+    def about(self) -> Reply:
+        """The owner's terms and how much is spent (`About`), or why it cannot tell.
+
+        Raises:
+            GatewayError: nobody listens, or no answer in time.
+            WireError: an answer that is none.
+        """
+        return read_reply(self.forward(pack_about()))
+
+    def confirm(self, receipt: Receipt) -> Reply:
+        """`Received`, once the owner's ledger holds that uploads arrived, or why it does not.
+
+        Raises:
+            GatewayError: nobody listens, or no answer in time.
+            WireError: an answer that is none.
+        """
+        return read_reply(self.forward(pack_receipt(receipt)))
 
     def forward(self, data: bytes) -> bytes:
         """The reply to a message, both as they are: what an app that connects server and owner does.

@@ -17,18 +17,23 @@ from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.jobs import Job, job_of
 from noiseworthy.gateway.memory import Memories
 from noiseworthy.gateway.messages import (
+    About,
+    Message,
     Reason,
+    Receipt,
+    Received,
     Refused,
     Request,
     Uploaded,
     pack_reply,
+    read_message,
     read_reply,
-    read_request,
 )
 from noiseworthy.gateway.owner import Owner
 from noiseworthy.gateway.price import share_of
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal, Resend
+from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.privacy.grid_mechanism import GridMechanism
 from noiseworthy.privacy.quantised import clipped_sum
 from noiseworthy.privacy.uploads import Upload
@@ -139,13 +144,42 @@ class Gateway:
             return pack_reply(Refused(reason="fault", message=BROKEN))
 
     def _answered(self, data: bytes) -> bytes:
-        request = _read(data)
-        accepted = self._accepted(request)
+        message = _read(data)
         try:
-            run, memory = self._checked(accepted)
-            answer = self.ledger.reserve(run, [Charge(self.number, request.release, accepted.share)])
+            if isinstance(message, Request):
+                return self._released(message)
+            return pack_reply(self.about if message == "about" else self._received(message))
         except LedgerError:
             raise Declined("ledger", LEDGER) from None
+
+    @property
+    def about(self) -> About:
+        """The owner's terms and how much is spent; public, and free."""
+        owner, allowed, holding = self.owner, self.owner.allowed, self.holding
+        ((spent,),) = self.ledger.query("SELECT spent FROM accounts WHERE id = ?", [self.number])
+        return About(
+            **owner.owner.model_dump(), **owner.budget.model_dump(), records=holding.size,
+            record_shape=holding.x.shape[1:], classes=holding.classes, algorithms=allowed.algorithms,
+            models=list(allowed.models), most_releases=allowed.most_releases,
+            most_parameters=allowed.most_parameters, most_local_steps=allowed.most_local_steps,
+            head=str(self.ledger.head), spent=min(1.0, spent / WHOLE),
+        )  # fmt: skip
+
+    def _received(self, receipt: Receipt) -> Received:
+        run = self._run(receipt.run)
+        if run is not None:
+            self._acknowledge(run, receipt.received)
+        return Received(head=str(self.ledger.head))
+
+    def _run(self, name: str) -> int | None:
+        """The number of a run that the ledger knows."""
+        found = self.ledger.query("SELECT id FROM runs WHERE name = ?", [name])
+        return found[0][0] if found else None
+
+    def _released(self, request: Request) -> bytes:
+        accepted = self._accepted(request)
+        run, memory = self._checked(accepted)
+        answer = self.ledger.reserve(run, [Charge(self.number, request.release, accepted.share)])
         if isinstance(answer, Refusal):
             raise Declined(answer.why, answer.message)
         if isinstance(answer, Resend):
@@ -287,9 +321,9 @@ def _clipped(rows: NDArray[np.floating], mechanism: GridMechanism) -> NDArray[np
     return clipped_sum(rows, mechanism.clip_norm, mechanism.norm, mechanism.grid)
 
 
-def _read(data: bytes) -> Request:
+def _read(data: bytes) -> Message:
     try:
-        return read_request(data)
+        return read_message(data)
     except WireError as error:
         raise Declined("malformed", str(error)) from None
 

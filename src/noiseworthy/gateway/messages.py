@@ -8,9 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 from pydantic import ConfigDict, Field, InstanceOf, ValidationError, field_validator
 
-from noiseworthy.config.tables import Count, Positive, Table, TaskTable
+from noiseworthy.config.tables import Count, Part, Positive, Table, TaskTable
 from noiseworthy.errors import WireError
 from noiseworthy.gateway import wire
+from noiseworthy.privacy.budget import Unit
 from noiseworthy.privacy.uploads import Grid, Upload
 
 LARGEST = 2**28
@@ -29,6 +30,9 @@ COMPUTED: tuple[AlgorithmName, ...] = get_args(AlgorithmName)
 
 Size = Annotated[float, Field(gt=1e-30, lt=1e30)]
 """A number that float32 holds."""
+RunName = Annotated[str, Field(min_length=1, max_length=100)]
+Release = Annotated[int, Field(ge=0, lt=2**62)]
+"""A number of a release; 0 stands for none."""
 
 
 class FedSGDWork(Table):
@@ -88,7 +92,7 @@ class Request(Table):
     model_config = ConfigDict(arbitrary_types_allowed=True)
     FREE: ClassVar = frozenset({"deadline", "head", "received"})
 
-    run: Annotated[str, Field(min_length=1, max_length=100)]
+    run: RunName
     release: Annotated[int, Field(ge=1, lt=2**62)]
     algorithm: Work
     task: TaskTable
@@ -98,7 +102,7 @@ class Request(Table):
     noise: Size
     deadline: Positive
     head: Annotated[str, Field(pattern=r"^[0-9]{1,18}:[0-9a-f]{64}$")] | None = None
-    received: Annotated[int, Field(ge=0, lt=2**62)] = 0
+    received: Release = 0
 
     @field_validator("theta")
     @classmethod
@@ -140,7 +144,79 @@ class Uploaded(Table):
     head: str
 
 
-Reply: TypeAlias = Uploaded | Refused
+class About(Table):
+    """What an owner tells everybody: its terms, and how much of its budget is spent. Telling costs nothing.
+
+    Attributes:
+        client: name of the owner.
+        data_set: name that the lifetime budget is kept under.
+        records: n, public under replace-one neighbours.
+        record_shape: of one record.
+        classes: number of classes; None for regression.
+        mechanism: of the noise.
+        epsilon: of the lifetime budget.
+        delta: of the lifetime budget.
+        unit: whose change is hidden.
+        noise_floor: least noise, in units of what a neighbour changes.
+        algorithms: that may be asked.
+        models: that may be asked.
+        most_releases: of one run.
+        most_parameters: of a model.
+        most_local_steps: of one release.
+        head: of the ledger.
+        spent: part of the lifetime budget that is spent, from 0 to 1.
+    """
+
+    client: str
+    data_set: str
+    records: Count
+    record_shape: tuple[int, ...]
+    classes: int | None
+    mechanism: Literal["gaussian", "laplace"]
+    epsilon: float
+    delta: float
+    unit: Unit
+    noise_floor: float
+    algorithms: list[AlgorithmName]
+    models: list[str]
+    most_releases: int
+    most_parameters: int
+    most_local_steps: int
+    head: str
+    spent: Part
+
+
+class Receipt(Table):
+    """Uploads that arrived and are kept, where no further request of the run will say so.
+
+    Attributes:
+        run: by name.
+        received: last release of the run whose upload arrived.
+    """
+
+    run: RunName
+    received: Release = 0
+
+
+class Received(Table):
+    """The answer to a receipt; `head` is that of the owner's ledger, which has noted it."""
+
+    head: str
+
+
+Message: TypeAlias = Request | Receipt | Literal["about"]
+"""What may be asked of a gateway."""
+Reply: TypeAlias = Uploaded | Refused | About | Received
+
+
+def pack_about() -> bytes:
+    """The question for an owner's terms."""
+    return wire.pack({"kind": "about"})
+
+
+def pack_receipt(receipt: Receipt) -> bytes:
+    """A receipt as bytes."""
+    return wire.pack({"kind": "receipt", **receipt.model_dump()})
 
 
 def pack_request(request: Request) -> bytes:
@@ -152,15 +228,24 @@ def pack_request(request: Request) -> bytes:
     return wire.pack({"kind": "release", **request.model_dump()}, most=LARGEST)
 
 
-def read_request(data: bytes) -> Request:
-    """The request of a message.
+def read_message(data: bytes) -> Message:
+    """What is asked.
 
     Raises:
         WireError: anything else; the sentence is fixed, or names the version or an unknown algorithm.
     """
-    fields = _fields(data, "release")
+    fields = wire.unpack(data, most=LARGEST)
+    kind = fields.pop("kind", None) if isinstance(fields, dict) else None
+    if kind == "about" and not fields:
+        return "about"
+    if kind not in ("release", "receipt"):
+        raise WireError("this is no request; its kind must be 'release', 'receipt' or 'about'")
+    return _validated(Request if kind == "release" else Receipt, fields)
+
+
+def _validated(kind: type[Request] | type[Receipt], fields: dict[str, Any]) -> Request | Receipt:
     try:
-        return Request.model_validate(fields)
+        return kind.model_validate(fields)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["type"] == "union_tag_invalid":
@@ -172,8 +257,8 @@ def read_request(data: bytes) -> Request:
 
 def pack_reply(reply: Reply) -> bytes:
     """A reply as bytes; equal replies are equal bytes."""
-    if isinstance(reply, Refused):
-        return wire.pack({"kind": "refused", **reply.model_dump()})
+    if not isinstance(reply, Uploaded):
+        return wire.pack({"kind": type(reply).__name__.lower(), **reply.model_dump()})
     upload = reply.upload
     parts = {
         "steps": upload.steps,
@@ -186,6 +271,13 @@ def pack_reply(reply: Reply) -> bytes:
     )
 
 
+_PLAIN_REPLIES: dict[str, type[Refused] | type[About] | type[Received]] = {
+    "refused": Refused,
+    "about": About,
+    "received": Received,
+}
+
+
 def read_reply(data: bytes) -> Reply:
     """The reply of a message.
 
@@ -194,20 +286,14 @@ def read_reply(data: bytes) -> Reply:
     """
     fields = wire.unpack(data, most=LARGEST)
     try:
-        if fields.pop("kind") == "refused":
-            return Refused.model_validate(fields)
+        plain = _PLAIN_REPLIES.get(fields.pop("kind"))
+        if plain is not None:
+            return plain.model_validate(fields)
         parts = fields.pop("upload")
         upload = Upload(parts["steps"], Grid(parts["exponent"]), parts["divisor"], parts["assurance"])
         return Uploaded(**fields, upload=upload)
     except (KeyError, TypeError, AttributeError, ValueError):
         raise WireError("this is no reply of a gateway; ask one over its socket") from None
-
-
-def _fields(data: bytes, kind: str) -> dict[str, Any]:
-    fields = wire.unpack(data, most=LARGEST)
-    if not isinstance(fields, dict) or fields.pop("kind", None) != kind:
-        raise WireError(f"this is no request; its kind must be {kind!r}")
-    return fields
 
 
 def _place(location: tuple[int | str, ...]) -> str:
