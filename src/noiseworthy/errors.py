@@ -45,3 +45,7 @@ class WireError(UserError):
 
 class GatewayError(UserError):
     """A gateway that cannot be started or reached."""
+
+
+class TooFewReplies(UserError):
+    """A round over a network to which too few owners answered; what was reached before is kept."""

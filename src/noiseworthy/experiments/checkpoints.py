@@ -38,7 +38,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, mark: str, ledger: str
         folder: of the run.
         checkpoint: what to keep.
         mark: `fingerprint` of the run.
-        ledger: where the chain of the run's ledger ends; empty where there is none.
+        ledger: where the chain of the run's ledger ends, or what owners told of theirs; empty where there
+            is none.
     """
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{FILE}"
@@ -83,5 +84,10 @@ def load_checkpoint(folder: Path | None, mark: str) -> Checkpoint:
 
 def load_head(folder: Path) -> Head | None:
     """Where the chain of the run's ledger ended when its checkpoint was kept; None without a ledger."""
-    kept = str(read_npz(folder / FILE).get("ledger", ""))
+    kept = load_told(folder)
     return Head.read(kept) if kept else None
+
+
+def load_told(folder: Path) -> str:
+    """What was kept of ledgers beside the checkpoint; empty without one."""
+    return str(read_npz(folder / FILE).get("ledger", ""))

@@ -188,7 +188,8 @@ def open_federation(study: Study) -> Federation:
     """The federation of `[federation]`."""
     table = study.federation
     keys = {"clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction",
-            "data_dir", "regression", "label_column", "client_column", "feature_columns", "seed"}  # fmt: skip
+            "data_dir", "regression", "label_column", "client_column", "feature_columns", "classes",
+            "seed"}  # fmt: skip
     settings: dict[str, Any] = table.model_dump(include=keys)
     return load_federation(str(table.data), **settings)
 

@@ -1,0 +1,99 @@
+"""What the server asks of owners: requests made of a plan alone, in the plan's own double precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.config.tables import TaskTable
+from noiseworthy.errors import UnsoundClaim
+from noiseworthy.gateway.messages import FedAvgWork, FedSGDWork, Request, ScaffNewWork, Work
+from noiseworthy.planning.local_work import Coins, LocalSteps
+from noiseworthy.planning.plan import Plan
+
+
+@dataclass(frozen=True)
+class Asking:
+    """The requests of one run.
+
+    Attributes:
+        run: a name that no other run has.
+        plan: what is asked for, and with how much noise.
+        task: the model, by name.
+        cohorts: whom to ask in each round, shape (T, b).
+        made: releases of each client in the run before, shape (N,).
+    """
+
+    run: str
+    plan: Plan
+    task: TaskTable
+    cohorts: NDArray[np.int32]
+    made: NDArray[np.int64]
+
+    def releases(self, t: int) -> NDArray[np.int64]:
+        """Releases of each client before round t, shape (N,)."""
+        return self.made + np.bincount(self.cohorts[:t].ravel(), minlength=len(self.made))
+
+    def request(
+        self,
+        client: int,
+        t: int,
+        theta: NDArray[np.float32],
+        *,
+        deadline: float,
+        head: str | None,
+        received: int,
+    ) -> Request:
+        """The request to a client in a round; asked again it differs in what a release does not depend on.
+
+        Args:
+            client: one of the cohort.
+            t: the round.
+            theta: the model, shape (p,).
+            deadline: seconds since 1970.
+            head: of the owner's ledger, as it told last.
+            received: its last release that arrived.
+        """
+        release = self.plan.release
+        if release is None or release.mechanism.family == "none":
+            raise UnsoundClaim("owners are asked for noised releases alone; plan with gaussian or laplace")
+        return Request(
+            run=self.run,
+            release=int(self.releases(t)[client]) + 1,
+            algorithm=work_of(self.plan, t),
+            task=self.task,
+            theta=theta,
+            mechanism=release.mechanism.family,
+            clip_norm=float(self.plan.problem.clip_norm),
+            noise=float(release.mechanism.size[client] * self.plan.upload_scale[t]),
+            deadline=deadline,
+            head=head,
+            received=received,
+        )
+
+
+def work_of(plan: Plan, t: int) -> Work:
+    """What clients compute in round t of a plan.
+
+    Raises:
+        UnsoundClaim: work that gateways do not compute, by name.
+    """
+    local, mode = plan.local, plan.problem.clipping
+    _check_computed(plan)
+    if local is None:
+        return FedSGDWork()
+    if isinstance(local, Coins):
+        step, count = float(plan.local_step_sizes[0]), int(local.counts(plan.rounds)[t])
+        return ScaffNewWork(step_size=step, probability=local.probability, local_steps=count)
+    if isinstance(local, LocalSteps) and mode in ("C", "D"):
+        return FedAvgWork(clipping=mode, step_sizes=plan.local_step_sizes[t * local.steps :][: local.steps])
+    raise UnsoundClaim(f"no gateway computes {plan.algorithm} in clipping mode {mode}; use mode C or D")
+
+
+def _check_computed(plan: Plan) -> None:
+    if plan.problem.sampling_rate < 1:
+        raise UnsoundClaim("gateways take all records of an owner; state [privacy] sampling_rate = 1")
+    if getattr(plan.local, "batch_size", None) is not None:
+        raise UnsoundClaim("gateways take all records of an owner in a step; leave batch_size out")

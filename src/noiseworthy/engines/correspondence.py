@@ -1,0 +1,122 @@
+"""Asking owners over an exchange: replies are waited for so long, asked for again, and held against requests.
+
+An owner who does not answer is silent. It is not asked for releases then, since a reply that comes too late
+is paid for and of no use, but told to say a word; once it does, it is asked again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from noiseworthy.engines.exchange import Exchange
+from noiseworthy.errors import GatewayError, WireError
+from noiseworthy.gateway.messages import (
+    About,
+    Refused,
+    Reply,
+    Request,
+    Uploaded,
+    pack_about,
+    pack_request,
+    read_reply,
+)
+
+SILENT = "no answer"
+UNREADABLE = "an answer that cannot be used"
+_TICK = 1.0
+"""Seconds between looks at who is to be asked again."""
+_PAUSE = 2.0
+"""Seconds before a message that was lost is sent again."""
+
+
+@dataclass
+class Correspondence:
+    """What the server knows of the owners of a run.
+
+    Attributes:
+        exchange: carries messages.
+        heads: of each owner's ledger, as it told last; requests carry it, so that a ledger that was set back
+            is noticed.
+        received: last release of each owner that arrived.
+        late: releases that arrived when nobody waited for them any more: paid for, and of no use.
+        silent: owners who did not answer the last time.
+    """
+
+    exchange: Exchange
+    heads: dict[str, str] = field(default_factory=dict)
+    received: dict[str, int] = field(default_factory=dict)
+    late: int = 0
+    silent: set[str] = field(default_factory=set)
+    _under_way: dict[str, str] = field(default_factory=dict)
+    _not_before: dict[str, float] = field(default_factory=dict)
+
+    def ask(self, wanted: Mapping[str, Request], seconds: float, least: int = 1) -> dict[str, Uploaded | str]:
+        """The uploads of owners, or in words why there is none.
+
+        Args:
+            wanted: a request to each owner; what is asked twice is one release.
+            seconds: to wait at most.
+            least: uploads, with which owners who were silent before are not waited for.
+        """
+        until = time.monotonic() + seconds
+        found: dict[str, Uploaded | str] = {}
+        while open := wanted.keys() - found.keys():
+            self._send_to(open, wanted, until)
+            enough = sum(isinstance(one, Uploaded) for one in found.values()) >= least
+            if time.monotonic() >= until or (enough and open <= self.silent):
+                break
+            for owner, data in self.exchange.receive(min(_TICK, until - time.monotonic())):
+                self._take(owner, data, wanted, found)
+        for owner, data in self.exchange.receive(0.0):
+            self._take(owner, data, wanted, found)
+        self.silent |= wanted.keys() - found.keys()
+        return {owner: found.get(owner, SILENT) for owner in wanted}
+
+    def _send_to(self, owners: set[str], wanted: Mapping[str, Request], until: float) -> None:
+        free = owners & set(self.exchange.clients) - self.exchange.waiting
+        for owner in sorted(free):
+            if time.monotonic() < self._not_before.get(owner, 0.0):
+                continue
+            message, mark = pack_request(wanted[owner]), wanted[owner].digest
+            if owner in self.silent:
+                message, mark = pack_about(), ""
+            self._not_before[owner] = time.monotonic() + _PAUSE
+            try:
+                self.exchange.send(owner, message, time.time() + until - time.monotonic())
+            except GatewayError:
+                continue
+            self._under_way[owner] = mark
+
+    def _take(
+        self, owner: str, data: bytes | None, wanted: Mapping[str, Request], found: dict[str, Uploaded | str]
+    ) -> None:
+        """One answer: to what is wanted now, or to something older."""
+        mark = self._under_way.pop(owner, "")
+        if data is None:
+            return
+        self.silent.discard(owner)
+        asked = owner in wanted and mark == wanted[owner].digest
+        reply = _read(data)
+        if isinstance(reply, About):
+            self.heads[owner] = reply.head
+        elif isinstance(reply, Uploaded) and reply.client == owner:
+            if owner in wanted and reply.request == wanted[owner].digest:
+                found[owner] = reply
+            elif reply.release > self.received.get(owner, 0):
+                self.late += 1
+            self._note(owner, reply)
+        elif asked:
+            found[owner] = f"{reply.reason}: {reply.message}" if isinstance(reply, Refused) else UNREADABLE
+
+    def _note(self, owner: str, reply: Uploaded) -> None:
+        self.heads[owner] = reply.head
+        self.received[owner] = max(reply.release, self.received.get(owner, 0))
+
+
+def _read(data: bytes) -> Reply | None:
+    try:
+        return read_reply(data)
+    except WireError:
+        return None

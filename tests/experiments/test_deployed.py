@@ -1,0 +1,362 @@
+"""A study over an exchange of gateways is the simulated one, and keeps to its plan when things go wrong."""
+
+from __future__ import annotations
+
+import time
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from noiseworthy.algorithms.making import with_noise
+from noiseworthy.algorithms.registry import make
+from noiseworthy.config import parse_study
+from noiseworthy.engines import correspondence
+from noiseworthy.engines.debug import debug
+from noiseworthy.engines.exchange import Direct
+from noiseworthy.engines.simulation import Shards
+from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewReplies, UnsoundClaim
+from noiseworthy.experiments.deployed import Deployment, train
+from noiseworthy.experiments.planner import plan_study
+from noiseworthy.experiments.prepare import prepare
+from noiseworthy.experiments.tariffs import new_accounts, tariff_of
+from noiseworthy.gateway.gateway import Gateway
+from noiseworthy.gateway.messages import pack_about, read_reply
+from noiseworthy.gateway.owner import Owner
+from noiseworthy.privacy.deployed_noise import DeployedNoise
+
+STUDY = """
+[federation]
+data = "breast-cancer"
+clients = 4
+[task]
+model = "logistic"
+feature_norm = 1.0
+[privacy]
+epsilon = 4.0
+delta = 1e-5
+mechanism = "gaussian"
+clip_norm = 0.5
+[algorithm]
+name = "fedsgd-dpc"
+rounds = 5
+clients_per_round = 4
+step_size = 2.0
+step_decay = "none"
+momentum = 0.0
+averaging = 0.0
+weighting = 0.0
+"""
+
+
+@cache
+def deployment_of(text: str = STUDY) -> Deployment:
+    prepared, decision = plan_study(prepare(parse_study(tomllib.loads(text))))
+    return Deployment.of(prepared, decision.plan)
+
+
+@pytest.fixture(autouse=True)
+def patient_for_a_moment(monkeypatch):
+    monkeypatch.setattr(correspondence, "_PAUSE", 0.0)
+
+
+@pytest.fixture
+def silent(monkeypatch) -> list[int]:
+    """Noise that counts its draws and adds nothing."""
+    draws: list[int] = []
+
+    def added(self: DeployedNoise, total: np.ndarray) -> np.ndarray:
+        draws.append(len(total))
+        return total
+
+    monkeypatch.setattr(DeployedNoise, "added_to", added)
+    return draws
+
+
+@dataclass
+class Owners:
+    """Everybody's gateway, by the files that a deployment offers; a context that closes them."""
+
+    deployment: Deployment
+    folder: Path
+    opened: dict[str, Gateway] = field(default_factory=dict)
+
+    def __enter__(self) -> Owners:
+        for name in self.deployment.federation.clients:
+            files = {key: str(self.folder / f"{name}.{key}") for key in ("socket", "ledger")}
+            tables = self.deployment.owner_file(name) | {"files": files}
+            self.opened[name] = Gateway.open(Owner.model_validate(tables))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for gateway in self.opened.values():
+            gateway.close()
+
+    def exchange(self) -> Direct:
+        return Direct({name: gateway.answer for name, gateway in self.opened.items()})
+
+    def rows(self, name: str) -> list[tuple[int, int]]:
+        return self.opened[name].ledger.query("SELECT number, share FROM releases ORDER BY number")
+
+
+@pytest.fixture
+def deployment() -> Deployment:
+    return deployment_of()
+
+
+@pytest.fixture
+def owners(deployment, tmp_path) -> Any:
+    with Owners(deployment, tmp_path) as owners:
+        yield owners
+
+
+FORMS = {
+    "one gradient": ("", ""),
+    "momentum and averaging": ("momentum = 0.0\naveraging = 0.0", "momentum = 0.5\naveraging = 0.5"),
+    "some clients": ("clients_per_round = 4", "clients_per_round = 2"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_training_over_an_exchange_is_the_simulated_one(form, tmp_path, silent):
+    """With noise zero: theta to 1e-5, curves, uploads; and ledgers hold the plan's prices and no more."""
+    deployment = deployment_of(STUDY.replace(*FORMS[form]))
+    with Owners(deployment, tmp_path) as owners:
+        done = train(deployment, owners.exchange(), tmp_path / "run")
+        run, plan = done.trained.run, deployment.plan
+        twin = simulated(deployment)
+        assert np.abs(run.theta - twin.theta).max() < 1e-5 * np.abs(twin.theta).max()
+        assert np.allclose(run.loss, twin.loss, atol=1e-5)
+        assert np.array_equal(run.uploads, twin.uploads)
+        assert np.array_equal(run.rounds, twin.rounds)
+        names = deployment.federation.clients
+        tariff = tariff_of(plan, new_accounts(plan, "", "breast-cancer", "", names))
+        for place, name in enumerate(names):
+            due = [(k + 1, tariff.of(place, k)) for k in range(int(twin.uploads[0, place]))]
+            assert owners.rows(name) == due
+        assert sum(silent) == twin.uploads.sum() * plan.problem.dimension
+
+
+def simulated(deployment: Deployment):
+    plan, task = deployment.plan, deployment.task
+    quiet = with_noise(make(plan, task, deployment.seed), 1e-30)
+    shards = Shards.load(deployment.federation, task, condensed=quiet.condensed)
+    return debug(quiet, plan.releases, shards, np.arange(plan.rounds + 1), deployment.seed)
+
+
+@dataclass
+class Spoiled(Direct):
+    """An exchange on which things happen to answers.
+
+    `spoil` gets owner, how many messages were answered before, and the answer; it gives what arrives: a list
+    of answers, in which None is a loss. An empty list is silence, and holds the way until `free` is called.
+    """
+
+    spoil: Callable[[str, int, bytes], list[bytes | None]] = lambda owner, before, data: [data]
+    answered: int = 0
+    held: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        return super().waiting | self.held.keys()
+
+    def receive(self, seconds: float) -> list[tuple[str, bytes | None]]:
+        arrived: list[tuple[str, bytes | None]] = []
+        for owner, data in super().receive(seconds):
+            came = [None] if data is None else self.spoil(owner, self.answered, data)
+            self.answered += 1
+            arrived += [(owner, one) for one in came]
+            if not came:
+                self.held[owner] = data
+        if not arrived:
+            time.sleep(min(seconds, 0.01))
+        return arrived
+
+    def free(self) -> None:
+        self._answers |= self.held
+        self.held.clear()
+
+
+def spoiled(owners: Owners, spoil: Callable[[str, int, bytes], list[bytes | None]]) -> Spoiled:
+    return Spoiled({name: gateway.answer for name, gateway in owners.opened.items()}, spoil=spoil)
+
+
+def test_a_lost_reply_is_asked_for_again_and_paid_once(deployment, owners, tmp_path, silent):
+    exchange = spoiled(owners, lambda owner, before, data: [None if before % 3 == 0 else data])
+    done = train(deployment, exchange, tmp_path / "run")
+    assert np.abs(done.trained.run.theta - simulated(deployment).theta).max() < 1e-5
+    assert exchange.answered > 5 * 4
+    assert all(len(owners.rows(name)) == 5 for name in owners.opened)
+    assert len(silent) == 5 * 4  # no noise was drawn twice
+    assert not any(any(one.answers.values()) for one in done.network.rounds)
+
+
+def test_a_reply_that_comes_twice_counts_once(deployment, owners, tmp_path, silent):
+    done = train(deployment, spoiled(owners, lambda owner, before, data: [data, data]), tmp_path / "run")
+    assert np.abs(done.trained.run.theta - simulated(deployment).theta).max() < 1e-5
+    assert done.network.late == 0
+
+
+def test_an_owner_without_an_answer_is_left_out_and_not_asked_to_pay(deployment, owners, tmp_path, silent):
+    """It is waited for once; then it must say a word before it is asked for a release again."""
+    gone = "client 2"
+    exchange = spoiled(owners, lambda owner, before, data: [] if owner == gone else [data])
+    started = time.monotonic()
+    done = train(deployment, exchange, tmp_path / "run", patience=5.0)
+    assert time.monotonic() - started < 2 * 5.0  # one round's patience, not five
+    assert [one.answers[gone] for one in done.network.rounds] == ["no answer"] * 5
+    assert len(owners.rows(gone)) == 1
+    assert np.abs(done.trained.run.theta - left_out(deployment, [gone])).max() < 1e-5
+
+
+def left_out(deployment: Deployment, names: list[str]) -> np.ndarray:
+    """The training in plain NumPy without some clients, the others' weights in proportion."""
+    federation, plan = deployment.federation, deployment.plan
+    theta = np.zeros(plan.problem.dimension)
+    there = [i for i, name in enumerate(federation.clients) if name not in names]
+    weights = plan.weights[there] / plan.weights[there].sum()
+    for t in range(plan.rounds):
+        means = []
+        for i in there:
+            x = federation.x[i, : federation.sizes[i]].reshape(federation.sizes[i], -1).astype(np.float64)
+            x = x / np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True))
+            y = 2.0 * federation.y[i, : federation.sizes[i]] - 1
+            slopes = (-y / (1 + np.exp(y * (x @ theta))))[:, None] * x
+            norms = np.linalg.norm(slopes, axis=1, keepdims=True)
+            means.append((slopes * np.minimum(1.0, plan.problem.clip_norm / norms)).mean(axis=0))
+        theta = theta - plan.step.at(np.array([t])) * (weights @ np.array(means))
+    return theta
+
+
+def test_a_late_reply_is_taken_note_of_and_its_owner_asked_again(deployment, owners, tmp_path, silent):
+    slow, exchange = "client 1", spoiled(owners, lambda owner, before, data: [data])
+    first: list[bytes] = []
+
+    def spoil(owner: str, before: int, data: bytes) -> list[bytes | None]:
+        if owner == slow and not first:
+            first.append(data)
+            return []
+        return [data]
+
+    exchange.spoil = spoil
+
+    def on_round(share: float, done: Any) -> None:
+        if done is not None and done.number == 1:
+            exchange.free()  # what was asked for in round 0 arrives before round 2
+
+    done = train(deployment, exchange, tmp_path / "run", patience=5.0, on_round=on_round)
+    missed = [one.number for one in done.network.rounds if one.answers[slow]]
+    assert missed == [0, 1]
+    assert done.network.late == 1
+    assert len(owners.rows(slow)) == 4  # rounds 0, 2, 3 and 4: round 1 was not asked for
+
+
+@pytest.mark.parametrize("noise", ["silent", "drawn"])
+def test_a_run_that_broke_off_goes_on_and_pays_for_nothing_twice(
+    noise, deployment, owners, tmp_path, request
+):
+    """Two owners answer round 2 and two do not: on resume the first two send the same bytes."""
+    if noise == "silent":
+        request.getfixturevalue("silent")
+    draws: list[int] = []
+    added = DeployedNoise.added_to
+    request.getfixturevalue("monkeypatch").setattr(
+        DeployedNoise, "added_to", lambda self, total: (draws.append(1), added(self, total))[1]
+    )
+    cut = spoiled(owners, lambda o, before, data: [data] if before < 9 or o == "client 0" else [None])
+    with pytest.raises(TooFewReplies, match=r"round 3: 1 of 4 owners answered, 2 must .*--resume"):
+        train(deployment, cut, tmp_path / "run", patience=5.0)
+    done = train(deployment, owners.exchange(), tmp_path / "run", resume=True)
+    assert len(draws) == 5 * 4
+    assert all([number for number, _ in owners.rows(name)] == [1, 2, 3, 4, 5] for name in owners.opened)
+    assert np.array_equal(done.trained.run.rounds, np.arange(6))
+    if noise == "silent":
+        assert np.abs(done.trained.run.theta - simulated(deployment).theta).max() < 1e-5
+
+
+def test_a_run_without_resume_is_another_run_that_the_budget_does_not_pay_for(deployment, owners, tmp_path):
+    train(deployment, owners.exchange(), tmp_path / "run")
+    with pytest.raises(TooFewReplies, match="budget"):
+        train(deployment, owners.exchange(), tmp_path / "run", patience=5.0)
+    assert all(len(owners.rows(name)) == 5 for name in owners.opened)
+
+
+def test_an_owner_that_refuses_is_left_out_by_name_and_in_words(deployment, owners, tmp_path, silent):
+    poor = "client 3"
+    tables = deployment.owner_file(poor)
+    tables["budget"]["epsilon"] /= 2
+    tables["files"] = {key: str(tmp_path / f"poor.{key}") for key in ("socket", "ledger")}
+    owners.opened[poor].close()
+    owners.opened[poor] = Gateway.open(Owner.model_validate(tables))
+    done = train(deployment, owners.exchange(), tmp_path / "run")
+    why = [one.answers[poor] for one in done.network.rounds]
+    assert why[0] == ""
+    assert why[-1].startswith("budget: ")
+
+
+def test_a_ledger_that_was_set_back_is_noticed(deployment, owners, tmp_path, silent):
+    """Its owner is left out from then on; no release of it is paid for from the older file."""
+    name = "client 0"
+    before = (tmp_path / f"{name}.ledger").read_bytes()
+
+    def on_round(share: float, done: Any) -> None:
+        if done is not None and done.number == 2:
+            owners.opened[name].close()
+            for extra in ("-wal", "-shm"):
+                (tmp_path / f"{name}.ledger{extra}").unlink(missing_ok=True)
+            (tmp_path / f"{name}.ledger").write_bytes(before)
+            files = {key: str(tmp_path / f"{name}.{key}") for key in ("socket", "ledger")}
+            again = Owner.model_validate(deployment.owner_file(name) | {"files": files})
+            owners.opened[name] = Gateway.open(again)
+
+    exchange = Direct({n: lambda data, n=n: owners.opened[n].answer(data) for n in owners.opened})
+    done = train(deployment, exchange, tmp_path / "run", on_round=on_round)
+    why = [one.answers[name].partition(":")[0] for one in done.network.rounds]
+    assert why == ["", "", "", "ledger", "ledger"]
+    assert owners.rows(name) == []
+
+
+def test_answers_that_are_not_the_owners_are_not_used(deployment, owners, tmp_path, silent):
+    """One owner's upload in another's name, and bytes that are none."""
+    kept: dict[str, bytes] = {}
+
+    def spoil(owner: str, before: int, data: bytes) -> list[bytes | None]:
+        kept[owner] = data
+        return [kept["client 0"]] if owner == "client 1" else [b"what?"] if owner == "client 2" else [data]
+
+    done = train(deployment, spoiled(owners, spoil), tmp_path / "run")
+    for one in done.network.rounds:
+        assert {name for name, why in one.answers.items() if why} == {"client 1", "client 2"}
+    assert np.abs(done.trained.run.theta - left_out(deployment, ["client 1", "client 2"])).max() < 1e-5
+
+
+def test_a_folder_of_another_training_is_not_gone_on_with(deployment, owners, tmp_path):
+    train(deployment, owners.exchange(), tmp_path / "run")
+    other = deployment_of(STUDY.replace("step_size = 2.0", "step_size = 1.0"))
+    with pytest.raises(ResumeError, match="another study"):
+        train(other, owners.exchange(), tmp_path / "run", resume=True)
+    with pytest.raises(ResumeError, match="without --resume"):
+        train(deployment, owners.exchange(), tmp_path / "none", resume=True)
+
+
+def test_what_owners_cannot_follow_is_refused_before_anything_is_asked():
+    plan = deployment_of().plan
+    batches = replace(plan, problem=replace(plan.problem, sampling_rate=0.5))
+    with pytest.raises(UnsoundClaim, match="sampling_rate"):
+        Deployment.of(deployment_of().prepared, batches)
+    with pytest.raises(ConfigError, match="without noise"):
+        deployment_of(STUDY.replace('"gaussian"', '"none"'))
+
+
+def test_owners_who_are_missing_or_hold_other_records_are_named(deployment, owners):
+    abouts = [read_reply(gateway.answer(pack_about())) for gateway in owners.opened.values()]
+    deployment.check_owners(abouts)
+    with pytest.raises(GatewayError, match="no gateway answers for client 1, client 3"):
+        deployment.check_owners(abouts[::2])
+    with pytest.raises(GatewayError, match="client 2 holds 90 records, the plan was made for 114"):
+        deployment.check_owners([*abouts[:2], abouts[2].model_copy(update={"records": 90}), abouts[3]])
