@@ -22,6 +22,7 @@ from noiseworthy.engines.exchange import Direct
 from noiseworthy.engines.simulation import Shards
 from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewReplies, UnsoundClaim
 from noiseworthy.experiments.deployed import Deployment, train
+from noiseworthy.experiments.owners import owner_tables
 from noiseworthy.experiments.planner import plan_study
 from noiseworthy.experiments.prepare import prepare
 from noiseworthy.experiments.tariffs import new_accounts, tariff_of
@@ -89,7 +90,7 @@ class Owners:
     def __enter__(self) -> Owners:
         for name in self.deployment.federation.clients:
             files = {key: str(self.folder / f"{name}.{key}") for key in ("socket", "ledger")}
-            tables = self.deployment.owner_file(name) | {"files": files}
+            tables = owner_tables(self.deployment, name) | {"files": files}
             self.opened[name] = Gateway.open(Owner.model_validate(tables))
         return self
 
@@ -288,7 +289,7 @@ def test_a_run_without_resume_is_another_run_that_the_budget_does_not_pay_for(de
 
 def test_an_owner_that_refuses_is_left_out_by_name_and_in_words(deployment, owners, tmp_path, silent):
     poor = "client 3"
-    tables = deployment.owner_file(poor)
+    tables = owner_tables(deployment, poor)
     tables["budget"]["epsilon"] /= 2
     tables["files"] = {key: str(tmp_path / f"poor.{key}") for key in ("socket", "ledger")}
     owners.opened[poor].close()
@@ -311,7 +312,7 @@ def test_a_ledger_that_was_set_back_is_noticed(deployment, owners, tmp_path, sil
                 (tmp_path / f"{name}.ledger{extra}").unlink(missing_ok=True)
             (tmp_path / f"{name}.ledger").write_bytes(before)
             files = {key: str(tmp_path / f"{name}.{key}") for key in ("socket", "ledger")}
-            again = Owner.model_validate(deployment.owner_file(name) | {"files": files})
+            again = Owner.model_validate(owner_tables(deployment, name) | {"files": files})
             owners.opened[name] = Gateway.open(again)
 
     exchange = Direct({n: lambda data, n=n: owners.opened[n].answer(data) for n in owners.opened})

@@ -9,8 +9,16 @@ from numpy.typing import NDArray
 
 from noiseworthy.config.tables import TaskTable
 from noiseworthy.errors import UnsoundClaim
-from noiseworthy.gateway.messages import FedAvgWork, FedSGDWork, Request, ScaffNewWork, Work
-from noiseworthy.planning.local_work import Coins, LocalSteps
+from noiseworthy.gateway.messages import (
+    FedAvgWork,
+    FedSGDWork,
+    PasgdWork,
+    PrivateFLWork,
+    Request,
+    ScaffNewWork,
+    Work,
+)
+from noiseworthy.planning.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.planning.plan import Plan
 
 
@@ -83,7 +91,10 @@ def work_of(plan: Plan, t: int) -> Work:
     local, mode = plan.local, plan.problem.clipping
     _check_computed(plan)
     if local is None:
-        return FedSGDWork()
+        private = plan.algorithm == "privatefl"
+        return PrivateFLWork(personal_step=plan.personal_step) if private else FedSGDWork()
+    if isinstance(local, NoisySteps):
+        return PasgdWork(step_sizes=plan.local_step_sizes[t * local.steps :][: local.steps])
     if isinstance(local, Coins):
         step, count = float(plan.local_step_sizes[0]), int(local.counts(plan.rounds)[t])
         return ScaffNewWork(step_size=step, probability=local.probability, local_steps=count)

@@ -7,7 +7,7 @@ is paid for and of no use, but told to say a word; once it does, it is asked aga
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from noiseworthy.engines.exchange import Exchange
@@ -113,6 +113,19 @@ class Correspondence:
     def _note(self, owner: str, reply: Uploaded) -> None:
         self.heads[owner] = reply.head
         self.received[owner] = max(reply.release, self.received.get(owner, 0))
+
+
+def introduced(exchange: Exchange, owners: Collection[str], seconds: float) -> list[About]:
+    """What owners tell of themselves, of those who do within some seconds; asking costs nobody anything."""
+    until = time.monotonic() + seconds
+    found: dict[str, About] = {}
+    while len(found) < len(owners) and time.monotonic() < until:
+        for owner in set(owners) & set(exchange.clients) - exchange.waiting - found.keys():
+            exchange.send(owner, pack_about(), time.time() + until - time.monotonic())
+        for owner, data in exchange.receive(min(_TICK, until - time.monotonic())):
+            if data is not None and isinstance(about := _read(data), About) and about.client == owner:
+                found[owner] = about
+    return [found[owner] for owner in owners if owner in found]
 
 
 def _read(data: bytes) -> Reply | None:

@@ -17,6 +17,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from noiseworthy import _validate as check
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data import Federation
 from noiseworthy.engines.asking import Asking, work_of
@@ -28,9 +29,9 @@ from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import ConfigError, GatewayError, ResumeError, UnsoundClaim
 from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint, load_told, save_checkpoint
 from noiseworthy.experiments.prepare import Prepared
+from noiseworthy.experiments.record import Record, with_training
 from noiseworthy.experiments.training import Trained
 from noiseworthy.gateway.messages import About
-from noiseworthy.planning.local_work import LocalSteps, NoisySteps
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.two_stages import FirstStage
 from noiseworthy.tasks import Task
@@ -89,42 +90,6 @@ class Deployment:
         """`fingerprint` of the training."""
         belongs_to = self.prepared.study.model_dump_json(include={"federation", "task"})
         return fingerprint(self.plan, [self.seed], "deployed" + belongs_to)
-
-    def owner_file(self, client: str) -> dict[str, Any]:
-        """What a client of the study is offered as its owner's file, which it may tighten.
-
-        Budget, floor and counts are those of the plan, so that the plan fits and hardly anything else does.
-        """
-        place, study, plan = self.federation.clients.index(client), self.prepared.study, self.plan
-        budget = plan.budget
-        federation = study.federation.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-        pilot = 0 if plan.pilot is None else int(plan.pilot.uploads[place])
-        return {
-            "owner": {"client": client, "data_set": self.federation.name},
-            "federation": federation,
-            "budget": {
-                "mechanism": plan.problem.family,
-                "epsilon": float(budget.epsilon[place]),
-                "delta": float(budget.delta[place]),
-                "unit": budget.unit,
-                "noise_floor": self._floor(place),
-            },
-            "allowed": {
-                "algorithms": [_work_name(plan)],
-                "models": [_model(self.prepared)],
-                "most_releases": max(1, int(plan.uploads[place]) + pilot),
-                "most_parameters": plan.problem.dimension,
-                "most_local_steps": max(1, _most_steps(plan)),
-            },
-            "files": {"socket": "gateway.sock", "ledger": "ledger.sqlite"},
-        }
-
-    def _floor(self, place: int) -> float:
-        """The plan's least noise in units of what a neighbour changes, less a thousandth for rounding."""
-        release = self.plan.release
-        kinds = [] if release is None else [release]
-        kinds += [part for part, _ in self.plan.pilot.parts] if self.plan.pilot is not None else []
-        return 0.999 * min(1 / float(kind.shift[place]) for kind in kinds)
 
     def check_owners(self, abouts: list[About]) -> None:
         """Refuse to begin while an owner's terms do not fit the plan; asking costs nobody anything.
@@ -194,23 +159,45 @@ def train(
     plan, mark = deployment.plan, deployment.mark
     start, told = (load_checkpoint(folder, mark), _told(folder)) if resume else (None, _nothing_told())
     algorithm = make(plan, deployment.task, deployment.seed)
-    network = Correspondents(told["run"])
-    letters = Correspondence(exchange, heads=dict(told["heads"]), received=dict(told["received"]))
+    network = Correspondents(told["run"], [Round(*one) for one in told["rounds"]])
+    letters = Correspondence(exchange, told["heads"], told["received"], told["late"])
     cohorts = np.asarray(algorithm.cohorts)
     none_before = np.zeros(deployment.federation.n_clients, np.int64)
     asking = Asking(network.run, plan, _task_table(deployment.prepared), cohorts, none_before)
 
     def keep(reached: Checkpoint, done: Round | None) -> None:
         network.late = letters.late
-        save_checkpoint(folder, reached, mark, json.dumps(_telling(network.run, letters)))
-        if done is not None:
-            network.rounds.append(done)
+        network.rounds += [] if done is None else [done]
+        save_checkpoint(folder, reached, mark, json.dumps(_telling(network, letters)))
         on_round(reached.round / plan.rounds, done)
 
     run = train_remotely(
         algorithm, asking, letters, _terms(deployment, plan.rounds, patience), resume=start, on_round=keep
     )
     return DeployedRun(Trained(run, (plan,)), network)
+
+
+def with_network(
+    record: Record, deployment: Deployment, done: DeployedRun, abouts: list[About], seconds: float
+) -> Record:
+    """The record of a training over a network: as of a simulated one, with what owners did and told.
+
+    Args:
+        record: of the plan.
+        deployment: study and plan.
+        done: the training.
+        abouts: what owners tell of themselves after it.
+        seconds: that it took.
+    """
+    record = with_training(record, done.trained, [deployment.seed], seconds)
+    training = {**record["training"], "assurance": "grid-csprng"}
+    network = {
+        "run": done.network.run,
+        "late": done.network.late,
+        "rounds": [one._asdict() for one in done.network.rounds],
+        "owners": [about.model_dump(mode="json") for about in abouts],
+    }
+    return {**record, "training": training, "network": check.strict_json(network)}
 
 
 def _terms(deployment: Deployment, rounds: int, patience: float) -> Terms:
@@ -225,13 +212,19 @@ def _terms(deployment: Deployment, rounds: int, patience: float) -> Terms:
     )
 
 
-def _telling(run: str, letters: Correspondence) -> dict[str, Any]:
-    return {"run": run, "heads": letters.heads, "received": letters.received}
+def _telling(network: Correspondents, letters: Correspondence) -> dict[str, Any]:
+    return {
+        "run": network.run,
+        "heads": letters.heads,
+        "received": letters.received,
+        "late": letters.late,
+        "rounds": network.rounds,
+    }
 
 
 def _nothing_told() -> dict[str, Any]:
     """A run that no owner has heard of."""
-    return {"run": f"run {secrets.token_hex(6)}", "heads": {}, "received": {}}
+    return {"run": f"run {secrets.token_hex(6)}", "heads": {}, "received": {}, "late": 0, "rounds": []}
 
 
 def _told(folder: Path) -> dict[str, Any]:
@@ -244,24 +237,10 @@ def _told(folder: Path) -> dict[str, Any]:
 
 
 def _task_table(prepared: Prepared) -> Any:
-    return prepared.study.task.model_copy(update={"model": _model(prepared), "dimension": None})
+    return prepared.study.task.model_copy(update={"model": model_of(prepared), "dimension": None})
 
 
-def _model(prepared: Prepared) -> str:
+def model_of(prepared: Prepared) -> str:
     """The model by name, the default one written out."""
     federation, _ = prepared.trained()
     return prepared.study.task.model or ("linear" if federation.classes is None else "softmax")
-
-
-def _work_name(plan: Plan) -> str:
-    """What a gateway calls the work of a plan: most algorithms ask for the same gradient."""
-    named = ("dp-fedavg", "dp-scaffnew", "dp-pasgd", "privatefl")
-    return plan.algorithm if plan.algorithm in named else "fedsgd-dpc"
-
-
-def _most_steps(plan: Plan) -> int:
-    if plan.local is None:
-        return 1
-    if isinstance(plan.local, LocalSteps | NoisySteps):
-        return plan.local.steps
-    return int(plan.local.counts(plan.rounds).max())

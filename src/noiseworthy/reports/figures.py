@@ -17,6 +17,7 @@ from noiseworthy.reports.clients import who_figure
 from noiseworthy.reports.estimates import estimates_figure
 from noiseworthy.reports.findings import Record, final, finding, is_scored, score_name, setting
 from noiseworthy.reports.leaks import leak_figure
+from noiseworthy.reports.network import network_figure
 from noiseworthy.reports.participation import has_participation, participation, participation_figure
 from noiseworthy.reports.rivals import rivals_figure, standing, sweeps_figure
 from noiseworthy.reports.rivals_words import own_points
@@ -112,6 +113,7 @@ FIGURES = {
     "participation": participation_figure,
     "estimates": estimates_figure,
     "training": training_figure,
+    "network": network_figure,
     "who": who_figure,
     "compare": compare_figure,
     "tradeoff": tradeoff_figure,

@@ -17,6 +17,7 @@ from noiseworthy.reports.estimates import estimates_caption
 from noiseworthy.reports.figures import FIGURES, all_figures
 from noiseworthy.reports.findings import Record, final
 from noiseworthy.reports.ledger import ledger_clauses
+from noiseworthy.reports.network import network_caption, network_clauses
 from noiseworthy.reports.participation import participation_caption
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import Bill, amount, bill_of, planned_bill, prices, whose
@@ -45,6 +46,7 @@ _CAPTIONS = {
     "participation": participation_caption,
     "estimates": estimates_caption,
     "training": findings.training_caption,
+    "network": network_caption,
     "compare": findings.compare_caption,
     "tradeoff": tradeoff_words.caption,
     "rivals": rivals_words.caption,
@@ -58,6 +60,7 @@ _TITLES = {
     "participation": "Whom to ask",
     "estimates": "What was estimated",
     "training": "What training reached",
+    "network": "How the network did",
     "compare": "The plan beside fixed settings",
     "tradeoff": "Trade-off",
     "rivals": "DPFL-BCS beside its rivals",
@@ -159,7 +162,7 @@ def _page(record: Record, figures: dict[str, Figure]) -> str:
         folded=FOLDED,
         listed=LISTED,
         card=claim_card(record),
-        statement=[*privacy_statement(record), *ledger_clauses(record)],
+        statement=[*privacy_statement(record), *ledger_clauses(record), *network_clauses(record)],
         study=toml(record["study"]),
         exact=lambda value: number(value, 6),
     )

@@ -1,0 +1,125 @@
+"""What a training over a network looked like: who answered when, how long it took, what owners have spent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from rich import box
+from rich.table import Table
+
+from noiseworthy.reports.clauses import Clause
+from noiseworthy.reports.findings import Record
+from noiseworthy.reports.style import MUTED, TONES, drawable, head, new_figure, styled
+from noiseworthy.reports.wording import count, number, percent, rounded_up
+
+if TYPE_CHECKING:
+    from noiseworthy.experiments.owners import Standing
+
+_SHOWN = 20
+"""Owners that are drawn; of more, those who answered least."""
+
+
+@styled
+def network_figure(record: Record) -> Figure | None:
+    """Answers of owners by round, above the seconds that rounds took; None for what was simulated."""
+    network = record.get("network")
+    if not network or not network["rounds"]:
+        return None
+    owners = _drawn(record)
+    figure = new_figure(7.4, 1.9 + 0.24 * len(owners))
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[0.24 * len(owners) + 0.3, 1.1])
+    _answers(above, record, owners)
+    _seconds(below, record)
+    return figure
+
+
+def _drawn(record: Record) -> list[str]:
+    """Owners from top to bottom, in the federation's order."""
+    rounds, clients = record["network"]["rounds"], record["federation"]["clients"]
+    missed = {name: sum(bool(one["answers"].get(name)) for one in rounds) for name in clients}
+    kept = sorted(clients, key=lambda name: -missed[name])[:_SHOWN]
+    return [name for name in clients if name in kept]
+
+
+def _answers(axes: Axes, record: Record, owners: list[str]) -> None:
+    asked = [
+        (one["number"] + 1, row, why)
+        for one in record["network"]["rounds"]
+        for row, name in enumerate(owners)
+        if (why := one["answers"].get(name)) is not None
+    ]
+    for came, marker, colour in ((True, "o", TONES[2]), (False, "x", MUTED)):
+        places = [(t, row) for t, row, why in asked if came is not bool(why)]
+        axes.scatter(*np.array(places or np.empty((0, 2))).T, s=16, marker=marker, color=colour, linewidths=1)
+    head(axes, "Who answered", "a dot for an upload, a cross for none", "")
+    axes.set_yticks(range(len(owners)), [drawable(name) for name in owners])
+    axes.set_ylim(len(owners) - 0.5, -0.5)
+
+
+def _seconds(axes: Axes, record: Record) -> None:
+    rounds = record["network"]["rounds"]
+    head(axes, "How long rounds took", "seconds", "round")
+    axes.bar([one["number"] + 1 for one in rounds], [one["seconds"] for one in rounds], color=TONES[1])
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(3))
+
+
+def network_caption(record: Record) -> str:
+    """Uploads that arrived, those that did not with the commonest reason, and the seconds of a round."""
+    network = record["network"]
+    whys = [why for one in network["rounds"] for why in one["answers"].values()]
+    missing = [why for why in whys if why]
+    seconds = median(one["seconds"] for one in network["rounds"])
+    text = f"{len(whys) - len(missing):,} of {count(len(whys), 'upload')} that were asked for arrived"
+    if missing:
+        text += f"; of the others most had this reason: {max(set(missing), key=missing.count)}"
+    late = f" {count(network['late'], 'upload')} came too late to be used." if network["late"] else ""
+    return f"{text}.{late} A round took {number(seconds, 2)} seconds at the median."
+
+
+def network_clauses(record: Record) -> list[Clause]:
+    """What owners told of their ledgers, after a training over a network."""
+    if "network" not in record:
+        return []
+    owners = record["network"]["owners"]
+    told = tuple(
+        f"{one['client']}: {percent(one['spent'])} of epsilon {number(one['epsilon'], 6)} for "
+        f"{one['data_set']}, ledger head {one['head'][: one['head'].index(':') + 13]}"
+        for one in owners[:_SHOWN]
+    )
+    text = (
+        "Every owner paid for its releases from a ledger of its own, before their noise was drawn, and drew "
+        f"it without a seed. {count(len(owners), 'owner')} told afterwards how much of their lifetime "
+        "budgets is spent, by this and other trainings:"
+    )
+    return [Clause("What owners hold", text, told)]
+
+
+def status_table(standings: Sequence[Standing]) -> Table:
+    """Owners of a deployment on this machine: what runs, and what is spent."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0, header_style="dim")
+    table.add_column("owner", no_wrap=True)
+    for column in ("gateway", "node", "records", "budget", "delta", "spent", "ledger"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for one in standings:
+        table.add_row(one.client, _runs(one.gateway), _runs(one.node), *_told(one))
+    return table
+
+
+def _runs(running: bool) -> str:
+    return "runs" if running else "[bold]down[/]"
+
+
+def _told(one: Standing) -> tuple[str, ...]:
+    if one.about is None:
+        return ("no answer", *[""] * 4)
+    about = one.about
+    budget = f"{about.mechanism} {rounded_up(about.epsilon)}"
+    entries = f"{int(about.head.split(':')[0]):,} entries"
+    return f"{about.records:,}", budget, number(about.delta), percent(about.spent), entries

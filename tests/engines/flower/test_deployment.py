@@ -1,0 +1,224 @@
+"""Real processes on loopback: TLS, registered keys, and what becomes of messages when one is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from noiseworthy.engines.flower.commands import Node
+from noiseworthy.engines.flower.keys import make_node_key
+from noiseworthy.engines.flower.processes import Local, Process, _family, _launch, _ps, free_ports, look, stop
+from noiseworthy.engines.flower.relay import RelayExchange
+from noiseworthy.engines.flower.runs import run_app
+
+OWNERS = ("north", "south")
+
+
+@contextmanager
+def up(folder: Path, sockets: dict[str, Path], **options) -> Iterator[dict[str, Process]]:
+    """A deployment, stopped in the end with everything that was started in its folder."""
+    try:
+        yield {process.name: process for process in Local(folder, sockets, **options).start()}
+    finally:
+        stop(folder)
+
+
+def logs(folder: Path) -> str:
+    return "\n".join(path.read_text() for path in sorted((folder / "logs").glob("*.log")))
+
+
+def until(true, seconds):
+    end = time.monotonic() + seconds
+    while not (came := true()) and time.monotonic() < end:
+        time.sleep(0.2)
+    return came
+
+
+def said_in_plain(port: int) -> bytes:
+    """What a superlink answers to a request without TLS."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as stream:
+        stream.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        try:
+            return stream.recv(100)
+        except ConnectionError:
+            return b""
+
+
+def greeted(port: int, context: ssl.SSLContext) -> str | None:
+    stream = socket.create_connection(("127.0.0.1", port), timeout=5)
+    with stream, context.wrap_socket(stream, server_hostname="localhost") as wrapped:
+        return wrapped.version()
+
+
+def test_a_link_speaks_tls_alone_under_the_authority_of_its_folder(tmp_path):
+    with up(tmp_path, {}) as processes:
+        port = processes["link"].port
+        assert not said_in_plain(port).startswith(b"HTTP")
+        ours = ssl.create_default_context(cafile=str(tmp_path / "keys" / "ca.crt"))
+        assert greeted(port, ours) == "TLSv1.3"
+        with pytest.raises(ssl.SSLCertVerificationError):
+            greeted(port, ssl.create_default_context())
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.2", port), timeout=5)
+    assert not processes["link"].alive
+    assert look(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_two_owners_are_asked_over_tls_and_others_are_refused(echo, tmp_path):
+    """Six messages to each of two owners come back as they were; two nodes that are not registered end."""
+    owners = {name: echo(name) for name in OWNERS}
+    with up(tmp_path, {name: owner.path for name, owner in owners.items()}) as processes:
+        link = f"127.0.0.1:{processes['link'].port}"
+        refused = [_stranger(tmp_path, link), _without_tls(tmp_path, link)]
+        with RelayExchange(tmp_path, lambda: run_app(tmp_path)) as exchange:
+            assert until(lambda: set(exchange.clients) == set(OWNERS), 60), logs(tmp_path)
+            for turn in range(6):
+                for name in OWNERS:
+                    exchange.send(name, f"{name} {turn}".encode() * 1000, time.time() + 60)
+                got = {}
+                assert until(lambda got=got: got.update(exchange.receive(5)) or len(got) == 2, 60)
+                assert got == {name: (f"{name} {turn}".encode() * 1000)[::-1] for name in OWNERS}
+        assert until(lambda: not refused[0].alive, 30)
+        assert not refused[1].alive or "Activated" not in refused[1].log.read_text()
+    for name, owner in owners.items():
+        assert owner.seen == [f"{name} {turn}".encode() * 1000 for turn in range(6)]
+
+
+def _stranger(folder: Path, link: str) -> Process:
+    """A node with a key that nobody registered."""
+    make_node_key(folder / "keys", "stranger")
+    node = Node(folder, "stranger", folder / "x.sock", link, free_ports(1)[0])
+    return _launch(folder, "stranger", node.command(), node.home, node.port)
+
+
+def _without_tls(folder: Path, link: str) -> Process:
+    node = Node(folder, "plain", folder / "x.sock", link, free_ports(1)[0], insecure=True)
+    return _launch(folder, "plain", node.command(), node.home, node.port)
+
+
+class Owners:
+    """Two owners behind a deployment that is repaired when a test wants it whole."""
+
+    def __init__(self, folder: Path, echo):
+        self.folder = folder
+        self.echoes = {name: echo(name, folder / f"{name}.sock") for name in OWNERS}
+        self.local = Local(folder, {name: made.path for name, made in self.echoes.items()})
+
+    def process(self, name: str) -> Process:
+        (found,) = [process for process in look(self.folder) if process.name == name]
+        return found
+
+    def app_of(self, name: str) -> int:
+        """The process that Flower started for a node's message."""
+        pids = [str(pid) for pid in _family([self.process(name).pid])]
+        lines = _ps("-o", "pid=,args=", "-p", ",".join(pids)).splitlines()
+        (pid,) = [int(line.split()[0]) for line in lines if "flwr-clientapp" in line]
+        return pid
+
+
+@pytest.fixture
+def owners(tmp_path, echo) -> Iterator[Owners]:
+    made = Owners(tmp_path, echo)
+    try:
+        made.local.start()
+        yield made
+    finally:
+        stop(tmp_path)
+
+
+@contextmanager
+def both(owners: Owners) -> Iterator[RelayExchange]:
+    """An exchange with both owners."""
+    with RelayExchange(owners.folder, lambda: run_app(owners.folder)) as exchange:
+        assert until(lambda: set(exchange.clients) == set(OWNERS), 90), logs(owners.folder)
+        yield exchange
+
+
+def replies(exchange: RelayExchange, count: int, seconds: float) -> dict[str, bytes | None]:
+    got: dict[str, bytes | None] = {}
+    until(lambda: got.update(exchange.receive(2)) or len(got) >= count, seconds)
+    return got
+
+
+def asked_again(exchange: RelayExchange, name: str) -> bytes | None:
+    assert until(lambda: name in exchange.clients, 120)
+    exchange.send(name, b"again", time.time() + 60)
+    return replies(exchange, 1, 90)[name]
+
+
+def once(work):
+    """Do something at the first message only, while the gateway has it."""
+    left = [work]
+
+    def before(_):
+        if left:
+            left.pop()()
+
+    return before
+
+
+@pytest.mark.slow
+def test_a_node_killed_during_a_message_loses_it_and_comes_back_under_its_id(owners):
+    """The other owner's reply is not held up by it."""
+    node = owners.process("north").pid
+    owners.echoes["north"].before = once(lambda: os.kill(node, signal.SIGKILL))
+    with both(owners) as exchange:
+        for name in OWNERS:
+            exchange.send(name, b"abc", time.time() + 60)
+        assert replies(exchange, 1, 60) == {"south": b"cba"}
+        started = time.monotonic()
+        assert replies(exchange, 1, 120) == {"north": None}
+        print(f"a killed node is told lost after {time.monotonic() - started:.0f} s")
+        owners.local.start()
+        assert asked_again(exchange, "north") == b"niaga"
+    assert owners.echoes["north"].seen == [b"abc", b"again"]
+
+
+@pytest.mark.slow
+def test_an_app_killed_during_a_message_loses_it_and_its_node_goes_on(owners):
+    owners.echoes["north"].before = once(lambda: os.kill(owners.app_of("north"), signal.SIGKILL))
+    with both(owners) as exchange:
+        exchange.send("north", b"abc", time.time() + 60)
+        started = time.monotonic()
+        assert replies(exchange, 1, 150) == {"north": None}
+        print(f"a killed app is told lost after {time.monotonic() - started:.0f} s")
+        assert asked_again(exchange, "north") == b"niaga"
+    assert owners.echoes["north"].seen == [b"abc", b"again"]
+
+
+@pytest.mark.slow
+def test_a_link_killed_during_a_message_loses_it_and_another_run_goes_on(owners):
+    link = owners.process("link").pid
+    owners.echoes["north"].before = once(lambda: os.kill(link, signal.SIGKILL))
+    with both(owners) as exchange:
+        for name in OWNERS:
+            exchange.send(name, b"abc", time.time() + 60)
+        got = {}
+        until(lambda: got.update(exchange.receive(2)) or "north" in got, 120)
+        assert got["north"] is None
+        owners.local.start()
+        started = time.monotonic()
+        assert asked_again(exchange, "north") == b"niaga"
+        print(f"goes on {time.monotonic() - started:.0f} s after the link is back")
+    assert owners.echoes["north"].seen == [b"abc", b"again"]
+
+
+@pytest.mark.slow
+def test_a_reply_after_the_deadline_is_collected_and_belongs_to_its_message(owners):
+    owners.echoes["north"].before = once(lambda: time.sleep(20))
+    with both(owners) as exchange:
+        exchange.send("north", b"late", time.time() + 1)
+        exchange.send("south", b"abc", time.time() + 60)
+        assert replies(exchange, 1, 60) == {"south": b"cba"}
+        assert exchange.waiting == {"north"}
+        exchange.send("south", b"def", time.time() + 60)
+        assert replies(exchange, 2, 90) == {"north": b"etal", "south": b"fed"}

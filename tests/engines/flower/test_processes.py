@@ -1,0 +1,183 @@
+"""Processes are told apart by pid and birth, ended with their children, and never by another's pid."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from noiseworthy.engines.flower import processes
+from noiseworthy.engines.flower.processes import Local, Process, free_ports, home_of, look, stop
+from noiseworthy.errors import ConfigError, GatewayError
+
+FAMILY = (
+    "import subprocess, sys, time; child = subprocess.Popen([sys.executable, '-c', {child!r}], "
+    "start_new_session=True); print(child.pid, flush=True); time.sleep(60)"
+)
+SLEEPS = "import time; time.sleep(60)"
+IGNORES = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1); time.sleep(60)"
+
+
+@pytest.fixture
+def started(tmp_path):
+    """Starts a Python program as a process of a folder; kills it in the end."""
+    made = []
+
+    def start(code: str, name: str = "north") -> Process:
+        command = [sys.executable, "-c", code]
+        made.append(processes._launch(tmp_path, name, command, tmp_path / "home", 1))
+        return made[-1]
+
+    yield start
+    for process in made:
+        if process.alive:
+            os.kill(process.pid, signal.SIGKILL)
+
+
+def until(true, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.05)
+    return true()
+
+
+def test_what_was_started_is_looked_at_from_anywhere(started, tmp_path):
+    north, south = started(SLEEPS), started(SLEEPS, "south")
+    assert look(tmp_path) == [north, south]
+    assert [process.alive for process in look(tmp_path)] == [True, True]
+    os.kill(north.pid, signal.SIGKILL)
+    assert until(lambda: [process.alive for process in look(tmp_path)] == [False, True])
+
+
+def test_nothing_was_started_in_a_fresh_folder(tmp_path):
+    assert look(tmp_path) == []
+    stop(tmp_path)
+
+
+def test_a_process_outlives_who_started_it_and_its_log_holds_what_it_says(tmp_path):
+    code = (
+        "from pathlib import Path; from noiseworthy.engines.flower import processes as p; import sys; "
+        "p._launch(Path(sys.argv[1]), 'north', [sys.executable, '-c', 'print(\"aye\", flush=True); "
+        "import time; time.sleep(60)'], Path(sys.argv[1]), 1)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=30)
+    (north,) = look(tmp_path)
+    assert until(lambda: north.log.read_text() == "aye\n")
+    assert north.alive
+    stop(tmp_path)
+    assert not north.alive
+
+
+def test_a_pid_that_another_process_has_now_is_not_ours(started, tmp_path):
+    north = started(SLEEPS)
+    old = Process(north.name, north.pid, "Thu Jan  1 00:00:00 1970", north.port, north.log)
+    assert not old.alive
+    processes._note([old], tmp_path)
+    stop(tmp_path)
+    assert north.alive
+
+
+def test_children_in_sessions_of_their_own_are_ended_too(started, tmp_path):
+    north = started(FAMILY.format(child=SLEEPS))
+    assert until(lambda: north.log.read_text().strip().isdigit())
+    child = int(north.log.read_text())
+    born = processes._born(child)
+    assert born
+    stop(tmp_path)
+    assert not north.alive
+    assert processes._born(child) != born
+    assert look(tmp_path) == []
+
+
+def test_what_does_not_listen_is_killed(started, tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "_FAREWELL", 0.5)
+    north = started(IGNORES)
+    assert until(lambda: "1" in north.log.read_text() or not north.alive, 1.0) or north.alive
+    stop(tmp_path)
+    assert not north.alive
+
+
+def test_nodes_are_asked_to_end_before_the_link(started, tmp_path, monkeypatch):
+    started(SLEEPS, "link"), started(SLEEPS, "north")
+    ended = []
+    monkeypatch.setattr(processes, "_end", lambda pids: ended.append(pids))
+    link, north = look(tmp_path)
+    stop(tmp_path)
+    assert ended == [[north.pid], [link.pid]]
+
+
+def test_ports_are_free_and_different():
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    for port in ports:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+
+
+@pytest.fixture
+def local(tmp_path, monkeypatch):
+    """A deployment of sleeping programs; the link's listens."""
+    listens = "import socket, sys, time; s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, "
+    listens += "socket.SO_REUSEADDR, 1); s.bind(('127.0.0.1', {port})); s.listen(); time.sleep(60)"
+
+    def link(self):
+        return [sys.executable, "-c", listens.format(port=self.port)]
+
+    monkeypatch.setattr(processes.Link, "command", link)
+    monkeypatch.setattr(processes.Node, "command", lambda self: [sys.executable, "-c", SLEEPS])
+    yield Local(tmp_path, {"north": tmp_path / "g.sock"}, insecure=True)
+    stop(tmp_path)
+
+
+def test_what_runs_is_not_started_again(local):
+    assert local.start() == local.start()
+
+
+@pytest.mark.parametrize("name", ["link", "north"])
+def test_what_died_is_started_again_at_its_port_and_the_rest_is_left(local, name):
+    before = {process.name: process for process in local.start()}
+    os.kill(before[name].pid, signal.SIGKILL)
+    assert until(lambda: not before[name].alive)
+    after = {process.name: process for process in local.start()}
+    assert set(after) == set(before) == {"link", "north"}
+    assert after[name].alive
+    assert after[name].port == before[name].port
+    assert after[name].pid != before[name].pid
+    (other,) = {"link", "north"} - {name}
+    assert after[other] == before[other]
+
+
+def test_a_link_without_tls_does_not_serve_a_deployment_that_wants_it(local, tmp_path):
+    local.start()
+    with pytest.raises(ConfigError, match=r"runs without TLS; stop it"):
+        Local(tmp_path, {}).start()
+
+
+@pytest.mark.parametrize("name", ["link", "../north", "-north", ".north"])
+def test_names_that_are_no_files_are_refused(tmp_path, name):
+    with pytest.raises(ConfigError, match="cannot be called"):
+        Local(tmp_path, {name: tmp_path / "g.sock"}).start()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_that_ends_at_once_is_told_with_its_log(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes.Link, "command", lambda self: [sys.executable, "-c", "1/0"])
+    with pytest.raises(GatewayError, match=r"does not listen .*link\.log says why"):
+        Local(tmp_path, {}, insecure=True).start()
+    assert "ZeroDivisionError" in (tmp_path / "logs" / "link.log").read_text()
+
+
+def test_without_a_link_there_is_nobody_to_run_an_app(tmp_path):
+    with pytest.raises(GatewayError, match="noiseworthy deploy up"):
+        home_of(tmp_path)
+
+
+def test_a_command_of_flowers_that_fails_is_told_in_one_line(tmp_path):
+    with pytest.raises(GatewayError, match="the reason; is the superlink running") as caught:
+        processes.flwr(tmp_path, [sys.executable, "-c", "import sys; sys.exit('the\\nreason')"])
+    assert "\n" not in str(caught.value)
