@@ -216,6 +216,46 @@ def test_a_real_hub_data_set_is_read():
     assert (records.x.shape, records.test_x.shape) == ((8, 2), (2, 2))
 
 
+@pytest.mark.parametrize(
+    ("labels", "classes", "numbers"),
+    [
+        (["ill", "well"], ("well", "ill", "dead"), [1, 0]),
+        ([3, 1], (1, 2, 3), [2, 0]),
+        ([3.0, 1.0], (1, 2, 3), [2, 0]),
+        ([3, 1], ("1", "2", "3"), [2, 0]),
+        ([True, False], ("True", "False"), [0, 1]),
+    ],
+    ids=str,
+)
+def test_stated_classes_number_labels_whichever_occur(labels, classes, numbers):
+    """Two owners who state the same list agree, although neither has seen all classes."""
+    records = from_columns(
+        table(label=np.tile(labels, 10)), Columns(client="site", classes=classes), "clinic"
+    )
+    assert records.classes == len(classes)
+    assert np.array_equal(records.y, np.array(numbers)[records.x[:, 0].astype(int) % 2])
+
+
+def test_one_class_of_many_is_enough_where_they_are_stated():
+    records = from_columns(
+        table(label=["ill"] * 20), Columns(client="site", classes=("ill", "well")), "clinic"
+    )
+    assert (records.classes, set(records.y.tolist())) == (2, {0})
+
+
+def test_a_label_that_is_no_stated_class_is_named():
+    with pytest.raises(DataError, match="10 labels that are none of the classes ill, dead, such as 'well'"):
+        from_columns(TABLE, Columns(classes=("ill", "dead")), "clinic")
+
+
+def test_stated_classes_reach_a_table_and_no_other_source(tmp_path):
+    write(tmp_path / "own.npz", table(label=np.tile([0, 2], 10)))
+    federation = load_federation(str(tmp_path / "own.npz"), client_column="site", classes=[0, 1, 2], seed=0)
+    assert (federation.classes, set(federation.y.ravel().tolist())) == (3, {0, 2})
+    with pytest.raises(InvalidInput, match="fixed columns"):
+        load_federation("iris", clients=2, classes=["a", "b"], seed=0)
+
+
 @pytest.mark.data
 def test_vehicle_has_23_sensors_and_school_139(data_dir):
     vehicle = load_federation(

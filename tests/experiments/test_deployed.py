@@ -21,7 +21,8 @@ from noiseworthy.engines.debug import debug
 from noiseworthy.engines.exchange import Direct
 from noiseworthy.engines.simulation import Shards
 from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewReplies, UnsoundClaim
-from noiseworthy.experiments.deployed import Deployment, train
+from noiseworthy.experiments.deployed import train
+from noiseworthy.experiments.deployment import Deployment
 from noiseworthy.experiments.owners import owner_tables
 from noiseworthy.experiments.planner import plan_study
 from noiseworthy.experiments.prepare import prepare
@@ -116,17 +117,47 @@ def owners(deployment, tmp_path) -> Any:
         yield owners
 
 
+def with_algorithm(keys: str, clipping: str = "A") -> str:
+    """The study with another algorithm and clipping mode."""
+    head = STUDY[: STUDY.index("[algorithm]")]
+    return f'{head}clipping_mode = "{clipping}"\n[algorithm]\naveraging = 0.0\nstep_size = 1.0\n{keys}'
+
+
+def with_replies(name: str, keys: str = "") -> str:
+    """The study with an algorithm of one gradient per reply, and clients of unlike budgets."""
+    own = f'name = "{name}"\nrounds = 4\nclients_per_round = 2\nmomentum = 0.0\n{keys}'
+    return with_algorithm(own).replace("epsilon = 4.0", "epsilon = [4.0, 1.0, 2.0, 8.0]")
+
+
+LOCAL = 'name = "dp-fedavg"\ntotal_iterations = 6\nlocal_steps = 2\nclients_per_round = '
+COINS = 'name = "dp-scaffnew"\niterations = 12\ncommunication_probability = 0.4'
 FORMS = {
-    "one gradient": ("", ""),
-    "momentum and averaging": ("momentum = 0.0\naveraging = 0.0", "momentum = 0.5\naveraging = 0.5"),
-    "some clients": ("clients_per_round = 4", "clients_per_round = 2"),
+    "one gradient": STUDY,
+    "momentum, averaging": STUDY.replace("momentum = 0.0\naverag", "momentum = 0.5\naverag").replace(
+        "averaging = 0.0", "averaging = 0.5"
+    ),
+    "some clients, Laplace": STUDY.replace("clients_per_round = 4", "clients_per_round = 2")
+    .replace("gaussian", "laplace")
+    .replace("delta = 1e-5", "delta = 0.0"),
+    "weighted by precision": STUDY.replace("weighting = 0.0", "weighting = 0.5").replace(
+        "epsilon = 4.0", "epsilon = [4.0, 1.0, 2.0, 8.0]"
+    ),
+    "local steps, gradients clipped": with_algorithm(f"{LOCAL}2", "C"),
+    "local steps, update clipped": with_algorithm(f"{LOCAL}4", "D"),
+    "control variates": with_algorithm(COINS, "D"),
+    "noise at every step": with_algorithm('name = "dp-pasgd"\ntotal_iterations = 6\nlocal_steps = 2'),
+    "dpsgd": with_replies("dpsgd"),
+    "weiavg": with_replies("weiavg"),
+    "pfa": with_replies("pfa"),
+    "privatefl": with_replies("privatefl", "personal_step_size = 0.1"),
+    "dpfl-bcs": with_replies("dpfl-bcs", "estimation_rounds = 0"),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_training_over_an_exchange_is_the_simulated_one(form, tmp_path, silent):
     """With noise zero: theta to 1e-5, curves, uploads; and ledgers hold the plan's prices and no more."""
-    deployment = deployment_of(STUDY.replace(*FORMS[form]))
+    deployment = deployment_of(FORMS[form])
     with Owners(deployment, tmp_path) as owners:
         done = train(deployment, owners.exchange(), tmp_path / "run")
         run, plan = done.trained.run, deployment.plan
@@ -194,13 +225,13 @@ def test_a_lost_reply_is_asked_for_again_and_paid_once(deployment, owners, tmp_p
     assert exchange.answered > 5 * 4
     assert all(len(owners.rows(name)) == 5 for name in owners.opened)
     assert len(silent) == 5 * 4  # no noise was drawn twice
-    assert not any(any(one.answers.values()) for one in done.network.rounds)
+    assert not any(any(one.answers.values()) for one in done.told.rounds)
 
 
 def test_a_reply_that_comes_twice_counts_once(deployment, owners, tmp_path, silent):
     done = train(deployment, spoiled(owners, lambda owner, before, data: [data, data]), tmp_path / "run")
     assert np.abs(done.trained.run.theta - simulated(deployment).theta).max() < 1e-5
-    assert done.network.late == 0
+    assert done.told.late == 0
 
 
 def test_an_owner_without_an_answer_is_left_out_and_not_asked_to_pay(deployment, owners, tmp_path, silent):
@@ -210,7 +241,7 @@ def test_an_owner_without_an_answer_is_left_out_and_not_asked_to_pay(deployment,
     started = time.monotonic()
     done = train(deployment, exchange, tmp_path / "run", patience=5.0)
     assert time.monotonic() - started < 2 * 5.0  # one round's patience, not five
-    assert [one.answers[gone] for one in done.network.rounds] == ["no answer"] * 5
+    assert [one.answers[gone] for one in done.told.rounds] == ["no answer"] * 5
     assert len(owners.rows(gone)) == 1
     assert np.abs(done.trained.run.theta - left_out(deployment, [gone])).max() < 1e-5
 
@@ -251,9 +282,9 @@ def test_a_late_reply_is_taken_note_of_and_its_owner_asked_again(deployment, own
             exchange.free()  # what was asked for in round 0 arrives before round 2
 
     done = train(deployment, exchange, tmp_path / "run", patience=5.0, on_round=on_round)
-    missed = [one.number for one in done.network.rounds if one.answers[slow]]
+    missed = [one.number for one in done.told.rounds if one.answers[slow]]
     assert missed == [0, 1]
-    assert done.network.late == 1
+    assert done.told.late == 1
     assert len(owners.rows(slow)) == 4  # rounds 0, 2, 3 and 4: round 1 was not asked for
 
 
@@ -295,7 +326,7 @@ def test_an_owner_that_refuses_is_left_out_by_name_and_in_words(deployment, owne
     owners.opened[poor].close()
     owners.opened[poor] = Gateway.open(Owner.model_validate(tables))
     done = train(deployment, owners.exchange(), tmp_path / "run")
-    why = [one.answers[poor] for one in done.network.rounds]
+    why = [one.answers[poor] for one in done.told.rounds]
     assert why[0] == ""
     assert why[-1].startswith("budget: ")
 
@@ -317,7 +348,7 @@ def test_a_ledger_that_was_set_back_is_noticed(deployment, owners, tmp_path, sil
 
     exchange = Direct({n: lambda data, n=n: owners.opened[n].answer(data) for n in owners.opened})
     done = train(deployment, exchange, tmp_path / "run", on_round=on_round)
-    why = [one.answers[name].partition(":")[0] for one in done.network.rounds]
+    why = [one.answers[name].partition(":")[0] for one in done.told.rounds]
     assert why == ["", "", "", "ledger", "ledger"]
     assert owners.rows(name) == []
 
@@ -331,7 +362,7 @@ def test_answers_that_are_not_the_owners_are_not_used(deployment, owners, tmp_pa
         return [kept["client 0"]] if owner == "client 1" else [b"what?"] if owner == "client 2" else [data]
 
     done = train(deployment, spoiled(owners, spoil), tmp_path / "run")
-    for one in done.network.rounds:
+    for one in done.told.rounds:
         assert {name for name, why in one.answers.items() if why} == {"client 1", "client 2"}
     assert np.abs(done.trained.run.theta - left_out(deployment, ["client 1", "client 2"])).max() < 1e-5
 

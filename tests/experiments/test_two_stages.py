@@ -174,7 +174,7 @@ def test_no_seed_serves_both_stages(wine, monkeypatch):
     first, second = given
     assert first == [0, 1]
     assert not {*first} & {*second}
-    assert len({*two_stages._seeds_of_stage_2(range(200)), *range(200)}) == 400
+    assert len({*two_stages.seeds_of_stage_2(range(200)), *range(200)}) == 400
 
 
 def test_the_record_counts_what_each_seed_spent_by_its_own_plan(wine):

@@ -12,7 +12,7 @@ import pytest
 from noiseworthy.config.tables import FederationTable
 from noiseworthy.gateway.gateway import Gateway
 from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.messages import FedSGDWork, Request, pack_request, read_reply
+from noiseworthy.gateway.messages import COMPUTED, FedSGDWork, Request, pack_request, read_reply
 from noiseworthy.gateway.owner import Owner
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 
@@ -28,12 +28,16 @@ def holding() -> Holding:
 
 def owner_of(folder: Path, **tables: dict[str, Any]) -> Owner:
     """An owner's file as a value, with keys of its tables exchanged."""
-    names = ["fedsgd-dpc", "dp-fedavg", "dp-scaffnew"]
     raw: dict[str, Any] = {
         "owner": {"client": CLIENT, "data_set": "tumours"},
         "federation": FEDERATION,
         "budget": {"mechanism": "gaussian", "epsilon": 8.0, "delta": 1e-5, "noise_floor": 0.5},
-        "allowed": {"algorithms": names, "models": ["logistic"], "most_releases": 9, "most_parameters": P},
+        "allowed": {
+            "algorithms": list(COMPUTED),
+            "models": ["logistic"],
+            "most_releases": 9,
+            "most_parameters": P,
+        },
         "files": {"socket": str(folder / "g.sock"), "ledger": str(folder / "ledger.sqlite")},
     }
     return Owner.model_validate({name: table | tables.get(name, {}) for name, table in raw.items()})

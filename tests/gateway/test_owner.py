@@ -16,7 +16,7 @@ from noiseworthy.config.tables import FederationTable
 from noiseworthy.errors import ConfigError, InvalidInput, WireError
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.memory import Memories
-from noiseworthy.gateway.messages import Reason, read_reply
+from noiseworthy.gateway.messages import COMPUTED, Reason, read_reply
 from noiseworthy.gateway.owner import load_owner
 
 from .conftest import FEDERATION
@@ -46,7 +46,13 @@ def test_the_documented_file_is_one(load, tmp_path):
 
 
 def test_the_documented_reasons_are_those_there_are():
-    assert set(re.findall(r"^\| `([a-z-]+)` \|", DOCUMENT, re.MULTILINE)) == set(get_args(Reason))
+    table = DOCUMENT.split("| reason |")[1].split("\n\n")[0]
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == set(get_args(Reason))
+
+
+def test_the_documented_algorithms_are_those_that_are_computed():
+    table = DOCUMENT.split("| asked |")[1].split("\n\n")[0]
+    assert set(re.findall(r"^\| `([a-z-]+)`", table, re.MULTILINE)) == set(COMPUTED)
 
 
 WRONG = {
@@ -54,11 +60,15 @@ WRONG = {
     "delta = 1e-5": ("delta = 0.0", r"\[budget\] delta must be above 0 for gaussian noise"),
     'mechanism = "gaussian"': ('mechanism = "laplace"', r"\[budget\] delta must be .* 0 for laplace"),
     "noise_floor = 1.0": ("", r"\[budget\] noise_floor field required"),
-    'algorithms = ["fedsgd-dpc"]': ('algorithms = ["dp-pasgd"]', r"\[allowed\] algorithms 0 input should be"),
-    'models = ["logistic"]': ('models = ["cnn"]', r"\[allowed\] models 0 input should be"),
+    'algorithms = ["fedsgd-dpc"]': ('algorithms = ["pfa"]', r"\[allowed\] algorithms 0 input should be"),
+    'models = ["logistic"]': ('models = ["resnet20"]', r"\[allowed\] models 0 input should be"),
     "most_releases = 100": ("most_releases = 0", r"\[allowed\] most_releases"),
     'data = "heart-disease"': ("sizes = [3]", r"\[federation\] needs data"),
     'ledger = "ledger.sqlite"': ('ledger = "l"\nseed = 3', r"\[files\] seed extra inputs"),
+    'socket = "gateway.sock"': ('socket = "s"\ngroup = 1.5', r"\[files\] group"),
+    "[allowed]": ("[allowed]\nreply_seconds = -1.0", r"\[allowed\] reply_seconds"),
+    "[budget]": ('classes = ["a", "a"]\n[budget]', "classes must be different labels"),
+    'data = "heart-disease"\n': ('data = "own.csv"\n', r"\[federation\] needs classes; list all labels"),
     "[owner]": ("[owner", "cannot be read as TOML"),
 }
 
@@ -73,6 +83,18 @@ def test_what_is_wrong_is_named(load, line):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigError, match="does not exist"):
         load_owner(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("more", ['classes = ["no", "yes"]', "classes = [0, 1]", "regression = true"])
+def test_an_own_table_states_its_classes_or_is_a_regression(load, more):
+    owner = load(FILE.replace('data = "heart-disease"', f'data = "own.csv"\n{more}'))
+    assert owner.federation.data == "own.csv"
+
+
+def test_a_group_and_times_of_replies_are_kept(load, tmp_path):
+    owner = load(FILE.replace("[files]", 'reply_seconds = 0.5\n[files]\ngroup = "asking"'))
+    assert (owner.allowed.reply_seconds, owner.files.group) == (0.5, "asking")
+    assert owner.files.socket == tmp_path / "gateway.sock"
 
 
 def test_an_owner_holds_its_part_alone():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import signal
 import socket
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.errors import GatewayError
-from noiseworthy.gateway import server
+from noiseworthy.gateway import framing, server
 from noiseworthy.gateway.client import GatewayClient
 from noiseworthy.gateway.messages import LARGEST, Refused, Uploaded
 from noiseworthy.gateway.server import Ending, listening
@@ -65,6 +66,30 @@ def test_it_is_private_whatever_the_umask(path):
         assert os.umask(0) == 0
     finally:
         os.umask(before)
+
+
+def test_a_group_may_be_let_in(path):
+    """Root may name any group; others one of their own."""
+    group = os.getgroups()[-1] if os.getuid() else 12345
+    with listening(path, group):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o660
+        assert path.stat().st_gid == group
+
+
+def test_a_group_may_be_named(path):
+    own = grp.getgrgid(os.getgid())
+    with listening(path, own.gr_name):
+        assert path.stat().st_gid == own.gr_gid
+
+
+@pytest.mark.parametrize(
+    ("group", "says"),
+    [("no such group", "unknown to this machine"), (2**40, "cannot be given"), (-7, "given")],
+)
+def test_a_group_that_cannot_be_let_in_is_named_and_no_socket_left(path, group, says):
+    with pytest.raises(GatewayError, match=says), listening(path, group):
+        pass
+    assert not path.exists()
 
 
 def test_a_socket_left_by_a_killed_gateway_is_replaced_and_a_live_one_is_not(path):
@@ -219,3 +244,34 @@ def test_refusals_pass_the_socket_like_any_reply(gateway, path):
         reply = GatewayClient(path, 30).ask(request(deadline=1.0))
         thread.join(10)
     assert isinstance(reply, Refused)
+
+
+@pytest.mark.parametrize(("takes", "leaves"), [(0.2, 0.5), (0.5, 0.5), (0.6, 1.0), (0.0, 0.0)])
+def test_a_reply_leaves_at_a_multiple_of_the_stated_time(monkeypatch, takes, leaves):
+    """By a clock that is moved by work and by waiting alone."""
+    now = [100.0]
+    monkeypatch.setattr(server.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(server.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
+
+    class Works:
+        def answer(self, data: bytes) -> bytes:
+            now.append(now.pop() + takes)
+            return data
+
+    near, far = socket.socketpair()
+    with near, far:
+        framing.send(far, b"request")
+        server.answer(Works(), near, Ending(), 0.5)
+        assert framing.receive(far, 10, 5.0) == b"request"
+    assert now[0] - 100 == pytest.approx(leaves)
+
+
+def test_without_a_stated_time_a_reply_leaves_at_once(monkeypatch):
+    waited = []
+    monkeypatch.setattr(server.time, "sleep", waited.append)
+    near, far = socket.socketpair()
+    with near, far:
+        framing.send(far, b"abc")
+        server.answer(Sayings(), near, Ending())
+        assert framing.receive(far, 10, 5.0) == b"cba"
+    assert waited == [0.0]

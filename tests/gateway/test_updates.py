@@ -10,6 +10,7 @@ import pytest
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data import load_federation
 from noiseworthy.engines.simulation import Shards
+from noiseworthy.gateway.gradients import gradient_rows
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.jobs import job_of
 from noiseworthy.gateway.messages import FedAvgWork, ScaffNewWork, Uploaded
@@ -76,7 +77,7 @@ def test_a_gradient_is_that_of_the_simulation_to_quantisation(
 def test_parts_of_the_records_add_up_to_all(gateway, silent, monkeypatch):
     """To the rounding of float32, which may differ with the shape of a matrix product."""
     whole = asked(gateway, request(1)).upload
-    monkeypatch.setattr("noiseworthy.gateway.jobs._AT_ONCE", 7 * P)
+    monkeypatch.setattr("noiseworthy.gateway.gradients._AT_ONCE", 7 * P)
     parts = asked(gateway, request(2)).upload
     assert np.allclose(parts.values, whole.values, rtol=0, atol=1e-6 * np.abs(whole.values).max())
 
@@ -84,15 +85,22 @@ def test_parts_of_the_records_add_up_to_all(gateway, silent, monkeypatch):
 @pytest.mark.parametrize("place", [0, 45, 90])
 def test_one_record_changes_its_own_row_alone_and_the_total_by_at_most_2c(gateway, place):
     """Rows of all others are the same bit by bit: else no clip would bound what a record changes."""
-    accepted = gateway._accepted(request())
-    batch = gateway.holding.batch(accepted.job.algorithm.task)
-    changed = batch._replace(y=batch.y.at[place].set(1 - batch.y[place]))
-    before, after = (np.concatenate(list(accepted.job.rows(one, ())[0])) for one in (batch, changed))
+    job = gateway._accepted(request()).job
+    grid = job.sums[0].mechanism.grid
+    batch = gateway.holding.batch(job.task)
+    before, after = (rows_of(job, one) for one in (batch, with_other_label(batch, place)))
     same = np.arange(len(before)) != place
     assert np.array_equal(before[same], after[same])
-    totals = [clipped_sum(r, 0.1, "l2", accepted.mechanism.grid).astype(float) for r in (before, after)]
-    moved = np.linalg.norm(totals[0] - totals[1]) * accepted.mechanism.grid.spacing
-    assert 0.1 < moved <= 0.2
+    totals = [clipped_sum(rows, 0.1, "l2", grid).astype(float) for rows in (before, after)]
+    assert 0.1 < np.linalg.norm(totals[0] - totals[1]) * grid.spacing <= 0.2
+
+
+def rows_of(job, batch):
+    return np.concatenate(list(gradient_rows(job.task, job.theta, batch, job.sums[0])))
+
+
+def with_other_label(batch, place):
+    return batch._replace(y=batch.y.at[place].set(1 - batch.y[place]))
 
 
 @pytest.mark.parametrize("mode", ["C", "D"])
@@ -129,7 +137,7 @@ def test_control_variates_go_on_from_release_to_release_and_over_a_restart(
         assert np.abs(got - np.asarray(update)).max() < 2e-6 * np.abs(update).max()
 
 
-def test_moments_of_a_regression_give_the_update_of_its_records(holding):
+def test_moments_of_a_regression_give_the_update_of_its_records(holding, silent):
     """Least squares on full batches needs moments only; the steps are those on the records."""
     numbers = Holding(holding.x, holding.x[:, 0] - 2, None)
     wanted = request(
@@ -138,11 +146,12 @@ def test_moments_of_a_regression_give_the_update_of_its_records(holding):
         clip_norm=10.0,
     )
     job = job_of(wanted, numbers.task(wanted.task), 91)
-    (parts, _), x = job.rows(numbers.batch(job.algorithm.task), ()), np.asarray(numbers.x, np.float64)
+    upload, _ = job.upload(numbers.batch(job.task), ())
+    x = np.asarray(numbers.x, np.float64)
     x, theta = x / np.maximum(1, np.linalg.norm(x, axis=1))[:, None], wanted.theta.astype(np.float64)
     for _ in range(4):
         theta = theta - 0.3 * x.T @ (x @ theta - numbers.y) / 91
-    assert np.allclose(next(parts)[0], theta - wanted.theta, atol=1e-5)
+    assert np.allclose(upload.values, theta - wanted.theta, atol=1e-5)
 
 
 def test_an_owner_accounts_for_its_own_sensitivity(holding):
@@ -152,7 +161,8 @@ def test_an_owner_accounts_for_its_own_sensitivity(holding):
     works = [request().algorithm, FedAvgWork(clipping="D", step_sizes=steps),
              FedAvgWork(clipping="C", step_sizes=steps),
              ScaffNewWork(step_size=0.5, probability=0.5, local_steps=3)]  # fmt: skip
-    found = [job_of(request(algorithm=work), task, 91).release.sensitivity.value[0] for work in works]
+    jobs = [job_of(request(algorithm=work), task, 91) for work in works]
+    found = [one.release.sensitivity.value[0] for job in jobs for one in job.sums]
     assert np.allclose(found, [0.2 / 91, 0.2, 0.2 * 0.75, 0.2], rtol=1e-15)
 
 

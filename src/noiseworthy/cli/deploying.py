@@ -18,7 +18,7 @@ from noiseworthy.errors import ConfigError
 if TYPE_CHECKING:
     from noiseworthy.engines.exchange import Exchange
     from noiseworthy.engines.remote import Round
-    from noiseworthy.experiments.deployed import Deployment
+    from noiseworthy.experiments.deployment import Deployment
     from noiseworthy.experiments.planner import Decision
     from noiseworthy.experiments.prepare import Prepared
 
@@ -132,7 +132,7 @@ def _place(study: Path, folder: Path | None) -> Path:
 
 def _decided(study: Path, data: Path | None) -> tuple[Prepared, Decision, Deployment]:
     _check_installed()
-    from noiseworthy.experiments.deployed import Deployment
+    from noiseworthy.experiments.deployment import Deployment
 
     prepared, decision = decide_plan(prepare_study(study, data))
     return prepared, decision, Deployment.of(prepared, decision.plan)

@@ -23,12 +23,12 @@ def gateway(
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("noiseworthy.gateway").setLevel(logging.INFO)
     terms, ending = load_owner(owner), Ending()
-    with Gateway.open(terms) as opened, listening(terms.files.socket) as listener:
+    with Gateway.open(terms) as opened, listening(terms.files.socket, terms.files.group) as listener:
         signal.signal(signal.SIGTERM, ending)
         signal.signal(signal.SIGINT, ending)
         name, head = opened.account.client, opened.ledger.head
         err.print(f"Gateway of {name}: listening at {terms.files.socket}, ledger head {head}", soft_wrap=True)
         try:
-            serve(opened, listener, ending)
+            serve(opened, listener, ending, terms.allowed.reply_seconds)
         except KeyboardInterrupt:
             err.print("Gateway ended.")

@@ -53,12 +53,21 @@ class FederationTable(Table):
     feature_columns: list[str] | None = None
     label_column: str = "label"
     regression: bool = False
+    classes: Annotated[list[str | int], Field(min_length=2)] | None = None
     seed: int = 0
 
     @model_validator(mode="after")
     def _one_source(self) -> FederationTable:
         if (self.sizes is None) == (self.data is None):
             raise ValueError("[federation] needs either sizes or data, and not both")
+        return self
+
+    @model_validator(mode="after")
+    def _distinct_classes(self) -> FederationTable:
+        if self.classes is None:
+            return self
+        if self.regression or len({str(one) for one in self.classes}) < len(self.classes):
+            raise ValueError("[federation] classes must be different labels of a table without regression")
         return self
 
 

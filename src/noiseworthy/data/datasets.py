@@ -18,7 +18,7 @@ from noiseworthy.data.leaf import read_leaf
 from noiseworthy.data.partition import Parts
 from noiseworthy.data.partition import partition as deal_out
 from noiseworthy.data.records import Records
-from noiseworthy.data.tables import CLIENT_COLUMN, Columns, read_table
+from noiseworthy.data.tables import CLIENT_COLUMN, Columns, is_table, read_table
 from noiseworthy.errors import DataError, InvalidInput
 
 EMBEDDED: dict[str, Callable[[], Records]] = {
@@ -56,6 +56,7 @@ def load_records(
     client_column: str = CLIENT_COLUMN,
     feature_columns: Sequence[str] | None = None,
     regression: bool = False,
+    classes: Sequence[str | int] | None = None,
 ) -> Records:
     """The records of a source, before anybody owns them.
 
@@ -70,6 +71,7 @@ def load_records(
         client_column: of a table or hub data set; the column `client` may be absent: no owners.
         feature_columns: of a table or hub data set; None takes all others.
         regression: whether the label of a table or hub data set is a number to predict, not a class.
+        classes: of a table or hub data set, all labels that there are; None takes those that occur, sorted.
 
     Raises:
         InvalidInput: an unknown source, or columns for a source that has none.
@@ -80,15 +82,16 @@ def load_records(
         (13,)
     """
     features = None if feature_columns is None else tuple(feature_columns)
-    columns = Columns(label_column, client_column, features, regression)
+    stated = None if classes is None else tuple(classes)
+    columns = Columns(label_column, client_column, features, regression, stated)
     kind, _, rest = source.partition(":")
-    if source.endswith((".csv", ".csv.gz", ".npz", ".parquet")):
+    if is_table(source):
         return read_table(locate(source, data_dir), columns)
     if kind == "hub" and rest:
         return read_hub(rest, columns)
     if columns != Columns():
         raise InvalidInput(
-            f"{source} has fixed columns; leave out label, client and feature columns and regression"
+            f"{source} has fixed columns; leave out label, client and feature columns, classes and regression"
         )
     return _without_columns(source, data_dir)
 
@@ -156,6 +159,7 @@ def load_federation(
     client_column: str = CLIENT_COLUMN,
     feature_columns: Sequence[str] | None = None,
     regression: bool = False,
+    classes: Sequence[str | int] | None = None,
 ) -> Federation:
     """The records of a source dealt out to clients.
 
@@ -173,6 +177,7 @@ def load_federation(
         client_column=client_column,
         feature_columns=feature_columns,
         regression=regression,
+        classes=classes,
     )
     return federate(
         records,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,21 +118,26 @@ def members_of(groups: NDArray) -> list[NDArray[np.int64]]:
     return np.split(np.argsort(first, kind="stable"), starts)
 
 
-def class_numbers(labels: ArrayLike, name: str) -> tuple[NDArray[np.int32], int]:
-    """Labels as numbers 0..K-1 in sorted order of the K distinct values, with K.
+def class_numbers(
+    labels: ArrayLike, name: str, classes: Sequence[str | int] | None = None
+) -> tuple[NDArray[np.int32], int]:
+    """Labels as numbers 0..K-1, with K.
 
     The set of classes is taken to be public, as it is for every classifier.
 
     Args:
         labels: whole numbers, booleans or text, shape (n,).
         name: what the labels are, for the error.
+        classes: all that there are, in their order, compared as text; None takes the distinct labels, sorted.
 
     Raises:
-        DataError: fractions, missing values, or fewer than two distinct values.
+        DataError: fractions, missing values, fewer than two distinct values, or one that is no class.
 
     Example:
         >>> class_numbers(["yes", "no", "yes"], "loan")
         (array([1, 0, 1], dtype=int32), 2)
+        >>> class_numbers([2, 0, 2], "grade", [0, 1, 2])
+        (array([2, 0, 2], dtype=int32), 3)
     """
     array = np.asarray(labels)
     if array.dtype.kind == "f" and not np.all(array == np.floor(array)):
@@ -139,10 +145,26 @@ def class_numbers(labels: ArrayLike, name: str) -> tuple[NDArray[np.int32], int]
         raise DataError(
             f"{name} must hold whole numbers or text as classes, got {worst:g}; or set regression = true"
         )
+    if classes is not None:
+        return _numbered(array, name, [str(one) for one in classes]), len(classes)
     values, numbers = np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)
     if len(values) < 2:
         raise DataError(f"{name} must hold at least two classes, got only {values.tolist()}")
     return numbers.astype(np.int32), len(values)
+
+
+def _numbered(labels: NDArray, name: str, classes: list[str]) -> NDArray[np.int32]:
+    """Places of labels in a stated list."""
+    text = (labels.astype(np.int64) if labels.dtype.kind == "f" else labels).astype(str)
+    places = np.argsort(classes)
+    found = places[np.searchsorted(classes, text, sorter=places) % len(classes)]
+    other = np.asarray(classes)[found] != text
+    if np.any(other):
+        raise DataError(
+            f"{name} has {np.sum(other)} labels that are none of the classes {', '.join(classes)}, such as "
+            f"{str(text[other][0])!r}; state all classes, or drop those records first"
+        )
+    return found.astype(np.int32)
 
 
 def scaled_images(pixels: NDArray) -> NDArray[np.float32]:

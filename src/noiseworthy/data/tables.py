@@ -28,12 +28,14 @@ class Columns:
         client: column that names the owner of each record; a table may lack it if it has the default name.
         features: columns to learn from; None takes all others (a column `split` excepted).
         regression: predict the label as a number instead of a class.
+        classes: all labels that there are, in their order; None takes those that occur, sorted.
     """
 
     label: str = "label"
     client: str = CLIENT_COLUMN
     features: tuple[str, ...] | None = None
     regression: bool = False
+    classes: tuple[str | int, ...] | None = None
 
 
 def from_columns(table: Mapping[str, ArrayLike], columns: Columns, name: str) -> Records:
@@ -78,6 +80,11 @@ def read_table(path: Path, columns: Columns) -> Records:
         if path.name.endswith(suffix):
             return from_columns(read(existing(path)), columns, path.name.removesuffix(suffix))
     raise DataError(f"{path} must end in one of {', '.join(_READERS)}")
+
+
+def is_table(source: str) -> bool:
+    """Whether a source is the path of a table."""
+    return source.endswith(tuple(_READERS))
 
 
 def _read_columns(path: Path) -> Table:
@@ -163,7 +170,7 @@ def _labels(values: NDArray, columns: Columns, name: str) -> tuple[Labels, int |
     complete = _complete(values, columns.label, name)
     if columns.regression:
         return _numbers(complete, columns.label, name), None
-    return class_numbers(complete, f"{name}: column {columns.label!r}")
+    return class_numbers(complete, f"{name}: column {columns.label!r}", columns.classes)
 
 
 def _owners(table: Table, column: str, name: str) -> NDArray | None:

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.config.tables import TaskTable
-from noiseworthy.errors import UnsoundClaim
+from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.gateway.messages import (
     FedAvgWork,
     FedSGDWork,
+    LossReportWork,
     PasgdWork,
     PrivateFLWork,
     Request,
@@ -20,6 +21,7 @@ from noiseworthy.gateway.messages import (
 )
 from noiseworthy.planning.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.planning.plan import Plan
+from noiseworthy.planning.two_stages import FirstStage
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Asking:
         task: the model, by name.
         cohorts: whom to ask in each round, shape (T, b).
         made: releases of each client in the run before, shape (N,).
+        first: the stage in which clients report losses, where the plan is that stage's.
     """
 
     run: str
@@ -39,6 +42,7 @@ class Asking:
     task: TaskTable
     cohorts: NDArray[np.int32]
     made: NDArray[np.int64]
+    first: FirstStage | None = None
 
     def releases(self, t: int) -> NDArray[np.int64]:
         """Releases of each client before round t, shape (N,)."""
@@ -70,7 +74,7 @@ class Asking:
         return Request(
             run=self.run,
             release=int(self.releases(t)[client]) + 1,
-            algorithm=work_of(self.plan, t),
+            algorithm=work_of(self.plan, t) if self.first is None else reports_of(self.first, client, t),
             task=self.task,
             theta=theta,
             mechanism=release.mechanism.family,
@@ -101,6 +105,17 @@ def work_of(plan: Plan, t: int) -> Work:
     if isinstance(local, LocalSteps) and mode in ("C", "D"):
         return FedAvgWork(clipping=mode, step_sizes=plan.local_step_sizes[t * local.steps :][: local.steps])
     raise UnsoundClaim(f"no gateway computes {plan.algorithm} in clipping mode {mode}; use mode C or D")
+
+
+def reports_of(first: FirstStage, client: int, t: int) -> LossReportWork:
+    """What a client reports in round t of a stage that estimates."""
+    if first.plan.step is None:
+        raise InvalidInput("stage 1 has no step size; state [algorithm] step_size")
+    return LossReportWork(
+        loss_cap=float(first.loss_cap),
+        loss_noise=float(first.losses.mechanism.size[client]),
+        step_size=float(first.plan.step.at(np.array(t))),
+    )
 
 
 def _check_computed(plan: Plan) -> None:

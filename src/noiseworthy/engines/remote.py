@@ -25,6 +25,7 @@ from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import TooFewReplies
 from noiseworthy.gateway.messages import Uploaded
+from noiseworthy.planning.two_stages import LOSSES_PER_REPLY
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.tasks import Score
 
@@ -74,7 +75,7 @@ def train_remotely(
     """One training by a plan, over an exchange.
 
     An owner whose upload is missing is left out of its round, and the weights of the others grow in
-    proportion. At least half of those asked must answer; all of them where they report losses.
+    proportion; a loss that it would have reported is NaN. At least half of those asked must answer.
 
     Args:
         algorithm: of the plan; its noise and its local work are not used here.
@@ -116,7 +117,7 @@ def _round(
     terms: Terms,
 ) -> tuple[ServerState, dict[str, str]]:
     cohort = np.asarray(algorithm.select(state))
-    least = len(cohort) if isinstance(algorithm, LossReports) else (len(cohort) + 1) // 2
+    least = (len(cohort) + 1) // 2
     names, theta = [terms.clients[client] for client in cohort], np.asarray(state.theta)
     wanted = {
         name: asking.request(
@@ -145,13 +146,22 @@ def _combined(
     algorithm: Algorithm, state: ServerState, cohort: NDArray[np.int32], uploads: dict[int, Uploaded]
 ) -> Array:
     """What the uploads at some places of a cohort stand for, as if all of it had answered alike."""
-    there = jnp.asarray(cohort[list(uploads)])
     values = jnp.asarray(np.stack([one.upload.values for one in uploads.values()]), jnp.float32)
+    if isinstance(algorithm, LossReports):
+        filled = _with_missing(values, list(uploads), len(cohort))
+        return algorithm.combine(state, jnp.asarray(cohort), filled)
+    there = jnp.asarray(cohort[list(uploads)])
     total = algorithm.combine(state, there, values)
     if len(uploads) == len(cohort):
         return total
     weight = jax.vmap(algorithm.weight)
     return total * (jnp.sum(weight(jnp.asarray(cohort))) / jnp.sum(weight(there)))
+
+
+def _with_missing(uploads: Array, places: list[int], asked: int) -> Array:
+    """Uploads of gradients and losses in their places; elsewhere the mean gradient, and losses of NaN."""
+    other = jnp.mean(uploads, axis=0).at[-LOSSES_PER_REPLY:].set(jnp.nan)
+    return jnp.tile(other, (asked, 1)).at[jnp.asarray(places)].set(uploads)
 
 
 def _too_few(t: int, least: int, answers: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""A study trained over a network of owners: what they are offered, and a run folder like the simulation's.
+"""A training by a deployment's plan, over an exchange with its owners, in a run folder like the simulation's.
 
 The plan, the algorithms and the report are those of a simulated training. What differs is who holds records
 and ledgers: the server asks, and every owner decides. A run that was broken off goes on from its folder: a
@@ -7,129 +7,45 @@ round that was asked for and not kept is asked for again, and owners answer it b
 
 from __future__ import annotations
 
-import json
-import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from noiseworthy import _validate as check
+from noiseworthy.algorithms import loss_reports
+from noiseworthy.algorithms.base import Algorithm
+from noiseworthy.algorithms.loss_reports import LossReports
 from noiseworthy.algorithms.registry import make
-from noiseworthy.data import Federation
-from noiseworthy.engines.asking import Asking, work_of
+from noiseworthy.engines.asking import Asking
 from noiseworthy.engines.correspondence import Correspondence
 from noiseworthy.engines.exchange import Exchange
-from noiseworthy.engines.records import evaluation_rounds
+from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.remote import Round, Terms, train_remotely
 from noiseworthy.engines.simulation import Checkpoint
-from noiseworthy.errors import ConfigError, GatewayError, ResumeError, UnsoundClaim
-from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint, load_told, save_checkpoint
-from noiseworthy.experiments.prepare import Prepared
+from noiseworthy.experiments.checkpoints import load_checkpoint, save_checkpoint
+from noiseworthy.experiments.deployment import Deployment, task_table
 from noiseworthy.experiments.record import Record, with_training
+from noiseworthy.experiments.told import Told
 from noiseworthy.experiments.training import Trained
+from noiseworthy.experiments.two_stages import estimation_of, joined, onward, seeds_of_stage_2
 from noiseworthy.gateway.messages import About
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.two_stages import FirstStage
-from noiseworthy.tasks import Task
 
 PATIENCE = 120.0
 """Seconds that a round waits for replies."""
-
-
-@dataclass(frozen=True)
-class Deployment:
-    """A study whose clients are owners at the end of a network.
-
-    Attributes:
-        prepared: the study, with the model that the plan trains.
-        plan: what every owner is asked for.
-        seed: of the public start and schedule, the first of `[training] seeds`.
-    """
-
-    prepared: Prepared
-    plan: Plan
-    seed: int
-
-    @classmethod
-    def of(cls, prepared: Prepared, plan: Plan) -> Deployment:
-        """A study and its plan.
-
-        Raises:
-            ConfigError: a study without data, or a plan that does not train.
-            UnsoundClaim: a plan that owners cannot follow, by name.
-        """
-        prepared.trained()
-        if not plan.train:
-            raise ConfigError(f"there is nothing to deploy: {plan.outcome}")
-        if plan.pilot is not None and not isinstance(plan.pilot, FirstStage):
-            raise UnsoundClaim(
-                "constants that are bought from records are not deployed; state them under [planning], or "
-                'plan with source = "trial" on public data'
-            )
-        if plan.release is None or plan.problem.family == "none":
-            raise ConfigError("a plan without noise is not deployed; state a mechanism and a budget")
-        work_of(plan, 0)
-        return cls(prepared, plan, prepared.study.training.seeds[0])
-
-    @property
-    def federation(self) -> Federation:
-        """The study's clients, by name and size, and its test set."""
-        return self.prepared.trained()[0]
-
-    @property
-    def task(self) -> Task:
-        """Model and loss."""
-        return self.prepared.trained()[1]
-
-    @property
-    def mark(self) -> str:
-        """`fingerprint` of the training."""
-        belongs_to = self.prepared.study.model_dump_json(include={"federation", "task"})
-        return fingerprint(self.plan, [self.seed], "deployed" + belongs_to)
-
-    def check_owners(self, abouts: list[About]) -> None:
-        """Refuse to begin while an owner's terms do not fit the plan; asking costs nobody anything.
-
-        Raises:
-            GatewayError: clients that are missing, or hold other numbers of records than were planned for.
-        """
-        there = {about.client: about for about in abouts}
-        missing = [name for name in self.federation.clients if name not in there]
-        if missing:
-            raise GatewayError(f"no gateway answers for {', '.join(missing)}; start it, then ask again")
-        for name, size in zip(self.federation.clients, self.federation.sizes.tolist(), strict=True):
-            if there[name].records != size:
-                raise GatewayError(
-                    f"{name} holds {there[name].records} records, the plan was made for {size}; plan again, "
-                    "because noise depends on them"
-                )
-
-
-@dataclass
-class Correspondents:
-    """What a run keeps of its owners, beside checkpoints.
-
-    Attributes:
-        run: its name at the owners.
-        rounds: what came of each.
-        late: releases that arrived too late to be used.
-    """
-
-    run: str
-    rounds: list[Round] = field(default_factory=list)
-    late: int = 0
+OnRound = Callable[[float, Round | None], None]
 
 
 @dataclass(frozen=True)
 class DeployedRun:
-    """A training over a network, with what came of every round."""
+    """A training over a network, with what its owners told."""
 
     trained: Trained
-    network: Correspondents
+    told: Told
 
 
 def train(
@@ -139,7 +55,7 @@ def train(
     *,
     resume: bool = False,
     patience: float = PATIENCE,
-    on_round: Callable[[float, Round | None], None] = lambda done, round: None,
+    on_round: OnRound = lambda done, round: None,
 ) -> DeployedRun:
     """Train by the plan of a deployment, kept in a run folder after every round.
 
@@ -154,27 +70,73 @@ def train(
     Raises:
         TooFewReplies: a round that cannot be made; go on later with `resume`.
         ResumeError: a folder of another study, or without a checkpoint.
-        UnsoundClaim: work that no gateway computes.
     """
-    plan, mark = deployment.plan, deployment.mark
-    start, told = (load_checkpoint(folder, mark), _told(folder)) if resume else (None, _nothing_told())
-    algorithm = make(plan, deployment.task, deployment.seed)
-    network = Correspondents(told["run"], [Round(*one) for one in told["rounds"]])
-    letters = Correspondence(exchange, told["heads"], told["received"], told["late"])
-    cohorts = np.asarray(algorithm.cohorts)
-    none_before = np.zeros(deployment.federation.n_clients, np.int64)
-    asking = Asking(network.run, plan, _task_table(deployment.prepared), cohorts, none_before)
+    start = load_checkpoint(folder, deployment.mark) if resume else None
+    told = Told.kept_in(folder) if resume else Told.nothing()
+    session = _Session(deployment, exchange, folder, patience, on_round, told)
+    if isinstance(deployment.plan.pilot, FirstStage):
+        return session.in_two_stages(deployment.plan.pilot, start)
+    run = session.stage(make(deployment.plan, deployment.task, deployment.seed), deployment.plan, start)
+    return DeployedRun(Trained(run, (deployment.plan,)), told)
 
-    def keep(reached: Checkpoint, done: Round | None) -> None:
-        network.late = letters.late
-        network.rounds += [] if done is None else [done]
-        save_checkpoint(folder, reached, mark, json.dumps(_telling(network, letters)))
-        on_round(reached.round / plan.rounds, done)
 
-    run = train_remotely(
-        algorithm, asking, letters, _terms(deployment, plan.rounds, patience), resume=start, on_round=keep
-    )
-    return DeployedRun(Trained(run, (plan,)), network)
+@dataclass
+class _Session:
+    """A run under way: what its stages share."""
+
+    deployment: Deployment
+    exchange: Exchange
+    folder: Path
+    patience: float
+    on_round: OnRound
+    told: Told
+
+    def in_two_stages(self, first: FirstStage, start: Checkpoint | None) -> DeployedRun:
+        """Rounds with reported losses, then those of the plan that they make."""
+        plan, task, seed = self.deployment.plan, self.deployment.task, self.deployment.seed
+        reporting = loss_reports.make(first, task, seed)
+        if self.told.opening is None:
+            self.told.opening = self._opening(first, reporting, start)
+            start = onward(self.told.opening, averaged=plan.averaging > 0)
+        losses = self.told.opening.server[-1][0]
+        stage = estimation_of(plan, np.asarray(reporting.cohorts), losses)
+        (later,) = seeds_of_stage_2([seed])
+        run = self.stage(make(stage.plan, task, later), stage.plan, start, before=first)
+        whole = joined(self.told.opening, run, first.rounds)
+        return DeployedRun(Trained(whole, (stage.plan,), (stage,)), self.told)
+
+    def _opening(self, first: FirstStage, reporting: LossReports, start: Checkpoint | None) -> Checkpoint:
+        reached: list[Checkpoint] = []
+        self.stage(reporting, first.plan, start, first=first, on_end=reached.append)
+        return reached[-1]
+
+    def stage(
+        self,
+        algorithm: Algorithm,
+        plan: Plan,
+        start: Checkpoint | None,
+        *,
+        first: FirstStage | None = None,
+        before: FirstStage | None = None,
+        on_end: Callable[[Checkpoint], None] = lambda reached: None,
+    ) -> Trajectory:
+        """The rounds of a plan, from its start or from a checkpoint."""
+        deployment, told = self.deployment, self.told
+        letters = Correspondence(self.exchange, told.heads, told.received, told.late)
+        made = np.zeros(deployment.federation.n_clients, np.int64) if before is None else before.uploads
+        cohorts = np.asarray(algorithm.cohorts)
+        asking = Asking(told.run, plan, task_table(deployment.prepared), cohorts, made, first)
+        total, done_before = deployment.plan.all_rounds, 0 if before is None else before.rounds
+
+        def keep(reached: Checkpoint, done: Round | None) -> None:
+            told.late = letters.late
+            told.rounds += [] if done is None else [done._replace(number=done_before + done.number)]
+            save_checkpoint(self.folder, reached, deployment.mark, told.as_json())
+            on_end(reached)
+            self.on_round((done_before + reached.round) / total, done)
+
+        terms = _terms(deployment, plan.rounds, self.patience)
+        return train_remotely(algorithm, asking, letters, terms, resume=start, on_round=keep)
 
 
 def with_network(
@@ -192,9 +154,9 @@ def with_network(
     record = with_training(record, done.trained, [deployment.seed], seconds)
     training = {**record["training"], "assurance": "grid-csprng"}
     network = {
-        "run": done.network.run,
-        "late": done.network.late,
-        "rounds": [one._asdict() for one in done.network.rounds],
+        "run": done.told.run,
+        "late": done.told.late,
+        "rounds": [one._asdict() for one in done.told.rounds],
         "owners": [about.model_dump(mode="json") for about in abouts],
     }
     return {**record, "training": training, "network": check.strict_json(network)}
@@ -210,37 +172,3 @@ def _terms(deployment: Deployment, rounds: int, patience: float) -> Terms:
         patience=patience,
         seed=deployment.seed,
     )
-
-
-def _telling(network: Correspondents, letters: Correspondence) -> dict[str, Any]:
-    return {
-        "run": network.run,
-        "heads": letters.heads,
-        "received": letters.received,
-        "late": letters.late,
-        "rounds": network.rounds,
-    }
-
-
-def _nothing_told() -> dict[str, Any]:
-    """A run that no owner has heard of."""
-    return {"run": f"run {secrets.token_hex(6)}", "heads": {}, "received": {}, "late": 0, "rounds": []}
-
-
-def _told(folder: Path) -> dict[str, Any]:
-    try:
-        return json.loads(load_told(folder))
-    except ValueError:
-        raise ResumeError(
-            f"{folder} holds no training over a network; run without --resume to start anew"
-        ) from None
-
-
-def _task_table(prepared: Prepared) -> Any:
-    return prepared.study.task.model_copy(update={"model": model_of(prepared), "dimension": None})
-
-
-def model_of(prepared: Prepared) -> str:
-    """The model by name, the default one written out."""
-    federation, _ = prepared.trained()
-    return prepared.study.task.model or ("linear" if federation.classes is None else "softmax")

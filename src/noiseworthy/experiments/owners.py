@@ -11,9 +11,10 @@ from typing import Any
 
 import tomli_w
 
+from noiseworthy.engines.asking import work_of
 from noiseworthy.engines.flower.processes import GATEWAY, look
 from noiseworthy.errors import ConfigError, GatewayError, WireError
-from noiseworthy.experiments.deployed import Deployment, model_of
+from noiseworthy.experiments.deployment import Deployment, model_of
 from noiseworthy.gateway.client import GatewayClient
 from noiseworthy.gateway.messages import About
 from noiseworthy.gateway.owner import load_owner
@@ -166,9 +167,9 @@ def wait_for_gateways(folder: Path, sockets: Mapping[str, Path], seconds: float 
 
 
 def works_of(plan: Plan) -> list[str]:
-    """What gateways call the work of a plan: most algorithms ask for the same gradient."""
-    named = ("dp-fedavg", "dp-scaffnew", "dp-pasgd", "privatefl")
-    return [plan.algorithm if plan.algorithm in named else "fedsgd-dpc"]
+    """What gateways call the work of a plan: several algorithms ask for the same gradient."""
+    works = [work_of(plan, 0).name]
+    return works if plan.pilot is None else [*works, "dpfl-bcs"]
 
 
 def _floor(plan: Plan, place: int) -> float:

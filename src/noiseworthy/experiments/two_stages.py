@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.algorithms import loss_reports
-from noiseworthy.algorithms.loss_reports import LossReports
 from noiseworthy.algorithms.registry import make
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
@@ -76,9 +75,9 @@ def train(
         plans, shards, task, seeds, scored[scored < before], adapted, keeper,
         lambda done: on_progress(done / total),
     )  # fmt: skip
-    later = _seeds_of_stage_2(seeds)
+    later = seeds_of_stage_2(seeds)
     algorithms = [adapted(make(stage.plan, task, seed)) for stage, seed in zip(stages, later, strict=True)]
-    start = keeper.start or _onward(end, averaged=plans[0].averaging > 0)
+    start = keeper.start or onward(end, averaged=plans[0].averaging > 0)
 
     def keep(done: Checkpoint) -> None:
         keeper.keep(done)
@@ -94,7 +93,7 @@ def train(
         before_segment=keeper.last_stage([stage.plan for stage in stages], algorithms),
         on_segment=keep,
     )
-    return _joined(opening, closing, before), stages
+    return joined(opening, closing, before), stages
 
 
 def estimate(
@@ -155,29 +154,29 @@ def _opened(
     )
     (end,) = reached
     stages = [
-        _estimation(plan, algorithm, losses)
+        estimation_of(plan, np.asarray(algorithm.cohorts), losses)
         for plan, algorithm, losses in zip(plans, starts, end.server[-1], strict=True)
     ]
     return _Opened(run, end, tuple(stages))
 
 
-def _estimation(plan: Plan, algorithm: LossReports, losses: NDArray[np.float32]) -> Estimation:
-    """Stage 2 of one training, from the noised losses (T0, K, 2) that it released in stage 1."""
-    reports = reports_of(stage_before(plan), np.asarray(algorithm.cohorts), losses)
+def estimation_of(plan: Plan, cohorts: NDArray[np.int32], losses: NDArray[np.float32]) -> Estimation:
+    """Stage 2 of one training, from the noised losses (T0, K, 2) that its cohorts released in stage 1."""
+    reports = reports_of(stage_before(plan), cohorts, losses)
     found = estimated(reports, plan.problem.n_clients)
     return Estimation(reports, found, replanned(plan, reports, found))
 
 
 def reports_of(first: FirstStage, cohorts: NDArray[np.int32], losses: NDArray[np.float32]) -> ReportedLosses:
-    """The losses (T0, K, 2) that the cohorts (T0, K) of stage 1 reported, one entry for each."""
+    """The losses (T0, K, 2) that the cohorts (T0, K) of stage 1 reported, NaN where a reply is missing."""
     rounds, asked = cohorts.shape
-    before, after = losses.astype(np.float64).reshape(-1, 2).T
-    return ReportedLosses(
-        cohorts.ravel(), np.repeat(np.arange(rounds), asked), before, after, first.noise_std, first.loss_cap
-    )
+    there = np.isfinite(losses).all(axis=2).ravel()
+    before, after = losses.astype(np.float64).reshape(-1, 2)[there].T
+    whose, when = cohorts.ravel()[there], np.repeat(np.arange(rounds), asked)[there]
+    return ReportedLosses(whose, when, before, after, first.noise_std, first.loss_cap)
 
 
-def _onward(reached: Checkpoint, *, averaged: bool) -> Checkpoint:
+def onward(reached: Checkpoint, *, averaged: bool) -> Checkpoint:
     """The start of stage 2: where stage 1 ended, with its momentum, nothing asked or averaged yet."""
     velocity, _ = reached.server
     empty = np.empty((len(reached.theta), 0))
@@ -187,12 +186,12 @@ def _onward(reached: Checkpoint, *, averaged: bool) -> Checkpoint:
     )  # fmt: skip
 
 
-def _seeds_of_stage_2(seeds: Sequence[int]) -> list[int]:
+def seeds_of_stage_2(seeds: Sequence[int]) -> list[int]:
     """Other seeds than those of stage 1: rounds are counted anew, and no draw may come twice."""
     return [int(np.random.SeedSequence([seed, 2]).generate_state(1)[0]) for seed in seeds]
 
 
-def _joined(opening: Trajectory, closing: Trajectory, before: int) -> Trajectory:
+def joined(opening: Trajectory | Checkpoint, closing: Trajectory, before: int) -> Trajectory:
     """Curves of both stages one after the other."""
     later = slice(1, None)  # stage 2 starts where stage 1 was scored last
     return replace(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from noiseworthy.errors import GatewayError
-from noiseworthy.gateway.framing import receive, send
+from noiseworthy.gateway import framing
 from noiseworthy.gateway.messages import (
-    LARGEST,
     Receipt,
     Reply,
     Request,
@@ -66,14 +63,4 @@ class GatewayClient:
         Raises:
             GatewayError: nobody listens, or no answer in time.
         """
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
-                stream.settimeout(self.seconds)
-                stream.connect(str(self.path))
-                send(stream, data)
-                return receive(stream, LARGEST, self.seconds)
-        except OSError as error:
-            raise GatewayError(
-                f"no answer from a gateway at {self.path} ({error}); start it with noiseworthy gateway, then "
-                "ask again"
-            ) from None
+        return framing.forward(self.path, data, self.seconds)

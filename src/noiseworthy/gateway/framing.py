@@ -5,11 +5,37 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from pathlib import Path
 
 from noiseworthy.errors import GatewayError
 
+LARGEST = 2**28
+"""Bytes of a message to or from a gateway."""
 _LENGTH = struct.Struct("<Q")
 _PIECE = 2**20
+
+
+def forward(path: Path, data: bytes, seconds: float) -> bytes:
+    """The reply of the gateway behind a socket, as bytes; all that an app between server and owner needs.
+
+    Args:
+        path: of the socket.
+        data: the message.
+        seconds: to wait for the reply.
+
+    Raises:
+        GatewayError: nobody listens, or no reply in time.
+    """
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+            stream.settimeout(seconds)
+            stream.connect(str(path))
+            send(stream, data)
+            return receive(stream, LARGEST, seconds)
+    except OSError as error:
+        raise GatewayError(
+            f"no answer from a gateway at {path} ({error}); start it with noiseworthy gateway, then ask again"
+        ) from None
 
 
 def send(stream: socket.socket, data: bytes) -> None:

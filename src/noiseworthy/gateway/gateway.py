@@ -8,35 +8,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from noiseworthy.algorithms.base import Memory
 from noiseworthy.errors import LedgerError, UserError, WireError
 from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.jobs import Job, job_of
+from noiseworthy.gateway.job import Job
+from noiseworthy.gateway.jobs import job_of
 from noiseworthy.gateway.memory import Memories
 from noiseworthy.gateway.messages import (
     About,
+    FedAvgWork,
     Message,
+    PasgdWork,
     Reason,
     Receipt,
     Received,
     Refused,
     Request,
+    ScaffNewWork,
     Uploaded,
     pack_reply,
     read_message,
     read_reply,
 )
 from noiseworthy.gateway.owner import Owner
-from noiseworthy.gateway.price import share_of
+from noiseworthy.gateway.price import price_of
+from noiseworthy.gateway.turns import turn
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal, Resend
 from noiseworthy.privacy.durable.accounts import WHOLE
-from noiseworthy.privacy.grid_mechanism import GridMechanism
-from noiseworthy.privacy.quantised import clipped_sum
-from noiseworthy.privacy.uploads import Upload
 
 _log = logging.getLogger("noiseworthy.gateway")
 
@@ -44,7 +43,7 @@ FAILED = "the release was paid for and could not be made; it is lost, ask for th
 BROKEN = "the gateway could not look at this request; nothing more was spent, ask the owner"
 LEDGER = "the ledger of the owner cannot be used for this; nothing was spent, ask the owner"
 SET_BACK = "the ledger of the owner lacks what it held when this head was told; the owner must put it back"
-LATE = "the deadline has passed; nothing was spent, ask again with a later one"
+LATE = "the deadline has passed; nothing more was spent, ask again with a later one"
 OTHERWISE = "this release was asked before with other contents; ask as before, or for the next one"
 
 
@@ -63,13 +62,11 @@ class Accepted:
     Attributes:
         request: as it came.
         job: what to compute.
-        mechanism: clip, grid and noise of the upload.
         share: price of the release.
     """
 
     request: Request
     job: Job
-    mechanism: GridMechanism
     share: int
 
 
@@ -178,8 +175,14 @@ class Gateway:
 
     def _released(self, request: Request) -> bytes:
         accepted = self._accepted(request)
-        run, memory = self._checked(accepted)
-        answer = self.ledger.reserve(run, [Charge(self.number, request.release, accepted.share)])
+        with turn(Path(f"{self.ledger.path}.turn")):
+            return self._paid(accepted)
+
+    def _paid(self, accepted: Accepted) -> bytes:
+        request = accepted.request
+        charge = Charge(self.number, request.release, accepted.share)
+        memory = self._checked(accepted, charge)
+        answer = self.ledger.reserve(self.ledger.begin(request.run), [charge])
         if isinstance(answer, Refusal):
             raise Declined(answer.why, answer.message)
         if isinstance(answer, Resend):
@@ -197,17 +200,9 @@ class Gateway:
                 )
             job = job_of(request, task, self.holding.size)
             self._check_floor(job)
-            mechanism = GridMechanism.of(job.release, 0, job.clip_norm, self.holding.size)
-            _clipped(np.zeros((0, 1)), mechanism)  # refuses a clip below one step while nothing is spent
-            return Accepted(request, job, mechanism, self._share(job, mechanism))
+            return Accepted(request, job, price_of(job.sums, self.account))
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
-
-    def _share(self, job: Job, mechanism: GridMechanism) -> int:
-        noise = mechanism.noise
-        if not isinstance(noise, DeployedNoise):
-            raise Declined("fault", BROKEN)
-        return share_of(job.release, self.account, noise, len(job.theta))
 
     def _check_allowed(self, request: Request) -> None:
         allowed, steps = self.owner.allowed, _local_steps(request)
@@ -225,7 +220,7 @@ class Gateway:
 
     def _check_floor(self, job: Job) -> None:
         """Noise over sensitivity, as the owner computes it, against the owner's floor."""
-        ratio, floor = 1 / float(job.release.shift[0]), self.owner.budget.noise_floor
+        ratio, floor = min(1 / float(one.release.shift[0]) for one in job.sums), self.owner.budget.noise_floor
         if not ratio >= floor:
             raise Declined(
                 "floor",
@@ -233,18 +228,28 @@ class Gateway:
                 "nothing was spent, ask for more noise or a smaller clip",
             )
 
-    def _checked(self, accepted: Accepted) -> tuple[int, Memory]:
-        """Run and memory of a release that may be paid for now."""
+    def _checked(self, accepted: Accepted, charge: Charge) -> Memory:
+        """The memory for a release that may be paid for now; a run is entered for no other."""
         request = accepted.request
         self._check_head(request)
         if time.time() >= request.deadline:
             raise Declined("deadline", LATE)
-        run = self.ledger.begin(request.run)
-        self._acknowledge(run, request.received)
-        before = self._asked_before(run, request.release)
-        if before is not None and before != accepted.share:
+        run = self._run(request.run)
+        before = None if run is None else self._asked_before(run, charge.number)
+        if run is not None:
+            self._acknowledge(run, request.received)
+        if before is not None:
+            return self._again(before, charge)
+        short = self.ledger.shortage([charge])
+        if short is not None:
+            raise Declined(short.why, short.message)
+        return self._recalled(accepted)
+
+    def _again(self, before: int, charge: Charge) -> Memory:
+        """Nothing is computed for a release that was asked before."""
+        if before != charge.share:
             raise Declined("conflict", OTHERWISE)
-        return run, () if before is not None else self._recalled(accepted)
+        return ()
 
     def _check_head(self, request: Request) -> None:
         if request.head is None:
@@ -294,31 +299,17 @@ class Gateway:
         return sealed
 
     def _uploaded(self, accepted: Accepted, memory: Memory, head: str) -> Uploaded:
-        request, mechanism = accepted.request, accepted.mechanism
-        total, memory = self._total(accepted, memory)
+        request, job = accepted.request, accepted.job
+        upload, memory = job.upload(self.holding.batch(job.task), memory)
         self.memories.keep(request.run, request.release, memory)
-        steps, noise = mechanism.noise.added_to(total), mechanism.noise.assurance
         return Uploaded(
             run=request.run,
             release=request.release,
             client=self.account.client,
             request=request.digest,
-            upload=Upload(steps, mechanism.grid, mechanism.records, noise),
+            upload=upload,
             head=head,
         )
-
-    def _total(self, accepted: Accepted, memory: Memory) -> tuple[NDArray[np.int64], Memory]:
-        """The clipped sum on the grid; whole numbers add exactly, in any parts."""
-        job, mechanism = accepted.job, accepted.mechanism
-        parts, memory = job.rows(self.holding.batch(job.algorithm.task), memory)
-        total = np.zeros(len(job.theta), np.int64)
-        for rows in parts:
-            total += _clipped(rows, mechanism)
-        return total, memory
-
-
-def _clipped(rows: NDArray[np.floating], mechanism: GridMechanism) -> NDArray[np.int64]:
-    return clipped_sum(rows, mechanism.clip_norm, mechanism.norm, mechanism.grid)
 
 
 def _read(data: bytes) -> Message:
@@ -338,6 +329,6 @@ def _same(sealed: bytes, request: Request) -> bytes:
 
 def _local_steps(request: Request) -> int:
     work = request.algorithm
-    if work.name == "dp-fedavg":
+    if isinstance(work, FedAvgWork | PasgdWork):
         return len(work.step_sizes)
-    return work.local_steps if work.name == "dp-scaffnew" else 1
+    return work.local_steps if isinstance(work, ScaffNewWork) else 1

@@ -1,8 +1,7 @@
-"""What a request makes an owner compute: the product's own local update, as rows to be clipped on a grid."""
+"""What a request makes an owner compute, by the product's own updates and the owner's own sensitivity."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,67 +10,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
 
 from noiseworthy.algorithms.base import Algorithm, Memory, ServerState
 from noiseworthy.algorithms.dp_fedavg import DPFedAvg
 from noiseworthy.algorithms.dp_scaffnew import DPScaffNew
-from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
 from noiseworthy.algorithms.making import as_float
 from noiseworthy.errors import UnsoundClaim
-from noiseworthy.gateway.messages import FedAvgWork, FedSGDWork, Request, ScaffNewWork
+from noiseworthy.gateway.gradients import LossReport, MeanGradient, NoisedSteps, PersonalGradient
+from noiseworthy.gateway.job import Job
+from noiseworthy.gateway.messages import (
+    FedAvgWork,
+    FedSGDWork,
+    LossReportWork,
+    PasgdWork,
+    PrivateFLWork,
+    Request,
+    ScaffNewWork,
+)
+from noiseworthy.gateway.sums import NoisedSum
+from noiseworthy.planning.two_stages import LOSSES_PER_REPLY
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
-from noiseworthy.privacy.sensitivity import of_clipped_whole, of_mean_gradient
+from noiseworthy.privacy.sensitivity import of_clipped_whole, of_mean_gradient, of_mean_loss
+from noiseworthy.privacy.uploads import Upload
 from noiseworthy.tasks import Batch, LinearModel, Task
-
-_AT_ONCE = 2**22
-"""Numbers of gradients of single records that are in memory at a time."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """One release as the owner understands it.
-
-    Attributes:
-        algorithm: whose `local_update` is computed; knows one client and one round.
-        release: what is accounted for.
-        clip_norm: of a row: of a record's gradient, or of the whole update.
-        theta: the model that was sent.
-    """
-
-    algorithm: Algorithm
-    release: Release
-    clip_norm: float
-    theta: NDArray[np.float32]
-
-    @property
-    def by_record(self) -> bool:
-        """Whether each record's gradient is a row, or the whole update is the one row."""
-        return self.release.sensitivity.unit == "record"
-
-    @property
-    def fresh_memory(self) -> Memory:
-        """What the owner remembers before the first release of a run; () if nothing, ever."""
-        return self.algorithm.init_client(jnp.asarray(self.theta))
-
-    def rows(self, batch: Batch, memory: Memory) -> tuple[Iterator[NDArray[np.float32]], Memory]:
-        """Rows to be clipped and summed, in parts of shape (m, p), and what the owner remembers."""
-        if self.by_record:
-            return self._rows_of_records(batch), memory
-        shard: Any = batch
-        if self.algorithm.condensed and isinstance(self.algorithm.task, LinearModel):
-            shard = self.algorithm.task.condense(batch)
-        update, memory = _updated(self.algorithm, jnp.asarray(self.theta), memory, shard)
-        return iter([np.asarray(update)[None]]), memory
-
-    def _rows_of_records(self, batch: Batch) -> Iterator[NDArray[np.float32]]:
-        """The local update of every record as if it were alone."""
-        count, theta = len(batch.x), jnp.asarray(self.theta)
-        part = max(1, min(count, _AT_ONCE // len(self.theta)))
-        for start in range(0, count, part):
-            taken = jax.tree.map(lambda a, start=start: a[start : start + part], batch)
-            yield np.asarray(_updated_alone(self.algorithm, theta, taken))
+from noiseworthy.tasks.personal import personalised
 
 
 def job_of(request: Request, task: Task, records: int) -> Job:
@@ -83,28 +46,79 @@ def job_of(request: Request, task: Task, records: int) -> Job:
         records: n of the owner.
 
     Raises:
-        InvalidInput: numbers out of range.
-        UnsoundClaim: local steps whose clip does not bound the update.
+        InvalidInput: numbers out of range, or a clip that does not fit the noise.
+        UnsoundClaim: local steps whose clip does not bound the update, or noise of another kind than the
+            algorithm is proved for.
 
-    Guarantee: the sensitivity in `release` is the owner's own, from its n and the clip that is applied.
+    Guarantee: the sensitivities in `sums` are the owner's own, from its n and the clips that are applied.
     """
-    work = request.algorithm
-    if isinstance(work, FedSGDWork):
-        return _gradient(request, task, records)
-    return (
-        _local_steps(request, work, task) if isinstance(work, FedAvgWork) else _corrected(request, work, task)
-    )
+    work, theta = request.algorithm, request.theta
+    match work:
+        case FedAvgWork():
+            return _local_steps(request, work, task)
+        case ScaffNewWork():
+            return _corrected(request, work, task)
+        case FedSGDWork():
+            return MeanGradient(task, theta, _gradient(request, records, task.dimension))
+        case PasgdWork():
+            return _noised_steps(request, work, task, records)
+        case PrivateFLWork():
+            personal = personalised(task)
+            both = _gradient(request, records, personal.dimension)
+            return PersonalGradient(task, theta, both, personal, work.personal_step)
+        case LossReportWork():
+            gradient, loss = _gradient(request, records, task.dimension), _loss(request, work, records)
+            return LossReport(task, theta, gradient, loss, work.loss_cap, work.step_size)
 
 
-def _gradient(request: Request, task: Task, records: int) -> Job:
-    noise, ones = _noise(request), np.ones(1, np.float32)
-    algorithm = FedSGDDPC(
-        task=task, family=noise.family, norm=noise.norm, sampled=False, clip_norm=as_float(request.clip_norm),
-        noise=as_float(noise.size), weights=ones, divisors=ones, sampling_rate=ones[0], steps=ones,
-        momentum=np.zeros((), np.float32), cohorts=_ALONE,
-    )  # fmt: skip
+def _gradient(request: Request, records: int, dimension: int, times: int = 1) -> NoisedSum:
+    noise = _noise(request, request.noise)
     release = Release(noise, of_mean_gradient(request.clip_norm, [records], noise.norm))
-    return Job(algorithm, release, request.clip_norm, request.theta)
+    return NoisedSum.planned(release, request.clip_norm, records, dimension, times)
+
+
+def _loss(request: Request, work: LossReportWork, records: int) -> NoisedSum:
+    noise = _noise(request, work.loss_noise)
+    release = Release(noise, of_mean_loss(work.loss_cap, [records], noise.norm))
+    return NoisedSum.planned(release, work.loss_cap / 2, records, 1, LOSSES_PER_REPLY)
+
+
+def _noised_steps(request: Request, work: PasgdWork, task: Task, records: int) -> Job:
+    if request.mechanism != "gaussian":
+        raise UnsoundClaim("dp-pasgd adds gaussian noise at every local step; ask an owner whose budget is")
+    gradient = _gradient(request, records, task.dimension, len(work.step_sizes))
+    return NoisedSteps(task, request.theta, gradient, work.step_sizes)
+
+
+@dataclass(frozen=True)
+class WholeUpdate(Job):
+    """DP-FedAvg and DP-ScaffNew: local steps on all records, clipped as a whole or bounded by their clips.
+
+    Attributes:
+        update: its noised sum, of one row.
+        algorithm: whose `local_update` is computed; knows one client and one round.
+    """
+
+    update: NoisedSum
+    algorithm: Algorithm
+
+    @property
+    def sums(self) -> tuple[NoisedSum, ...]:
+        """The update."""
+        return (self.update,)
+
+    @property
+    def fresh_memory(self) -> Memory:
+        """A control variate of zero, or nothing."""
+        return self.algorithm.init_client(jnp.asarray(self.theta))
+
+    def upload(self, batch: Batch, memory: Memory) -> tuple[Upload, Memory]:
+        """The update that the simulation computes, with noise."""
+        shard: Any = batch
+        if self.algorithm.condensed and isinstance(self.task, LinearModel):
+            shard = self.task.condense(batch)
+        update, memory = _updated(self.algorithm, jnp.asarray(self.theta), memory, shard)
+        return self.update.of([np.asarray(update)[None]]), memory
 
 
 def _local_steps(request: Request, work: FedAvgWork, task: Task) -> Job:
@@ -112,7 +126,7 @@ def _local_steps(request: Request, work: FedAvgWork, task: Task) -> Job:
         raise UnsoundClaim(
             f"a ridge of {task.ridge:g} moves the model beside the clipped steps of mode C; use mode D"
         )
-    noise, steps = _noise(request), work.step_sizes
+    noise, steps = _noise(request, request.noise), work.step_sizes
     moved = float(steps.sum()) if work.clipping == "C" else 1.0
     algorithm = DPFedAvg(
         task=task, family=noise.family, norm=noise.norm, clipping=work.clipping, batch_size=None,
@@ -124,7 +138,7 @@ def _local_steps(request: Request, work: FedAvgWork, task: Task) -> Job:
 
 
 def _corrected(request: Request, work: ScaffNewWork, task: Task) -> Job:
-    noise = _noise(request)
+    noise = _noise(request, request.noise)
     algorithm = DPScaffNew(
         task=task, family=noise.family, norm=noise.norm, batch_size=None,
         clip_norm=as_float(request.clip_norm), noise=as_float(noise.size),
@@ -135,15 +149,15 @@ def _corrected(request: Request, work: ScaffNewWork, task: Task) -> Job:
 
 
 def _whole(request: Request, algorithm: Algorithm, clip_norm: float) -> Job:
-    noise = _noise(request)
-    return Job(
-        algorithm, Release(noise, of_clipped_whole(clip_norm, 1, noise.norm)), clip_norm, request.theta
-    )
+    noise, task = _noise(request, request.noise), algorithm.task
+    release = Release(noise, of_clipped_whole(clip_norm, 1, noise.norm))
+    update = NoisedSum.planned(release, clip_norm, 1, task.dimension)
+    return WholeUpdate(task, request.theta, update, algorithm)
 
 
-def _noise(request: Request) -> Gaussian | Laplace:
-    size = np.array([request.noise])
-    return Gaussian(size) if request.mechanism == "gaussian" else Laplace(size)
+def _noise(request: Request, size: float) -> Gaussian | Laplace:
+    sizes = np.array([size])
+    return Gaussian(sizes) if request.mechanism == "gaussian" else Laplace(sizes)
 
 
 _ALONE = np.zeros((1, 1), np.int32)
@@ -155,13 +169,3 @@ def _updated(algorithm: Algorithm, theta: Array, memory: Memory, shard: Any) -> 
     """The local update of the one client; full batches draw nothing from the key."""
     state = ServerState(theta, jnp.int32(0))
     return algorithm.local_update(state, jnp.int32(0), memory, shard, jax.random.key(0))
-
-
-@eqx.filter_jit
-def _updated_alone(algorithm: Algorithm, theta: Array, batch: Batch) -> Array:
-    """The local update of each record as the only one, shape (m, p)."""
-
-    def alone(x: Array, y: Array, mask: Array) -> Array:
-        return _updated(algorithm, theta, (), Batch(x[None], y[None], mask[None]))[0]
-
-    return jax.vmap(alone)(*batch)

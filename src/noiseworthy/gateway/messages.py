@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
-from pydantic import ConfigDict, Field, InstanceOf, ValidationError, field_validator
+from numpy.typing import NDArray
+from pydantic import AfterValidator, ConfigDict, Field, InstanceOf, ValidationError, field_validator
 
+from noiseworthy import _validate as check
 from noiseworthy.config.tables import Count, Part, Positive, Table, TaskTable
-from noiseworthy.errors import WireError
+from noiseworthy.errors import InvalidInput, WireError
 from noiseworthy.gateway import wire
+from noiseworthy.gateway.framing import LARGEST
 from noiseworthy.privacy.budget import Unit
-from noiseworthy.privacy.uploads import Grid, Upload
-
-LARGEST = 2**28
-"""Bytes of a message to or from a gateway."""
+from noiseworthy.privacy.uploads import ASSURANCES, Assurance, Grid, Upload
 
 Reason: TypeAlias = Literal[
     "malformed", "not-allowed", "floor", "deadline", "conflict", "budget", "ledger", "fault", "lost", "failed"
@@ -23,7 +24,9 @@ Reason: TypeAlias = Literal[
 """Why nothing is sent: `lost` and `failed` were paid for, all others cost nothing."""
 
 
-AlgorithmName: TypeAlias = Literal["fedsgd-dpc", "dp-fedavg", "dp-scaffnew"]
+AlgorithmName: TypeAlias = Literal[
+    "fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "privatefl", "dpfl-bcs"
+]
 COMPUTED: tuple[AlgorithmName, ...] = get_args(AlgorithmName)
 """Algorithms that a gateway computes."""
 
@@ -41,6 +44,18 @@ class FedSGDWork(Table):
     name: Literal["fedsgd-dpc"] = "fedsgd-dpc"
 
 
+def _positive(steps: np.ndarray) -> np.ndarray:
+    if steps.dtype != np.float64 or steps.ndim != 1 or not len(steps):
+        raise ValueError("step sizes must be a list of float64")
+    if not np.all((steps > 1e-30) & (steps < 1e30)):
+        raise ValueError("step sizes must be above 0 and within float32")
+    return steps
+
+
+StepSizes = Annotated[np.ndarray, AfterValidator(_positive)]
+"""Of local steps, in their order: float64, shape (steps,)."""
+
+
 class FedAvgWork(Table):
     """Local steps on all records: the clip holds for each gradient (C) or for the update (D)."""
 
@@ -48,16 +63,7 @@ class FedAvgWork(Table):
 
     name: Literal["dp-fedavg"] = "dp-fedavg"
     clipping: Literal["C", "D"]
-    step_sizes: np.ndarray
-
-    @field_validator("step_sizes")
-    @classmethod
-    def _positive(cls, steps: np.ndarray) -> np.ndarray:
-        if steps.dtype != np.float64 or steps.ndim != 1 or not len(steps):
-            raise ValueError("step sizes must be a list of float64")
-        if not np.all((steps > 1e-30) & (steps < 1e30)):
-            raise ValueError("step sizes must be above 0 and within float32")
-        return steps
+    step_sizes: StepSizes
 
 
 class ScaffNewWork(Table):
@@ -69,7 +75,38 @@ class ScaffNewWork(Table):
     local_steps: Count
 
 
-Work = Annotated[FedSGDWork | FedAvgWork | ScaffNewWork, Field(discriminator="name")]
+class PasgdWork(Table):
+    """Local steps on all records, each with noise of its own: of the release, for each of its gradients."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    name: Literal["dp-pasgd"] = "dp-pasgd"
+    step_sizes: StepSizes
+
+
+class PrivateFLWork(Table):
+    """A gradient through the owner's own transform of its records, which moves with its noised part."""
+
+    name: Literal["privatefl"] = "privatefl"
+    personal_step: Annotated[float, Field(ge=0, lt=1e30)]
+
+
+class LossReportWork(Table):
+    """Stage 1 of DPFL-BCS: a gradient, and two noised losses within [0, `loss_cap`].
+
+    `loss_noise` is the size of the noise of one loss, and `step_size` leads to where the second is taken.
+    """
+
+    name: Literal["dpfl-bcs"] = "dpfl-bcs"
+    loss_cap: Size
+    loss_noise: Size
+    step_size: Size
+
+
+Work = Annotated[
+    FedSGDWork | FedAvgWork | ScaffNewWork | PasgdWork | PrivateFLWork | LossReportWork,
+    Field(discriminator="name"),
+]
 
 
 class Request(Table):
@@ -124,6 +161,24 @@ class Refused(Table):
     message: str
 
 
+@dataclass(frozen=True)
+class Derived:
+    """What an owner computed from noised sums alone, where the sums themselves do not leave.
+
+    Attributes:
+        values: float64, shape (u,), finite: a model's move (p,), or a gradient and two losses (p + 2,).
+        assurance: the stamp of the sums' noise.
+    """
+
+    values: NDArray[np.float64]
+    assurance: Assurance
+
+    def __post_init__(self):
+        if self.values.dtype != np.float64 or self.values.ndim != 1 or not np.all(np.isfinite(self.values)):
+            raise InvalidInput("what is derived must be a list of finite float64; ask for smaller steps")
+        check.one_of("assurance", self.assurance, ASSURANCES)
+
+
 class Uploaded(Table):
     """An upload as it left its owner.
 
@@ -132,7 +187,8 @@ class Uploaded(Table):
         release: its number there.
         client: whose it is.
         request: digest of the request that it answers.
-        upload: whole numbers on a grid, and what reads them.
+        upload: whole numbers on a grid and what reads them, or what was derived from such; either has
+            `values`, as the algorithm's `combine` takes them.
         head: of the owner's ledger once the release was paid for; the next request carries it.
     """
 
@@ -140,7 +196,7 @@ class Uploaded(Table):
     release: int
     client: str
     request: str
-    upload: InstanceOf[Upload]
+    upload: InstanceOf[Upload] | InstanceOf[Derived]
     head: str
 
 
@@ -259,16 +315,25 @@ def pack_reply(reply: Reply) -> bytes:
     """A reply as bytes; equal replies are equal bytes."""
     if not isinstance(reply, Uploaded):
         return wire.pack({"kind": type(reply).__name__.lower(), **reply.model_dump()})
-    upload = reply.upload
-    parts = {
+    fields = reply.model_dump(exclude={"upload"})
+    return wire.pack({"kind": "upload", **fields, "upload": _parts(reply.upload)}, most=LARGEST)
+
+
+def _parts(upload: Upload | Derived) -> dict[str, Any]:
+    if isinstance(upload, Derived):
+        return {"values": upload.values, "assurance": upload.assurance}
+    return {
         "steps": upload.steps,
         "exponent": upload.grid.exponent,
         "divisor": upload.divisor,
         "assurance": upload.assurance,
     }
-    return wire.pack(
-        {"kind": "upload", **reply.model_dump(exclude={"upload"}), "upload": parts}, most=LARGEST
-    )
+
+
+def _whole(parts: dict[str, Any]) -> Upload | Derived:
+    if "values" in parts:
+        return Derived(**parts)
+    return Upload(parts["steps"], Grid(parts["exponent"]), parts["divisor"], parts["assurance"])
 
 
 _PLAIN_REPLIES: dict[str, type[Refused] | type[About] | type[Received]] = {
@@ -289,9 +354,7 @@ def read_reply(data: bytes) -> Reply:
         plain = _PLAIN_REPLIES.get(fields.pop("kind"))
         if plain is not None:
             return plain.model_validate(fields)
-        parts = fields.pop("upload")
-        upload = Upload(parts["steps"], Grid(parts["exponent"]), parts["divisor"], parts["assurance"])
-        return Uploaded(**fields, upload=upload)
+        return Uploaded(**fields | {"upload": _whole(fields["upload"])})
     except (KeyError, TypeError, AttributeError, ValueError):
         raise WireError("this is no reply of a gateway; ask one over its socket") from None
 

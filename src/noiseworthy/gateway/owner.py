@@ -9,12 +9,17 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from noiseworthy.config.tables import Count, FederationTable, Positive, Table
+from noiseworthy.data.tables import is_table
 from noiseworthy.errors import ConfigError
 from noiseworthy.gateway.messages import AlgorithmName
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import Account, accounts_of
 
-LinearName = Literal["softmax", "logistic", "svm", "linear"]
+ModelName = Literal[
+    "softmax", "logistic", "svm", "linear",
+    "cnn", "fu-cnn", "two-layer-cnn", "ma-cnn", "lenet5", "group-cnn",
+]  # fmt: skip
+"""Models whose records' gradients are tested not to depend on other records, to the last bit."""
 Location = Annotated[Path, Field(strict=False)]
 
 
@@ -51,20 +56,29 @@ class BudgetTable(Table):
 
 
 class AllowedTable(Table):
-    """`[allowed]`: what may be asked; releases are counted in each run."""
+    """`[allowed]`: what may be asked; releases are counted in each run.
+
+    Replies leave at multiples of `reply_seconds` after their requests came, so that how long they take tells
+    nothing; 0 sends them at once.
+    """
 
     algorithms: Annotated[list[AlgorithmName], Field(min_length=1)]
-    models: Annotated[list[LinearName], Field(min_length=1)]
+    models: Annotated[list[ModelName], Field(min_length=1)]
     most_releases: Count
     most_parameters: Count = 100_000
     most_local_steps: Count = 1000
+    reply_seconds: Annotated[float, Field(ge=0, le=300)] = 0.0
 
 
 class FilesTable(Table):
-    """`[files]`: socket and ledger; relative paths are looked up beside the owner's file."""
+    """`[files]`: socket and ledger; relative paths are looked up beside the owner's file.
+
+    Members of `group` (a name or a number) may ask over the socket; without it the owner's user alone.
+    """
 
     socket: Location
     ledger: Location
+    group: str | Annotated[int, Field(ge=0)] | None = None
 
 
 class Owner(Table):
@@ -96,6 +110,14 @@ class Owner(Table):
             raise ValueError("[federation] needs data; a gateway cannot work with sizes alone")
         return self
 
+    @model_validator(mode="after")
+    def _has_classes(self) -> Owner:
+        """Classes that are read off the records would tell of them, and be numbered otherwise elsewhere."""
+        table = self.federation
+        if is_table(str(table.data)) and not table.regression and table.classes is None:
+            raise ValueError("[federation] needs classes; list all labels that a record may have")
+        return self
+
     @property
     def account(self) -> Account:
         """The lifetime budget, under replace-one neighbours: the number of records is public."""
@@ -118,8 +140,8 @@ def load_owner(path: Path) -> Owner:
         raise ConfigError(f"owner's file {path} cannot be read as TOML: {error}") from None
     except ValidationError as error:
         raise ConfigError(_one_line(error)) from None
-    files = FilesTable(socket=path.parent / owner.files.socket, ledger=path.parent / owner.files.ledger)
-    return owner.model_copy(update={"files": files})
+    beside = {name: path.parent / getattr(owner.files, name) for name in ("socket", "ledger")}
+    return owner.model_copy(update={"files": owner.files.model_copy(update=beside)})
 
 
 def _one_line(error: ValidationError) -> str:

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from noiseworthy.errors import UnsoundClaim
+from noiseworthy.gateway.sums import NoisedSum
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.deployed_noise import DeployedNoise, grid_surcharge
 from noiseworthy.privacy.durable import Account
 from noiseworthy.privacy.durable.accounts import WHOLE, costs_of
 from noiseworthy.privacy.gaussian import gaussian_delta
 from noiseworthy.privacy.grid_mechanism import as_drawn
+
+
+def price_of(sums: Sequence[NoisedSum], account: Account) -> int:
+    """Shares of the lifetime budget that a job costs: of all its noised sums, each as often as it is drawn.
+
+    Args:
+        sums: of a job.
+        account: lifetime budget.
+
+    Raises:
+        UnsoundClaim: a unit that the budget does not cover, a grid surcharge above its part, or noise that
+            hides nothing.
+    """
+    return sum(one.times * share_of(one.release, account, _deployed(one), one.dimension) for one in sums)
+
+
+def _deployed(one: NoisedSum) -> DeployedNoise:
+    noise = one.mechanism.noise
+    if not isinstance(noise, DeployedNoise):
+        raise UnsoundClaim("only deployed noise is paid for; simulated noise hides nothing")
+    return noise
 
 
 def share_of(release: Release, account: Account, noise: DeployedNoise, dimension: int) -> int:

@@ -1,10 +1,13 @@
-"""A gateway behind a Unix socket that only its owner may open, one request at a time."""
+"""A gateway behind a Unix socket that only its owner, or one group, may open; one request at a time."""
 
 from __future__ import annotations
 
+import grp
+import math
 import os
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,8 +47,14 @@ class Ending:
             raise KeyboardInterrupt
 
 
-def serve(gateway: Gateway, listener: socket.socket, ending: Ending) -> NoReturn:
+def serve(gateway: Gateway, listener: socket.socket, ending: Ending, every: float = 0.0) -> NoReturn:
     """Answer the requests that come to a socket of `listening`, until the process is told to end.
+
+    Args:
+        gateway: that answers.
+        listener: of `listening`.
+        ending: notes that the process is to end.
+        every: seconds, at whose multiples after a request its reply leaves; 0 sends it at once.
 
     Raises:
         KeyboardInterrupt: from `ending`.
@@ -53,32 +62,46 @@ def serve(gateway: Gateway, listener: socket.socket, ending: Ending) -> NoReturn
     while True:
         stream, _ = listener.accept()
         with stream:
-            answer(gateway, stream, ending)
+            answer(gateway, stream, ending, every)
 
 
-def answer(gateway: Gateway, stream: socket.socket, ending: Ending) -> None:
+def answer(gateway: Gateway, stream: socket.socket, ending: Ending, every: float = 0.0) -> None:
     """Answer the one request of a connection; who does not ask in time or goes away gets nothing."""
     try:
         data = receive(stream, LARGEST, _PATIENCE)
+        came = time.monotonic()
         with ending.put_off():
             reply = gateway.answer(data)
+            time.sleep(_left(time.monotonic() - came, every))
             stream.settimeout(_PATIENCE)
             send(stream, reply)
     except (OSError, GatewayError):
         return
 
 
+def _left(gone: float, every: float) -> float:
+    """Seconds to the next multiple."""
+    return math.ceil(gone / every) * every - gone if every else 0.0
+
+
 @contextmanager
-def listening(path: Path) -> Iterator[socket.socket]:
-    """A socket of mode 0600, which is removed in the end; one that a killed gateway left is replaced.
+def listening(path: Path, group: str | int | None = None) -> Iterator[socket.socket]:
+    """A socket, which is removed in the end; one that a killed gateway left is replaced.
+
+    Args:
+        path: of the socket.
+        group: name or number of those who may open it too, mode 0660; None leaves it at 0600.
 
     Raises:
-        GatewayError: another gateway listens there, or the file is no socket, or cannot be made.
+        GatewayError: another gateway listens there, the file is no socket or cannot be made, or the group is
+            unknown or not the user's.
     """
+    number = _group_number(group)
     _make_room(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _bind(listener, path)
+        _lend(path, number)
         yield listener
     finally:
         listener.close()
@@ -94,6 +117,28 @@ def _bind(listener: socket.socket, path: Path) -> None:
     finally:
         os.umask(before)
     listener.listen()
+
+
+def _group_number(group: str | int | None) -> int | None:
+    if not isinstance(group, str):
+        return group
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise GatewayError(f"group {group} is unknown to this machine; make it, or name another") from None
+
+
+def _lend(path: Path, group: int | None) -> None:
+    """Open the socket to a group; until then nobody else could."""
+    if group is None:
+        return
+    try:
+        os.chown(path, -1, group)
+        path.chmod(0o660)
+    except (OSError, OverflowError) as error:
+        raise GatewayError(
+            f"socket {path} cannot be given to group {group} ({error}); make the owner's user a member of it"
+        ) from None
 
 
 def _make_room(path: Path) -> None:

@@ -104,8 +104,8 @@ def setting(record: Record) -> str:
     parts.append(f"ε = {span(row['epsilon'] for row in budget)}")
     parts.append(f"δ = {span(row['delta'] for row in budget)}")
     measured = record["training"] or record["compare"] or record.get("tradeoff") or record.get("rivals")
-    simulated = ", simulated" if measured else ""
-    return ", ".join(parts) + f" per {plan['privacy']['unit']}{simulated}"
+    where = ", over a network" if record.get("network") else ", simulated" if measured else ""
+    return ", ".join(parts) + f" per {plan['privacy']['unit']}{where}"
 
 
 def preparation(record: Record) -> str:
@@ -204,11 +204,8 @@ def training_caption(record: Record) -> str:
     """What the training curves show."""
     training, loss = record["training"], final(record, "loss")
     seeds = len(training["seeds"])
-    spread = (
-        "one simulated training"
-        if seeds == 1
-        else f"mean of {seeds} simulated trainings, band from least to most"
-    )
+    kind = "training over a network" if record.get("network") else "simulated training"
+    spread = f"one {kind}" if seeds == 1 else f"mean of {seeds} {kind}s, band from least to most"
     ended = "" if loss is None else f" from {level(training['untrained_loss'])} to {level(loss.mean)}"
     predicted = record["plan"]["predicted"]
     foretold = f"; {level(predicted['bound'])} was predicted" if predicted_beside(record) else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from noiseworthy.privacy import uploads
 from noiseworthy.privacy.clipping import WORDS
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import Record, client_names, most_spent
@@ -119,7 +120,7 @@ def _assurance(record: Record) -> Clause | None:
         )
     assurance = training["assurance"] if training else "simulation"
     if assurance != "simulation":
-        return Clause("Noise", f"The noise of this run was drawn with assurance: {assurance}.")
+        return Clause("Noise", f"Assurance: {assurance}. Uploads carry {uploads.WORDS[assurance]}.")
     text = (
         "Assurance: simulation. The noise follows the right law, so losses and accuracies are those of a "
         "private training, but it comes from seeded floating-point numbers and hides nothing from somebody "
@@ -151,7 +152,9 @@ def _at_most(record: Record) -> Clause:
     if spent is not None:
         points += [
             f"In training, clients spent epsilon {_spent(spent)} (for each, the greatest over seeds).",
-            "Seeds repeat one training in simulation; carrying out several on real data would add up.",
+            "Uploads that did not arrive are counted, whether their owner paid for them or not."
+            if record.get("network")
+            else "Seeds repeat one training in simulation; carrying out several on real data would add up.",
         ]
     if never := never_asked(record["plan"]):
         points.append(

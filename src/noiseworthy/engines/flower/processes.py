@@ -26,6 +26,8 @@ _PATIENCE = 60.0
 """Seconds in which a superlink begins to listen, and in which `flwr` answers."""
 _FAREWELL = 10.0
 """Seconds in which processes end by themselves when they are asked to."""
+_RELEASE = 60.0
+"""Seconds in which a gateway finishes a release."""
 _LAUNCH = (
     "import subprocess, sys; log = open(sys.argv[1], 'ab'); print(subprocess.Popen(sys.argv[2:], "
     "stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True).pid)"
@@ -157,14 +159,15 @@ def _alive(folder: Path, name: str) -> Process | None:
 def stop(folder: Path) -> None:
     """Stop all processes of a folder and their children: nodes first, then the superlink, then gateways.
 
-    Those that do not listen are killed.
+    Those that do not listen are killed. A gateway is given time to finish the release that it works at,
+    which is paid for and would be lost.
     """
     running = [process for process in look(folder) if process.alive]
     gateways = [process for process in running if process.name.startswith(GATEWAY)]
     links = [process for process in running if process.name == LINK]
     nodes = [process for process in running if process not in (*gateways, *links)]
-    for group in filter(None, (nodes, links, gateways)):
-        _end([process.pid for process in group])
+    for group, patience in ((nodes, _FAREWELL), (links, _FAREWELL), (gateways, _RELEASE)):
+        _end([process.pid for process in group], patience)
     (folder / _RECORD).unlink(missing_ok=True)
 
 
@@ -262,11 +265,11 @@ def _family(roots: list[int]) -> set[int]:
     return family
 
 
-def _end(roots: list[int]) -> None:
-    """Ask processes and their families to end, and kill those that do not."""
+def _end(roots: list[int], patience: float) -> None:
+    """Ask processes and their families to end, and kill those that have not done so in time."""
     family = {pid: _born(pid) for pid in _family(roots)} if roots else {}
     _signal(family, signal.SIGTERM)
-    if not _waited(lambda: not _left(family), _FAREWELL):
+    if not _waited(lambda: not _left(family), patience):
         _signal(_left(family), signal.SIGKILL)
         _waited(lambda: not _left(family), _FAREWELL)
 

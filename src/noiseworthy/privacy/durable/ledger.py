@@ -225,8 +225,12 @@ class DurableLedger:
         )
         return Refusal("lost", client, message)
 
+    def shortage(self, charges: Sequence[Charge]) -> Refusal | None:
+        """The refusal that new releases would get now, of the first client that cannot pay, or None."""
+        with named_errors(self.path):
+            return self._short(charges)
+
     def _short(self, charges: Sequence[Charge]) -> Refusal | None:
-        """The first client that cannot pay, if there is one."""
         for account, asked in _sums(charges).items():
             terms = self._known(account)
             (spent,) = self._db.execute("SELECT spent FROM accounts WHERE id = ?", [account]).fetchone()

@@ -1,0 +1,96 @@
+"""A study whose clients are owners at the end of a network: what is asked of them, and whether they fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from noiseworthy.config.tables import TaskTable
+from noiseworthy.data import Federation
+from noiseworthy.engines.asking import work_of
+from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
+from noiseworthy.experiments.checkpoints import fingerprint
+from noiseworthy.experiments.prepare import Prepared
+from noiseworthy.gateway.messages import About
+from noiseworthy.planning.plan import Plan
+from noiseworthy.planning.two_stages import FirstStage
+from noiseworthy.tasks import Task
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A study whose clients are owners at the end of a network.
+
+    Attributes:
+        prepared: the study, with the model that the plan trains.
+        plan: what every owner is asked for.
+        seed: of the public start and schedule, the first of `[training] seeds`.
+    """
+
+    prepared: Prepared
+    plan: Plan
+    seed: int
+
+    @classmethod
+    def of(cls, prepared: Prepared, plan: Plan) -> Deployment:
+        """A study and its plan.
+
+        Raises:
+            ConfigError: a study without data, or a plan that does not train.
+            UnsoundClaim: a plan that owners cannot follow, by name.
+        """
+        prepared.trained()
+        if not plan.train:
+            raise ConfigError(f"there is nothing to deploy: {plan.outcome}")
+        if plan.pilot is not None and not isinstance(plan.pilot, FirstStage):
+            raise UnsoundClaim(
+                "constants that are bought from records are not deployed; state them under [planning], or "
+                'plan with source = "trial" on public data'
+            )
+        if plan.release is None or plan.problem.family == "none":
+            raise ConfigError("a plan without noise is not deployed; state a mechanism and a budget")
+        work_of(plan, 0)
+        return cls(prepared, plan, prepared.study.training.seeds[0])
+
+    @property
+    def federation(self) -> Federation:
+        """The study's clients, by name and size, and its test set."""
+        return self.prepared.trained()[0]
+
+    @property
+    def task(self) -> Task:
+        """Model and loss."""
+        return self.prepared.trained()[1]
+
+    @property
+    def mark(self) -> str:
+        """`fingerprint` of the training."""
+        belongs_to = self.prepared.study.model_dump_json(include={"federation", "task"})
+        return fingerprint(self.plan, [self.seed], "deployed" + belongs_to)
+
+    def check_owners(self, abouts: list[About]) -> None:
+        """Refuse to begin while an owner's terms do not fit the plan; asking costs nobody anything.
+
+        Raises:
+            GatewayError: clients that are missing, or hold other numbers of records than were planned for.
+        """
+        there = {about.client: about for about in abouts}
+        missing = [name for name in self.federation.clients if name not in there]
+        if missing:
+            raise GatewayError(f"no gateway answers for {', '.join(missing)}; start it, then ask again")
+        for name, size in zip(self.federation.clients, self.federation.sizes.tolist(), strict=True):
+            if there[name].records != size:
+                raise GatewayError(
+                    f"{name} holds {there[name].records} records, the plan was made for {size}; plan again, "
+                    "because noise depends on them"
+                )
+
+
+def task_table(prepared: Prepared) -> TaskTable:
+    """The model that owners are asked for, by name."""
+    return prepared.study.task.model_copy(update={"model": model_of(prepared), "dimension": None})
+
+
+def model_of(prepared: Prepared) -> str:
+    """The model by name, the default one written out."""
+    federation, _ = prepared.trained()
+    return prepared.study.task.model or ("linear" if federation.classes is None else "softmax")

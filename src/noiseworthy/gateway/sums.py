@@ -1,0 +1,69 @@
+"""Noised sums: all that leaves an owner is one, or is computed from such alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.privacy.accountants import Release
+from noiseworthy.privacy.grid_mechanism import GridMechanism
+from noiseworthy.privacy.quantised import clipped_sum
+from noiseworthy.privacy.uploads import Upload
+
+
+@dataclass(frozen=True)
+class NoisedSum:
+    """Rows that are clipped one by one on a grid, added up exactly, and noised.
+
+    Attributes:
+        release: what one is accounted for.
+        mechanism: clip, grid and noise.
+        dimension: coordinates of a row.
+        times: how often a job draws one.
+
+    Example:
+        >>> from noiseworthy.privacy.mechanisms import Gaussian
+        >>> from noiseworthy.privacy.sensitivity import of_mean_gradient
+        >>> release = Release(Gaussian(np.array([0.01])), of_mean_gradient(1.0, [2], "l2"))
+        >>> rows = [[3.0, 4.0]], [[0.0, 0.5]]
+        >>> upload = NoisedSum.planned(release, 1.0, 2, 2).of(map(np.array, rows))
+        >>> upload.divisor, bool(np.abs(upload.values - [0.3, 0.65]).max() < 0.1)
+        (2, True)
+    """
+
+    release: Release
+    mechanism: GridMechanism
+    dimension: int
+    times: int = 1
+
+    @classmethod
+    def planned(
+        cls, release: Release, clip_norm: float, records: int, dimension: int, times: int = 1
+    ) -> NoisedSum:
+        """The sum of an accounted release of one client, looked over while nothing is spent.
+
+        Args:
+            release: full batches, noise for one client.
+            clip_norm: of a row.
+            records: n, public; not used where the whole update is the one row.
+            dimension: coordinates of a row.
+            times: how often a job draws one.
+
+        Raises:
+            UnsoundClaim: a release accounted for less than this clip can change.
+            InvalidInput: a clip too large or too small beside the noise.
+        """
+        mechanism = GridMechanism.of(release, 0, clip_norm, records)
+        clipped_sum(np.zeros((0, 1)), clip_norm, mechanism.norm, mechanism.grid)
+        return cls(release, mechanism, dimension, times)
+
+    def of(self, parts: Iterable[NDArray[np.floating]]) -> Upload:
+        """The noised sum of rows that come in parts of shape (m, dimension); whole numbers add exactly."""
+        mechanism, total = self.mechanism, np.zeros(self.dimension, np.int64)
+        for rows in parts:
+            total += clipped_sum(rows, mechanism.clip_norm, mechanism.norm, mechanism.grid)
+        steps, noise = mechanism.noise.added_to(total), mechanism.noise.assurance
+        return Upload(steps, mechanism.grid, mechanism.records, noise)
