@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 import pytest
 
@@ -21,15 +22,17 @@ from noiseworthy.engines.debug import debug
 from noiseworthy.engines.exchange import Direct
 from noiseworthy.engines.simulation import Shards
 from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewReplies, UnsoundClaim
+from noiseworthy.experiments import two_stages
 from noiseworthy.experiments.deployed import train
 from noiseworthy.experiments.deployment import Deployment
 from noiseworthy.experiments.owners import owner_tables
 from noiseworthy.experiments.planner import plan_study
 from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.tariffs import new_accounts, tariff_of
+from noiseworthy.experiments.tariffs import new_accounts, tariff_of, tariff_of_first
 from noiseworthy.gateway.gateway import Gateway
 from noiseworthy.gateway.messages import pack_about, read_reply
 from noiseworthy.gateway.owner import Owner
+from noiseworthy.planning.two_stages import stage_before
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 
 STUDY = """
@@ -117,10 +120,10 @@ def owners(deployment, tmp_path) -> Any:
         yield owners
 
 
-def with_algorithm(keys: str, clipping: str = "A") -> str:
-    """The study with another algorithm and clipping mode."""
+def with_algorithm(keys: str) -> str:
+    """The study with another algorithm."""
     head = STUDY[: STUDY.index("[algorithm]")]
-    return f'{head}clipping_mode = "{clipping}"\n[algorithm]\naveraging = 0.0\nstep_size = 1.0\n{keys}'
+    return f"{head}[algorithm]\naveraging = 0.0\nstep_size = 1.0\n{keys}"
 
 
 def with_replies(name: str, keys: str = "") -> str:
@@ -142,9 +145,9 @@ FORMS = {
     "weighted by precision": STUDY.replace("weighting = 0.0", "weighting = 0.5").replace(
         "epsilon = 4.0", "epsilon = [4.0, 1.0, 2.0, 8.0]"
     ),
-    "local steps, gradients clipped": with_algorithm(f"{LOCAL}2", "C"),
-    "local steps, update clipped": with_algorithm(f"{LOCAL}4", "D"),
-    "control variates": with_algorithm(COINS, "D"),
+    "local steps, gradients clipped": with_algorithm(f'{LOCAL}2\nclipping_mode = "C"'),
+    "local steps, update clipped": with_algorithm(f'{LOCAL}4\nclipping_mode = "D"'),
+    "control variates": with_algorithm(COINS),
     "noise at every step": with_algorithm('name = "dp-pasgd"\ntotal_iterations = 6\nlocal_steps = 2'),
     "dpsgd": with_replies("dpsgd"),
     "weiavg": with_replies("weiavg"),
@@ -171,7 +174,7 @@ def test_a_training_over_an_exchange_is_the_simulated_one(form, tmp_path, silent
         for place, name in enumerate(names):
             due = [(k + 1, tariff.of(place, k)) for k in range(int(twin.uploads[0, place]))]
             assert owners.rows(name) == due
-        assert sum(silent) == twin.uploads.sum() * plan.problem.dimension
+        assert len(silent) == plan.released_by(twin.uploads[0]).sum()
 
 
 def simulated(deployment: Deployment):
@@ -179,6 +182,71 @@ def simulated(deployment: Deployment):
     quiet = with_noise(make(plan, task, deployment.seed), 1e-30)
     shards = Shards.load(deployment.federation, task, condensed=quiet.condensed)
     return debug(quiet, plan.releases, shards, np.arange(plan.rounds + 1), deployment.seed)
+
+
+TWO_STAGES = with_replies("dpfl-bcs", "estimation_rounds = 2\nloss_cap = 2.0").replace(
+    "rounds = 4", "rounds = 6"
+)
+TWO_STAGES += "\n[constants]\nsmoothness = 1.0\nstrong_convexity = 0.1\n"
+
+
+def simulated_in_two_stages(deployment: Deployment):
+    """Both stages without noise, in the simulation engine."""
+    plan, task = deployment.plan, deployment.task
+
+    def quiet(algorithm):
+        still = with_noise(algorithm, 1e-30)
+        told = getattr(algorithm, "loss_noise", None)
+        return still if told is None else eqx.tree_at(lambda a: a.loss_noise, still, 0 * told)
+
+    shards = Shards.load(deployment.federation, task)
+    return two_stages.train([plan], shards, task, [deployment.seed], adapted=quiet)
+
+
+def test_two_stages_over_an_exchange_are_the_simulated_ones(tmp_path, silent):
+    """What stage 1 told, the plan that follows, the end of it, and ledgers that hold both stages' prices."""
+    deployment = deployment_of(TWO_STAGES)
+    with Owners(deployment, tmp_path) as owners:
+        done = train(deployment, owners.exchange(), tmp_path / "run").trained
+        run, (stage,) = simulated_in_two_stages(deployment)
+        assert np.allclose(done.stages[0].reports.before, stage.reports.before, atol=1e-5)
+        assert np.array_equal(done.plans[0].releases, stage.plan.releases)
+        assert np.abs(done.run.theta - run.theta).max() < 1e-5 * np.abs(run.theta).max()
+        assert np.array_equal(done.run.rounds, run.rounds)
+        assert np.allclose(done.run.loss, run.loss, atol=1e-5)
+        names = deployment.federation.clients
+        accounts = new_accounts(deployment.plan, "", "breast-cancer", "", names)
+        first = stage_before(deployment.plan)
+        opening, closing = tariff_of_first(deployment.plan, first, accounts), tariff_of(stage.plan, accounts)
+        for i, name in enumerate(names):
+            due = [opening.of(i, k) for k in range(first.uploads[i])]
+            due += [closing.of(i, k) for k in range(stage.plan.uploads[i])]
+            assert owners.rows(name) == list(enumerate(due, 1))
+
+
+@pytest.mark.parametrize("answers", [2, 8], ids=["in the first stage", "in the second"])
+def test_two_stages_that_broke_off_go_on(answers, tmp_path, silent):
+    deployment = deployment_of(TWO_STAGES)
+    with Owners(deployment, tmp_path) as owners:
+        cut = spoiled(owners, lambda owner, before, data: [data] if before < answers else [None])
+        with pytest.raises(TooFewReplies):
+            train(deployment, cut, tmp_path / "run", patience=4.0)
+        done = train(deployment, owners.exchange(), tmp_path / "run", resume=True)
+        run, _ = simulated_in_two_stages(deployment)
+        assert np.abs(done.trained.run.theta - run.theta).max() < 1e-5 * np.abs(run.theta).max()
+        assert np.allclose(done.trained.run.loss, run.loss, atol=1e-5)
+        assert [one.number for one in done.told.rounds] == list(range(6))
+
+
+def test_a_report_that_is_missing_is_left_out_of_what_was_estimated(tmp_path, silent):
+    deployment = deployment_of(TWO_STAGES)
+    with Owners(deployment, tmp_path) as owners:
+        lost = spoiled(owners, lambda owner, before, data: [None] if owner == "client 3" else [data])
+        done = train(deployment, lost, tmp_path / "run", patience=4.0)
+    (stage,) = done.trained.stages
+    assert 3 not in stage.reports.clients
+    assert np.all(np.isfinite(stage.found.value))
+    assert stage.found.shrinkage[3] == 0
 
 
 @dataclass

@@ -96,8 +96,9 @@ def train_remotely(
     algorithm = jax.tree.map(jnp.asarray, algorithm)
     ledger = Ledger.open(asking.plan.uploads).charge_rounds(asking.cohorts[: terms.evaluate_at[-1]])
     state = algorithm.init(jax.random.key(terms.seed))
-    reached = resume or _scored(algorithm, state, _nothing(state, ledger), terms)
-    state = _state_of(reached, state)
+    state = state if resume is None else _state_of(resume, state)
+    reached = resume or _nothing(state, ledger)
+    reached = reached if len(reached.rounds) else _scored(algorithm, state, reached, terms)
     on_round(reached, None)
     for t in range(reached.round, int(terms.evaluate_at[-1])):
         started = time.monotonic()
@@ -181,8 +182,6 @@ def _nothing(state: ServerState, ledger: Ledger) -> Checkpoint:
 
 def _state_of(reached: Checkpoint, start: ServerState) -> ServerState:
     """The server's state at a checkpoint, in the layout of the one that it starts with."""
-    if not reached.round:
-        return start
     leaves: Sequence[Array] = [jnp.asarray(leaf[0]) for leaf in reached.server]
     memory = jax.tree.structure(start.memory).unflatten(leaves)
     return ServerState(jnp.asarray(reached.theta[0]), jnp.asarray(reached.round, jnp.int32), memory)

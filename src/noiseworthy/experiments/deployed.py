@@ -13,6 +13,7 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.algorithms import loss_reports
@@ -135,8 +136,15 @@ class _Session:
             on_end(reached)
             self.on_round((done_before + reached.round) / total, done)
 
-        terms = _terms(deployment, plan.rounds, self.patience)
+        terms = _terms(deployment, self._scored_in(plan, done_before), self.patience)
         return train_remotely(algorithm, asking, letters, terms, resume=start, on_round=keep)
+
+    def _scored_in(self, plan: Plan, before: int) -> NDArray[np.int64]:
+        """Rounds of a stage to score at: its start, its end, and those between of the whole training."""
+        plan_of_all, training = self.deployment.plan, self.deployment.prepared.study.training
+        scored = evaluation_rounds(plan_of_all.all_rounds, training.evaluations) - before
+        within = scored[(scored > 0) & (scored < plan.rounds)]
+        return np.concatenate([[0], within, [plan.rounds]])
 
 
 def with_network(
@@ -162,13 +170,13 @@ def with_network(
     return {**record, "training": training, "network": check.strict_json(network)}
 
 
-def _terms(deployment: Deployment, rounds: int, patience: float) -> Terms:
+def _terms(deployment: Deployment, scored: NDArray[np.int64], patience: float) -> Terms:
     federation, task = deployment.federation, deployment.task
     test_x, test_y = task.prepare(jnp.asarray(federation.test_x)), jnp.asarray(federation.test_y)
     return Terms(
         clients=federation.clients,
         score=lambda theta: task.score(theta, test_x, test_y),
-        evaluate_at=evaluation_rounds(rounds, deployment.prepared.study.training.evaluations),
+        evaluate_at=scored,
         patience=patience,
         seed=deployment.seed,
     )
