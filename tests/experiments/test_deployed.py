@@ -34,6 +34,7 @@ from noiseworthy.gateway.messages import pack_about, read_reply
 from noiseworthy.gateway.owner import Owner
 from noiseworthy.planning.two_stages import stage_before
 from noiseworthy.privacy.deployed_noise import DeployedNoise
+from noiseworthy.privacy.durable import statement
 
 STUDY = """
 [federation]
@@ -249,6 +250,31 @@ def test_a_report_that_is_missing_is_left_out_of_what_was_estimated(tmp_path, si
     assert stage.found.shrinkage[3] == 0
 
 
+def test_five_owners_over_flower_and_twenty_rounds_are_the_simulated_ones(tmp_path, silent, monkeypatch):
+    """Flower's own apps and messages, in this process; only the network and the processes are missing."""
+    pytest.importorskip("flwr")
+    from noiseworthy.engines.flower import client_app
+    from noiseworthy.engines.flower.exchange import GridExchange
+    from noiseworthy.engines.flower.inprocess import InProcessGrid
+
+    five = STUDY.replace("clients = 4", "clients = 5").replace("rounds = 5", "rounds = 20")
+    deployment = deployment_of(five)
+    with Owners(deployment, tmp_path) as owners:
+        monkeypatch.setattr(
+            client_app, "forward", lambda socket, data, _: owners.opened[socket.name].answer(data)
+        )
+        nodes = {place: {"socket": name} for place, name in enumerate(owners.opened, 1)}
+        exchange = GridExchange(InProcessGrid(client_app.app, nodes))
+        done = train(deployment, exchange, tmp_path / "run")
+        twin = simulated(deployment)
+        assert np.abs(done.trained.run.theta - twin.theta).max() < 1e-5 * np.abs(twin.theta).max()
+        assert np.allclose(done.trained.run.loss, twin.loss, atol=1e-5)
+        tariff = tariff_of(deployment.plan, new_accounts(deployment.plan, "", "x", "", tuple(owners.opened)))
+        for place, name in enumerate(owners.opened):
+            due = [(k + 1, tariff.of(place, k)) for k in range(int(twin.uploads[0, place]))]
+            assert owners.rows(name) == due
+
+
 @dataclass
 class Spoiled(Direct):
     """An exchange on which things happen to answers.
@@ -294,6 +320,14 @@ def test_a_lost_reply_is_asked_for_again_and_paid_once(deployment, owners, tmp_p
     assert all(len(owners.rows(name)) == 5 for name in owners.opened)
     assert len(silent) == 5 * 4  # no noise was drawn twice
     assert not any(any(one.answers.values()) for one in done.told.rounds)
+
+
+def test_every_upload_that_arrived_is_acknowledged(deployment, owners, tmp_path, silent):
+    """The last of a run too, for which no request comes that could say so."""
+    train(deployment, owners.exchange(), tmp_path / "run")
+    for gateway in owners.opened.values():
+        (line,) = statement(gateway.ledger)
+        assert (line.spent, line.acknowledged) == (5, 5)
 
 
 def test_a_reply_that_comes_twice_counts_once(deployment, owners, tmp_path, silent):

@@ -9,19 +9,25 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from noiseworthy.engines.exchange import Exchange
 from noiseworthy.errors import GatewayError, WireError
 from noiseworthy.gateway.messages import (
     About,
+    Receipt,
+    Received,
     Refused,
     Reply,
     Request,
     Uploaded,
     pack_about,
+    pack_receipt,
     pack_request,
     read_reply,
 )
+
+Kind = TypeVar("Kind", About, Received)
 
 SILENT = "no answer"
 UNREADABLE = "an answer that cannot be used"
@@ -115,17 +121,31 @@ class Correspondence:
         self.received[owner] = max(reply.release, self.received.get(owner, 0))
 
 
+def confirmed(letters: Correspondence, run: str, seconds: float) -> None:
+    """Tell owners which of their uploads arrived, those who can be told within some seconds."""
+    told = {owner: pack_receipt(Receipt(run=run, received=last)) for owner, last in letters.received.items()}
+    _answers(letters.exchange, told, seconds, Received)
+
+
 def introduced(exchange: Exchange, owners: Collection[str], seconds: float) -> list[About]:
     """What owners tell of themselves, of those who do within some seconds; asking costs nobody anything."""
+    found = _answers(exchange, dict.fromkeys(owners, pack_about()), seconds, About)
+    return [found[owner] for owner in owners if owner in found and found[owner].client == owner]
+
+
+def _answers(
+    exchange: Exchange, messages: Mapping[str, bytes], seconds: float, kind: type[Kind]
+) -> dict[str, Kind]:
+    """Answers of a kind to one message for each owner, of those who give them within some seconds."""
     until = time.monotonic() + seconds
-    found: dict[str, About] = {}
-    while len(found) < len(owners) and time.monotonic() < until:
-        for owner in set(owners) & set(exchange.clients) - exchange.waiting - found.keys():
-            exchange.send(owner, pack_about(), time.time() + until - time.monotonic())
+    found: dict[str, Kind] = {}
+    while (open := messages.keys() - found.keys()) and time.monotonic() < until:
+        for owner in open & set(exchange.clients) - exchange.waiting:
+            exchange.send(owner, messages[owner], time.time() + until - time.monotonic())
         for owner, data in exchange.receive(min(_TICK, until - time.monotonic())):
-            if data is not None and isinstance(about := _read(data), About) and about.client == owner:
-                found[owner] = about
-    return [found[owner] for owner in owners if owner in found]
+            if data is not None and isinstance(reply := _read(data), kind):
+                found[owner] = reply
+    return found
 
 
 def _read(data: bytes) -> Reply | None:

@@ -21,7 +21,7 @@ from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.algorithms.loss_reports import LossReports
 from noiseworthy.algorithms.registry import make
 from noiseworthy.engines.asking import Asking
-from noiseworthy.engines.correspondence import Correspondence
+from noiseworthy.engines.correspondence import Correspondence, confirmed
 from noiseworthy.engines.exchange import Exchange
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.remote import Round, Terms, train_remotely
@@ -137,7 +137,9 @@ class _Session:
             self.on_round((done_before + reached.round) / total, done)
 
         terms = _terms(deployment, self._scored_in(plan, done_before), self.patience)
-        return train_remotely(algorithm, asking, letters, terms, resume=start, on_round=keep)
+        run = train_remotely(algorithm, asking, letters, terms, resume=start, on_round=keep)
+        confirmed(letters, told.run, self.patience / 4)
+        return run
 
     def _scored_in(self, plan: Plan, before: int) -> NDArray[np.int64]:
         """Rounds of a stage to score at: its start, its end, and those between of the whole training."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 import tomllib
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from noiseworthy.engines.flower.commands import SETTINGS, Link, Node, environmen
 from noiseworthy.errors import ConfigError
 
 FOLDER = Path("/d")
+PASSWORD = "/d/keys/link.password"
 
 
 def node(**changed):
@@ -25,12 +27,19 @@ def node(**changed):
 
 def understood(parser, command):
     """Arguments as Flower itself reads them; it ends the process at one that it does not know."""
-    return vars(parser().parse_args(command[1:]))
+    start = next(i for i, part in enumerate(command) if part.startswith("flower-"))
+    return vars(parser().parse_args(command[start + 1 :]))
 
 
 def test_flower_understands_a_link_with_tls_and_registered_keys():
     command = Link(FOLDER, 8123).command()
-    assert command[0] == "flower-superlink"
+    assert command[:5] == [
+        sys.executable,
+        "-m",
+        "noiseworthy.engines.flower.lock",
+        PASSWORD,
+        "flower-superlink",
+    ]
     read = understood(_parse_args_run_superlink, command)
     assert read["ssl_ca_certfile"] == "/d/keys/ca.crt"
     assert (read["ssl_certfile"], read["ssl_keyfile"]) == ("/d/keys/server.pem", "/d/keys/server.key")
@@ -141,7 +150,7 @@ def test_sheets_hold_the_same_commands_with_the_same_settings():
     ours = [*settings, "FLWR_HOME=/a b/flower/link"]
     assert lines[0] == [*ours, *link.command(), "&"]
     assert lines[1:3] == [[*ours, *link.register(name)] for name in ("north", "south")]
-    assert lines[3][: len(ours) + 2] == [*ours, "flwr", "run"]
+    assert lines[3] == [*ours, *link.run(Path("/a b/app"))]
     assert link.configuration() in pages["link"]
 
 
@@ -149,3 +158,10 @@ def test_sheets_without_keys_speak_of_none():
     pages = sheets(Link(FOLDER, 80, insecure=True), Path("/d/app"), [node(insecure=True)])
     assert "keys" not in pages["north"]
     assert "register" not in pages["link"]
+
+
+def test_orders_hold_the_password_and_nodes_do_not():
+    link = Link(FOLDER, 80)
+    for command in (link.command(), link.register("north"), link.run(Path("/app")), link.status("17")):
+        assert command[3] == PASSWORD
+    assert not any("password" in part or "lock" in part for part in node().command())

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import ssl
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from noiseworthy.engines.flower.commands import Node
+from noiseworthy.engines.flower.commands import Link, Node, environment
+from noiseworthy.engines.flower.fab import write_app
 from noiseworthy.engines.flower.keys import make_node_key
-from noiseworthy.engines.flower.processes import Local, Process, _family, _launch, _ps, free_ports, look, stop
+from noiseworthy.engines.flower.processes import (
+    Local,
+    Process,
+    _family,
+    _launch,
+    _ps,
+    free_ports,
+    link_of,
+    look,
+    stop,
+)
 from noiseworthy.engines.flower.relay import RelayExchange
 from noiseworthy.engines.flower.runs import run_app
 
@@ -58,18 +70,34 @@ def greeted(port: int, context: ssl.SSLContext) -> str | None:
         return wrapped.version()
 
 
-def test_a_link_speaks_tls_alone_under_the_authority_of_its_folder(tmp_path):
-    with up(tmp_path, {}) as processes:
-        port = processes["link"].port
-        assert not said_in_plain(port).startswith(b"HTTP")
-        ours = ssl.create_default_context(cafile=str(tmp_path / "keys" / "ca.crt"))
-        assert greeted(port, ours) == "TLSv1.3"
-        with pytest.raises(ssl.SSLCertVerificationError):
-            greeted(port, ssl.create_default_context())
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.2", port), timeout=5)
-    assert not processes["link"].alive
-    assert look(tmp_path) == []
+@pytest.fixture(scope="module")
+def link(tmp_path_factory) -> Iterator[Link]:
+    """A superlink without nodes."""
+    folder = tmp_path_factory.mktemp("link")
+    with up(folder, {}):
+        yield link_of(folder)
+
+
+def test_a_link_speaks_tls_alone_under_the_authority_of_its_folder(link):
+    assert not said_in_plain(link.port).startswith(b"HTTP")
+    ours = ssl.create_default_context(cafile=str(link.keys.authority))
+    assert greeted(link.port, ours) == "TLSv1.3"
+    with pytest.raises(ssl.SSLCertVerificationError):
+        greeted(link.port, ssl.create_default_context())
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", link.port), timeout=5)
+
+
+def test_orders_without_the_password_are_refused(link):
+    """Flower's own command, with every certificate, neither registers a node nor hands in an app."""
+    make_node_key(link.keys.folder, "stranger")
+    for command in (link.register("stranger"), link.run(write_app(link.folder))):
+        assert "403 Forbidden" in said(link, command[command.index("flwr") :])
+
+
+def said(link: Link, command: list[str]) -> str:
+    done = subprocess.run(command, env=environment(link.home), capture_output=True, text=True, timeout=60)
+    return done.stdout + done.stderr
 
 
 @pytest.mark.slow

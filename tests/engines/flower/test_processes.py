@@ -102,13 +102,14 @@ def test_what_does_not_listen_is_killed(started, tmp_path, monkeypatch):
     assert not north.alive
 
 
-def test_nodes_are_asked_to_end_before_the_link(started, tmp_path, monkeypatch):
-    started(SLEEPS, "link"), started(SLEEPS, "north")
+def test_nodes_end_before_the_link_and_gateways_last_with_time_for_a_release(started, tmp_path, monkeypatch):
+    started(SLEEPS, "link"), started(SLEEPS, "gateway of north"), started(SLEEPS, "north")
     ended = []
-    monkeypatch.setattr(processes, "_end", lambda pids: ended.append(pids))
-    link, north = look(tmp_path)
+    monkeypatch.setattr(processes, "_end", lambda pids, patience: ended.append((pids, patience)))
+    link, gateway, north = look(tmp_path)
     stop(tmp_path)
-    assert ended == [[north.pid], [link.pid]]
+    assert [pids for pids, _ in ended] == [[north.pid], [link.pid], [gateway.pid]]
+    assert ended[-1][1] > 5 * ended[0][1]
 
 
 def test_ports_are_free_and_different():
@@ -178,6 +179,8 @@ def test_without_a_link_there_is_nobody_to_run_an_app(tmp_path):
 
 
 def test_a_command_of_flowers_that_fails_is_told_in_one_line(tmp_path):
-    with pytest.raises(GatewayError, match="the reason; is the superlink running") as caught:
-        processes.flwr(tmp_path, [sys.executable, "-c", "import sys; sys.exit('the\\nreason')"])
+    with pytest.raises(GatewayError, match="flwr run failed: the reason; is the superlink running") as caught:
+        processes.flwr(
+            tmp_path, [sys.executable, "-c", "import sys; sys.exit('the\\nreason')", "flwr", "run"]
+        )
     assert "\n" not in str(caught.value)

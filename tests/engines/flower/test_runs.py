@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from noiseworthy.engines.flower import runs
+from noiseworthy.engines.flower.commands import Link
 from noiseworthy.engines.flower.runs import run_app
 from noiseworthy.errors import GatewayError
 
@@ -21,8 +22,8 @@ def flower(tmp_path, monkeypatch):
     def stand(lines, answers):
         answers = iter(answers)
         printing = [sys.executable, "-c", f"print({chr(10).join(lines)!r})"]
-        monkeypatch.setattr(runs, "home_of", lambda folder: folder / "home")
-        monkeypatch.setattr(runs, "run_command", lambda app: printing)
+        monkeypatch.setattr(runs, "link_of", lambda folder: Link(folder, 1))
+        monkeypatch.setattr(Link, "run", lambda self, app: printing)
         monkeypatch.setattr(runs, "flwr", lambda home, command: json.dumps(next(answers)))
         monkeypatch.setattr(runs.time, "sleep", lambda seconds: None)
         return tmp_path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import shlex
+import sys
 import sysconfig
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -78,11 +79,16 @@ class Link:
         reached = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
         return f"[{reached}]:{self.port}" if ":" in reached else f"{reached}:{self.port}"
 
+    @property
+    def locked(self) -> list[str]:
+        """How commands begin that give or take the superlink's password."""
+        return [sys.executable, "-m", "noiseworthy.engines.flower.lock", str(self.keys.password)]
+
     def command(self) -> list[str]:
-        """`flower-superlink` that keeps what it knows of runs and nodes over a restart."""
+        """`flower-superlink` that keeps what it knows of runs and nodes over a restart, and is locked."""
         place = ["--host", self.host, "--port", str(self.port)]
         kept = ["--database", str(self.folder / "link.sqlite"), "--disable-runtime-dependency-installation"]
-        return ["flower-superlink", *self._security(), *place, *kept]
+        return [*self.locked, "flower-superlink", *self._security(), *place, *kept]
 
     def _security(self) -> list[str]:
         if self.insecure:
@@ -102,7 +108,15 @@ class Link:
     def register(self, node: str) -> list[str]:
         """`flwr supernode register`, which makes a node's key known."""
         public = str(self.keys.node_public_key(node))
-        return ["flwr", "supernode", "register", public, CONNECTION, "--name", node]
+        return [*self.locked, "flwr", "supernode", "register", public, CONNECTION, "--name", node]
+
+    def run(self, app: Path) -> list[str]:
+        """`flwr run` of the server's app, with its log."""
+        return [*self.locked, "flwr", "run", str(app), CONNECTION, "--stream"]
+
+    def status(self, run: str) -> list[str]:
+        """`flwr list` of one run, as JSON."""
+        return [*self.locked, "flwr", "list", CONNECTION, "--run-id", run, "--format", "json"]
 
 
 @dataclass(frozen=True)
@@ -159,16 +173,6 @@ class Node:
         return [*trust, "--auth-supernode-private-key", str(self.keys.node_key(self.name))]
 
 
-def run_command(app: Path) -> list[str]:
-    """`flwr run` of the server's app, with its log."""
-    return ["flwr", "run", str(app), CONNECTION, "--stream"]
-
-
-def status_command(run: str) -> list[str]:
-    """`flwr list` of one run, as JSON."""
-    return ["flwr", "list", CONNECTION, "--run-id", run, "--format", "json"]
-
-
 def sheets(link: Link, app: Path, nodes: Iterable[Node]) -> dict[str, str]:
     """What to type on which machine, where server and owners have machines of their own.
 
@@ -194,7 +198,7 @@ def _link_sheet(link: Link, app: Path, nodes: list[Node]) -> str:
     configured = f"mkdir -p {shlex.quote(str(link.home))}"
     written = f"cat > {shlex.quote(str(link.home / 'config.toml'))} <<'END'\n{link.configuration()}END"
     registered = [] if link.insecure else [link.register(node.name) for node in nodes]
-    followed = [_typed(command, link.home) for command in (*registered, run_command(app))]
+    followed = [_typed(command, link.home) for command in (*registered, link.run(app))]
     return "\n".join([configured, written, _typed(link.command(), link.home) + " &", *followed]) + "\n"
 
 

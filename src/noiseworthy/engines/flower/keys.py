@@ -51,6 +51,11 @@ class Keys:
         """The superlink's key."""
         return self.folder / "server.key"
 
+    @property
+    def password(self) -> Path:
+        """What the superlink's control interface asks for; made when the superlink first starts."""
+        return self.folder / "link.password"
+
     def node_key(self, name: str) -> Path:
         """A node's own key."""
         return self.folder / "nodes" / name

@@ -171,16 +171,25 @@ def stop(folder: Path) -> None:
     (folder / _RECORD).unlink(missing_ok=True)
 
 
+def link_of(folder: Path) -> Link:
+    """The superlink of a deployment, to give it orders.
+
+    Raises:
+        GatewayError: it does not run.
+    """
+    link = _alive(folder, LINK)
+    if link is None:
+        raise GatewayError(f"no superlink of {folder} is running; start it with noiseworthy deploy up")
+    return Link(folder, link.port)
+
+
 def home_of(folder: Path) -> Path:
     """Flower's home by which `flwr` finds the superlink of a deployment.
 
     Raises:
         GatewayError: its superlink does not run.
     """
-    for process in look(folder):
-        if process.name == LINK and process.alive:
-            return Link(folder, process.port).home
-    raise GatewayError(f"no superlink of {folder} is running; start it with noiseworthy deploy up")
+    return link_of(folder).home
 
 
 def flwr(home: Path, command: list[str]) -> str:
@@ -188,20 +197,21 @@ def flwr(home: Path, command: list[str]) -> str:
 
     Args:
         home: Flower's home that names the superlink.
-        command: with its arguments.
+        command: of `commands.Link`.
 
     Raises:
         GatewayError: it fails, or takes too long.
     """
+    name = " ".join(command[command.index("flwr") :][:3])
     try:
         done = subprocess.run(
             command, env=environment(home), capture_output=True, text=True, timeout=_PATIENCE
         )
     except subprocess.TimeoutExpired:
-        raise GatewayError(f"{' '.join(command[:3])} does not end; is the superlink running?") from None
+        raise GatewayError(f"{name} does not end; is the superlink running?") from None
     if done.returncode:
         said = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise GatewayError(f"{' '.join(command[:3])} failed: {said}; is the superlink running?")
+        raise GatewayError(f"{name} failed: {said}; is the superlink running?")
     return done.stdout
 
 

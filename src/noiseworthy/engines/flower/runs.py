@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from noiseworthy.engines.flower.commands import environment, run_command, status_command
+from noiseworthy.engines.flower.commands import Link, environment
 from noiseworthy.engines.flower.fab import write_app
-from noiseworthy.engines.flower.processes import flwr, home_of
+from noiseworthy.engines.flower.processes import flwr, link_of
 from noiseworthy.errors import GatewayError
 
 _STARTED = re.compile(r"Successfully started run (\d+)")
@@ -29,18 +29,22 @@ def run_app(folder: Path, *, on_line: Callable[[str], None] = lambda line: None)
         GatewayError: the superlink does not take the app, or the run failed; the message holds what Flower
             says of it. What the app has kept in the folder is there.
     """
-    home = home_of(folder)
-    run = _followed(run_command(write_app(folder)), home, on_line)
-    status = _ended(run, home)
+    link = link_of(folder)
+    run = _followed(link, write_app(folder), on_line)
+    status = _ended(run, link)
     if not status["status"].endswith("completed"):
         raise GatewayError(f"run {run} {status['status']}: {status['status-details']}; see {folder}/logs")
 
 
-def _followed(command: list[str], home: Path, on_line: Callable[[str], None]) -> str:
+def _followed(link: Link, app: Path, on_line: Callable[[str], None]) -> str:
     """The run's number, once the log has ended."""
     lines: list[str] = []
     with subprocess.Popen(
-        command, env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        link.run(app),
+        env=environment(link.home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as process:
         for line in process.stdout or ():
             lines.append(_COLOUR.sub("", line).rstrip())
@@ -51,10 +55,10 @@ def _followed(command: list[str], home: Path, on_line: Callable[[str], None]) ->
     return found[1]
 
 
-def _ended(run: str, home: Path) -> dict[str, str]:
+def _ended(run: str, link: Link) -> dict[str, str]:
     """What the superlink says of a run that has ended; its log may end a little earlier."""
     while True:
-        told = json.loads(flwr(home, status_command(run)))
+        told = json.loads(flwr(link.home, link.status(run)))
         if not told.get("runs"):
             raise GatewayError(f"the superlink does not tell of run {run} any more; start it, then run again")
         if told["runs"][0]["status"].startswith("finished"):

@@ -1,0 +1,133 @@
+"""`noiseworthy deploy` as its user types it: five owners of MNIST's writers over TLS, then what is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from noiseworthy.config import load_study
+from noiseworthy.experiments.planner import plan_study
+from noiseworthy.experiments.prepare import prepare
+from noiseworthy.experiments.record import load_record
+from noiseworthy.experiments.tariffs import new_accounts, tariff_of
+from noiseworthy.privacy.durable import DurableLedger
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "five_owners.toml"
+ROUNDS = 3
+
+
+def typed(*words: str | Path, folder: Path, code: int = 0) -> str:
+    """What a command prints; stdout, or stderr where it fails as expected."""
+    command = [sys.executable, "-m", "noiseworthy", *map(str, words)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=400)
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
+
+
+@pytest.fixture
+def study(tmp_path, data_dir) -> Path:
+    """The example, with few records and rounds."""
+    text = EXAMPLE.read_text().replace("fraction = 0.1", f'fraction = 0.02\ndata_dir = "{data_dir}"')
+    path = tmp_path / "five.toml"
+    path.write_text(text.replace("rounds = 20", f"rounds = {ROUNDS}"))
+    return path
+
+
+@pytest.mark.data
+def test_five_owners_train_over_tls_and_their_ledgers_hold_the_plan(study, tmp_path):
+    typed("deploy", "up", study, folder=tmp_path)
+    try:
+        before = json.loads(typed("deploy", "status", study, "--json", folder=tmp_path))
+        typed("deploy", "run", study, folder=tmp_path)
+        after = json.loads(typed("deploy", "status", study, "--json", folder=tmp_path))
+    finally:
+        typed("deploy", "down", study, folder=tmp_path)
+    assert all(one["gateway"] and one["node"] and one["about"]["spent"] == 0 for one in before)
+    assert all(0.999 < one["about"]["spent"] <= 1 for one in after)
+
+    record = load_record(tmp_path / "runs" / "five")
+    assert record["training"]["assurance"] == "grid-csprng"
+    assert record["training"]["uploads"] == [[ROUNDS] * 5]
+    assert [sum(map(bool, one["answers"].values())) for one in record["network"]["rounds"]] == [0] * ROUNDS
+    assert record["training"]["loss"][0][-1] < record["training"]["untrained_loss"]
+    assert (tmp_path / "runs" / "five" / "network.png").exists()
+
+    prepared, decision = plan_study(prepare(load_study(study)))
+    federation, _ = prepared.trained()
+    accounts = new_accounts(decision.plan, "", federation.name, "", federation.clients)
+    tariff = tariff_of(decision.plan, accounts)
+    assert {one["client"] for one in after} == set(federation.clients)
+    for place, name in enumerate(federation.clients):
+        folder = tmp_path / "deployments" / "five" / "owners" / name.replace("..", "-")
+        with DurableLedger.read(folder / "ledger.sqlite") as books:
+            rows = books.query("SELECT number, share FROM releases ORDER BY number")
+        assert rows == [(k + 1, tariff.of(place, k)) for k in range(ROUNDS)]
+    assert np.load(tmp_path / "runs" / "five" / "model.npz")["theta"].shape == (1, 7850)
+
+
+BUNDLED = """
+[federation]
+data = "breast-cancer"
+clients = 2
+[task]
+model = "softmax"
+normalise = true
+[privacy]
+mechanism = "gaussian"
+epsilon = 4.0
+delta = 1e-5
+clip_norm = 0.5
+[algorithm]
+rounds = 2
+clients_per_round = 2
+step_size = 1.0
+[constants]
+source = "rule"
+"""
+
+
+@pytest.fixture
+def bundled(tmp_path) -> Path:
+    path = tmp_path / "two.toml"
+    path.write_text(BUNDLED)
+    return path
+
+
+def test_what_is_wrong_is_said_in_one_line(bundled, tmp_path):
+    """Nothing is up; a patience that is none; a study without noise; sizes alone."""
+    for words, said in (
+        (("run", bundled), "no superlink of .* start it with noiseworthy deploy up"),
+        (("status", bundled), "no owners in .*deploy up"),
+        (("run", bundled, "--patience", "-1"), "--patience must be"),
+        (("up", bundled, "--insecure", "--host", "far.example"), "insecure connections stay on this machine"),
+    ):
+        error = typed("deploy", *words, folder=tmp_path, code=2)
+        assert len(error.strip().splitlines()) == 1
+        assert re.search(said, error)
+    bundled.write_text(BUNDLED.replace("gaussian", "none").replace("epsilon = 4.0\ndelta = 1e-5\n", ""))
+    assert "without noise" in typed("deploy", "up", bundled, folder=tmp_path, code=2)
+
+
+def test_files_and_commands_for_several_machines_are_written_and_nothing_is_started(bundled, tmp_path):
+    said = typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
+    place = tmp_path / "deployments" / "two"
+    for name in ("client-0", "client-1"):
+        file = place / "owners" / name / "owner.toml"
+        assert file.exists()
+        assert f"noiseworthy gateway '{file}'" in said or f"noiseworthy gateway {file}" in said
+    assert "far.example:9092" in said
+    assert not (place / "processes.json").exists()
+
+
+def test_an_owners_file_that_is_there_is_never_overwritten(bundled, tmp_path):
+    typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
+    file = tmp_path / "deployments" / "two" / "owners" / "client-0" / "owner.toml"
+    file.write_text(file.read_text().replace("epsilon = 4.0", "epsilon = 1.0"))
+    typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
+    assert "epsilon = 1.0" in file.read_text()
