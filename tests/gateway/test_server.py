@@ -275,3 +275,21 @@ def test_without_a_stated_time_a_reply_leaves_at_once(monkeypatch):
         server.answer(Sayings(), near, Ending())
         assert framing.receive(far, 10, 5.0) == b"cba"
     assert waited == [0.0]
+
+
+def test_a_socket_may_lie_deeper_than_the_kernel_takes_paths(gateway, tmp_path):
+    """A path of a Unix socket has at most 107 bytes; deployments lie in folders of any depth."""
+    folder = tmp_path / ("deep" * 20) / ("deeper" * 12)
+    folder.mkdir(parents=True)
+    path = folder / "gateway.sock"
+    assert len(str(path)) > 150
+    with listening(path) as listener:
+        assert path.stat().st_mode & 0o777 == 0o600
+        thread = threading.Thread(target=lambda: listener.accept()[0].close())
+        thread.start()
+        with socket.socket(socket.AF_UNIX) as stream, framing.address(path) as short:
+            stream.connect(short)
+        thread.join(10)
+        with pytest.raises(GatewayError, match="listens at"), listening(path):
+            pass
+    assert not path.exists()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from noiseworthy.errors import GatewayError
@@ -13,6 +16,8 @@ LARGEST = 2**28
 """Bytes of a message to or from a gateway."""
 _LENGTH = struct.Struct("<Q")
 _PIECE = 2**20
+_SHORT = 100
+"""Bytes of a path that every kernel takes for a socket's."""
 
 
 def forward(path: Path, data: bytes, seconds: float) -> bytes:
@@ -29,13 +34,48 @@ def forward(path: Path, data: bytes, seconds: float) -> bytes:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
             stream.settimeout(seconds)
-            stream.connect(str(path))
+            with address(path) as short:
+                stream.connect(short)
             send(stream, data)
             return receive(stream, LARGEST, seconds)
     except OSError as error:
         raise GatewayError(
             f"no answer from a gateway at {path} ({error}); start it with noiseworthy gateway, then ask again"
         ) from None
+
+
+@contextmanager
+def address(path: Path) -> Iterator[str]:
+    """A Unix socket's path as short as the kernel takes it: by a handle of its folder where it is longer.
+
+    Raises:
+        OSError: a folder that is not there, or a long path on a system without such names.
+    """
+    if len(os.fsencode(path)) <= _SHORT:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def bind(listener: socket.socket, path: Path) -> None:
+    """Listen at a path of mode 0600, private from its first moment.
+
+    Raises:
+        GatewayError: a socket that cannot be made.
+    """
+    before = os.umask(0o177)
+    try:
+        with address(path) as short:
+            listener.bind(short)
+    except OSError as error:
+        raise GatewayError(f"socket {path} cannot be made ({error}); name another place") from None
+    finally:
+        os.umask(before)
+    listener.listen()
 
 
 def send(stream: socket.socket, data: bytes) -> None:

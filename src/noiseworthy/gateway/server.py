@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from noiseworthy.errors import GatewayError
-from noiseworthy.gateway.framing import receive, send
+from noiseworthy.gateway.framing import address, bind, receive, send
 from noiseworthy.gateway.gateway import Gateway
 from noiseworthy.gateway.messages import LARGEST
 
@@ -100,23 +100,12 @@ def listening(path: Path, group: str | int | None = None) -> Iterator[socket.soc
     _make_room(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        _bind(listener, path)
+        bind(listener, path)
         _lend(path, number)
         yield listener
     finally:
         listener.close()
         path.unlink(missing_ok=True)
-
-
-def _bind(listener: socket.socket, path: Path) -> None:
-    before = os.umask(0o177)  # the socket is private from its first moment
-    try:
-        listener.bind(str(path))
-    except OSError as error:
-        raise GatewayError(f"socket {path} cannot be made ({error}); name another place") from None
-    finally:
-        os.umask(before)
-    listener.listen()
 
 
 def _group_number(group: str | int | None) -> int | None:
@@ -147,6 +136,8 @@ def _make_room(path: Path) -> None:
     if not stat.S_ISSOCK(path.stat().st_mode):
         raise GatewayError(f"{path} is no socket; name another place, nothing was changed")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        if probe.connect_ex(str(path)) == 0:
+        with address(path) as short:
+            taken = probe.connect_ex(short) == 0
+        if taken:
             raise GatewayError(f"a gateway listens at {path} already; end it first or name another socket")
     path.unlink()

@@ -9,7 +9,6 @@ and the next look for clients starts another run of the app.
 from __future__ import annotations
 
 import logging
-import os
 import socket
 import threading
 import time
@@ -24,7 +23,7 @@ from noiseworthy.engines.exchange import Answer, Exchange, check_free
 from noiseworthy.engines.flower.exchange import GridExchange
 from noiseworthy.errors import GatewayError, WireError
 from noiseworthy.gateway import wire
-from noiseworthy.gateway.framing import receive, send
+from noiseworthy.gateway.framing import address, bind, receive, send
 
 SOCKET = "relay.sock"
 _REPLY = 60.0
@@ -48,7 +47,8 @@ def serve(grid: Grid, folder: Path) -> None:
     exchange = GridExchange(grid)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
         try:
-            stream.connect(str(folder / SOCKET))
+            with address(folder / SOCKET) as short:
+                stream.connect(short)
         except OSError:
             raise GatewayError(
                 f"no training waits in {folder}; start one with noiseworthy deploy run"
@@ -100,16 +100,7 @@ class RelayExchange:
     def __enter__(self) -> Self:
         path = self.folder / SOCKET
         path.unlink(missing_ok=True)
-        before = os.umask(0o177)
-        try:
-            self._listener.bind(str(path))
-        except OSError as error:
-            raise GatewayError(
-                f"socket {path} cannot be made ({error}); use a folder of a shorter name"
-            ) from None
-        finally:
-            os.umask(before)
-        self._listener.listen(1)
+        bind(self._listener, path)
         self._listener.settimeout(_TICK)
         return self
 
