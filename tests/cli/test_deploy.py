@@ -41,8 +41,8 @@ def study(tmp_path, data_dir) -> Path:
 
 @pytest.mark.data
 def test_five_owners_train_over_tls_and_their_ledgers_hold_the_plan(study, tmp_path):
-    typed("deploy", "up", study, folder=tmp_path)
     try:
+        typed("deploy", "up", study, folder=tmp_path)
         before = json.loads(typed("deploy", "status", study, "--json", folder=tmp_path))
         typed("deploy", "run", study, folder=tmp_path)
         after = json.loads(typed("deploy", "status", study, "--json", folder=tmp_path))
