@@ -144,7 +144,8 @@ def test_an_interrupted_training_resumes_to_the_same_end(run, write, tmp_path, m
         answer = run("train", study, "--out", "parts")
     assert answer.code == 130
     assert (
-        answer.err.strip().splitlines()[-1] == "interrupted; train --resume goes on from the last checkpoint"
+        answer.err.strip().splitlines()[-1]
+        == "interrupted; train and deploy run go on from the last checkpoint with --resume"
     )
     assert "Traceback" not in answer.err
     rest = strictly(run("train", study, "--out", "parts", "--resume", "--json").out)

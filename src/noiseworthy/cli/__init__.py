@@ -38,6 +38,7 @@ GROUPS = {"ledger": ledgers.ledger, "deploy": deploying.deploy}
 
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]  # of click, which some releases of typer contain
 _INTERRUPTED = 130
+_INTERRUPTION = "interrupted; train and deploy run go on from the last checkpoint with --resume"
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -64,7 +65,7 @@ def main() -> None:
             print(f"error: {' '.join(complaint.split())}", file=sys.stderr)
         raise SystemExit(2) from None
     if code == _INTERRUPTED:
-        print("interrupted; train --resume goes on from the last checkpoint", file=sys.stderr)
+        print(_INTERRUPTION, file=sys.stderr)
     raise SystemExit(code)
 
 

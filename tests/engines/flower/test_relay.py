@@ -70,5 +70,12 @@ def test_the_app_says_when_no_training_waits(tmp_path):
         serve(InProcessGrid(app, {}), tmp_path)
 
 
+def test_one_training_at_a_time(exchange, tmp_path):
+    """A second one would take the first one's socket, and its uploads."""
+    with pytest.raises(GatewayError, match="another training runs"), RelayExchange(tmp_path, lambda: None):
+        pass
+    assert there(exchange) == {"north", "south"}
+
+
 def test_the_socket_is_for_its_user_alone(exchange, tmp_path):
     assert (tmp_path / SOCKET).stat().st_mode & 0o777 == 0o600

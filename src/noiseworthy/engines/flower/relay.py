@@ -8,11 +8,13 @@ and the next look for clients starts another run of the app.
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +28,7 @@ from noiseworthy.gateway import wire
 from noiseworthy.gateway.framing import address, bind, receive, send
 
 SOCKET = "relay.sock"
+_LOCK = "relay.lock"
 _REPLY = 60.0
 """Seconds in which the app answers a call, beside the seconds that it is told to wait."""
 _AGAIN = 5.0
@@ -90,7 +93,8 @@ class RelayExchange:
 
     folder: Path
     run: Callable[[], None]
-    _listener: socket.socket = field(default_factory=lambda: socket.socket(socket.AF_UNIX), repr=False)
+    _alone: ExitStack = field(default_factory=ExitStack, repr=False)
+    _listener: socket.socket = field(init=False, repr=False)
     _stream: socket.socket | None = None
     _runner: threading.Thread | None = None
     _not_before: float = 0.0
@@ -98,18 +102,20 @@ class RelayExchange:
     _lost: list[Answer] = field(default_factory=list)
 
     def __enter__(self) -> Self:
+        self._alone.enter_context(_alone_in(self.folder))
         path = self.folder / SOCKET
         path.unlink(missing_ok=True)
+        self._listener = self._alone.enter_context(socket.socket(socket.AF_UNIX))
         bind(self._listener, path)
         self._listener.settimeout(_TICK)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._drop()
-        self._listener.close()
         (self.folder / SOCKET).unlink(missing_ok=True)
         if self._runner is not None:
             self._runner.join(_REPLY)
+        self._alone.close()
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -184,6 +190,23 @@ class RelayExchange:
             self._stream = None
         self._lost += [(client, None) for client in sorted(self._under_way)]
         self._under_way.clear()
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Nobody else's training; the kernel lets go of what a killed one held.
+
+    Raises:
+        GatewayError: another training is under way.
+    """
+    with (folder / _LOCK).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise GatewayError(
+                f"another training runs over {folder}; wait for its end, or stop it with Ctrl-C"
+            ) from None
+        yield
 
 
 _TICK = 0.5
