@@ -1,10 +1,11 @@
-"""Commands that train over a network of data owners: deploy up, run, status, down, keys."""
+"""Commands that train over a network of data owners: deploy up, run, status, down; link, node, ask, keys."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ import typer
 from noiseworthy.cli.console import err, out, progress_bar
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, StudyFile
 from noiseworthy.cli.steps import decide_plan, finish, prepare_study
-from noiseworthy.errors import ConfigError
+from noiseworthy.errors import ConfigError, GatewayError
 
 if TYPE_CHECKING:
     from noiseworthy.engines.exchange import Exchange
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from noiseworthy.experiments.deployment import Deployment
     from noiseworthy.experiments.planner import Decision
     from noiseworthy.experiments.prepare import Prepared
+    from noiseworthy.gateway.messages import About
 
 deploy = typer.Typer(no_args_is_help=True, help="Train a study over a network of data owners, with Flower.")
 
+_PORT = 9092
 Folder = Annotated[
     Path | None, typer.Option("--folder", help="of the deployment; by default deployments/NAME-OF-STUDY")
 ]
@@ -38,19 +41,19 @@ def up(
     insecure: Insecure = False,
     host: Annotated[
         str | None,
-        typer.Option(
-            help="name of the server's machine: write files and commands for several, start nothing"
-        ),
+        typer.Option(help="the server's machine: write owners' files, say what to type where, start nothing"),
     ] = None,
 ) -> None:
     """Start an owner's gateway and node for every client on this machine, and a superlink between them."""
     from noiseworthy.experiments.owners import write_owner_files
 
+    if insecure and host is not None:
+        raise ConfigError("insecure connections stay on this machine; leave out --insecure or --host")
     deployment = _decided(study, data)[2]
     place = _place(study, folder)
     files = write_owner_files(deployment, place / "owners")
     if host is not None:
-        _tell_machines(place, files, host, insecure)
+        _tell_machines(study, place, files, host)
         return
     _start(place, files, insecure)
     err.print(f"Owners' files, ledgers and logs are in {place}.", soft_wrap=True)
@@ -70,17 +73,12 @@ def run(
     """Train a study over its deployment, and write a run folder with model, record and report."""
     from noiseworthy import _validate as check
     from noiseworthy.engines.flower.processes import home_of
-    from noiseworthy.engines.flower.relay import RelayExchange
-    from noiseworthy.engines.flower.runs import run_app
 
     check.positive("--patience", patience)
     place, runs = _place(study, folder), out_folder or Path("runs") / study.stem
     home_of(place)
     decided = _decided(study, data)
-    with (
-        (place / "logs" / "run.log").open("a") as log,
-        RelayExchange(place, lambda: run_app(place, on_line=_into(log))) as exchange,
-    ):
+    with _exchange(place) as exchange:
         record = _trained(*decided, exchange, runs, name=study.stem, resume=resume, patience=patience)
     finish(record, runs, as_json)
 
@@ -108,6 +106,79 @@ def down(study: StudyFile, folder: Folder = None) -> None:
     ended = [process.name for process in look(place) if process.alive]
     stop(place)
     out.print(f"Down: {len(ended)} processes ended. Ledgers stay in {place}.", soft_wrap=True)
+
+
+@deploy.command()
+def link(
+    folder: Annotated[Path, typer.Argument(help="of the deployment", show_default=False)],
+    host: Annotated[list[str] | None, typer.Option(help="name or address of this machine")] = None,
+    port: Annotated[int, typer.Option(help="that owners' nodes connect to")] = _PORT,
+) -> None:
+    """Start a superlink for owners on other machines, whose public keys lie in FOLDER/keys/nodes."""
+    _check_installed()
+    from noiseworthy.engines.flower.keys import Keys, make_authority
+    from noiseworthy.engines.flower.processes import Local
+
+    place = folder.absolute()
+    keys = Keys(place / "keys")
+    if not keys.authority.exists():
+        make_authority(keys.folder, host or [])
+    known = sorted(path.stem for path in (keys.folder / "nodes").glob("*.pub"))
+    with err.status(f"Starting a superlink for {len(known)} owners"):
+        Local(place, {}, host="0.0.0.0", port=port, elsewhere=known).start()
+    names = ", ".join(known) or f"none; put their .pub into {keys.folder / 'nodes'} and type this again"
+    out.print(f"Superlink at port {port}. Owners need {keys.authority}.", soft_wrap=True)
+    out.print(f"Registered: {names}", soft_wrap=True)
+
+
+@deploy.command()
+def node(
+    file: Annotated[Path, typer.Argument(help="owner's file (TOML)", show_default=False)],
+    link: Annotated[str, typer.Option(help="superlink as HOST:PORT", show_default=False)],
+) -> None:
+    """Connect an owner's gateway with a superlink; its keys lie in keys beside the owner's file."""
+    _check_installed()
+    import os
+
+    from noiseworthy.engines.flower.commands import Node, environment
+    from noiseworthy.engines.flower.keys import make_node_key
+    from noiseworthy.engines.flower.processes import free_ports
+    from noiseworthy.experiments.owners import folder_name
+    from noiseworthy.gateway.owner import load_owner
+
+    owner = load_owner(file)
+    name, socket = folder_name(owner.owner.client), owner.files.socket.absolute()
+    beside = Node(file.absolute().parent, name, socket, link, free_ports(1)[0])
+    if not beside.keys.node_key(name).exists():
+        make_node_key(beside.keys.folder, name)
+    if not beside.keys.authority.exists():
+        raise ConfigError(
+            f"send the server {beside.keys.node_public_key(name)} and put its ca.crt at "
+            f"{beside.keys.authority}, then type this again"
+        )
+    command = beside.command()
+    beside.home.mkdir(parents=True, exist_ok=True)
+    os.execvpe(command[0], command, environment(beside.home))
+
+
+@deploy.command()
+def ask(
+    folder: Annotated[Path, typer.Argument(help="of the deployment", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="file to write (JSON)", show_default=False)],
+    owner: Annotated[list[str] | None, typer.Option(help="name of an owner to wait for")] = None,
+    patience: Annotated[float, typer.Option(help="seconds to wait for owners")] = 120.0,
+) -> None:
+    """Ask connected owners for their terms, and write them to a file that a study names as its data."""
+    from noiseworthy import _validate as check
+    from noiseworthy.data.owners import write_owners
+    from noiseworthy.experiments.owners import Standing
+    from noiseworthy.reports.network import status_table
+
+    check.positive("--patience", patience)
+    abouts = _met(folder.absolute(), owner or [], patience)
+    write_owners(file, abouts)
+    out.print(status_table([Standing(about.client, True, True, about) for about in abouts]))
+    out.print(f'Wrote {file}: a study names it as data = "owners:{file}"', soft_wrap=True)
 
 
 @deploy.command()
@@ -155,24 +226,48 @@ def _start(place: Path, files: Mapping[str, Path], insecure: bool) -> None:
         wait_for_gateways(place, sockets)
 
 
-def _tell_machines(place: Path, files: Mapping[str, Path], host: str, insecure: bool) -> None:
-    """The owners' files are written; what to type on which machine is printed."""
-    from noiseworthy.engines.flower.commands import Link, Node, sheets
-    from noiseworthy.engines.flower.fab import write_app
-    from noiseworthy.experiments.owners import sockets_of
-
-    link = Link(place, _PORT, host="127.0.0.1" if insecure else "0.0.0.0", insecure=insecure)
-    nodes = [
-        Node(place, name, socket, f"{host}:{_PORT}", _PORT + 1, insecure)
-        for name, socket in sockets_of(files).items()
+def _tell_machines(study: Path, place: Path, files: Mapping[str, Path], host: str) -> None:
+    """What to type on which machine; docs/deployment.md says what is sent between them."""
+    owners = [
+        f"# {name}: put {file} beside its records\nnoiseworthy gateway owner.toml &\n"
+        f"noiseworthy deploy node owner.toml --link {host}:{_PORT}"
+        for name, file in files.items()
     ]
-    for name, sheet in sheets(link, write_app(place), nodes).items():
-        if name in files:
-            sheet = f"noiseworthy gateway {files[name]} &\n{sheet}"
-        out.print(f"# {name}\n{sheet}", soft_wrap=True, highlight=False, markup=False)
+    server = f"# server: put the owners' public keys into {place}/keys/nodes\nnoiseworthy deploy link {place}"
+    last = f"# server, once owners have its ca.crt\nnoiseworthy deploy run {study} --folder {place}"
+    text = "\n\n".join([*owners, f"{server} --host {host}", last])
+    out.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
-_PORT = 9092
+def _met(place: Path, owners: list[str], patience: float) -> list[About]:
+    """What owners of these names tell, or all that are there."""
+    from noiseworthy.engines.correspondence import all_introduced, introduced
+    from noiseworthy.engines.flower.processes import home_of
+
+    home_of(place)
+    with _exchange(place) as exchange, err.status("Waiting for owners"):
+        abouts = introduced(exchange, owners, patience) if owners else all_introduced(exchange, patience)
+    missing = sorted(set(owners) - {about.client for about in abouts})
+    if missing or not abouts:
+        raise GatewayError(
+            f"no gateway answers for {', '.join(missing) or 'anybody'}; start gateways and nodes, then ask "
+            "again"
+        )
+    return abouts
+
+
+@contextmanager
+def _exchange(place: Path) -> Iterator[Exchange]:
+    """The owners behind a deployment's superlink."""
+    _check_installed()
+    from noiseworthy.engines.flower.relay import RelayExchange
+    from noiseworthy.engines.flower.runs import run_app
+
+    with (
+        (place / "logs" / "run.log").open("a") as log,
+        RelayExchange(place, lambda: run_app(place, on_line=_into(log))) as exchange,
+    ):
+        yield exchange
 
 
 def _into(log: IO[str]) -> Callable[[str], None]:
@@ -203,7 +298,8 @@ def _trained(
 
     federation = deployment.federation
     with err.status(f"Waiting for {federation.n_clients} owners"):
-        deployment.check_owners(introduced(exchange, federation.clients, patience))
+        abouts = introduced(exchange, federation.clients, patience)
+    deployment.check_owners(abouts, resume=resume)
     record = new_record(prepared.study, decision, federation, prepared.dimension, name=name)
     started = time.monotonic()
     with progress_bar("Training", decision.plan.all_rounds, "rounds") as bar:

@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from noiseworthy.data.tables import Columns
 from noiseworthy.planning.averaging_bound import LossShape
 from noiseworthy.planning.resources import ResourceUnit
 from noiseworthy.planning.rivals import RIVALS, RivalName
@@ -38,10 +39,14 @@ class Table(BaseModel):
 
 
 class FederationTable(Table):
-    """`[federation]`: either public sizes alone, or data and how clients share them."""
+    """`[federation]`: either public sizes alone, or data and how clients share them.
+
+    Of `data = "owners:FILE"` the records lie at their owners, and `test` is a table of test records.
+    """
 
     sizes: list[int] | None = None
     data: str | None = None
+    test: str | None = None
     data_dir: Annotated[Path, Field(strict=False)] | None = None
     clients: int | None = None
     partition: Literal["iid", "dirichlet", "sorted", "label-shards", "quantity-skew", "natural"] | None = None
@@ -69,6 +74,36 @@ class FederationTable(Table):
         if self.regression or len({str(one) for one in self.classes}) < len(self.classes):
             raise ValueError("[federation] classes must be different labels of a table without regression")
         return self
+
+    @model_validator(mode="after")
+    def _records_at_owners(self) -> FederationTable:
+        if self.of_owners != (self.test is not None):
+            raise ValueError(
+                '[federation] test, a table of test records, goes with data = "owners:FILE" and with no other'
+            )
+        dealt = [key for key in _DEALING if getattr(self, key) not in (None, 1.0)]
+        if self.of_owners and dealt:
+            raise ValueError(
+                f"[federation] {', '.join(dealt)} would deal records out that lie at their owners; leave out"
+            )
+        return self
+
+    @property
+    def columns(self) -> Columns:
+        """What the columns of a table mean."""
+        features = None if self.feature_columns is None else tuple(self.feature_columns)
+        classes = None if self.classes is None else tuple(self.classes)
+        return Columns(self.label_column, self.client_column, features, self.regression, classes)
+
+    @property
+    def of_owners(self) -> bool:
+        """Whether the records lie at their owners."""
+        return self.data is not None and self.data.startswith(OWNERS)
+
+
+OWNERS = "owners:"
+"""How a source begins that is a file of what owners tell."""
+_DEALING = ("clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction")
 
 
 class TaskTable(Table):

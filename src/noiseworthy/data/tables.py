@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.data.files import existing, read_frame, read_npz
-from noiseworthy.data.records import Labels, Records, class_numbers, holdout, scaled_images, split_records
+from noiseworthy.data.records import (
+    Features,
+    Labels,
+    Records,
+    class_numbers,
+    holdout,
+    scaled_images,
+    split_records,
+)
 from noiseworthy.errors import DataError
 
 CLIENT_COLUMN = "client"
@@ -61,9 +69,8 @@ def from_columns(table: Mapping[str, ArrayLike], columns: Columns, name: str) ->
         ((8, 1), (2, 1), True)
     """
     arrays = {key: np.asarray(value) for key, value in table.items()}
-    y, classes = _labels(_column(arrays, columns.label, name), columns, name)
     owners = _owners(arrays, columns.client, name)
-    x = _features(arrays, _feature_names(arrays, columns, name), len(y), name)
+    x, y, classes = _examples(arrays, columns, name)
     groups = np.zeros(len(y), int) if owners is None else owners
     is_test = _marked(arrays[SPLIT_COLUMN], name) if SPLIT_COLUMN in arrays else holdout(groups)
     _same_length({"labels": y, "clients": groups, SPLIT_COLUMN: is_test}, len(y), name)
@@ -76,15 +83,53 @@ def read_table(path: Path, columns: Columns) -> Records:
     Raises:
         DataError: an unreadable file, another suffix, or columns that `from_columns` refuses.
     """
-    for suffix, read in _READERS.items():
-        if path.name.endswith(suffix):
-            return from_columns(read(existing(path)), columns, path.name.removesuffix(suffix))
-    raise DataError(f"{path} must end in one of {', '.join(_READERS)}")
+    table, name = _read(path)
+    return from_columns(table, columns, name)
+
+
+def read_whole(
+    path: Path, columns: Columns, part: Literal["train", "test"]
+) -> tuple[Features, Labels, int | None]:
+    """All records of a table: none is set aside, and a column of clients is left out.
+
+    Args:
+        path: of a .csv, .csv.gz, .npz or .parquet file.
+        columns: what they mean.
+        part: the rows that are taken where a column `split` marks them.
+
+    Returns:
+        Features, labels and the number of classes.
+
+    Raises:
+        DataError: as `read_table`, or no row of the part.
+    """
+    table, name = _read(path)
+    x, y, classes = _examples(table, columns, name)
+    if SPLIT_COLUMN in table:
+        kept = _marked(table[SPLIT_COLUMN], name) == (part == "test")
+        x, y = x[kept], y[kept]
+    if not len(x):
+        raise DataError(f"{name} has no {part} records; bring some, or leave out the column {SPLIT_COLUMN}")
+    return x, y, classes
 
 
 def is_table(source: str) -> bool:
     """Whether a source is the path of a table."""
     return source.endswith(tuple(_READERS))
+
+
+def _read(path: Path) -> tuple[Table, str]:
+    """The columns of a file, and the name of the data."""
+    for suffix, read in _READERS.items():
+        if path.name.endswith(suffix):
+            return read(existing(path)), path.name.removesuffix(suffix)
+    raise DataError(f"{path} must end in one of {', '.join(_READERS)}")
+
+
+def _examples(table: Table, columns: Columns, name: str) -> tuple[Features, Labels, int | None]:
+    """Features, labels and the number of classes, row by row."""
+    y, classes = _labels(_column(table, columns.label, name), columns, name)
+    return _features(table, _feature_names(table, columns, name), len(y), name), y, classes
 
 
 def _read_columns(path: Path) -> Table:

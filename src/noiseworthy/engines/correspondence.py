@@ -148,6 +148,30 @@ def _answers(
     return found
 
 
+def all_introduced(exchange: Exchange, seconds: float, quiet: float = 15.0) -> list[About]:
+    """What all owners tell who are there, until for some time no other one came.
+
+    Args:
+        exchange: with owners who come one after the other.
+        seconds: to wait at most.
+        quiet: seconds without another owner that end it, once there is one.
+
+    Returns:
+        Sorted by name.
+    """
+    until = last = time.monotonic() + seconds
+    found: dict[str, About] = {}
+    while time.monotonic() < min(until, last):
+        others = set(exchange.clients) - found.keys()
+        told = introduced(exchange, others, min(quiet, until - time.monotonic()))
+        found |= {about.client: about for about in told}
+        if told:
+            last = time.monotonic() + quiet
+        else:
+            time.sleep(min(_TICK, quiet))
+    return [found[name] for name in sorted(found)]
+
+
 def _read(data: bytes) -> Reply | None:
     try:
         return read_reply(data)

@@ -9,6 +9,7 @@ from noiseworthy.data import Federation
 from noiseworthy.engines.asking import work_of
 from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
 from noiseworthy.experiments.checkpoints import fingerprint
+from noiseworthy.experiments.demands import Demand
 from noiseworthy.experiments.prepare import Prepared
 from noiseworthy.gateway.messages import About
 from noiseworthy.planning.plan import Plan
@@ -67,22 +68,47 @@ class Deployment:
         belongs_to = self.prepared.study.model_dump_json(include={"federation", "task"})
         return fingerprint(self.plan, [self.seed], "deployed" + belongs_to)
 
-    def check_owners(self, abouts: list[About]) -> None:
+    def demand_of(self, client: str) -> Demand:
+        """What the plan asks of a client.
+
+        Args:
+            client: by name.
+        """
+        return Demand.of(self.plan, model_of(self.prepared), self.federation.clients.index(client))
+
+    def check_owners(self, abouts: list[About], *, resume: bool = False) -> None:
         """Refuse to begin while an owner's terms do not fit the plan; asking costs nobody anything.
 
+        Args:
+            abouts: what owners tell.
+            resume: a part of what is spent was spent by this training.
+
         Raises:
-            GatewayError: clients that are missing, or hold other numbers of records than were planned for.
+            GatewayError: clients that are missing, hold other records than were planned for, or do not allow
+                what the plan asks.
         """
         there = {about.client: about for about in abouts}
         missing = [name for name in self.federation.clients if name not in there]
         if missing:
             raise GatewayError(f"no gateway answers for {', '.join(missing)}; start it, then ask again")
         for name, size in zip(self.federation.clients, self.federation.sizes.tolist(), strict=True):
-            if there[name].records != size:
-                raise GatewayError(
-                    f"{name} holds {there[name].records} records, the plan was made for {size}; plan again, "
-                    "because noise depends on them"
-                )
+            self._check_records(there[name], size)
+            spent = 0.0 if resume else there[name].spent
+            if why := self.demand_of(name).misfit(there[name], spent):
+                raise GatewayError(f"{name} {why}; change the study, or have the owner change its file")
+
+    def _check_records(self, about: About, size: int) -> None:
+        if about.records != size:
+            raise GatewayError(
+                f"{about.client} holds {about.records} records, the plan was made for {size}; plan again, "
+                "because noise depends on them"
+            )
+        shape, classes = self.federation.record_shape, self.federation.classes
+        if about.record_shape != shape or about.classes != classes:
+            raise GatewayError(
+                f"{about.client} holds records of shape {about.record_shape} and {about.classes} classes, "
+                f"the study's are {shape} and {classes}; have it choose feature_columns and classes alike"
+            )
 
 
 def task_table(prepared: Prepared) -> TaskTable:

@@ -11,15 +11,12 @@ from typing import Any
 
 import tomli_w
 
-from noiseworthy.engines.asking import work_of
 from noiseworthy.engines.flower.processes import GATEWAY, look
 from noiseworthy.errors import ConfigError, GatewayError, WireError
-from noiseworthy.experiments.deployment import Deployment, model_of
+from noiseworthy.experiments.deployment import Deployment
 from noiseworthy.gateway.client import GatewayClient
 from noiseworthy.gateway.messages import About
 from noiseworthy.gateway.owner import load_owner
-from noiseworthy.planning.local_work import LocalSteps, NoisySteps
-from noiseworthy.planning.plan import Plan
 
 FILE = "owner.toml"
 _HEAD = """\
@@ -39,30 +36,32 @@ def owner_tables(deployment: Deployment, client: str) -> dict[str, Any]:
     Returns:
         The tables of an owner's file.
     """
-    place, plan = deployment.federation.clients.index(client), deployment.plan
-    table, budget = deployment.prepared.study.federation, plan.budget
+    demand, table = deployment.demand_of(client), deployment.prepared.study.federation
     if table.data_dir is not None:
         table = table.model_copy(update={"data_dir": table.data_dir.absolute()})
-    before = 0 if plan.pilot is None else int(plan.pilot.uploads[place])
     return {
         "owner": {"client": client, "data_set": deployment.federation.name},
         "federation": table.model_dump(mode="json", exclude_none=True, exclude_defaults=True),
         "budget": {
-            "mechanism": plan.problem.family,
-            "epsilon": float(budget.epsilon[place]),
-            "delta": float(budget.delta[place]),
-            "unit": budget.unit,
-            "noise_floor": _floor(plan, place),
+            "mechanism": demand.mechanism,
+            "epsilon": demand.epsilon,
+            "delta": demand.delta,
+            "unit": demand.unit,
+            "noise_floor": _FOR_ROUNDING * demand.noise,
         },
         "allowed": {
-            "algorithms": works_of(plan),
-            "models": [model_of(deployment.prepared)],
-            "most_releases": max(1, int(plan.uploads[place]) + before),
-            "most_parameters": plan.problem.dimension,
-            "most_local_steps": max(1, _most_steps(plan)),
+            "algorithms": list(demand.algorithms),
+            "models": [demand.model],
+            "most_releases": demand.releases,
+            "most_parameters": demand.parameters,
+            "most_local_steps": demand.local_steps,
         },
         "files": {"socket": "gateway.sock", "ledger": "ledger.sqlite"},
     }
+
+
+_FOR_ROUNDING = 0.999
+"""Part of the plan's noise that an owner's floor is."""
 
 
 def write_owner_files(deployment: Deployment, folder: Path) -> dict[str, Path]:
@@ -74,7 +73,15 @@ def write_owner_files(deployment: Deployment, folder: Path) -> dict[str, Path]:
 
     Returns:
         The files by client.
+
+    Raises:
+        ConfigError: a study whose records lie at their owners, who write their files themselves.
     """
+    if deployment.prepared.study.federation.of_owners:
+        raise ConfigError(
+            "the records of this study lie at their owners, who write their files themselves; start with "
+            "noiseworthy deploy link, see docs/deployment.md"
+        )
     files = {name: folder / folder_name(name) / FILE for name in deployment.federation.clients}
     for name, path in files.items():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -164,24 +171,3 @@ def wait_for_gateways(folder: Path, sockets: Mapping[str, Path], seconds: float 
                 f"the gateway of {name} does not run; {folder}/logs/{GATEWAY}{name}.log says why"
             )
         time.sleep(0.5)
-
-
-def works_of(plan: Plan) -> list[str]:
-    """What gateways call the work of a plan: several algorithms ask for the same gradient."""
-    works = [work_of(plan, 0).name]
-    return works if plan.pilot is None else [*works, "dpfl-bcs"]
-
-
-def _floor(plan: Plan, place: int) -> float:
-    """The plan's least noise in units of what a neighbour changes, less a thousandth for rounding."""
-    kinds = [] if plan.release is None else [plan.release]
-    kinds += [part for part, _ in plan.pilot.parts] if plan.pilot is not None else []
-    return 0.999 * min(1 / float(kind.shift[place]) for kind in kinds)
-
-
-def _most_steps(plan: Plan) -> int:
-    if plan.local is None:
-        return 1
-    if isinstance(plan.local, LocalSteps | NoisySteps):
-        return plan.local.steps
-    return int(plan.local.counts(plan.rounds).max())

@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.config import Drawn, PerClient, Study
+from noiseworthy.config import Drawn, FederationTable, PerClient, Study
+from noiseworthy.config.tables import OWNERS
 from noiseworthy.data import Federation, load_federation
+from noiseworthy.data.files import locate
+from noiseworthy.data.owners import federation_of_owners
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.planning.problem import Problem
 from noiseworthy.planning.resources import Resources
@@ -187,11 +190,19 @@ def _check_model(model: str | None, federation: Federation) -> None:
 def open_federation(study: Study) -> Federation:
     """The federation of `[federation]`."""
     table = study.federation
+    if table.of_owners:
+        return _of_owners(table)
     keys = {"clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction",
             "data_dir", "regression", "label_column", "client_column", "feature_columns", "classes",
             "seed"}  # fmt: skip
     settings: dict[str, Any] = table.model_dump(include=keys)
     return load_federation(str(table.data), **settings)
+
+
+def _of_owners(table: FederationTable) -> Federation:
+    """A federation whose records lie at their owners."""
+    file, test = (locate(name, table.data_dir) for name in (str(table.data)[len(OWNERS) :], str(table.test)))
+    return federation_of_owners(file, test, table.columns)
 
 
 def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task:

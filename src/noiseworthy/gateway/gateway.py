@@ -156,7 +156,7 @@ class Gateway:
         ((spent,),) = self.ledger.query("SELECT spent FROM accounts WHERE id = ?", [self.number])
         return About(
             **owner.owner.model_dump(), **owner.budget.model_dump(), records=holding.size,
-            record_shape=holding.x.shape[1:], classes=holding.classes, algorithms=allowed.algorithms,
+            record_shape=holding.x.shape[1:], classes=holding.classes, algorithms=list(allowed.algorithms),
             models=list(allowed.models), most_releases=allowed.most_releases,
             most_parameters=allowed.most_parameters, most_local_steps=allowed.most_local_steps,
             head=str(self.ledger.head), spent=min(1.0, spent / WHOLE),

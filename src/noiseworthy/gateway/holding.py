@@ -11,7 +11,10 @@ import numpy as np
 from noiseworthy import _validate as check
 from noiseworthy.config.tables import FederationTable, TaskTable
 from noiseworthy.data import load_federation
+from noiseworthy.data.files import locate
 from noiseworthy.data.records import Features, Labels
+from noiseworthy.data.tables import is_table, read_whole
+from noiseworthy.errors import DataError
 from noiseworthy.tasks import Batch, Task, make_task
 
 
@@ -34,13 +37,20 @@ class Holding:
     def load(cls, table: FederationTable, client: str) -> Holding:
         """The records of a client of a federation, as a study would deal them out.
 
+        A table with `clients = 1` is the owner's own, and all of it is taken: none is set aside for tests.
+        Where there is one client, it may be called anything.
+
         Raises:
             InvalidInput: a client that the federation does not have.
             DataError: data that cannot be read.
         """
-        settings = table.model_dump(exclude={"sizes", "data"})
+        if table.clients == 1 and is_table(str(table.data)):
+            return cls(*_own(table))
+        settings = table.model_dump(exclude={"sizes", "data", "test"})
         federation = load_federation(str(table.data), **settings)
-        place = federation.clients.index(check.one_of("client", client, federation.clients))
+        place = 0
+        if federation.n_clients > 1:
+            place = federation.clients.index(check.one_of("client", client, federation.clients))
         size = int(federation.sizes[place])
         return cls(federation.x[place, :size], federation.y[place, :size], federation.classes)
 
@@ -66,3 +76,13 @@ class Holding:
             x = jax.jit(task.prepare)(jnp.asarray(self.x))
             self._prepared = task, Batch(x, jnp.asarray(self.y), jnp.asarray(np.ones(self.size, np.float32)))
         return self._prepared[1]
+
+
+def _own(table: FederationTable) -> tuple[Features, Labels, int | None]:
+    """All records of an owner's own table."""
+    if table.records_per_client is not None or table.fraction < 1:
+        raise DataError(
+            "all records of an owner's own table are taken; leave out records_per_client and fraction, or "
+            "drop rows of the table"
+        )
+    return read_whole(locate(str(table.data), table.data_dir), table.columns, "train")

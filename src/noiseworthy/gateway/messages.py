@@ -12,10 +12,10 @@ from pydantic import AfterValidator, ConfigDict, Field, InstanceOf, ValidationEr
 
 from noiseworthy import _validate as check
 from noiseworthy.config.tables import Count, Part, Positive, Table, TaskTable
+from noiseworthy.data.owners import OwnerTerms
 from noiseworthy.errors import InvalidInput, WireError
 from noiseworthy.gateway import wire
 from noiseworthy.gateway.framing import LARGEST
-from noiseworthy.privacy.budget import Unit
 from noiseworthy.privacy.uploads import ASSURANCES, Assurance, Grid, Upload
 
 Reason: TypeAlias = Literal[
@@ -200,44 +200,14 @@ class Uploaded(Table):
     head: str
 
 
-class About(Table):
+class About(OwnerTerms):
     """What an owner tells everybody: its terms, and how much of its budget is spent. Telling costs nothing.
 
     Attributes:
-        client: name of the owner.
-        data_set: name that the lifetime budget is kept under.
-        records: n, public under replace-one neighbours.
-        record_shape: of one record.
-        classes: number of classes; None for regression.
-        mechanism: of the noise.
-        epsilon: of the lifetime budget.
-        delta: of the lifetime budget.
-        unit: whose change is hidden.
-        noise_floor: least noise, in units of what a neighbour changes.
-        algorithms: that may be asked.
-        models: that may be asked.
-        most_releases: of one run.
-        most_parameters: of a model.
-        most_local_steps: of one release.
         head: of the ledger.
         spent: part of the lifetime budget that is spent, from 0 to 1.
     """
 
-    client: str
-    data_set: str
-    records: Count
-    record_shape: tuple[int, ...]
-    classes: int | None
-    mechanism: Literal["gaussian", "laplace"]
-    epsilon: float
-    delta: float
-    unit: Unit
-    noise_floor: float
-    algorithms: list[AlgorithmName]
-    models: list[str]
-    most_releases: int
-    most_parameters: int
-    most_local_steps: int
     head: str
     spent: Part
 

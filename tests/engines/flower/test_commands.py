@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import tomllib
 from pathlib import Path
@@ -13,7 +12,7 @@ from flwr.common.config import parse_config_args
 from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
-from noiseworthy.engines.flower.commands import SETTINGS, Link, Node, environment, sheets
+from noiseworthy.engines.flower.commands import Link, Node, environment
 from noiseworthy.errors import ConfigError
 
 FOLDER = Path("/d")
@@ -135,29 +134,6 @@ def test_every_process_has_its_own_home_and_reports_to_nobody(monkeypatch):
 def test_flower_is_found_beside_this_python():
     first = environment(FOLDER)["PATH"].split(os.pathsep)[0]
     assert (Path(first) / "flower-superlink").exists()
-
-
-def test_sheets_hold_the_same_commands_with_the_same_settings():
-    """What is typed on several machines is what is started on one."""
-    link, north = Link(Path("/a b"), 80, host="0.0.0.0"), node(link="server.example:80")
-    south = node(name="south")
-    pages = sheets(link, Path("/a b/app"), [north, south])
-    assert set(pages) == {"link", "north", "south"}
-    typed = shlex.split(pages["north"].splitlines()[-1])
-    settings = [f"{name}={value}" for name, value in SETTINGS.items()]
-    assert typed == [*settings, "FLWR_HOME=/d/flower/north", *north.command()]
-    lines = [shlex.split(line) for line in pages["link"].split("END\n")[-1].splitlines()]
-    ours = [*settings, "FLWR_HOME=/a b/flower/link"]
-    assert lines[0] == [*ours, *link.command(), "&"]
-    assert lines[1:3] == [[*ours, *link.register(name)] for name in ("north", "south")]
-    assert lines[3] == [*ours, *link.run(Path("/a b/app"))]
-    assert link.configuration() in pages["link"]
-
-
-def test_sheets_without_keys_speak_of_none():
-    pages = sheets(Link(FOLDER, 80, insecure=True), Path("/d/app"), [node(insecure=True)])
-    assert "keys" not in pages["north"]
-    assert "register" not in pages["link"]
 
 
 def test_orders_hold_the_password_and_nodes_do_not():

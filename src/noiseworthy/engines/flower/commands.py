@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import shlex
 import sys
 import sysconfig
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -171,46 +169,6 @@ class Node:
             return ["--insecure"]
         trust = ["--root-certificates", str(self.keys.authority)]
         return [*trust, "--auth-supernode-private-key", str(self.keys.node_key(self.name))]
-
-
-def sheets(link: Link, app: Path, nodes: Iterable[Node]) -> dict[str, str]:
-    """What to type on which machine, where server and owners have machines of their own.
-
-    Args:
-        link: as the server's machine starts it.
-        app: folder of the server's app.
-        nodes: as the owners' machines start them, with the folders that they have there.
-
-    Returns:
-        Commands for the shell, for "link" and for every node by name.
-
-    Example:
-        >>> link = Link(Path("/srv/d"), 8000, host="0.0.0.0")
-        >>> node = Node(Path("/home/d"), "north", Path("/home/g.sock"), "server.example:8000", 9094)
-        >>> print(sheets(link, Path("/srv/d/app"), [node])["north"].splitlines()[0])
-        # copy here from the server: keys/ca.crt; made here: keys/nodes/north, whose .pub the server gets
-    """
-    nodes = list(nodes)
-    return {"link": _link_sheet(link, app, nodes), **{node.name: _node_sheet(node) for node in nodes}}
-
-
-def _link_sheet(link: Link, app: Path, nodes: list[Node]) -> str:
-    configured = f"mkdir -p {shlex.quote(str(link.home))}"
-    written = f"cat > {shlex.quote(str(link.home / 'config.toml'))} <<'END'\n{link.configuration()}END"
-    registered = [] if link.insecure else [link.register(node.name) for node in nodes]
-    followed = [_typed(command, link.home) for command in (*registered, link.run(app))]
-    return "\n".join([configured, written, _typed(link.command(), link.home) + " &", *followed]) + "\n"
-
-
-def _node_sheet(node: Node) -> str:
-    files = f"keys/ca.crt; made here: keys/nodes/{node.name}, whose .pub the server gets"
-    needed = [] if node.insecure else [f"# copy here from the server: {files}"]
-    return "\n".join([*needed, _typed(node.command(), node.home)]) + "\n"
-
-
-def _typed(command: list[str], home: Path) -> str:
-    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in SETTINGS.items())
-    return f"{settings} FLWR_HOME={shlex.quote(str(home))} {shlex.join(command)}"
 
 
 def _check_loopback(host: str) -> None:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,12 +68,18 @@ class Local:
         sockets: of the gateway of each node, by the node's name.
         insecure: without TLS and node keys; nothing leaves this machine either way.
         owners: files of owners whose gateways are started too, by the node's name.
+        host: address that the superlink listens at.
+        port: of the superlink; 0 takes the one that it had, or a free one.
+        elsewhere: names of nodes on other machines, whose public keys are made known.
     """
 
     folder: Path
     sockets: Mapping[str, Path]
     insecure: bool = False
     owners: Mapping[str, Path] = field(default_factory=dict)
+    host: str = "127.0.0.1"
+    port: int = 0
+    elsewhere: Sequence[str] = ()
 
     def start(self) -> list[Process]:
         """Start what does not run of gateways, superlink and nodes; keys that are missing are made.
@@ -92,7 +98,7 @@ class Local:
         for name, file in self.owners.items():
             command = [sys.executable, "-m", "noiseworthy", "gateway", str(file)]
             self._start(f"{GATEWAY}{name}", command, self.folder, port=0)
-        link = Link(self.folder, self._port(LINK), insecure=self.insecure)
+        link = Link(self.folder, self.port or self._port(LINK), self.host, self.insecure)
         self._make_keys(link)
         self._start_link(link)
         self._register(link)
@@ -136,7 +142,7 @@ class Local:
 
     def _register(self, link: Link) -> None:
         """Make keys known that the superlink's database does not hold yet."""
-        for name in () if self.insecure else self.sockets:
+        for name in () if self.insecure else (*self.sockets, *self.elsewhere):
             noted = link.keys.folder / "nodes" / f"{name}.registered"
             if not noted.exists():
                 flwr(link.home, link.register(name))

@@ -1,0 +1,210 @@
+"""Records that lie at their owners: what owners tell of them, and a federation that holds none of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from noiseworthy.data.federation import Federation
+from noiseworthy.data.files import existing
+from noiseworthy.data.tables import Columns, read_whole
+from noiseworthy.errors import DataError
+from noiseworthy.privacy.budget import Unit
+
+Number = Annotated[int, Field(ge=1)]
+
+
+class OwnerTerms(BaseModel):
+    """What an owner tells of its records, and on what terms they may be asked. All of it is public.
+
+    Attributes:
+        client: name of the owner.
+        data_set: name that the lifetime budget is kept under.
+        records: n, public under replace-one neighbours.
+        record_shape: of one record.
+        classes: number of classes; None for regression.
+        mechanism: of the noise.
+        epsilon: of the lifetime budget.
+        delta: of the lifetime budget.
+        unit: whose change is hidden.
+        noise_floor: least noise, in units of what a neighbour changes.
+        algorithms: that may be asked.
+        models: that may be asked.
+        most_releases: of one run.
+        most_parameters: of a model.
+        most_local_steps: of one release.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    client: str
+    data_set: str
+    records: Number
+    record_shape: tuple[Number, ...]
+    classes: Annotated[int, Field(ge=2)] | None
+    mechanism: Literal["gaussian", "laplace"]
+    epsilon: float
+    delta: float
+    unit: Unit
+    noise_floor: float
+    algorithms: list[str]
+    models: list[str]
+    most_releases: int
+    most_parameters: int
+    most_local_steps: int
+
+
+_FILE = TypeAdapter(list[OwnerTerms])
+_COMMON = ("record_shape", "classes", "mechanism", "unit")
+"""What must be the same for all owners of a training."""
+
+
+def write_owners(path: Path, owners: Sequence[OwnerTerms]) -> None:
+    """Write what owners told as JSON, sorted by client; what changes from day to day is left out.
+
+    Args:
+        path: of the file.
+        owners: at least one.
+    """
+    told = [one.model_dump(mode="json", include=set(OwnerTerms.model_fields)) for one in owners]
+    told.sort(key=lambda one: one["client"])
+    path.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n")
+
+
+def read_owners(path: Path) -> list[OwnerTerms]:
+    """What owners told, as `write_owners` wrote it.
+
+    Raises:
+        DataError: no such file, one without owners, unknown or missing keys, two owners of one name, or
+            owners that do not agree on what all must have in common.
+    """
+    try:
+        owners = _FILE.validate_json(existing(path).read_bytes())
+    except ValidationError as error:
+        raise DataError(f"{path} is no file of owners: {_first(error, path)}; {_REMEDY}") from None
+    if not owners:
+        raise DataError(f"{path} names no owners; {_REMEDY}")
+    _check_names([one.client for one in owners], path)
+    for key in _COMMON:
+        _check_common(owners, key, path)
+    return owners
+
+
+_REMEDY = "write it with noiseworthy deploy ask"
+
+
+def federation_of_owners(path: Path, test: Path, columns: Columns) -> Federation:
+    """A federation whose records lie at their owners: names, sizes and shapes are known, and no record is.
+
+    Args:
+        path: of a file of owners.
+        test: of a table with test records, which are the server's own.
+        columns: of that table.
+
+    Returns:
+        Clients sorted by name. Whatever reads `x` or `y` raises a `DataError`; their shapes and types are
+        known.
+
+    Raises:
+        DataError: a file that cannot be read, or test records that are not of the owners' kind.
+    """
+    owners = read_owners(path)
+    shape, classes = owners[0].record_shape, owners[0].classes
+    test_x, test_y = _test_records(test, columns, shape, classes)
+    sizes = np.array([one.records for one in owners], np.int64)
+    padded, name = (len(sizes), int(sizes.max())), path.stem
+    x: Any = Elsewhere(name, (*padded, *shape), np.dtype(np.float32))
+    y: Any = Elsewhere(name, padded, np.dtype(test_y.dtype))
+    return Federation(x, y, sizes, test_x, test_y, classes, name, tuple(one.client for one in owners))
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """An array that lies at the owners: its shape and type are known, and to read it is refused.
+
+    Attributes:
+        name: of the federation.
+        shape: as if all of it were here.
+        dtype: type of its numbers.
+
+    Example:
+        >>> x = Elsewhere("wards", (2, 90, 3), np.dtype(np.float32))
+        >>> x.shape
+        (2, 90, 3)
+        >>> np.asarray(x)
+        Traceback (most recent call last):
+        noiseworthy.errors.DataError: the records of wards lie at their owners; train with noiseworthy ...
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise DataError(_refusal(self.name))
+
+    def __getitem__(self, _: Any) -> NoReturn:
+        raise DataError(_refusal(self.name))
+
+    def __getattr__(self, attribute: str) -> NoReturn:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        raise DataError(_refusal(self.name))
+
+
+def _refusal(name: str) -> str:
+    return f"the records of {name} lie at their owners; train with noiseworthy deploy run"
+
+
+def _test_records(test: Path, columns: Columns, shape: tuple[int, ...], classes: int | None) -> tuple:
+    if columns.regression != (classes is None):
+        raise DataError(
+            f"{test}: the owners' labels are {'numbers' if classes is None else 'classes'}; "
+            f"{'state' if classes is None else 'leave out'} [federation] regression"
+        )
+    if classes is not None and columns.classes is None:
+        raise DataError(f"{test}: state [federation] classes, the {classes} labels in the owners' order")
+    x, y, stated = read_whole(test, columns, "test")
+    if stated != classes or x.shape[1:] != shape:
+        raise DataError(
+            f"{test} has records of shape {x.shape[1:]} and {stated} classes, the owners' have {shape} and "
+            f"{classes}; choose feature_columns and classes as the owners did"
+        )
+    return x, y
+
+
+def _first(error: ValidationError, path: Path) -> str:
+    """The first thing that is wrong, with its owner's name where it has one."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place, *keys = first["loc"] or ("",)
+    named = f"{_client(path, place)}: " if isinstance(place, int) else ""
+    field = f"{'.'.join(map(str, keys))}: " if keys else ""
+    return f"{named}{field}{first['msg'].removesuffix('.')}"
+
+
+def _client(path: Path, place: int) -> str:
+    entry = json.loads(path.read_bytes())[place]
+    name = entry.get("client") if isinstance(entry, dict) else None
+    return name if isinstance(name, str) else f"owner {place + 1}"
+
+
+def _check_names(names: Sequence[str], path: Path) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{path} has two owners called {twice[0]}; one of them must take another name")
+
+
+def _check_common(owners: Sequence[OwnerTerms], key: str, path: Path) -> None:
+    first, wanted = owners[0].client, getattr(owners[0], key)
+    for one in owners[1:]:
+        if (told := getattr(one, key)) != wanted:
+            raise DataError(
+                f"{path}: {one.client} has {key} {told}, {first} has {wanted}; owners of one training must "
+                "agree on it"
+            )

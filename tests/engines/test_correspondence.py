@@ -1,0 +1,71 @@
+"""Owners who come one after the other are all met, and nobody waits for those who never come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from noiseworthy.engines import correspondence
+from noiseworthy.engines.correspondence import all_introduced
+from noiseworthy.engines.exchange import Direct
+from noiseworthy.gateway.messages import About, pack_reply
+
+
+def about(client: str) -> About:
+    return About(
+        client=client, data_set="wards", records=9, record_shape=(3,), classes=2, mechanism="gaussian",
+        epsilon=1.0, delta=1e-5, unit="record", noise_floor=1.0, algorithms=[], models=[], most_releases=1,
+        most_parameters=1, most_local_steps=1, head="0:00", spent=0.0,
+    )  # fmt: skip
+
+
+def says(client: str) -> Callable[[bytes], bytes]:
+    return lambda message: pack_reply(about(client))
+
+
+@dataclass
+class Arriving(Direct):
+    """Owners who are there from some second on."""
+
+    since: dict[str, float] = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        passed = time.monotonic() - self.started
+        return tuple(name for name in self.owners if passed >= self.since.get(name, 0.0))
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    monkeypatch.setattr(correspondence, "_TICK", 0.02)
+
+
+def names(exchange: Direct, seconds: float, quiet: float) -> list[str]:
+    return [one.client for one in all_introduced(exchange, seconds, quiet)]
+
+
+def test_all_who_come_before_it_gets_quiet_are_met_in_the_order_of_names():
+    owners = {name: says(name) for name in ("west", "north", "south")}
+    exchange = Arriving(owners, since={"north": 0.2, "south": 0.5})
+    assert names(exchange, 20.0, quiet=1.0) == ["north", "south", "west"]
+
+
+def test_it_ends_when_it_is_quiet_and_not_before_somebody_came():
+    exchange = Arriving({"north": says("north"), "late": says("late")}, since={"north": 0.4, "late": 1e9})
+    started = time.monotonic()
+    assert names(exchange, 30.0, quiet=0.2) == ["north"]
+    assert 0.4 <= time.monotonic() - started < 10.0
+
+
+def test_it_ends_when_the_time_is_over_though_nobody_came():
+    started = time.monotonic()
+    assert names(Arriving({"late": says("late")}, since={"late": 1e9}), 0.3, quiet=5.0) == []
+    assert time.monotonic() - started < 5.0
+
+
+def test_who_answers_in_anothers_name_is_not_met():
+    assert names(Direct({"north": says("south")}), 0.3, quiet=0.1) == []

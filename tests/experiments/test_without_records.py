@@ -1,0 +1,318 @@
+"""A server that holds no record plans and trains over its owners' own tables as if it held them all."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+
+from noiseworthy.algorithms.making import with_noise
+from noiseworthy.algorithms.registry import make
+from noiseworthy.config import parse_study
+from noiseworthy.data import load_records
+from noiseworthy.data.owners import write_owners
+from noiseworthy.engines import correspondence
+from noiseworthy.engines.correspondence import all_introduced
+from noiseworthy.engines.debug import debug
+from noiseworthy.engines.exchange import Direct
+from noiseworthy.engines.simulation import Shards
+from noiseworthy.errors import ConfigError, DataError, GatewayError
+from noiseworthy.experiments.demands import Demand
+from noiseworthy.experiments.deployed import train, with_network
+from noiseworthy.experiments.deployment import Deployment
+from noiseworthy.experiments.owners import write_owner_files
+from noiseworthy.experiments.planner import plan_study
+from noiseworthy.experiments.prepare import Prepared, prepare
+from noiseworthy.experiments.record import new_record
+from noiseworthy.experiments.training import train as simulate
+from noiseworthy.gateway.gateway import Gateway
+from noiseworthy.gateway.messages import About
+from noiseworthy.gateway.owner import load_owner
+from noiseworthy.privacy.deployed_noise import DeployedNoise
+from noiseworthy.reports import write_report
+
+SITES = {"north": 60, "south": 150, "west": 200}
+"""Hospitals and their records, of the 569 of the breast-cancer data; the rest are test records."""
+CLASSES = ["malignant", "benign"]
+STUDY = """
+[federation]
+data = "owners:owners.json"
+test = "test.csv"
+label_column = "diagnosis"
+classes = ["malignant", "benign"]
+[task]
+model = "softmax"
+normalise = true
+[privacy]
+epsilon = [1.0, 2.0, 4.0]
+delta = 1e-5
+mechanism = "gaussian"
+clip_norm = 0.5
+[algorithm]
+name = "fedsgd-dpc"
+rounds = 5
+clients_per_round = 2
+step_size = 2.0
+step_decay = "none"
+momentum = 0.0
+averaging = 0.0
+weighting = 0.5
+[constants]
+source = "rule"
+"""
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, pd.DataFrame]:
+    """A table for each hospital, and one of test records."""
+    records = load_records("breast-cancer")
+    x, y = np.concatenate([records.x, records.test_x]), np.concatenate([records.y, records.test_y])
+    whole = pd.DataFrame(x, columns=[f"f{i}" for i in range(x.shape[1])])
+    whole["diagnosis"] = np.take(CLASSES, y.astype(int))
+    ends = np.cumsum([0, *SITES.values()])
+    cut = {name: whole.iloc[a:b] for name, a, b in zip(SITES, ends, ends[1:], strict=False)}
+    return cut | {"test": whole.iloc[ends[-1] :]}
+
+
+@dataclass
+class World:
+    """The machines of a server and three hospitals, as folders.
+
+    Attributes:
+        server: holds what the owners told, and test records.
+        gateways: of the hospitals.
+        union: of all tables, which nobody has.
+    """
+
+    server: Path
+    gateways: dict[str, Gateway]
+    union: Path
+
+    def exchange(self) -> Direct:
+        return Direct({name: gateway.answer for name, gateway in self.gateways.items()})
+
+    def study(self, text: str) -> Prepared:
+        """A study as the server opens it."""
+        for name in ("owners.json", "test.csv"):
+            text = text.replace(name, str(self.server / name))
+        return prepare(parse_study(tomllib.loads(text)))
+
+    def simulated(self, text: str) -> Prepared:
+        """The same study by somebody who holds everything."""
+        federation = f'data = "{self.union}"\nclient_column = "site"'
+        text = text.replace('data = "owners:owners.json"\ntest = "test.csv"', federation)
+        return prepare(parse_study(tomllib.loads(text)))
+
+
+def owner_file(folder: Path, name: str, epsilon: float, **allowed: Any) -> Path:
+    """What a hospital with a table of its own writes."""
+    classes = {"label_column": "diagnosis", "classes": CLASSES}
+    tables = {
+        "owner": {"client": name, "data_set": "tumours 2026"},
+        "federation": {"data": str(folder / "records.csv"), "clients": 1, **classes},
+        "budget": {"mechanism": "gaussian", "epsilon": epsilon, "delta": 1e-5, "noise_floor": 0.01},
+        "allowed": {"algorithms": ["fedsgd-dpc"], "models": ["softmax"], "most_releases": 100} | allowed,
+        "files": {"socket": "gateway.sock", "ledger": "ledger.sqlite"},
+    }
+    (folder / "owner.toml").write_text(tomli_w.dumps(tables))
+    return folder / "owner.toml"
+
+
+@contextmanager
+def opened(folder: Path, tables: dict[str, pd.DataFrame]) -> Iterator[World]:
+    gateways = {}
+    for name, epsilon in zip(SITES, (1.0, 2.0, 4.0), strict=True):
+        (folder / name).mkdir()
+        tables[name].to_csv(folder / name / "records.csv", index=False)
+        gateways[name] = Gateway.open(load_owner(owner_file(folder / name, name, epsilon)))
+    server = folder / "server"
+    server.mkdir()
+    tables["test"].to_csv(server / "test.csv", index=False)
+    parts = [table.assign(site=name, split="train") for name, table in tables.items() if name != "test"]
+    union = pd.concat([*parts, tables["test"].assign(site="north", split="test")])
+    union.to_csv(folder / "union.csv", index=False)
+    world = World(server, gateways, folder / "union.csv")
+    write_owners(server / "owners.json", all_introduced(world.exchange(), 5.0, quiet=0.01))
+    yield world
+    for gateway in gateways.values():
+        gateway.close()
+
+
+@pytest.fixture
+def world(tmp_path, tables) -> Any:
+    """For tests that spend budgets."""
+    with opened(tmp_path, tables) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory, tables) -> Any:
+    """For tests that look at what owners tell."""
+    with opened(tmp_path_factory.mktemp("known"), tables) as world:
+        yield world
+
+
+@pytest.fixture(autouse=True)
+def _patient_for_a_moment(monkeypatch):
+    monkeypatch.setattr(correspondence, "_PAUSE", 0.0)
+
+
+@pytest.fixture
+def _silent(monkeypatch):
+    monkeypatch.setattr(DeployedNoise, "added_to", lambda self, total: total)
+
+
+def planned(prepared: Prepared) -> Deployment:
+    trained, decision = plan_study(prepared)
+    return Deployment.of(trained, decision.plan)
+
+
+def test_what_owners_tell_is_sorted_and_holds_nothing_that_changes(known):
+    told = json.loads((known.server / "owners.json").read_text())
+    assert [(one["client"], one["records"]) for one in told] == list(SITES.items())
+    assert all(one["record_shape"] == [30] and one["classes"] == 2 for one in told)
+    assert not any({"head", "spent"} & one.keys() for one in told)
+
+
+@pytest.mark.usefixtures("_silent")
+def test_the_training_is_that_of_somebody_who_holds_all_records(world, tmp_path):
+    """With noise zero: the same plan, theta to 1e-5, curves and uploads."""
+    deployment, twin = planned(world.study(STUDY)), planned(world.simulated(STUDY))
+    assert deployment.plan.as_dict() == twin.plan.as_dict()
+    deployment.check_owners([gateway.about for gateway in world.gateways.values()])
+    run = train(deployment, world.exchange(), tmp_path / "run").trained.run
+
+    quiet = with_noise(make(twin.plan, twin.task, twin.seed), 1e-30)
+    shards = Shards.load(twin.federation, twin.task, condensed=quiet.condensed)
+    wanted = debug(quiet, twin.plan.releases, shards, np.arange(twin.plan.rounds + 1), twin.seed)
+    assert np.abs(run.theta - wanted.theta).max() < 1e-5 * np.abs(wanted.theta).max()
+    assert np.allclose(run.loss, wanted.loss[:, run.rounds], atol=1e-5)
+    assert np.allclose(run.accuracy, wanted.accuracy[:, run.rounds], atol=1e-5)
+    assert np.array_equal(run.uploads, wanted.uploads)
+
+
+def test_the_report_is_written_without_a_record(world, tmp_path):
+    prepared, decision = plan_study(world.study(STUDY))
+    deployment = Deployment.of(prepared, decision.plan)
+    done = train(deployment, world.exchange(), tmp_path / "run")
+    federation = deployment.federation
+    record = new_record(prepared.study, decision, federation, prepared.dimension, name="wards")
+    abouts = [gateway.about for gateway in world.gateways.values()]
+    record = with_network(record, deployment, done, abouts, 1.0)
+    assert record["federation"]["clients"] == list(SITES)
+    assert write_report(record, tmp_path / "run").exists()
+
+
+def test_the_server_can_train_nothing_by_itself(deployment, tmp_path):
+    with pytest.raises(DataError, match="lie at their owners; train with noiseworthy deploy run"):
+        simulate(deployment.plan, deployment.federation, deployment.task, [0], evaluations=2, folder=tmp_path)
+    with pytest.raises(ConfigError, match=r"who write their files themselves; start with .* deploy link"):
+        write_owner_files(deployment, tmp_path / "owners")
+    assert not (tmp_path / "owners").exists()
+
+
+def test_an_owners_own_table_is_taken_whole_under_any_name(known, tables):
+    for name, size in SITES.items():
+        holding = known.gateways[name].holding
+        assert holding.size == size
+        np.testing.assert_array_equal(holding.x, tables[name].drop(columns="diagnosis").to_numpy(np.float32))
+        np.testing.assert_array_equal(holding.y, [CLASSES.index(one) for one in tables[name]["diagnosis"]])
+
+
+def test_owners_that_disagree_on_classes_are_named_before_a_study_is_planned(known, tmp_path):
+    north, *others = (gateway.about for gateway in known.gateways.values())
+    write_owners(tmp_path / "owners.json", [north.model_copy(update={"classes": 3}), *others])
+    with pytest.raises(DataError, match="south has classes 2, north has 3"):
+        replace(known, server=tmp_path).study(STUDY.replace('"test.csv"', '"owners.json"'))
+
+
+# Terms -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def deployment(known) -> Deployment:
+    return planned(known.study(STUDY))
+
+
+def abouts_with(known: World, **changed: Any) -> list[About]:
+    north, *others = (gateway.about for gateway in known.gateways.values())
+    return [north.model_copy(update=changed), *others]
+
+
+MISFITS = {
+    "mechanism": ({"mechanism": "laplace", "delta": 0.0}, "has mechanism laplace, the plan gaussian"),
+    "unit": ({"unit": "client"}, "has a budget for everything it holds"),
+    "algorithms": ({"algorithms": ["dp-fedavg"]}, "does not allow algorithms fedsgd-dpc"),
+    "models": ({"models": ["logistic"]}, "does not allow models softmax"),
+    "releases": ({"most_releases": 2}, "has most_releases 2, the plan asks for [345];"),
+    "parameters": ({"most_parameters": 59}, "has most_parameters 59, the plan asks for 60"),
+    "noise": ({"noise_floor": 1e3}, "has noise_floor 1000, the plan's least noise is"),
+    "epsilon": (
+        {"epsilon": 0.99},
+        "has 100.0% left of epsilon 0.99 at delta 1e-05, the plan spends epsilon 1",
+    ),
+    "delta": (
+        {"delta": 1e-6},
+        "has 100.0% left of epsilon 1 at delta 1e-06, the plan spends epsilon 1 at 1e-05",
+    ),
+    "spent": ({"spent": 0.01}, "has 99.0% left of epsilon 1"),
+    "shape": (
+        {"record_shape": (29,)},
+        r"holds records of shape \(29,\) and 2 classes, the study's are \(30,\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MISFITS)
+def test_terms_that_do_not_fit_are_named_with_their_owner(known, deployment, what):
+    changed, words = MISFITS[what]
+    with pytest.raises(GatewayError, match=f"^north {words}"):
+        deployment.check_owners(abouts_with(known, **changed))
+
+
+def test_terms_that_just_fit_do(known, deployment):
+    """The edge of every number: what the plan asks for, and not a bit more."""
+    demand: Demand = deployment.demand_of("north")
+    edge = {
+        "most_releases": demand.releases,
+        "most_parameters": 60,
+        "most_local_steps": 1,
+        "noise_floor": demand.noise,
+        "epsilon": 1.0,
+    }
+    deployment.check_owners(abouts_with(known, **edge))
+    assert replace(demand, local_steps=2).misfit(abouts_with(known, **edge)[0]).startswith("has most_local")
+
+
+def test_what_this_training_has_spent_itself_does_not_stand_in_its_way(known, deployment):
+    deployment.check_owners(abouts_with(known, spent=0.5), resume=True)
+    with pytest.raises(GatewayError, match=r"50\.0% left"):
+        deployment.check_owners(abouts_with(known, spent=0.5))
+
+
+def test_a_larger_budget_pays_for_two_trainings(known, deployment):
+    """mu adds up in squares: what is left of epsilon 8 after half of mu^2 is far above epsilon 1."""
+    deployment.check_owners(abouts_with(known, epsilon=8.0, spent=0.5))
+
+
+def test_terms_that_fit_are_not_refused_in_the_training(world, deployment, tmp_path):
+    """The check against the gateways themselves: an owner at the edge answers every round."""
+    north = world.gateways.pop("north")
+    north.close()
+    folder, demand = tmp_path / "north", deployment.demand_of("north")
+    text = owner_file(folder, "north", 1.0, most_releases=demand.releases, most_parameters=60).read_text()
+    text = text.replace("noise_floor = 0.01", f"noise_floor = {0.999999 * demand.noise}")
+    (folder / "owner.toml").write_text(text)
+    world.gateways["north"] = Gateway.open(load_owner(folder / "owner.toml"))
+    deployment.check_owners([gateway.about for gateway in world.gateways.values()])
+    done = train(deployment, world.exchange(), tmp_path / "run")
+    assert not any(why for one in done.told.rounds for why in one.answers.values())

@@ -1,0 +1,60 @@
+"""An owner's own table: all of it is the owner's, but what is marked for tests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noiseworthy.config.tables import FederationTable
+from noiseworthy.errors import DataError
+from noiseworthy.gateway.holding import Holding
+
+COLUMNS = {"age": np.arange(10.0), "site": np.repeat(["oslo", "rome"], 5), "label": np.tile(["no", "yes"], 5)}
+
+
+def held(path, client="anybody", **keys) -> Holding:
+    table = {"clients": 1, "classes": ["no", "yes"], "feature_columns": ["age"]} | keys
+    return Holding.load(FederationTable(data=str(path), **table), client)
+
+
+@pytest.fixture
+def save(tmp_path):
+    def saved(**changed):
+        path = tmp_path / "records.csv"
+        pd.DataFrame(COLUMNS | changed).to_csv(path, index=False)
+        return path
+
+    return saved
+
+
+def test_every_record_is_kept_in_its_order(save):
+    holding = held(save())
+    np.testing.assert_array_equal(holding.x[:, 0], np.arange(10))
+    np.testing.assert_array_equal(holding.y, np.arange(10) % 2)
+    assert holding.classes == 2
+
+
+def test_records_that_are_marked_for_tests_are_not_the_gateways(save):
+    holding = held(save(split=["train", "test"] * 5))
+    np.testing.assert_array_equal(holding.x[:, 0], np.arange(0, 10, 2))
+    with pytest.raises(DataError, match="no train records"):
+        held(save(split="test"))
+
+
+def test_an_owner_without_some_class_numbers_labels_as_the_others_do(save):
+    holding = held(save(label="yes"))
+    assert (set(holding.y.tolist()), holding.classes) == ({1}, 2)
+
+
+def test_a_table_of_several_owners_is_still_dealt_out_as_a_study_does(save):
+    """A fifth of each is set aside there, because the study does."""
+    keys = {"clients": None, "client_column": "site"}
+    assert held(save(), "rome", **keys).size == 4
+    np.testing.assert_array_equal(held(save(site="here"), "anybody", **keys).x.shape, (8, 1))
+
+
+@pytest.mark.parametrize("keys", [{"records_per_client": 3}, {"fraction": 0.5}])
+def test_a_part_of_an_own_table_is_refused(save, keys):
+    with pytest.raises(DataError, match="all records of an owner's own table are taken; leave out"):
+        held(save(), **keys)
