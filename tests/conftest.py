@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
+from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.trials import race, spaces
 
 settings.register_profile("shared machine", deadline=None)
@@ -36,3 +38,16 @@ def short_races():
         patch.setattr(spaces, "_ONE_STEP_GRID", grid)
         patch.setattr(spaces, "_GRIDS", dict.fromkeys(spaces._GRIDS, grid))
         yield
+
+
+@pytest.fixture
+def silent(monkeypatch) -> list[int]:
+    """Deployed noise that counts its draws and adds nothing, so that totals can be compared."""
+    draws: list[int] = []
+
+    def added(self: DeployedNoise, total: np.ndarray) -> np.ndarray:
+        draws.append(len(total))
+        return total
+
+    monkeypatch.setattr(DeployedNoise, "added_to", added)
+    return draws

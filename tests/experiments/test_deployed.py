@@ -18,6 +18,7 @@ from noiseworthy.algorithms.making import with_noise
 from noiseworthy.algorithms.registry import make
 from noiseworthy.config import parse_study
 from noiseworthy.engines import correspondence
+from noiseworthy.engines.correspondence import UNREADABLE
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.exchange import Direct
 from noiseworthy.engines.simulation import Shards
@@ -30,7 +31,7 @@ from noiseworthy.experiments.planner import plan_study
 from noiseworthy.experiments.prepare import prepare
 from noiseworthy.experiments.tariffs import new_accounts, tariff_of, tariff_of_first
 from noiseworthy.gateway.gateway import Gateway
-from noiseworthy.gateway.messages import pack_about, read_reply
+from noiseworthy.gateway.messages import Uploaded, pack_about, pack_reply, read_reply
 from noiseworthy.gateway.owner import Owner
 from noiseworthy.planning.two_stages import stage_before
 from noiseworthy.privacy.deployed_noise import DeployedNoise
@@ -69,19 +70,6 @@ def deployment_of(text: str = STUDY) -> Deployment:
 @pytest.fixture(autouse=True)
 def patient_for_a_moment(monkeypatch):
     monkeypatch.setattr(correspondence, "_PAUSE", 0.0)
-
-
-@pytest.fixture
-def silent(monkeypatch) -> list[int]:
-    """Noise that counts its draws and adds nothing."""
-    draws: list[int] = []
-
-    def added(self: DeployedNoise, total: np.ndarray) -> np.ndarray:
-        draws.append(len(total))
-        return total
-
-    monkeypatch.setattr(DeployedNoise, "added_to", added)
-    return draws
 
 
 @dataclass
@@ -467,6 +455,30 @@ def test_answers_that_are_not_the_owners_are_not_used(deployment, owners, tmp_pa
     for one in done.told.rounds:
         assert {name for name, why in one.answers.items() if why} == {"client 1", "client 2"}
     assert np.abs(done.trained.run.theta - left_out(deployment, ["client 1", "client 2"])).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"steps": np.zeros(29, np.int64)},
+        {"steps": np.zeros(31, np.int64)},
+        {"assurance": "simulation"},
+    ],
+    ids=["too few numbers", "too many", "simulated noise"],
+)
+def test_an_upload_that_was_not_asked_for_is_left_out(wrong, deployment, owners, tmp_path, silent):
+    """An owner's gateway may be broken, or a liar; the others go on without it."""
+
+    def spoil(owner: str, before: int, data: bytes) -> list[bytes | None]:
+        reply = read_reply(data)
+        if owner != "client 1" or not isinstance(reply, Uploaded):
+            return [data]
+        other = reply.model_copy(update={"upload": replace(reply.upload, **wrong)})
+        return [pack_reply(other)]
+
+    done = train(deployment, spoiled(owners, spoil), tmp_path / "run")
+    assert all(one.answers["client 1"] == UNREADABLE for one in done.told.rounds)
+    assert np.abs(done.trained.run.theta - left_out(deployment, ["client 1"])).max() < 1e-5
 
 
 def test_a_folder_of_another_training_is_not_gone_on_with(deployment, owners, tmp_path):

@@ -37,7 +37,6 @@ from noiseworthy.experiments.training import train as simulate
 from noiseworthy.gateway.gateway import Gateway
 from noiseworthy.gateway.messages import About
 from noiseworthy.gateway.owner import load_owner
-from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.reports import write_report
 
 SITES = {"north": 60, "south": 150, "west": 200}
@@ -166,11 +165,6 @@ def _patient_for_a_moment(monkeypatch):
     monkeypatch.setattr(correspondence, "_PAUSE", 0.0)
 
 
-@pytest.fixture
-def _silent(monkeypatch):
-    monkeypatch.setattr(DeployedNoise, "added_to", lambda self, total: total)
-
-
 def planned(prepared: Prepared) -> Deployment:
     trained, decision = plan_study(prepared)
     return Deployment.of(trained, decision.plan)
@@ -183,7 +177,7 @@ def test_what_owners_tell_is_sorted_and_holds_nothing_that_changes(known):
     assert not any({"head", "spent"} & one.keys() for one in told)
 
 
-@pytest.mark.usefixtures("_silent")
+@pytest.mark.usefixtures("silent")
 def test_the_training_is_that_of_somebody_who_holds_all_records(world, tmp_path):
     """With noise zero: the same plan, theta to 1e-5, curves and uploads."""
     deployment, twin = planned(world.study(STUDY)), planned(world.simulated(STUDY))

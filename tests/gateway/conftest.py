@@ -14,7 +14,6 @@ from noiseworthy.gateway.gateway import Gateway
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.messages import COMPUTED, FedSGDWork, Request, pack_request, read_reply
 from noiseworthy.gateway.owner import Owner
-from noiseworthy.privacy.deployed_noise import DeployedNoise
 
 FEDERATION = {"data": "breast-cancer", "clients": 5}
 CLIENT = "client 1"
@@ -83,19 +82,6 @@ def request(release: int = 1, **changed: Any) -> Request:
 def asked(gateway: Gateway, wanted: Request) -> Any:
     """The reply to a request, over its bytes."""
     return read_reply(gateway.answer(pack_request(wanted)))
-
-
-@pytest.fixture
-def silent(monkeypatch) -> list[int]:
-    """Noise that counts its draws and adds nothing, so that totals can be compared."""
-    draws: list[int] = []
-
-    def added(self: DeployedNoise, total: np.ndarray) -> np.ndarray:
-        draws.append(len(total))
-        return total
-
-    monkeypatch.setattr(DeployedNoise, "added_to", added)
-    return draws
 
 
 def spent(gateway: Gateway) -> tuple[int, int]:

@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from noiseworthy.algorithms.base import Algorithm, ServerState
 from noiseworthy.algorithms.loss_reports import LossReports
 from noiseworthy.engines.asking import Asking
-from noiseworthy.engines.correspondence import Correspondence
+from noiseworthy.engines.correspondence import UNREADABLE, Correspondence
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import TooFewReplies
 from noiseworthy.gateway.messages import Uploaded
 from noiseworthy.planning.two_stages import LOSSES_PER_REPLY
 from noiseworthy.privacy.ledger import Ledger
+from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.tasks import Score
 
 
@@ -131,7 +132,11 @@ def _round(
         )
         for name, client in zip(names, cohort, strict=True)
     }
-    found = correspondence.ask(wanted, terms.patience, least)
+    told = LOSSES_PER_REPLY if isinstance(algorithm, LossReports) else 0
+    found = {
+        name: one if isinstance(one, str) or _usable(one, len(theta) + told) else UNREADABLE
+        for name, one in correspondence.ask(wanted, terms.patience, least).items()
+    }
     answers = {name: "" if isinstance(one, Uploaded) else one for name, one in found.items()}
     uploads = {place: one for place, name in enumerate(names) if isinstance(one := found[name], Uploaded)}
     if len(uploads) < least:
@@ -139,6 +144,13 @@ def _round(
     return algorithm.aggregate(state, _combined(algorithm, state, cohort, uploads)), answers
 
 
+def _usable(one: Uploaded, length: int) -> bool:
+    """Whether an upload has as many numbers as were asked for, with noise that was drawn without a seed."""
+    return len(one.upload.values) == length and one.upload.assurance == DRAWN
+
+
+DRAWN: Assurance = "grid-csprng"
+"""What noise of owners must be stamped with."""
 _IN_TIME = 0.8
 """Part of a round's patience in which an owner may still begin: the rest is for the way back."""
 

@@ -24,7 +24,7 @@ from noiseworthy.engines.asking import Asking
 from noiseworthy.engines.correspondence import Correspondence, confirmed
 from noiseworthy.engines.exchange import Exchange
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
-from noiseworthy.engines.remote import Round, Terms, train_remotely
+from noiseworthy.engines.remote import DRAWN, Round, Terms, train_remotely
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.experiments.checkpoints import load_checkpoint, save_checkpoint
 from noiseworthy.experiments.deployment import Deployment, task_table
@@ -162,7 +162,7 @@ def with_network(
         seconds: that it took.
     """
     record = with_training(record, done.trained, [deployment.seed], seconds)
-    training = {**record["training"], "assurance": "grid-csprng"}
+    training = {**record["training"], "assurance": DRAWN}
     network = {
         "run": done.told.run,
         "late": done.told.late,

@@ -98,12 +98,6 @@ def arrays_of(reply):
     return {name: array.numpy() for name, array in reply.content["model"].items()}
 
 
-@pytest.fixture
-def silent(monkeypatch):
-    """Noise that adds nothing, so that updates can be compared."""
-    monkeypatch.setattr(DeployedNoise, "added_to", lambda self, total: total)
-
-
 def spent(path):
     with DurableLedger.read(path.parent / "ledger.sqlite") as ledger:
         return ledger.query("SELECT count(*) FROM releases")[0][0]
