@@ -211,7 +211,7 @@ def test_simulation_is_a_warning_and_comes_first(make_record):
     assert first.kind == "warning"
     assert "no privacy mechanism" in first.title
     record = make_record("full")
-    record["training"]["assurance"] = "deployed sampler"
+    record["training"]["assurance"] = "grid-csprng"
     assert all(c.kind != "warning" for c in privacy_statement(record))
     assert "deployed sampler" in clause(record, "Noise").text
 
