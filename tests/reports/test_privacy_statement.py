@@ -213,7 +213,7 @@ def test_simulation_is_a_warning_and_comes_first(make_record):
     record = make_record("full")
     record["training"]["assurance"] = "grid-csprng"
     assert all(c.kind != "warning" for c in privacy_statement(record))
-    assert "deployed sampler" in clause(record, "Noise").text
+    assert "grid-csprng" in clause(record, "Noise").text
 
 
 def test_a_run_without_noise_says_so_and_claims_nothing(make_record):

@@ -1,0 +1,69 @@
+"""What a training over a network adds to a report: a picture, a caption, and what owners told."""
+
+from __future__ import annotations
+
+import pytest
+
+from noiseworthy.reports.findings import setting, training_caption
+from noiseworthy.reports.html import render
+from noiseworthy.reports.network import network_caption, network_clauses, network_figure
+
+
+@pytest.fixture
+def record(make_record):
+    """Three rounds of which one lacks an owner, and an owner who tells of its ledger."""
+    made = make_record("full")
+    clients = made["federation"]["clients"]
+    made["training"]["assurance"] = "grid-csprng"
+    rounds = [
+        {"number": t, "answers": dict.fromkeys(clients[:3], ""), "seconds": float(10 + t)} for t in range(3)
+    ]
+    rounds[1]["answers"][clients[0]] = "budget: all is spent"
+    about = {
+        "client": clients[1],
+        "data_set": "wards",
+        "epsilon": 4.0,
+        "spent": 0.25,
+        "head": "19:" + "ab" * 32,
+    }
+    return {**made, "network": {"run": "r", "late": 2, "rounds": rounds, "owners": [about]}}
+
+
+def test_the_caption_counts_what_arrived_and_says_why_the_rest_did_not(record):
+    said = network_caption(record)
+    assert said.startswith("8 of 9 uploads that were asked for arrived")
+    assert "budget: all is spent" in said
+    assert "2 uploads came too late" in said
+    assert "11 seconds at the median" in said
+
+
+def test_every_answer_is_drawn_once(record):
+    above, below = network_figure(record).axes
+    came, missing = (len(dots.get_offsets()) for dots in above.collections)
+    assert (came, missing) == (8, 1)
+    assert [bar.get_height() for bar in below.patches] == [10, 11, 12]
+
+
+def test_of_many_owners_those_who_answered_least_are_drawn(record):
+    clients = [f"ward {i}" for i in range(30)]
+    record["federation"]["clients"] = clients
+    for one in record["network"]["rounds"]:
+        one["answers"] = dict.fromkeys(clients, "") | {"ward 29": "no answer"}
+    labels = [label.get_text() for label in network_figure(record).axes[0].get_yticklabels()]
+    assert len(labels) == 20
+    assert labels[-1] == "ward 29"
+
+
+def test_what_owners_hold_is_told_with_the_head_of_their_ledgers(record, make_record):
+    (clause,) = network_clauses(record)
+    assert "25\N{NO-BREAK SPACE}% of epsilon 4 for wards, ledger head 19:abababababab" in clause.points[0]
+    assert network_clauses(make_record("full")) == []
+    assert network_figure(make_record("full")) is None
+
+
+def test_nothing_speaks_of_a_simulation_where_there_was_none(record):
+    page = render(record)
+    assert "How the network did" in page
+    assert setting(record).endswith("over a network")
+    assert "over a network" in training_caption(record)
+    assert "Simulated noise" not in page
