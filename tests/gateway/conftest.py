@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noiseworthy.config.tables import FederationTable
+from noiseworthy.config.records import FederationTable
 from noiseworthy.gateway.gateway import Gateway
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.messages import COMPUTED, FedSGDWork, Request, pack_request, read_reply

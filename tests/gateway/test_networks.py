@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from noiseworthy.config.tables import FederationTable
+from noiseworthy.config.records import FederationTable
 from noiseworthy.gateway.gradients import gradient_rows
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.jobs import job_of

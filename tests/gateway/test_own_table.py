@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noiseworthy.config.tables import FederationTable
+from noiseworthy.config.records import FederationTable
 from noiseworthy.errors import DataError
 from noiseworthy.gateway.holding import Holding
 

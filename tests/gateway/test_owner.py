@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.algorithms.dp_scaffnew import Control
-from noiseworthy.config.tables import FederationTable
+from noiseworthy.config.records import FederationTable
 from noiseworthy.errors import ConfigError, InvalidInput, WireError
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.memory import Memories

@@ -1,16 +1,15 @@
 """A study file: one TOML that says everything, checked at the border with unknown keys refused."""
 
+from noiseworthy.config.base import Auto, PerClient
 from noiseworthy.config.loading import load_study, parse_study
+from noiseworthy.config.records import FederationTable, TaskTable
 from noiseworthy.config.tables import (
     ALGORITHMS,
-    Auto,
     AveragingTable,
     CompareTable,
     Drawn,
     FedAvgTable,
-    FederationTable,
     FedSGDTable,
-    PerClient,
     PrivacyTable,
     ResourcesTable,
     RivalsTable,
@@ -18,7 +17,6 @@ from noiseworthy.config.tables import (
     ScaffNewTable,
     SelectionTable,
     Study,
-    TaskTable,
     TradeoffTable,
 )
 

@@ -9,7 +9,8 @@ from typing import Any, get_args
 import pandas as pd
 from pydantic import ValidationError
 
-from noiseworthy.config.tables import ALGORITHMS, RivalTable, Study, Table, budget_forms
+from noiseworthy.config.base import Table
+from noiseworthy.config.tables import ALGORITHMS, RivalTable, Study, budget_forms
 from noiseworthy.errors import ConfigError
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     Tag,
@@ -16,134 +13,12 @@ from pydantic import (
     model_validator,
 )
 
-from noiseworthy.data.tables import Columns
+from noiseworthy.config.base import Auto, Count, Momentum, Part, PerClient, Positive, Seed, Share, Table
+from noiseworthy.config.records import FederationTable, TaskTable
 from noiseworthy.planning.averaging_bound import LossShape
 from noiseworthy.planning.resources import ResourceUnit
 from noiseworthy.planning.rivals import RIVALS, RivalName
 from noiseworthy.privacy.clipping import ClippingMode
-
-Auto = Literal["auto"]
-PerClient = float | list[float]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Momentum = Annotated[float, Field(ge=0, lt=1)]
-Share = Annotated[float, Field(ge=0, lt=1)]
-Part = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
-
-
-class Table(BaseModel):
-    """A table of a study file: immutable, no unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class FederationTable(Table):
-    """`[federation]`: either public sizes alone, or data and how clients share them.
-
-    Of `data = "owners:FILE"` the records lie at their owners, and `test` is a table of test records.
-    """
-
-    sizes: list[int] | None = None
-    data: str | None = None
-    test: str | None = None
-    data_dir: Annotated[Path, Field(strict=False)] | None = None
-    clients: int | None = None
-    partition: Literal["iid", "dirichlet", "sorted", "label-shards", "quantity-skew", "natural"] | None = None
-    alpha: Positive | None = None
-    labels_per_client: int | None = None
-    records_per_client: int | None = None
-    fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    client_column: str = "client"
-    feature_columns: list[str] | None = None
-    label_column: str = "label"
-    regression: bool = False
-    classes: Annotated[list[str | int], Field(min_length=2)] | None = None
-    seed: int = 0
-
-    @model_validator(mode="after")
-    def _one_source(self) -> FederationTable:
-        if (self.sizes is None) == (self.data is None):
-            raise ValueError("[federation] needs either sizes or data, and not both")
-        return self
-
-    @model_validator(mode="after")
-    def _distinct_classes(self) -> FederationTable:
-        if self.classes is None:
-            return self
-        if self.regression or len({str(one) for one in self.classes}) < len(self.classes):
-            raise ValueError("[federation] classes must be different labels of a table without regression")
-        return self
-
-    @model_validator(mode="after")
-    def _records_at_owners(self) -> FederationTable:
-        if self.of_owners != (self.test is not None):
-            raise ValueError(
-                '[federation] test, a table of test records, goes with data = "owners:FILE" and with no other'
-            )
-        dealt = [key for key in _DEALING if getattr(self, key) not in (None, 1.0)]
-        if self.of_owners and dealt:
-            raise ValueError(
-                f"[federation] {', '.join(dealt)} would deal records out that lie at their owners; leave out"
-            )
-        return self
-
-    @property
-    def columns(self) -> Columns:
-        """What the columns of a table mean."""
-        features = None if self.feature_columns is None else tuple(self.feature_columns)
-        classes = None if self.classes is None else tuple(self.classes)
-        return Columns(self.label_column, self.client_column, features, self.regression, classes)
-
-    @property
-    def of_owners(self) -> bool:
-        """Whether the records lie at their owners."""
-        return self.data is not None and self.data.startswith(OWNERS)
-
-
-OWNERS = "owners:"
-"""How a source begins that is a file of what owners tell."""
-_DEALING = ("clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction")
-
-
-class TaskTable(Table):
-    """`[task]`: a dimension for planning without data, or a model for training and how records reach it.
-
-    A linear model's records are pooled, projected, and scaled, in that order; `normalise` without
-    `feature_norm` scales them to norm 1.
-    """
-
-    dimension: int | None = None
-    model: (
-        Literal[
-            "softmax",
-            "logistic",
-            "svm",
-            "linear",
-            "cnn",
-            "fu-cnn",
-            "two-layer-cnn",
-            "vgg11",
-            "ma-cnn",
-            "lenet5",
-            "group-cnn",
-            "resnet20",
-            "lstm",
-            "unet3d",
-        ]
-        | None
-    ) = None
-    ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    pooling: Count = 1
-    projection: Count | None = None
-    feature_norm: Positive | None = None
-    normalise: bool = False
-    bias: bool = False
-
-    @property
-    def radius(self) -> float | None:
-        """Norm that records are scaled to or within; None leaves them as they are."""
-        return 1.0 if self.normalise and self.feature_norm is None else self.feature_norm
 
 
 class Drawn(Table):
@@ -435,8 +310,8 @@ class RivalsTable(Table):
     """
 
     mechanisms: Annotated[list[Literal["gaussian", "laplace"]], Field(min_length=1)] | Auto = "auto"
-    epsilon_max: list[Positive] = []
-    alpha: list[Positive] = []
+    epsilon_max: list[Positive] = Field(default=[])
+    alpha: list[Positive] = Field(default=[])
     seeds: list[Seed] = Field(default=[0, 1, 2, 3, 4], min_length=1)
 
 

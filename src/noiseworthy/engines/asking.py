@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.config.tables import TaskTable
+from noiseworthy.config.records import TaskTable
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.gateway.messages import (
     FedAvgWork,

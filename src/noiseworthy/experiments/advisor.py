@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from noiseworthy._validate import strict_json
 from noiseworthy.config import Study
-from noiseworthy.config.tables import ALGORITHMS, ConstantsTable, Table
+from noiseworthy.config.base import Table
+from noiseworthy.config.tables import ALGORITHMS, ConstantsTable
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments.advice_words import assumptions, recommendation, remarks, warnings
 from noiseworthy.experiments.planners.by_trial import open_bench, resolved, space_of, treatments_of

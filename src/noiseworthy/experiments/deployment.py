@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noiseworthy.config.tables import TaskTable
+from noiseworthy.config.records import TaskTable
 from noiseworthy.data import Federation
 from noiseworthy.engines.asking import work_of
 from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noiseworthy.config import AveragingTable, FedAvgTable, FedSGDTable, RivalTable, SelectionTable
-from noiseworthy.config.tables import Table
+from noiseworthy.config.base import Table
 from noiseworthy.experiments.planners import (
     by_rule,
     by_trial,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.config import Drawn, FederationTable, PerClient, Study
-from noiseworthy.config.tables import OWNERS
+from noiseworthy.config.records import OWNERS
 from noiseworthy.data import Federation, load_federation
 from noiseworthy.data.files import locate
 from noiseworthy.data.owners import federation_of_owners

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from noiseworthy import _validate as check
-from noiseworthy.config.tables import FederationTable, TaskTable
+from noiseworthy.config.records import FederationTable, TaskTable
 from noiseworthy.data import load_federation
 from noiseworthy.data.files import locate
 from noiseworthy.data.records import Features, Labels

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, ConfigDict, Field, InstanceOf, ValidationError, field_validator
 
 from noiseworthy import _validate as check
-from noiseworthy.config.tables import Count, Part, Positive, Table, TaskTable
+from noiseworthy.config.base import Count, Part, Positive, Table
+from noiseworthy.config.records import TaskTable
 from noiseworthy.data.owners import OwnerTerms
 from noiseworthy.errors import InvalidInput, WireError
 from noiseworthy.gateway import wire

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from noiseworthy.config.tables import Count, FederationTable, Positive, Table
+from noiseworthy.config.base import Count, Positive, Table
+from noiseworthy.config.records import FederationTable
 from noiseworthy.data.tables import is_table
 from noiseworthy.errors import ConfigError
 from noiseworthy.gateway.messages import AlgorithmName

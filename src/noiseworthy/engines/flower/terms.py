@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
-from noiseworthy.config.tables import Positive, Table
+from noiseworthy.config.base import Positive, Table
 from noiseworthy.errors import ConfigError
 from noiseworthy.gateway.price import price_of
 from noiseworthy.gateway.sums import NoisedSum
