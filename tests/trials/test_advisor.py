@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -184,6 +184,7 @@ def test_the_least_mean_is_first_and_places_follow_the_means(losses):
 
 
 @given(LOSSES, st.integers(0, 5))
+@example(np.array([[0.0, 1], [1, 1], [2, 1], [1, 2]]), 2)  # another of the same mean, not tied with the first
 def test_equals_tie(losses, which):
     row = losses[which % len(losses)]
     found = places(np.vstack([losses, row]))

@@ -264,13 +264,14 @@ def places(losses: ArrayLike) -> NDArray[np.int64]:
         array([1, 4, 1, 3])
     """
     rows = np.minimum(np.asarray(losses, float), CAP)
-    order = np.argsort(rows.mean(axis=1), kind="stable")
+    means = rows.mean(axis=1)
+    order = np.lexsort((*rows.T, means))  # equal rows side by side, so that nobody new leads between them
     found, leader = np.ones(len(rows), np.int64), order[0]
-    for ahead, i in enumerate(order):
+    for i in order:
         if tied(rows[leader], rows[i]):
             found[i] = found[leader]
         else:
-            leader, found[i] = i, ahead + 1
+            leader, found[i] = i, 1 + np.sum(means < means[i])
     return found
 
 
