@@ -133,11 +133,16 @@ def test_trials_sort_public_records_where_the_study_sorts_private_ones():
 
 
 @pytest.mark.parametrize(
-    "federation", [{"data": "x.csv"}, {"data": "x.csv", "partition": "natural"},
-                   {"data": "iris", "clients": 3, "partition": "quantity-skew", "alpha": 1.0}],
-)  # fmt: skip
-def test_where_only_private_data_could_tell_the_skew_trials_take_iid(federation):
-    assert believed_partition(study(federation)) == ("iid", {})
+    ("federation", "believed"),
+    [
+        ({"data": "x.csv"}, "natural"),
+        ({"data": "x.csv", "clients": 3, "partition": "natural"}, "natural"),
+        ({"data": "iris", "clients": 3}, "iid"),
+        ({"data": "iris", "clients": 3, "partition": "quantity-skew", "alpha": 1.0}, "iid"),
+    ],
+)
+def test_where_only_private_data_could_tell_the_skew_trials_take_owners_or_none(federation, believed):
+    assert believed_partition(study(federation)) == (believed, {})
 
 
 def test_a_regression_is_planned_by_trial_where_the_size_of_its_numbers_is_public(tmp_path):

@@ -231,6 +231,7 @@ REFUSED = [
     ("not-allowed", {"task": {}}),
     ("not-allowed", {"task": {"model": "logistic", "pooling": 2}}),
     ("not-allowed", {"task": {"model": "logistic", "projection": 10**9}}),
+    ("not-allowed", {"task": {"model": "logistic", "reference": ["breast-cancer"]}}),
     ("not-allowed", {"release": 10}),
     ("not-allowed", BIG),
     ("not-allowed", {"theta": np.zeros(P - 1, np.float32)}),

@@ -65,6 +65,9 @@ def test_the_plan_panel_says_how_records_are_prepared_and_what_is_delivered(make
     ):
         assert part in said
     assert "delivers the mean of the models of the last 25 % of rounds" in said
+    task["reference"] = ["mnist", "digits"]
+    said = words(plan_panel(record))
+    assert "mean of public records (mnist, digits) subtracted, records projected on their principal" in said
 
 
 def test_the_plan_panel_says_every_step_and_the_momentum(make_record):

@@ -25,7 +25,7 @@ def facts_of() -> Callable[..., PublicFacts]:
             problem=Problem(np.array(sizes), 12, budget, family, 1.0),
             record_shape=(4,),
             classes=3,
-            make_task=lambda shape, classes, treatment: make_task(
+            make_task=lambda shape, classes, treatment, public=None: make_task(
                 model, shape, classes, feature_norm=1.0, normalise=True, ridge=0.01,
                 projection=treatment and treatment.projection,
             ),

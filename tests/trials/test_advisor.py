@@ -38,7 +38,7 @@ def facts_of(epsilon=20.0, clients=4) -> PublicFacts:
         problem=Problem(sizes, 12, budget, "gaussian", 1.0),
         record_shape=(4,),
         classes=3,
-        make_task=lambda shape, classes, treatment: make_task(
+        make_task=lambda shape, classes, treatment, public=None: make_task(
             "softmax", shape, classes, feature_norm=1.0, normalise=True
         ),
         source="own",

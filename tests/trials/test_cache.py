@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from noiseworthy.trials import cache, race, search
-from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.search import plan_by_trial
+from noiseworthy.trials.spaces import Setting
 from noiseworthy.trials.treatment import Treatment
 
 
@@ -121,3 +122,11 @@ def test_no_record_of_the_private_data_is_in_the_key(named):
     facts = cache._facts(named().facts)
     assert json.loads(json.dumps(facts)) == facts | {"record_shape": [4]}
     assert facts["problem"]["sizes"] == [30] * 4
+
+
+def test_a_winner_that_sees_records_against_a_reference_is_kept_as_it_is():
+    kind = Treatment(projection=16, reference=("mnist", "fashion-mnist"))
+    winner = Candidate(Setting(1.0, 1.0, 0.3, 10.0), kind)
+    scores = Scores(np.full((2, 1, 3), 0.5), np.full((2, 1, 3), 0.8))
+    kept = race.Result(winner, 0.1, np.array([[0.1], [0.0]]), scores, 40, unfinished=False)
+    assert cache._read(json.loads(json.dumps(cache._written(kept)))).winner == winner

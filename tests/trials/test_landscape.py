@@ -29,7 +29,7 @@ def facts():
         problem,
         record_shape=(4,),
         classes=3,
-        make_task=lambda shape, classes, treatment: LinearModel(
+        make_task=lambda shape, classes, treatment, public=None: LinearModel(
             shape[0], classes, "softmax", feature_norm=1.0
         ),
         source="iris",

@@ -58,23 +58,23 @@ def test_at_least_one_source_is_needed(facts_of):
 
 def test_a_proxy_has_the_clients_of_the_study_and_its_start(facts_of):
     wine, mixture = make_proxies(facts_of(), ["wine", "mixture"])
-    assert (wine.name, mixture.name) == ("wine", "mixture")
+    assert (wine.records.name, mixture.records.name) == ("wine", "mixture")
     assert (wine.task.dimension, mixture.task.dimension) == (39, 12)
     for proxy in (wine, mixture):
-        assert proxy.shards.clients == proxy.problem.n_clients == 4
+        assert proxy.deal().shards.clients == proxy.problem.n_clients == 4
         assert proxy.problem.dimension == proxy.task.dimension
-        assert proxy.untrained_loss == pytest.approx(np.log(3), rel=1e-5)
+        assert proxy.deal().untrained_loss == pytest.approx(np.log(3), rel=1e-5)
         assert proxy.noise_factor == 1.0
 
 
 @pytest.mark.parametrize("sizes", [[1, 2, 3000], [30, 30], [1, 1, 1, 1], [400, 900, 3, 70, 2000]])
 def test_the_records_of_a_client_weigh_as_many_as_the_study_has(facts_of, sizes):
     (proxy,) = make_proxies(facts_of(sizes=sizes), ["mixture"])
-    mask = np.asarray(proxy.shards.train.mask)
+    mask = np.asarray(proxy.deal().shards.train.mask)
     np.testing.assert_allclose(mask.sum(axis=1), sizes, rtol=1e-5)
     assert np.all((mask > 0).sum(axis=1) <= sizes)
     assert (mask > 0).sum() <= 1000 + 4 * len(sizes)
-    for group in proxy.shards.groups:
+    for group in proxy.deal().shards.groups:
         weighed = np.asarray(group.train.mask).sum(axis=1)
         np.testing.assert_allclose(weighed, np.array(sizes)[np.asarray(group.clients)], rtol=1e-5)
 
@@ -99,20 +99,20 @@ def test_the_skew_of_labels_is_kept_as_a_share_of_the_classes(facts_of):
     """One of three classes for each client becomes three of ten."""
     facts = facts_of(partition="label-shards", settings={"labels_per_client": 1})
     (proxy,) = make_proxies(facts, ["digits"])
-    labels, mask = np.asarray(proxy.shards.train.y), np.asarray(proxy.shards.train.mask) > 0
+    labels, mask = np.asarray(proxy.deal().shards.train.y), np.asarray(proxy.deal().shards.train.mask) > 0
     assert {len(np.unique(y[m])) for y, m in zip(labels, mask, strict=True)} == {3}
 
 
 def test_classes_are_merged_to_two_where_the_study_has_two(facts_of):
     (proxy,) = make_proxies(facts_of(classes=2), ["wine"])
-    assert set(np.unique(proxy.shards.test_y)) == {0, 1}
+    assert set(np.unique(proxy.deal().shards.test_y)) == {0, 1}
 
 
 def test_numbers_become_two_classes_at_their_median(facts_of):
     (proxy,) = make_proxies(facts_of(classes=2), ["diabetes-progression"])
-    real = np.asarray(proxy.shards.train.mask) > 0
-    assert set(np.unique(proxy.shards.test_y)) == {0, 1}
-    assert np.asarray(proxy.shards.train.y)[real].mean() == pytest.approx(0.5, abs=0.1)
+    real = np.asarray(proxy.deal().shards.train.mask) > 0
+    assert set(np.unique(proxy.deal().shards.test_y)) == {0, 1}
+    assert np.asarray(proxy.deal().shards.train.y)[real].mean() == pytest.approx(0.5, abs=0.1)
 
 
 def test_a_treatment_reaches_the_records(facts_of):
@@ -124,8 +124,10 @@ def test_a_treatment_reaches_the_records(facts_of):
 def test_a_regression_meets_numbers_of_the_size_that_the_study_states(facts_of, scale):
     facts = facts_of(model="linear", classes=None, label_scale=scale)
     (proxy,) = make_proxies(facts, public_sources(facts))
-    real = np.asarray(proxy.shards.train.mask) > 0
-    assert np.sqrt(np.mean(np.asarray(proxy.shards.train.y)[real] ** 2)) == pytest.approx(scale, rel=0.1)
+    real = np.asarray(proxy.deal().shards.train.mask) > 0
+    assert np.sqrt(np.mean(np.asarray(proxy.deal().shards.train.y)[real] ** 2)) == pytest.approx(
+        scale, rel=0.1
+    )
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,9 @@ _DEALING = ("clients", "partition", "alpha", "labels_per_client", "records_per_c
 class TaskTable(Table):
     """`[task]`: a dimension for planning without data, or a model for training and how records reach it.
 
-    A linear model's records are pooled, projected, and scaled, in that order; `normalise` without
-    `feature_norm` scales them to norm 1.
+    A linear model's records are pooled, seen against a reference (public data by name, whose mean is
+    subtracted), projected (on the reference's principal directions, else at random) and scaled, in that
+    order; `normalise` without `feature_norm` scales them to norm 1.
     """
 
     dimension: int | None = None
@@ -109,6 +110,7 @@ class TaskTable(Table):
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     pooling: Count = 1
     projection: Count | None = None
+    reference: Annotated[list[str], Field(min_length=1)] | None = None
     feature_norm: Positive | None = None
     normalise: bool = False
     bias: bool = False

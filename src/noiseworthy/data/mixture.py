@@ -9,6 +9,8 @@ from scipy.stats import norm
 
 from noiseworthy.data.records import Records
 
+MIXTURE = "mixture"
+"""Its name among public data."""
 _RECORDS, _TEST, _SEED = 4000, 1000, 7
 _ERROR = 0.1
 """How hard the mixture is: the chance, by the union bound, that a record lies nearer to another class. Easier
@@ -48,4 +50,4 @@ def mixture(record_shape: tuple[int, ...], classes: int) -> Records:
     centre = np.abs(rng.normal(size=features))
     records = (centre / np.linalg.norm(centre) + inside @ basis.T).astype(np.float32)
     records, split = records.reshape(_RECORDS, *record_shape), _RECORDS - _TEST
-    return Records(records[:split], labels[:split], records[split:], labels[split:], classes, "mixture")
+    return Records(records[:split], labels[:split], records[split:], labels[split:], classes, MIXTURE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -73,15 +73,14 @@ class Shards(NamedTuple):
         With `condensed`, clients of a least-squares model keep their moments instead of their records.
         """
         shape = federation.x.shape
-        prepare = jax.jit(task.prepare)
-        flat = prepare(federation.x.reshape(-1, *shape[2:]))
+        flat = _prepared(task, federation.x.reshape(-1, *shape[2:]))
         mask = jnp.asarray(np.arange(shape[1]) < federation.sizes[:, None], jnp.float32)
         train = Batch(flat.reshape(*shape[:2], *flat.shape[1:]), jnp.asarray(federation.y), mask)
         groups: tuple[Group, ...] = ()
         if isinstance(task, LinearModel):
             train = jax.jit(jax.vmap(task.condense))(train) if condensed else train
             groups = _by_size(federation.sizes, train)
-        return cls(train, prepare(federation.test_x), jnp.asarray(federation.test_y), groups)
+        return cls(train, _prepared(task, federation.test_x), jnp.asarray(federation.test_y), groups)
 
     def of(self, client: int, *, everybody: bool = False) -> Shard:
         """What one client holds, padded as in rounds that ask some clients, or `everybody`.
@@ -103,6 +102,12 @@ class Shards(NamedTuple):
     def elements(self) -> int:
         """Numbers that one client holds as features."""
         return self.train[0][0].size
+
+
+@partial(jax.jit, static_argnums=0)
+def _prepared(task: Task, x: NDArray[Any]) -> Array:
+    """Records as the task wants them, in one program for all federations of one size."""
+    return task.prepare(jnp.asarray(x))
 
 
 def _by_size(sizes: NDArray[np.int64], train: Shard) -> tuple[Group, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ from noiseworthy.planning.problem import Problem
 from noiseworthy.planning.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
-from noiseworthy.tasks import Task, make_task
+from noiseworthy.tasks import Reference, Task, make_task
+from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
 from noiseworthy.trials.facts import PublicFacts
+from noiseworthy.trials.reference import apart_from, reference_of
 from noiseworthy.trials.treatment import Treatment
 
 
@@ -95,7 +98,7 @@ class Prepared:
             problem=self.problem(1.0),
             record_shape=federation.record_shape,
             classes=federation.classes,
-            make_task=lambda shape, classes, treatment: proxy_task(self.study, shape, classes, treatment),
+            make_task=partial(proxy_task, self.study),
             source=str(self.study.federation.data),
             partition=partition,
             settings=settings,
@@ -212,15 +215,30 @@ def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
         bias=table.bias, pooling=table.pooling, projection=table.projection,
+        reference=_reference(study, shape),
     )  # fmt: skip
 
 
+def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:
+    """The public data that records are seen against."""
+    table, data = study.task, study.federation
+    if table.reference is None:
+        return None
+    return reference_of(table.reference, str(data.data), shape, table.pooling, data.data_dir)
+
+
 def proxy_task(
-    study: Study, shape: tuple[int, ...], classes: int | None, treatment: Treatment | None = None
+    study: Study,
+    shape: tuple[int, ...],
+    classes: int | None,
+    treatment: Treatment | None = None,
+    public: str | None = None,
+    /,
 ) -> Task:
     """The study's model for public records, treated as a plan may choose and as their shape allows.
 
-    Public records may have more classes than the two that the study separates.
+    Public records may have more classes than the two that the study separates. Those named by `public` are
+    seen against the other data sets of a reference only, and records of another kind against none.
     """
     keys: dict[str, Any] = {} if treatment is None else treatment.keys()
     if study.task.model in ("logistic", "svm") and (classes or 2) > 2:
@@ -228,7 +246,11 @@ def proxy_task(
     if len(shape) == 1:
         keys["pooling"] = study.task.pooling if treatment is None else 1
     projection = keys.get("projection", study.task.projection)
-    if projection is not None and projection > math.prod(shape):
+    reference = keys.get("reference", study.task.reference)
+    if reference and public is not None:
+        keys["reference"] = apart_from(reference, public, shape, study.federation.data_dir) or None
+    unseen = reference and not keys.get("reference", reference)
+    if projection is not None and (unseen or projection > math.prod(shape)):
         keys["projection"] = None
     return open_task(with_task(study, keys), shape, classes)
 
@@ -239,8 +261,14 @@ def with_task(study: Study, keys: dict[str, Any]) -> Study:
 
 
 def believed_partition(study: Study) -> tuple[str, dict[str, Any]]:
-    """How trials deal records out: as the study says, and iid where only the private data could tell."""
+    """How trials deal records out: as the study says, as other owners hold theirs, or iid.
+
+    How given owners differ, only the private data could tell; public owners stand in for them.
+    """
     table = study.federation
+    given = table.partition is None and table.clients is None
+    if table.partition == GIVEN_OWNERS or given:
+        return GIVEN_OWNERS, {}
     if table.partition in ("label-shards", "dirichlet", "sorted"):
         settings = {"labels_per_client": table.labels_per_client, "alpha": table.alpha}
         return table.partition, {name: value for name, value in settings.items() if value is not None}

@@ -14,7 +14,7 @@ from noiseworthy.data import load_federation
 from noiseworthy.data.files import locate
 from noiseworthy.data.records import Features, Labels
 from noiseworthy.data.tables import is_table, read_whole
-from noiseworthy.errors import DataError
+from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.tasks import Batch, Task, make_task
 
 
@@ -63,8 +63,11 @@ class Holding:
         """The model of a request for records of this shape; reads no record.
 
         Raises:
-            InvalidInput: a model that does not fit the shape or the labels.
+            InvalidInput: a model that does not fit the shape or the labels, or a reference: a server could
+                name the owner's own records, on which the proof of privacy lets no other record depend.
         """
+        if table.reference is not None:
+            raise InvalidInput("a gateway opens no public data by name; leave out reference")
         return make_task(
             str(table.model), self.x.shape[1:], self.classes, ridge=table.ridge, feature_norm=table.radius,
             normalise=table.normalise, bias=table.bias, pooling=table.pooling, projection=table.projection,

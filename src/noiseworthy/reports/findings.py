@@ -119,8 +119,12 @@ def preparation(record: Record) -> str:
     parts = []
     if (side := task.get("pooling", 1)) > 1:
         parts.append(f"images pooled {side} x {side}")
+    public = ", ".join(task.get("reference") or ())
+    if public:
+        parts.append(f"mean of public records ({public}) subtracted")
     if numbers := task.get("projection"):
-        parts.append(f"records projected at random to {count(numbers, 'number')}")
+        how = "on their principal directions" if public else "at random"
+        parts.append(f"records projected {how} to {count(numbers, 'number')}")
     if task.get("normalise"):
         parts.append(f"records scaled to norm {number(task.get('feature_norm', 1.0))}")
     elif radius := task.get("feature_norm"):

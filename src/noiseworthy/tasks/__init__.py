@@ -18,6 +18,7 @@ from noiseworthy.tasks.models import (
 from noiseworthy.tasks.networks import ModelTask, equinox_task, model_task
 from noiseworthy.tasks.personal import Personal, personalised
 from noiseworthy.tasks.preparation import Preparation
+from noiseworthy.tasks.reference import Reference
 
 __all__ = [
     "MODELS",
@@ -28,6 +29,7 @@ __all__ = [
     "Moments",
     "Personal",
     "Preparation",
+    "Reference",
     "Score",
     "Task",
     "equinox_task",

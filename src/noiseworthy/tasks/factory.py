@@ -24,6 +24,7 @@ from noiseworthy.tasks.models import (
 )
 from noiseworthy.tasks.networks import ModelTask
 from noiseworthy.tasks.preparation import Preparation
+from noiseworthy.tasks.reference import Reference
 
 _LINEAR: dict[str, LinearLoss] = {
     "softmax": "softmax",
@@ -57,6 +58,7 @@ def make_task(
     bias: bool = False,
     pooling: int = 1,
     projection: int | None = None,
+    reference: Reference | None = None,
 ) -> Task:
     """The task called `model` for records of a shape.
 
@@ -72,7 +74,9 @@ def make_task(
         normalise: scale each record to norm `feature_norm` instead; linear models only.
         bias: append a feature that is always 1; linear models only (networks have biases).
         pooling: side k of the blocks that images are pooled by, before all else; linear models only.
-        projection: numbers d' that records are projected to at random, after pooling; linear models only.
+        projection: numbers d' that records are projected to, after pooling, at random or on the principal
+            directions of the reference; linear models only.
+        reference: public records whose mean is subtracted from every record of norm 1; linear models only.
 
     Returns:
         A task; equal arguments give equal tasks.
@@ -91,7 +95,7 @@ def make_task(
     if model in _LINEAR:
         _check_labels(model, classes)
         outputs = (classes or 0) if model == "softmax" else 1
-        preparation = Preparation(pooling, projection)
+        preparation = Preparation(pooling, projection, reference=reference)
         features = math.prod(preparation.shape_after(shape))
         return LinearModel(
             features, outputs, _LINEAR[model], ridge, bias, feature_norm, normalise, preparation
@@ -103,6 +107,7 @@ def make_task(
         bias=bias,
         pooling=pooling != 1,
         projection=projection is not None,
+        reference=reference is not None,
     )
     return _network(model, shape, _classes(model, classes), ridge)
 

@@ -121,7 +121,7 @@ class LinearModel:
         return jnp.zeros(self.dimension, jnp.float32)
 
     def prepare(self, x: Array) -> Array:
-        """Records as rows: pooled and projected, scaled to the norm, with the bias appended.
+        """Records as rows: as `preparation` leaves them, scaled to the norm, with the bias appended.
 
         Args:
             x: records, shape (n, *record_shape).

@@ -223,7 +223,7 @@ def common_seeds(seeds: int) -> range:
 
 
 def _untrained(bench: Bench, space: Space, found: TrialPlan, seeds: int) -> Entry:
-    start = [proxy.untrained_quality for proxy in bench.proxies(found.result.winner.treatment)]
+    start = [proxy.deal().untrained_quality for proxy in bench.proxies(found.result.winner.treatment)]
     shape = (len(start), len(common_seeds(seeds)))
     return Entry(space, found, np.ones(shape), np.broadcast_to(np.array(start)[:, None], shape))
 

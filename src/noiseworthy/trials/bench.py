@@ -198,6 +198,8 @@ def trained(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Final loss over the untrained one, and accuracy, of at most `_WIDTH` plans of as many rounds.
 
+    Each pair of seeds trains on another deal of the public records, so that a few of them decide nothing.
+
     Returns:
         Two arrays of shape (plans, seeds).
     """
@@ -214,11 +216,12 @@ def _few(
     """`trained` for the number of plans and seeds that the compiled program has."""
     algorithms = [_algorithm(proxy, plan, seed) for plan in plans for seed in seeds]
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
-    shards = proxy.condensed if algorithms[0].condensed else proxy.shards
+    deal = proxy.deal(seeds[0] // _SEEDS)
+    shards = deal.condensed if algorithms[0].condensed else deal.shards
     rounds, every = np.array([plans[0].rounds]), list(seeds) * len(plans)
     run = simulate(padded(algorithms, _HORIZON), planned, shards, rounds, every)
     shape = (len(plans), len(seeds))
-    loss = run.final_loss.reshape(shape) / proxy.untrained_loss
+    loss = run.final_loss.reshape(shape) / deal.untrained_loss
     return np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
 
 
@@ -232,7 +235,7 @@ def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
 def _typical(proxy: Proxy, norm: Norm) -> GradientScale:
     """Mean norms of gradients at the start: of single records, in two norms, and of a client's mean."""
     task, theta = proxy.task, proxy.task.initial(jax.random.key(0))
-    train = proxy.shards.train
+    train = proxy.deal().shards.train
     x, y = (leaf.reshape(-1, *leaf.shape[2:]) for leaf in (train.x, train.y))
     real = np.flatnonzero(np.asarray(train.mask).ravel() > 0)
     few = real[np.linspace(0, len(real) - 1, min(_FEW, len(real))).astype(int)]

@@ -95,11 +95,15 @@ def _written(result: Result) -> dict[str, Any]:
 
 
 def _read(values: dict[str, Any]) -> Result:
-    treatment = values["treatment"] and Treatment(**values["treatment"])
+    treatment = values["treatment"] and _treatment(values["treatment"])
     scores = Scores(np.array(values["loss"], float), np.array(values["accuracy"], float))
     lost = np.array(values["lost"], float)
     winner = Candidate(Setting(**values["setting"]), treatment)
     return Result(winner, float(lost.max()), lost, scores, int(values["trainings"]), unfinished=False)
+
+
+def _treatment(values: dict[str, Any]) -> Treatment:
+    return Treatment(**{**values, "reference": tuple(values["reference"])})
 
 
 def _facts(facts: PublicFacts) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +14,28 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.treatment import Treatment
 
+OWNERS = "natural"
+"""The partition of data that name their owners: how these differ, only the private data could tell."""
 MOST_CLIENTS = 500
 """Clients of a trial; of larger federations so many stand for all."""
+
+
+class TaskMaker(Protocol):
+    """Makes the study's model for other records."""
+
+    def __call__(
+        self,
+        shape: tuple[int, ...],
+        classes: int | None,
+        treatment: Treatment | None,
+        public: str | None = None,
+        /,
+    ) -> Task:
+        """The model for records of a shape, with so many classes, treated in a way.
+
+        Records of public data, given by name, are not seen against themselves.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -27,9 +46,9 @@ class PublicFacts:
         problem: sizes, budgets and mechanism (its clip and dimension are placeholders).
         record_shape: shape of one record.
         classes: number of classes; None for regression.
-        make_task: the study's model for another record shape, number of classes and treatment of records.
+        make_task: the study's model for other records.
         source: name of the private data, so that it is never its own proxy.
-        partition: name of the partition that the clients are believed to follow.
+        partition: name of the partition that the clients are believed to follow; `natural` of given owners.
         settings: its settings, e.g. `labels_per_client`.
         label_scale: public root mean square of the numbers that a regression predicts.
         model: the settings of the model in words, by which results are kept; empty keeps none.
@@ -38,7 +57,7 @@ class PublicFacts:
     problem: Problem
     record_shape: tuple[int, ...]
     classes: int | None
-    make_task: Callable[[tuple[int, ...], int | None, Treatment | None], Task]
+    make_task: TaskMaker
     source: str
     partition: str
     settings: dict[str, Any] = field(default_factory=dict)

@@ -98,7 +98,7 @@ def what_if(bench: Bench, entry: Entry, deadline: Deadline) -> WhatIf | None:
     points = landscape(bench, entry.space, winner, SEEDS, deadline=deadline)
     if not points:
         return None
-    start = np.mean([proxy.untrained_quality for proxy in bench.proxies(winner.treatment)])
+    start = np.mean([proxy.deal().untrained_quality for proxy in bench.proxies(winner.treatment)])
     return WhatIf.of(fit(points, float(start)), entry.found.plan)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 _SIDES = (2, 4)
 _LEAST_SIDE = 4
 """Images are pooled to no fewer pixels a side."""
+_DIRECTIONS = (100, 40, 16)
+"""Principal directions of a reference that are tried, where records have half as many more numbers."""
 _WIDE = 16
 """Records of more numbers than this are also tried after random projections."""
 _SHARES = (2, 4)
@@ -23,13 +26,15 @@ class Treatment:
 
     Attributes:
         pooling: k, blocks of k x k pixels become their sum over k; 1 leaves images alone.
-        projection: numbers left by a public random projection; None leaves records alone.
+        projection: numbers left by a public projection; None leaves records alone.
         feature_norm: the norm that every record is scaled to.
+        reference: names of public data whose mean is subtracted and whose directions a projection keeps.
     """
 
     pooling: int = 1
     projection: int | None = None
     feature_norm: float = 1.0
+    reference: tuple[str, ...] = ()
 
     def keys(self) -> dict[str, Any]:
         """What it writes into `[task]`."""
@@ -38,22 +43,35 @@ class Treatment:
             "feature_norm": self.feature_norm,
             "pooling": self.pooling,
             "projection": self.projection,
+            "reference": [*self.reference] or None,
         }
 
 
-def treatments(record_shape: tuple[int, ...]) -> list[Treatment]:
+def treatments(record_shape: tuple[int, ...], alike: Sequence[str] = ()) -> list[Treatment]:
     """Preparations worth trying for records of a shape; all scale records to norm 1.
 
     With one norm the clip and the step mean the same on every data set, so that trials carry over. Pooling
-    and projection shrink the L1 norm, which Laplace noise pays for, and the number of parameters.
+    and projection shrink the L1 norm, which Laplace noise pays for, and the number of parameters. What
+    records have in common with public ones of their kind tells no class from another.
+
+    Args:
+        record_shape: of the private records.
+        alike: real public data of the same kind. With fewer than two no trial could see public records
+            against others, so that none becomes a reference.
 
     Example:
         >>> [p.pooling for p in treatments((28, 28))], [p.projection for p in treatments((100,))]
         ([1, 2, 4], [None, 50, 25])
+        >>> [p.projection for p in treatments((8, 8), ["mnist", "fashion-mnist"]) if p.reference]
+        [None, 40, 16]
     """
-    plain = Treatment()
-    if len(record_shape) in (2, 3):
-        return [plain, *(Treatment(k) for k in _SIDES if min(record_shape[:2]) >= k * _LEAST_SIDE)]
-    features = math.prod(record_shape)
-    shares = _SHARES if _WIDE < features <= _LARGEST else ()
-    return [plain, *(Treatment(projection=features // share) for share in shares)]
+    plain, features = Treatment(), math.prod(record_shape)
+    if len(record_shape) not in (2, 3):
+        shares = _SHARES if _WIDE < features <= _LARGEST else ()
+        return [plain, *(Treatment(projection=features // share) for share in shares)]
+    pooled = [Treatment(k) for k in _SIDES if min(record_shape[:2]) >= k * _LEAST_SIDE]
+    if len(alike) < 2 or features > _LARGEST:
+        return [plain, *pooled]
+    seen = Treatment(reference=tuple(alike))
+    few = [replace(seen, projection=count) for count in _DIRECTIONS if 3 * count <= 2 * features]
+    return [plain, *pooled, seen, *few]

@@ -303,7 +303,7 @@ class Laboratory:
         rule = bench.partition if settings else "iid"
         return PublicFacts(
             self.problem(arm, epsilon, fraction, 1.0), federation.record_shape, federation.classes or 2,
-            lambda shape, classes, _: make_task(bench.model, shape, classes), self.source, rule, settings,
+            lambda shape, classes, *_: make_task(bench.model, shape, classes), self.source, rule, settings,
         )  # fmt: skip
 
     def _held(self, fraction: float) -> Federation:

@@ -27,11 +27,12 @@ from noiseworthy.tasks import LinearModel
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.proxies import public_sources
 from noiseworthy.trials.race import Deadline
+from noiseworthy.trials.reference import alike
 from noiseworthy.trials.search import TrialPlan, plan_by_trial
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment, treatments
 
-_TREATED = {"normalise", "feature_norm", "pooling", "projection"}
+_TREATED = {"normalise", "feature_norm", "pooling", "projection", "reference"}
 """Keys of `[task]` that a plan may choose, where the study has none of them."""
 
 _RACE = 0.8
@@ -134,14 +135,17 @@ def _check(prepared: Prepared) -> None:
 def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
     """Treatments of records to choose from: of a linear model whose `[task]` says nothing about them.
 
-    A projection is tried where all public records are wide enough to be projected alike.
+    A random projection is tried where all public records are wide enough to be projected alike; a reference
+    where the records are images at hand and at least two public data sets are real images, too.
     """
     linear = isinstance(prepared.task, LinearModel)
     if not linear or prepared.study.task.model_fields_set & _TREATED:
         return [None]
-    narrowest = min(math.prod(shape) for shape in bench.record_shapes)
-    every = treatments(prepared.trained()[0].record_shape)
-    return [one for one in every if one.projection is None or one.projection < narrowest]
+    table, shape = prepared.study.federation, prepared.trained()[0].record_shape
+    images = len(shape) > 1 and not table.of_owners
+    narrowest = min(math.prod(one) for one in bench.record_shapes)
+    every = treatments(shape, alike(bench.sources, shape, table.data_dir) if images else ())
+    return [one for one in every if one.reference or one.projection is None or one.projection < narrowest]
 
 
 def space_of(study: Study) -> Space:

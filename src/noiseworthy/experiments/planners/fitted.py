@@ -44,7 +44,7 @@ def explained(
     points = landscape(bench, space, found.result.winner, SEEDS, on_progress, deadline)
     if not points:
         return decision
-    start = np.mean([proxy.untrained_quality for proxy in bench.proxies(found.treatment)])
+    start = np.mean([proxy.deal().untrained_quality for proxy in bench.proxies(found.treatment)])
     guess, unit = WhatIf.of(fit(points, float(start)), _tried(found, points)), _unit(bench)
     return replace(
         decision,

@@ -1,0 +1,90 @@
+"""Public records dealt out to as many clients as the study has, as its own are believed to be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.data import Federation, Records, federate
+from noiseworthy.data.records import members_of
+from noiseworthy.engines.simulation import Shards
+from noiseworthy.trials.facts import OWNERS, PublicFacts
+
+RECORDS = 1000
+"""Records of a proxy in all, more only where clients are many."""
+LEAST_RECORDS = 4
+"""Records of a client, as long as it holds so many."""
+TEST_RECORDS = 1000
+
+
+def dealt(facts: PublicFacts, records: Records, seed: int) -> Federation:
+    """A public federation with the clients and the skew of a study, each client's records in proportion.
+
+    Where the study's owners are given, nobody knows how they differ: as much as real public owners, or not
+    at all. Odd seeds have real owners stand in for them: each client holds records of one owner, drawn at
+    random, again and again where there are too few. Even seeds deal records out alike.
+
+    Args:
+        facts: of the study.
+        records: public ones, made to look like those of the study.
+        seed: of the deal and of the choice of test records.
+    """
+    sizes = facts.problem.sizes
+    total = max(RECORDS, LEAST_RECORDS * len(sizes))
+    few = np.minimum(sizes, np.maximum(LEAST_RECORDS, np.round(total * sizes / sizes.sum())).astype(np.int64))
+    test = np.random.default_rng(seed).permutation(len(records.test_x))[:TEST_RECORDS]
+    records = replace(records, test_x=records.test_x[test], test_y=records.test_y[test])
+    if facts.partition == OWNERS and records.client_ids is not None and seed % 2:
+        return _by_owners(records, records.client_ids, few, np.random.default_rng(seed))
+    settings = _scaled_settings(facts, records.classes)
+    rule = "iid" if records.classes is None or facts.partition == OWNERS else facts.partition
+    some = _some(records, 2 * len(sizes) * int(few.max()), np.random.default_rng(seed))
+    return federate(some, clients=len(sizes), partition=rule, seed=seed, **settings).take_records(few)
+
+
+def _by_owners(
+    records: Records, owners: NDArray, sizes: NDArray[np.int64], rng: np.random.Generator
+) -> Federation:
+    every = members_of(owners)
+    order = rng.permutation(len(every))
+    parts = [
+        np.resize(rng.permutation(every[order[i % len(every)]]), int(size)) for i, size in enumerate(sizes)
+    ]
+    return Federation.from_clients(
+        [(records.x[part], records.y[part]) for part in parts],
+        test=(records.test_x, records.test_y),
+        classes=records.classes,
+        name=records.name,
+    )
+
+
+def weighted(shards: Shards, weights: NDArray[np.float64]) -> Shards:
+    """Each record of client i counted weights[i] times: a trial's few stand for all that the client holds."""
+    scale = jnp.asarray(weights, jnp.float32)[:, None]
+    train = shards.train._replace(mask=shards.train.mask * scale)
+    groups = tuple(
+        group._replace(train=group.train._replace(mask=group.train.mask * scale[group.clients]))
+        for group in shards.groups
+    )
+    return shards._replace(train=train, groups=groups)
+
+
+def _some(records: Records, wanted: int, rng: np.random.Generator) -> Records:
+    """So many records at random, again and again where there are too few; a trial may reuse them freely."""
+    chosen = np.resize(rng.permutation(len(records)), wanted)
+    return replace(records, x=records.x[chosen], y=records.y[chosen], client_ids=None)
+
+
+def _scaled_settings(facts: PublicFacts, classes: int | None) -> dict[str, Any]:
+    """The partition's settings, with labels per client kept as a share of all classes."""
+    if classes is None:
+        return {}
+    settings = dict(facts.settings)
+    if "labels_per_client" in settings and facts.classes:
+        share = settings["labels_per_client"] / facts.classes
+        settings["labels_per_client"] = max(1, round(share * classes))
+    return settings

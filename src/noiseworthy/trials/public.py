@@ -1,0 +1,120 @@
+"""Public data by name, whole and made to look like the study's records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache, lru_cache
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.data import Records, load_records
+from noiseworthy.data.files import locate
+from noiseworthy.data.mixture import MIXTURE, mixture
+from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.trials.facts import PublicFacts
+
+REGRESSION = "diabetes-progression"
+"""What ships with the product and has numbers to predict."""
+TWINS = ({"mnist", "mnist-writers"}, {"cifar10", "cifar10-jpeg"}, {REGRESSION, "diabetes"})
+"""Names of the same records in two forms."""
+
+
+@cache
+def whole(source: str, data_dir: str | Path | None = None) -> Records:
+    """All records of a source, read once."""
+    return load_records(source, data_dir=data_dir)
+
+
+def public_records(facts: PublicFacts, source: str, data_dir: str | Path | None = None) -> Records:
+    """Public records made to look like those of the study.
+
+    Images are resized to its shape, classes merged to two for two, numbers scaled to its size.
+
+    Raises:
+        InvalidInput: numbers where the study has classes, or classes where it predicts numbers.
+    """
+    if source != MIXTURE:
+        records = _in_shape(source, facts.record_shape, data_dir)
+        return _relabelled(records, facts.classes) if facts.classes else _rescaled(records, facts.label_scale)
+    if facts.classes is None:
+        raise InvalidInput(
+            f"mixture has classes, and the study predicts numbers; use {REGRESSION} under [planning] public"
+        )
+    return mixture(facts.record_shape, facts.classes)
+
+
+def same_data(one: str, other: str, data_dir: str | Path | None = None) -> bool:
+    """Whether two sources hold the same records: one name, one file, or one data set in two forms."""
+    if one == other or {one, other} in TWINS:
+        return True
+    try:
+        paths = [locate(source.split(":", 1)[-1], data_dir).resolve() for source in (one, other)]
+    except DataError:
+        return False
+    return paths[0] == paths[1]
+
+
+def seen_as(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """The wanted shape where both are of images, else the shape as it is.
+
+    Example:
+        >>> seen_as((8, 8), (28, 28)), seen_as((30,), (28, 28))
+        ((28, 28), (30,))
+    """
+    return wanted if len(wanted) > 1 and len(shape) == len(wanted) else shape
+
+
+def is_alike(source: str, shape: tuple[int, ...], data_dir: str | Path | None = None) -> bool:
+    """Whether records of a source have a shape, or are images that can be brought to it."""
+    return seen_as(whole(source, data_dir).record_shape, shape) == shape
+
+
+def resized(images: NDArray, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Images of another size; pixels that are merged are averaged, as scanners and cameras do."""
+    if images.shape[1:] == shape:
+        return np.asarray(images, np.float32)
+    resize = jax.jit(lambda image: jax.image.resize(image, shape, "linear"))
+    return np.asarray(jax.lax.map(resize, jnp.asarray(images, jnp.float32), batch_size=1024))
+
+
+@lru_cache(maxsize=8)
+def _in_shape(source: str, shape: tuple[int, ...], data_dir: str | Path | None) -> Records:
+    records = whole(source, data_dir)
+    seen = seen_as(records.record_shape, shape)
+    return replace(records, x=resized(records.x, seen), test_x=resized(records.test_x, seen))
+
+
+def _relabelled(records: Records, classes: int) -> Records:
+    """Every second class against the others where the study has two, and numbers above their median."""
+    if records.classes is None and classes == 2:
+        return _halved(records)
+    if records.classes is None:
+        raise InvalidInput(
+            f"the study predicts {classes} classes, but the public data {records.name} hold numbers; remove "
+            "them from [planning] public"
+        )
+    if classes != 2 or records.classes == 2:
+        return records
+    return replace(records, y=records.y % 2, test_y=records.test_y % 2, classes=2)
+
+
+def _halved(records: Records) -> Records:
+    """Numbers to predict as two classes, above their median or not: a hard problem, as many real ones are."""
+    middle = np.median(records.y)
+    y, test_y = (np.asarray(values > middle, np.int32) for values in (records.y, records.test_y))
+    return replace(records, y=y, test_y=test_y, classes=2)
+
+
+def _rescaled(records: Records, label_scale: float | None) -> Records:
+    """Numbers to predict brought to the size that the study states for its own."""
+    if records.classes is not None:
+        raise InvalidInput(
+            f"the study predicts numbers, but the public data {records.name} hold classes; remove them from "
+            "[planning] public"
+        )
+    factor = np.float32((label_scale or 1.0) / max(float(np.sqrt(np.mean(np.square(records.y)))), 1e-12))
+    return replace(records, y=records.y * factor, test_y=records.test_y * factor)
