@@ -181,3 +181,41 @@ def test_the_better_treatment_wins(facts_of):
 def test_no_treatment_at_all_is_refused(facts_of):
     with pytest.raises(InvalidInput, match="at least one way to treat records"):
         race(Planted(facts_of(), [BEST]), FREE, [], 2, Deadline())
+
+
+class Cohorts(Planted):
+    """One client at a time is better."""
+
+    def loss(self, candidate, best):
+        return super().loss(candidate, best) + 0.1 * candidate.setting.work
+
+
+@pytest.mark.parametrize(
+    ("family", "space", "tried"),
+    [
+        ("laplace", FREE, {0.0, 1.0}),
+        ("gaussian", FREE, {1.0}),
+        ("laplace", replace(FREE, clients_per_round=4), {1.0}),
+        ("laplace", Space("weiavg"), {1.0}),
+    ],
+)
+def test_one_client_at_a_time_is_tried_with_laplace_noise_where_it_is_free(facts_of, family, space, tried):
+    bench = Cohorts(facts_of(family), [BEST])
+    found = race(bench, space, [None], 3, Deadline())
+    assert {one.setting.work for one in bench.tried} == tried
+    assert found.winner.setting.work == min(tried)
+    assert bench.plan(space, found.winner).clients_per_round == (1 if 0.0 in tried else 4)
+
+
+def test_where_hardly_anything_can_be_gained_a_share_of_it_says_hardly_anything(facts_of):
+    """Three proxies with a hundredth to gain want small steps, one with much to gain wants large ones."""
+
+    class Uneven(Planted):
+        def loss(self, candidate, best):
+            share = min(distance(candidate.setting, best), 1.0)
+            gain = 0.7 if best is BEST else 0.01
+            return 1 - gain * (1 - share)
+
+    small = replace(BEST, reach=1.0)
+    found = race(Uneven(facts_of(), [BEST, small, small, small], noise=1e-5), FREE, [None], 3, Deadline())
+    assert abs(np.log10(found.winner.setting.reach / BEST.reach)) < 0.3

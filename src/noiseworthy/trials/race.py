@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.trials.bench import Bench, Candidate, Scores
-from noiseworthy.trials.spaces import HAVE_MOMENTUM, HAVE_WEIGHTING, Setting, Space
+from noiseworthy.trials.spaces import HAVE_COHORTS, HAVE_MOMENTUM, HAVE_WEIGHTING, Setting, Space
 from noiseworthy.trials.treatment import Treatment
 
 _CAP = 1.0
 """Lost gain that one proxy may count at most: that of not training. An odd one then weighs no more."""
 _RUIN = 0.1
-"""What the whole mean adds to the vote, so that diverging on a proxy is worse than learning nothing there."""
+"""What the vote without a cap adds, so that diverging on a proxy is worse than learning nothing there."""
 _PER_DECADE = 8
 """Lattice points of passes, clips and reaches in a factor of ten."""
 _TIE = 0.005
@@ -62,7 +62,7 @@ class Result:
     """What a race found.
 
     Attributes:
-        winner: the candidate of least mean lost gain over the proxies.
+        winner: the candidate that loses least of the gain over all proxies.
         spread: its lost gain on the proxy that it suits least.
         lost: its lost gain on each proxy.
         scores: its last trials, shape (proxies, 1, seeds).
@@ -138,7 +138,9 @@ def race(
     for done, rung in enumerate(rungs, start=1):
         if deadline.passed:
             return _result(bench, space, standing, best, trainings, unfinished=True)
-        entered = bench.possible(space, _entered(space, _leaders(standing, best, rung.kept), rung, kinds[0]))
+        entered = bench.possible(
+            space, _entered(bench, space, _leaders(standing, best, rung.kept), rung, kinds[0])
+        )
         standing = _Standing(entered, bench.scores(space, entered, _drawn(fresh, rung.seeds)))
         best = np.minimum(best, standing.losses.min(axis=1))
         trainings += standing.scores.loss.size
@@ -193,9 +195,12 @@ def _lost(losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.
 
 
 def _vote(losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean lost gain over the proxies, each counting `_CAP` at most, shape (candidates,)."""
-    lost = _lost(losses, best)
-    return np.minimum(lost, _CAP).mean(axis=0) + _RUIN * lost.mean(axis=0)
+    """What the proxies lose together of all that can be gained on them, shape (candidates,).
+
+    Where hardly anything can be gained, a share of it says hardly anything.
+    """
+    lost, gain = _lost(losses, best), np.maximum(1 - best, 1e-3)
+    return np.average(np.minimum(lost, _CAP) + _RUIN * lost, axis=0, weights=gain)
 
 
 def _leaders(standing: _Standing, best: NDArray[np.float64], kept: int) -> list[Candidate]:
@@ -226,13 +231,14 @@ def _settled(bench: Bench, space: Space, candidates: Sequence[Candidate], votes:
 
 
 def _entered(
-    space: Space, leaders: Sequence[Candidate], rung: Rung, untreated: Treatment | None
+    bench: Bench, space: Space, leaders: Sequence[Candidate], rung: Rung, untreated: Treatment | None
 ) -> list[Candidate]:
     """Leaders with their neighbours and variants; `untreated` is the treatment that does least."""
+    laplace = bench.facts.problem.family == "laplace"
     found = [
         Candidate(setting, leader.treatment)
         for leader in leaders
-        for setting in _around(space, leader.setting, rung)
+        for setting in _around(space, leader.setting, rung, laplace)
     ]
     if rung.gentler:
         kinds = dict.fromkeys((leaders[0].treatment, untreated))
@@ -250,12 +256,12 @@ def _gentler(space: Space, setting: Setting) -> Iterable[Setting]:
             yield replace(setting, clip=clip, passes=longer * setting.passes)
 
 
-def _around(space: Space, setting: Setting, rung: Rung) -> Iterable[Setting]:
+def _around(space: Space, setting: Setting, rung: Rung, laplace: bool) -> Iterable[Setting]:
     yield setting
     if rung.finer is not None:
         yield from _neighbours(space, setting, rung.finer)
     if rung.levers:
-        yield from _levered(space, setting)
+        yield from _levered(space, setting, laplace)
 
 
 def _neighbours(space: Space, setting: Setting, steps: int) -> Iterable[Setting]:
@@ -280,7 +286,8 @@ def _moved(value: float, steps: int) -> float:
     return 10 ** ((round(_PER_DECADE * np.log10(value)) + steps) / _PER_DECADE)
 
 
-def _levered(space: Space, setting: Setting) -> Iterable[Setting]:
+def _levered(space: Space, setting: Setting, laplace: bool) -> Iterable[Setting]:
+    """The setting with other momentum, schedule, averaging or weights, and asking one client at a time."""
     if space.algorithm in HAVE_MOMENTUM and space.momentum is None:
         yield replace(setting, momentum=0.8)
     if (
@@ -295,3 +302,5 @@ def _levered(space: Space, setting: Setting) -> Iterable[Setting]:
     if space.algorithm in HAVE_WEIGHTING and space.weighting is None:
         yield replace(setting, weighting=0.0)
         yield replace(setting, weighting=1.0)
+    if laplace and space.algorithm in HAVE_COHORTS and space.clients_per_round is None:
+        yield replace(setting, work=0.0)

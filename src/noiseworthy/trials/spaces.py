@@ -55,6 +55,8 @@ _GRIDS = {
 _ONE_STEP = ("fedsgd-dpc", "dpfl-bcs", *RIVALS)
 HAVE_MOMENTUM = _ONE_STEP
 """Algorithms whose server can keep a momentum."""
+HAVE_COHORTS = ("fedsgd-dpc",)
+"""Algorithms whose rounds may ask some clients only."""
 HAVE_WEIGHTING = ("fedsgd-dpc",)
 """Algorithms whose uploads can be weighted by their precision."""
 
