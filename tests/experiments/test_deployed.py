@@ -149,9 +149,12 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_a_training_over_an_exchange_is_the_simulated_one(form, tmp_path, silent):
     """With noise zero: theta to 1e-5, curves, uploads; and ledgers hold the plan's prices and no more."""
-    deployment = deployment_of(FORMS[form])
-    with Owners(deployment, tmp_path) as owners:
-        done = train(deployment, owners.exchange(), tmp_path / "run")
+    check_it_is_simulated(deployment_of(FORMS[form]), tmp_path, silent)
+
+
+def check_it_is_simulated(deployment: Deployment, folder: Path, silent: list[int]) -> None:
+    with Owners(deployment, folder) as owners:
+        done = train(deployment, owners.exchange(), folder / "run")
         run, plan = done.trained.run, deployment.plan
         twin = simulated(deployment)
         assert np.abs(run.theta - twin.theta).max() < 1e-5 * np.abs(twin.theta).max()
@@ -159,11 +162,38 @@ def test_a_training_over_an_exchange_is_the_simulated_one(form, tmp_path, silent
         assert np.array_equal(run.uploads, twin.uploads)
         assert np.array_equal(run.rounds, twin.rounds)
         names = deployment.federation.clients
-        tariff = tariff_of(plan, new_accounts(plan, "", "breast-cancer", "", names))
+        tariff = tariff_of(plan, new_accounts(plan, "", deployment.federation.name, "", names))
         for place, name in enumerate(names):
             due = [(k + 1, tariff.of(place, k)) for k in range(int(twin.uploads[0, place]))]
             assert owners.rows(name) == due
         assert len(silent) == plan.released_by(twin.uploads[0]).sum()
+
+
+def seen_against(treated: str, form: str = "one gradient") -> str:
+    """A study of images that are seen against public ones, at a place that PUBLIC stands for."""
+    task = f'model = "softmax"\nnormalise = true\nreference = ["PUBLIC"]\n{treated}'
+    text = FORMS[form].replace('model = "logistic"\nfeature_norm = 1.0', task)
+    return text.replace("breast-cancer", "digits") + '\n[planning]\npublic = ["PUBLIC"]\n'
+
+
+SEEN = {
+    "less the mean": seen_against(""),
+    "along directions": seen_against("projection = 16"),
+    "pooled before": seen_against("pooling = 2\nprojection = 5"),
+    "local steps": seen_against("projection = 16", "local steps, update clipped"),
+    "a transform behind": seen_against("projection = 16", "privatefl"),
+}
+
+
+@pytest.mark.parametrize("form", SEEN)
+def test_records_seen_against_public_ones_are_the_simulated_ones(form, tmp_path, silent):
+    """Owners are sent the numbers; the public images are at the server's alone."""
+    draws, label = np.random.default_rng(4), np.arange(400) % 10
+    images = draws.gamma(0.5, 8.0, (10, 8, 8))[label] + draws.gamma(2.0, 1.0, (400, 8, 8))
+    np.savez(tmp_path / "public.npz", x=images, label=label)
+    deployment = deployment_of(SEEN[form].replace("PUBLIC", str(tmp_path / "public.npz")))
+    (tmp_path / "public.npz").unlink()
+    check_it_is_simulated(deployment, tmp_path, silent)
 
 
 def simulated(deployment: Deployment):

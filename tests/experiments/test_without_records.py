@@ -18,7 +18,7 @@ import tomli_w
 from noiseworthy.algorithms.making import with_noise
 from noiseworthy.algorithms.registry import make
 from noiseworthy.config import parse_study
-from noiseworthy.data import load_records
+from noiseworthy.data import load_federation, load_records
 from noiseworthy.data.owners import write_owners
 from noiseworthy.engines import correspondence
 from noiseworthy.engines.correspondence import all_introduced
@@ -31,6 +31,7 @@ from noiseworthy.experiments.deployed import train, with_network
 from noiseworthy.experiments.deployment import Deployment
 from noiseworthy.experiments.owners import write_owner_files
 from noiseworthy.experiments.planner import plan_study
+from noiseworthy.experiments.planners import by_trial
 from noiseworthy.experiments.prepare import Prepared, prepare
 from noiseworthy.experiments.record import new_record
 from noiseworthy.experiments.training import train as simulate
@@ -227,6 +228,82 @@ def test_owners_that_disagree_on_classes_are_named_before_a_study_is_planned(kno
     write_owners(tmp_path / "owners.json", [north.model_copy(update={"classes": 3}), *others])
     with pytest.raises(DataError, match="south has classes 2, north has 3"):
         replace(known, server=tmp_path).study(STUDY.replace('"test.csv"', '"owners.json"'))
+
+
+IMAGES = """
+[federation]
+data = "owners:FOLDER/owners.json"
+test = "FOLDER/test.npz"
+classes = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+[privacy]
+epsilon = 4.0
+delta = 1e-5
+mechanism = "gaussian"
+[algorithm]
+name = "fedsgd-dpc"
+rounds = 5
+clients_per_round = 3
+[planning]
+public = ["FOLDER/one.npz", "FOLDER/other.npz"]
+seeds = 2
+"""
+
+
+@contextmanager
+def of_images(folder: Path) -> Iterator[dict[str, Gateway]]:
+    """Three owners of digits, a table of all of them that nobody has, and two of public images."""
+    for seed, name in enumerate(("one", "other")):
+        draws, label = np.random.default_rng(seed), np.arange(400) % 10
+        images = draws.gamma(0.5, 8.0, (10, 8, 8))[label] + draws.gamma(2.0, 1.0, (400, 8, 8))
+        np.savez(folder / f"{name}.npz", x=images, label=label)
+    records = load_records("digits")
+    np.savez(folder / "test.npz", x=records.test_x, label=records.test_y)
+    sizes, held = list(SITES.values()), sum(SITES.values())
+    x, label = records.x[:held], records.y[:held]
+    site, split = np.append(np.repeat(list(SITES), sizes), "north"), np.repeat(["train", "test"], [held, 1])
+    one_more = {"x": records.x[: held + 1], "label": records.y[: held + 1]}
+    np.savez(folder / "union.npz", **one_more, client=site, split=split)
+    ends = np.cumsum(sizes)[:-1]
+    gateways = {}
+    for name, *table in zip(SITES, np.split(x, ends), np.split(label, ends), strict=True):
+        (folder / name).mkdir()
+        np.savez(folder / name / "records.npz", x=table[0], label=table[1])
+        text = owner_file(folder / name, name, 4.0).read_text().replace("records.csv", "records.npz")
+        raw = tomllib.loads(text)
+        raw["federation"] |= {"label_column": "label", "classes": list(range(10))}
+        (folder / name / "owner.toml").write_text(tomli_w.dumps(raw))
+        gateways[name] = Gateway.open(load_owner(folder / name / "owner.toml"))
+    exchange = Direct({name: gateway.answer for name, gateway in gateways.items()})
+    write_owners(folder / "owners.json", all_introduced(exchange, 5.0, quiet=0.01))
+    yield gateways
+    for gateway in gateways.values():
+        gateway.close()
+
+
+@pytest.mark.usefixtures("silent")
+def test_images_of_owners_are_seen_against_public_ones_that_a_plan_chose(tmp_path, monkeypatch):
+    """Of the treatments that are tried only those with a reference and directions are left to choose from."""
+    tried = by_trial.treatments_of
+    monkeypatch.setattr(
+        by_trial,
+        "treatments_of",
+        lambda *given: [one for one in tried(*given) if one.reference and one.projection],
+    )
+    with of_images(tmp_path) as gateways:
+        deployment = planned(prepare(parse_study(tomllib.loads(IMAGES.replace("FOLDER", str(tmp_path))))))
+        task, plan = deployment.prepared.study.task, deployment.plan
+        assert task.reference == [str(tmp_path / "one.npz"), str(tmp_path / "other.npz")]
+        assert plan.problem.dimension == 10 * task.projection < 640
+        deployment.check_owners([gateway.about for gateway in gateways.values()])
+        exchange = Direct({name: gateway.answer for name, gateway in gateways.items()})
+        run = train(deployment, exchange, tmp_path / "run").trained.run
+
+    federation = load_federation(str(tmp_path / "union.npz"), classes=list(range(10)), seed=0)
+    assert federation.clients == deployment.federation.clients
+    quiet = with_noise(make(plan, deployment.task, deployment.seed), 1e-30)
+    shards = Shards.load(federation, deployment.task, condensed=quiet.condensed)
+    wanted = debug(quiet, plan.releases, shards, np.arange(plan.rounds + 1), deployment.seed)
+    assert np.abs(run.theta - wanted.theta).max() < 1e-5 * np.abs(wanted.theta).max()
 
 
 # Terms -----------------------------------------------------------------------------------------------

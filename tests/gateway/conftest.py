@@ -12,7 +12,7 @@ import pytest
 from noiseworthy.config.records import FederationTable
 from noiseworthy.gateway.gateway import Gateway
 from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.messages import COMPUTED, FedSGDWork, Request, pack_request, read_reply
+from noiseworthy.gateway.messages import COMPUTED, FedSGDWork, Request, Seen, pack_request, read_reply
 from noiseworthy.gateway.owner import Owner
 
 FEDERATION = {"data": "breast-cancer", "clients": 5}
@@ -77,6 +77,27 @@ def request(release: int = 1, **changed: Any) -> Request:
         "deadline": time.time() + 600,
     }
     return Request(**(fields | changed))
+
+
+KEPT = 6
+"""Directions that the reference of a request keeps."""
+
+
+def numbers(seed: int = 0, **changed: Any) -> Seen:
+    """Of a reference for these records, as a server may choose them."""
+    draws = np.random.default_rng(seed)
+    fields = {"mean": draws.normal(size=P) / 10, "directions": draws.normal(size=(KEPT, P)) / 5}
+    return Seen(**{name: value.astype(np.float32) for name, value in fields.items()} | changed)
+
+
+def against(**changed: Any) -> dict[str, Any]:
+    """What a request holds whose records are seen against a reference."""
+    fields: dict[str, Any] = {
+        "task": {"model": "logistic", "normalise": True, "projection": KEPT, "reference": ["public.npz"]},
+        "seen": numbers(),
+        "theta": np.linspace(-1, 1, KEPT, dtype=np.float32),
+    }
+    return fields | changed
 
 
 def asked(gateway: Gateway, wanted: Request) -> Any:

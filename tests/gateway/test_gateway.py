@@ -31,7 +31,7 @@ from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.privacy.gaussian import gaussian_mu
 
-from .conftest import P, asked, request, spent
+from .conftest import KEPT, P, against, asked, numbers, request, spent
 
 
 class Killed(BaseException):
@@ -232,6 +232,16 @@ REFUSED = [
     ("not-allowed", {"task": {"model": "logistic", "pooling": 2}}),
     ("not-allowed", {"task": {"model": "logistic", "projection": 10**9}}),
     ("not-allowed", {"task": {"model": "logistic", "reference": ["breast-cancer"]}}),
+    ("not-allowed", against(seen=None)),
+    ("not-allowed", {"seen": numbers()}),
+    ("not-allowed", {"seen": numbers(directions=np.zeros((0, P), np.float32))}),
+    ("not-allowed", against(seen=numbers(directions=np.zeros((KEPT + 1, P), np.float32)))),
+    ("not-allowed", against(seen=numbers(directions=np.zeros((0, P), np.float32)))),
+    ("not-allowed", against(seen=numbers(mean=np.zeros(P + 1, np.float32),
+                                         directions=np.zeros((KEPT, P + 1), np.float32)))),
+    ("not-allowed", against(task={"model": "logistic", "reference": ["public.npz"]})),
+    ("not-allowed", against(task={"model": "logistic", "projection": 2**18, "reference": ["public.npz"]},
+                            seen=numbers(directions=np.zeros((2**18, P), np.float32)))),
     ("not-allowed", {"release": 10}),
     ("not-allowed", BIG),
     ("not-allowed", {"theta": np.zeros(P - 1, np.float32)}),
@@ -269,6 +279,11 @@ def fields(**changed) -> bytes:
     return wire.pack({"kind": "release", **request().model_dump(), **changed})
 
 
+def seen(**changed) -> bytes:
+    """A request by hand whose reference nothing has checked."""
+    return fields(**against(seen=numbers().model_dump() | changed))
+
+
 MALFORMED = {
     "nothing": b"",
     "other bytes": b"GET / HTTP/1.1",
@@ -295,6 +310,15 @@ MALFORMED = {
     "no head": fields(head="3"),
     "a head across lines": fields(head=f"3:{'0' * 64}\n"),
     "an unknown model": fields(task={"model": "oracle"}),
+    "a reference of NaN": seen(mean=np.full(P, np.nan, np.float32)),
+    "infinite directions": seen(directions=np.full((KEPT, P), np.inf, np.float32)),
+    "a reference of another type": seen(mean=np.zeros(P)),
+    "a mean of two axes": seen(mean=np.zeros((1, P), np.float32)),
+    "directions of one axis": seen(directions=np.zeros(P, np.float32)),
+    "directions of another size": seen(directions=np.zeros((KEPT, P - 1), np.float32)),
+    "a reference without directions": fields(**against(seen={"mean": np.zeros(P, np.float32)})),
+    "a reference with a file": seen(data="records.csv"),
+    "a reference by name": fields(**against(seen="records.csv")),
 }
 
 

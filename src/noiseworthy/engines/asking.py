@@ -17,11 +17,13 @@ from noiseworthy.gateway.messages import (
     PrivateFLWork,
     Request,
     ScaffNewWork,
+    Seen,
     Work,
 )
 from noiseworthy.planning.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.two_stages import FirstStage
+from noiseworthy.tasks import LinearModel, Task
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Asking:
         cohorts: whom to ask in each round, shape (T, b).
         made: releases of each client in the run before, shape (N,).
         first: the stage in which clients report losses, where the plan is that stage's.
+        seen: what records are seen against, where `task` names a reference.
     """
 
     run: str
@@ -43,6 +46,7 @@ class Asking:
     cohorts: NDArray[np.int32]
     made: NDArray[np.int64]
     first: FirstStage | None = None
+    seen: Seen | None = None
 
     def releases(self, t: int) -> NDArray[np.int64]:
         """Releases of each client before round t, shape (N,)."""
@@ -83,7 +87,20 @@ class Asking:
             deadline=deadline,
             head=head,
             received=received,
+            seen=self.seen,
         )
+
+
+def seen_of(task: Task) -> Seen | None:
+    """What a task's records are seen against, with the directions that its projection keeps, or None.
+
+    Args:
+        task: the server's own, whose reference was made of public records.
+    """
+    if not isinstance(task, LinearModel) or task.preparation.reference is None:
+        return None
+    reference, kept = task.preparation.reference, task.preparation.projection or 0
+    return Seen(mean=reference.mean, directions=reference.directions[:kept])
 
 
 def work_of(plan: Plan, t: int) -> Work:

@@ -20,7 +20,7 @@ from noiseworthy.algorithms import loss_reports
 from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.algorithms.loss_reports import LossReports
 from noiseworthy.algorithms.registry import make
-from noiseworthy.engines.asking import Asking
+from noiseworthy.engines.asking import Asking, seen_of
 from noiseworthy.engines.correspondence import Correspondence, confirmed
 from noiseworthy.engines.exchange import Exchange
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
@@ -126,7 +126,8 @@ class _Session:
         letters = Correspondence(self.exchange, told.heads, told.received, told.late)
         made = np.zeros(deployment.federation.n_clients, np.int64) if before is None else before.uploads
         cohorts = np.asarray(algorithm.cohorts)
-        asking = Asking(told.run, plan, task_table(deployment.prepared), cohorts, made, first)
+        table, seen = task_table(deployment.prepared), seen_of(deployment.task)
+        asking = Asking(told.run, plan, table, cohorts, made, first, seen)
         total, done_before = deployment.plan.all_rounds, 0 if before is None else before.rounds
 
         def keep(reached: Checkpoint, done: Round | None) -> None:

@@ -193,7 +193,7 @@ class Gateway:
         """The request within the owner's terms; looks at public things only."""
         self._check_allowed(request)
         try:
-            task = self.holding.task(request.task)
+            task = self.holding.task(request.task, request.seen)
             if task.dimension != len(request.theta):
                 raise Declined(
                     "not-allowed", f"the model has {task.dimension} parameters, got {len(request.theta)}"

@@ -15,7 +15,8 @@ from noiseworthy.data.files import locate
 from noiseworthy.data.records import Features, Labels
 from noiseworthy.data.tables import is_table, read_whole
 from noiseworthy.errors import DataError, InvalidInput
-from noiseworthy.tasks import Batch, Task, make_task
+from noiseworthy.gateway.messages import Seen
+from noiseworthy.tasks import Batch, Reference, Task, make_task
 
 
 @dataclass
@@ -59,18 +60,24 @@ class Holding:
         """n, public under replace-one neighbours."""
         return len(self.x)
 
-    def task(self, table: TaskTable) -> Task:
+    def task(self, table: TaskTable, seen: Seen | None = None) -> Task:
         """The model of a request for records of this shape; reads no record.
 
+        Args:
+            table: names the model, and perhaps public data as its reference.
+            seen: numbers of that reference, which stand for it.
+
         Raises:
-            InvalidInput: a model that does not fit the shape or the labels, or a reference: a server could
-                name the owner's own records, on which the proof of privacy lets no other record depend.
+            InvalidInput: a model that does not fit the shape or the labels; a reference without numbers,
+                numbers without a reference, or such as do not fit the records or the projection.
+
+        Guarantee: nothing is opened by a name that a server sends: it could be that of the owner's own
+        records, on which the proof of privacy lets no other record depend.
         """
-        if table.reference is not None:
-            raise InvalidInput("a gateway opens no public data by name; leave out reference")
         return make_task(
             str(table.model), self.x.shape[1:], self.classes, ridge=table.ridge, feature_norm=table.radius,
             normalise=table.normalise, bias=table.bias, pooling=table.pooling, projection=table.projection,
+            reference=_reference(table, seen),
         )  # fmt: skip
 
     def batch(self, task: Task) -> Batch:
@@ -79,6 +86,20 @@ class Holding:
             x = jax.jit(task.prepare)(jnp.asarray(self.x))
             self._prepared = task, Batch(x, jnp.asarray(self.y), jnp.asarray(np.ones(self.size, np.float32)))
         return self._prepared[1]
+
+
+def _reference(table: TaskTable, seen: Seen | None) -> Reference | None:
+    """The reference of a request, made of the numbers that were sent."""
+    if (table.reference is None) != (seen is None):
+        raise InvalidInput(
+            "a gateway opens no public data by name; send a reference with its numbers in seen, or neither"
+        )
+    if seen is None:
+        return None
+    kept, sent = table.projection or 0, len(seen.directions)
+    if sent != kept:
+        raise InvalidInput(f"the projection keeps {kept} directions, got {sent}; send those that it keeps")
+    return Reference(seen.mean, seen.directions)
 
 
 def _own(table: FederationTable) -> tuple[Features, Labels, int | None]:

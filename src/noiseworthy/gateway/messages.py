@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, ConfigDict, Field, InstanceOf, ValidationError, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, InstanceOf, ValidationError, model_validator
 
 from noiseworthy import _validate as check
 from noiseworthy.config.base import Count, Part, Positive, Table
@@ -110,6 +110,45 @@ Work = Annotated[
 ]
 
 
+def _finite(axes: int) -> AfterValidator:
+    def checked(values: np.ndarray) -> np.ndarray:
+        if values.dtype != np.float32 or values.ndim != axes or not np.all(np.isfinite(values)):
+            raise ValueError(f"numbers must be finite float32 with {axes} axes")
+        return values
+
+    return AfterValidator(checked)
+
+
+Vector = Annotated[np.ndarray, _finite(axes=1)]
+Rows = Annotated[np.ndarray, _finite(axes=2)]
+
+
+class Seen(Table):
+    """What records are seen against, by value: an owner opens no data that a server names.
+
+        seen = x/|x| - mean,    projected = directions seen
+
+    Attributes:
+        mean: subtracted from every record of norm 1, float32, shape (d,), finite.
+        directions: that a projection keeps, float32, shape (projection, d), finite; (0, d) without one.
+
+    Guarantee: whatever a server chooses, the numbers are fixed before a record is read for the release, and
+    the map that they make treats each record alone. So a neighbour changes one prepared record, and the
+    clip, which follows the map, bounds what that changes.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    mean: Vector
+    directions: Rows
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Seen:
+        if self.directions.shape[1] != len(self.mean):
+            raise ValueError("directions must have as many numbers as the mean")
+        return self
+
+
 class Request(Table):
     """One release that is asked for.
 
@@ -125,6 +164,7 @@ class Request(Table):
         deadline: seconds since 1970, past which nothing is spent.
         head: of the owner's ledger, as the last reply told; None before the first.
         received: last release of the run whose upload arrived and is kept.
+        seen: numbers of the reference that `task` names; None where it names none.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -134,20 +174,14 @@ class Request(Table):
     release: Annotated[int, Field(ge=1, lt=2**62)]
     algorithm: Work
     task: TaskTable
-    theta: np.ndarray
+    theta: Vector
     mechanism: Literal["gaussian", "laplace"]
     clip_norm: Size
     noise: Size
     deadline: Positive
     head: Annotated[str, Field(pattern=r"^[0-9]{1,18}:[0-9a-f]{64}$")] | None = None
     received: Release = 0
-
-    @field_validator("theta")
-    @classmethod
-    def _vector(cls, theta: np.ndarray) -> np.ndarray:
-        if theta.dtype != np.float32 or theta.ndim != 1 or not np.all(np.isfinite(theta)):
-            raise ValueError("parameters must be a list of finite float32")
-        return theta
+    seen: Seen | None = None
 
     @property
     def digest(self) -> str:

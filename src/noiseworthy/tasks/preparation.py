@@ -44,7 +44,8 @@ class Preparation:
         InvalidInput: a k or d' below 1, a negative seed.
 
     Guarantee: the map depends on its attributes and the shape of records only, and each record's result on
-    that record only; its L2 norm is at most the record's, or 2 with a reference, up to rounding in float32.
+    that record only, whatever the reference holds. Its L2 norm is at most the record's, or 2 with a
+    reference of public records (`Reference.of`), up to rounding in float32.
 
     Example:
         >>> Preparation(pooling=2)(jnp.arange(8.0).reshape(1, 2, 4))

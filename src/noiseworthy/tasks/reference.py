@@ -31,8 +31,6 @@ class Reference:
         mean: m, float32, shape (d,).
         directions: v_1, v_2, ... as rows, float32, shape (at most 256, d).
 
-    Guarantee: a function of public records alone.
-
     Example:
         >>> one = Reference.of([[[3.0, 4.0], [3.0, -4.0]]])
         >>> one.mean.round(3), one.directions[0]
@@ -51,6 +49,8 @@ class Reference:
 
         Raises:
             DataError: no data set, or one without a record other than zero.
+
+        Guarantee: a function of public records alone.
         """
         units = [_units(source) for source in sources]
         if not units or not all(len(rows) for rows in units):

@@ -136,15 +136,14 @@ def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
     """Treatments of records to choose from: of a linear model whose `[task]` says nothing about them.
 
     A random projection is tried where all public records are wide enough to be projected alike; a reference
-    where the records are images at hand and at least two public data sets are real images, too.
+    where the records are images and at least two public data sets are real images, too.
     """
     linear = isinstance(prepared.task, LinearModel)
     if not linear or prepared.study.task.model_fields_set & _TREATED:
         return [None]
-    table, shape = prepared.study.federation, prepared.trained()[0].record_shape
-    images = len(shape) > 1 and not table.of_owners
+    shape, data_dir = prepared.trained()[0].record_shape, prepared.study.federation.data_dir
     narrowest = min(math.prod(one) for one in bench.record_shapes)
-    every = treatments(shape, alike(bench.sources, shape, table.data_dir) if images else ())
+    every = treatments(shape, alike(bench.sources, shape, data_dir) if len(shape) > 1 else ())
     return [one for one in every if one.reference or one.projection is None or one.projection < narrowest]
 
 
