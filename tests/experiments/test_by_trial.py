@@ -47,11 +47,9 @@ def short(monkeypatch):
     monkeypatch.setattr(by_trial, "explained", lambda decision, *_: decision)
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_the_plan_stays_to_the_last_bit_whatever_the_private_records_are(name, short):
+def with_other_records(prepared):
     """Other features, permuted labels, another test set; sizes, shapes and classes as they were."""
-    prepared, rng = prepared_for(name, averaging=0.0), np.random.default_rng(9)
-    federation = prepared.federation
+    federation, rng = prepared.federation, np.random.default_rng(9)
     other = replace(
         federation,
         x=rng.normal(size=federation.x.shape).astype(np.float32) * 100,
@@ -59,11 +57,34 @@ def test_the_plan_stays_to_the_last_bit_whatever_the_private_records_are(name, s
         test_x=rng.normal(size=federation.test_x.shape).astype(np.float32),
         test_y=rng.permutation(federation.test_y),
     )
-    plans = [decide(one) for one in (prepared, replace(prepared, federation=other))]
+    return replace(prepared, federation=other)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_plan_stays_to_the_last_bit_whatever_the_private_records_are(name, short):
+    prepared = prepared_for(name, averaging=0.0)
+    plans = [decide(one) for one in (prepared, with_other_records(prepared))]
     assert plans[0].plan.as_dict() == plans[1].plan.as_dict()
     assert plans[0].foretold == plans[1].foretold
     assert plans[0].plan.problem.clip_norm == 0.5
     assert np.all(plans[0].plan.spent() <= 20.0)
+
+
+@pytest.mark.data
+def test_images_are_seen_against_public_ones_whatever_the_private_ones_are(short, data_dir):
+    """With Laplace noise of epsilon 10 the best of a grid falls from 1.13 to 0.70."""
+    shards = {"clients": 10, "partition": "label-shards", "labels_per_client": 2}
+    study = parse_study({
+        "federation": {"data": "digits", "data_dir": str(data_dir), **shards},
+        "privacy": {"mechanism": "laplace", "epsilon": 10.0},
+        "algorithm": {"rounds": 2, "clients_per_round": 10, "averaging": 0.0},
+        "planning": {"public": ["mnist", "fashion-mnist"], "seeds": 2},
+    })  # fmt: skip
+    prepared = prepare(study)
+    plans = [decide(one) for one in (prepared, with_other_records(prepared))]
+    assert plans[0].study.task.reference == ["mnist", "fashion-mnist"]
+    assert plans[0].plan.as_dict() == plans[1].plan.as_dict()
+    assert plans[0].study == plans[1].study
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -20,6 +20,7 @@ from noiseworthy.experiments.prepare import (
     prepare,
 )
 from noiseworthy.tasks import LinearModel, make_task
+from noiseworthy.trials.reference import reference_of
 
 PRIVACY = {"mechanism": "laplace", "epsilon": 2.0, "clip_norm": 1.0}
 IRIS = {"data": "iris", "clients": 3, "partition": "iid"}
@@ -106,6 +107,51 @@ def test_public_maps_of_records_reach_the_private_data_and_the_public_alike():
     assert prepared.task == make_task("softmax", (8, 8), 10, pooling=2, projection=9, bias=True)
     assert prepared.dimension == 100
     assert open_task(prepared.study, (28, 28), 7).preparation == prepared.task.preparation
+
+
+def test_stated_pooling_leaves_public_tables_alone():
+    digits = {"data": "digits", "clients": 3, "partition": "iid"}
+    facts = prepare(study(digits, task={"pooling": 2})).public_facts()
+    assert facts.make_task((8, 8), 10, None).features == facts.make_task((64,), 10, None).features == 16
+    assert facts.make_task((30,), 2, None).features == 30
+
+
+@pytest.fixture
+def images(tmp_path):
+    """Public images of 6 x 6 pixels in files, by name."""
+
+    def made(name):
+        rng = np.random.default_rng(len(name))
+        x = rng.random((60, 6, 6)).astype(np.float32)
+        np.savez(tmp_path / f"{name}.npz", x=x, label=np.arange(60) % 3)
+        return str(tmp_path / f"{name}.npz")
+
+    return made
+
+
+def test_public_images_are_a_reference_resized_to_the_private_ones_and_never_their_own(images):
+    digits, names = {"data": "digits", "clients": 3, "partition": "iid"}, [images("one"), images("three")]
+    prepared = prepare(study(digits, task={"reference": names, "projection": 9}))
+    task, facts = prepared.task, prepared.public_facts()
+    assert task.preparation.reference == reference_of(names, "digits", (8, 8))
+    assert prepared.dimension == 90
+    seen = facts.make_task((8, 8), 3, None, names[0])
+    assert seen.preparation.reference == reference_of(names[1:], "digits", (8, 8))
+    table = facts.make_task((30,), 2, None, "breast-cancer")
+    assert (table.preparation.reference, table.features) == (None, 30)
+
+
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [
+        (["digits"], "digits is the private data of this study and cannot be its reference"),
+        (["wine"], r"wine under \[task\] reference does not hold records like those of the study"),
+    ],
+)
+def test_a_reference_of_private_or_other_records_is_refused(reference, says):
+    digits = {"data": "digits", "clients": 3, "partition": "iid"}
+    with pytest.raises(InvalidInput, match=says):
+        prepare(study(digits, task={"reference": reference}))
 
 
 @pytest.mark.parametrize(("model", "loss"), [("logistic", "logistic"), ("svm", "hinge")])

@@ -106,10 +106,10 @@ def flat(facts, kinds=(None,)):
     return race(bench, FREE, kinds, 3, Deadline()).winner, bench
 
 
-def test_among_ties_laplace_noise_takes_the_fewest_uploads_and_gaussian_noise_more(facts_of):
-    assert flat(facts_of(family="laplace"))[0].setting.passes == 1.0
-    winner, bench = flat(facts_of())
-    assert winner.setting.passes == max(one.setting.passes for one in bench.last) >= 4
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_among_ties_the_fewest_uploads_win(facts_of, family):
+    winner, bench = flat(facts_of(family=family))
+    assert winner.setting.passes == min(one.setting.passes for one in bench.tried) == 1.0
 
 
 def test_among_ties_the_largest_clip_and_the_widest_records_win(facts_of):
@@ -133,19 +133,17 @@ def test_a_projection_that_hardly_helps_is_left_out(facts_of):
         assert race(bench, FREE, kinds, 2, Deadline()).winner.treatment == winner
 
 
-def test_a_small_clip_and_few_rounds_win_where_they_are_better(facts_of):
-    """Gentler variants are tried and not preferred: more rounds and a looser clip cost 5 % here."""
+def test_a_small_clip_wins_where_it_is_better(facts_of):
+    """Gentler variants are tried and not preferred: a looser clip costs 5 % here."""
 
     class Strict(Planted):
         def loss(self, candidate, best):
-            gentle = candidate.setting.clip > 0.7 or candidate.setting.passes > 25
-            return super().loss(candidate, best) + 0.05 * gentle
+            return super().loss(candidate, best) + 0.05 * (candidate.setting.clip > 0.7)
 
     bench = Strict(facts_of(), [BEST])
     found = race(bench, FREE, [None], 3, Deadline())
-    assert any(one.setting.clip > 0.7 and one.setting.passes > 25 for one in bench.last)
+    assert any(one.setting.clip > 0.7 for one in bench.last)
     assert found.winner.setting.clip <= 0.7
-    assert found.winner.setting.passes <= 25
 
 
 def test_what_is_fixed_is_not_varied(facts_of):

@@ -243,8 +243,8 @@ def proxy_task(
     keys: dict[str, Any] = {} if treatment is None else treatment.keys()
     if study.task.model in ("logistic", "svm") and (classes or 2) > 2:
         keys["model"] = "softmax"
-    if len(shape) == 1:
-        keys["pooling"] = study.task.pooling if treatment is None else 1
+    if len(shape) == 1 and (treatment is not None or math.isqrt(shape[0]) ** 2 != shape[0]):
+        keys["pooling"] = 1
     projection = keys.get("projection", study.task.projection)
     reference = keys.get("reference", study.task.reference)
     if reference and public is not None:

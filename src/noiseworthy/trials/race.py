@@ -51,8 +51,8 @@ RUNGS = (
 )
 _FINAL = 6
 """Candidates of the last rung."""
-_LONGER, _LOOSER = (1.0, 2.0, 4.0), (0, 2, 4)
-"""Gentler variants of the winner: more and smaller steps, and clips so many lattice points larger."""
+_LOOSER = (0, 2, 4)
+"""Gentler variants of the winner: clips so many lattice points larger."""
 _FIRST_SEEDS, _COARSE = 2, 0.4
 """Noise seeds of the first grid, and the share of the work that it is, about."""
 
@@ -213,19 +213,16 @@ def _settled(bench: Bench, space: Space, candidates: Sequence[Candidate], votes:
     """Among the candidates within `_TIE` of the best vote, the one that does least to records and gradients.
 
     That public data do not tell two settings apart does not mean that private data will not: what pooling or
-    a small clip throw away may matter there. Then, with Laplace noise, the fewest uploads, because each makes
-    all of them noisier; with Gaussian noise the most, because what a model has of it depends on the sum of
-    its steps and not on their number, and many small steps are safer than few large ones.
+    a small clip throw away may matter there. Then the fewest uploads, which cost time and traffic.
     """
     near: list[int] = np.flatnonzero(votes <= votes.min() + _TIE).tolist()
-    more = 1 if bench.facts.problem.family == "gaussian" else -1
 
     def gentleness(place: int) -> tuple[float, ...]:
         one = candidates[place]
         made = bench.plan(space, one)
         if made is None:
             return (-np.inf,)
-        return (made.problem.dimension, one.setting.clip, more * float(made.uploads.sum()))
+        return (made.problem.dimension, one.setting.clip, -float(made.uploads.sum()))
 
     return max(near, key=gentleness)
 
@@ -249,11 +246,9 @@ def _entered(
 
 
 def _gentler(space: Space, setting: Setting) -> Iterable[Setting]:
-    """The setting with larger clips and more steps of the same reach, where these are free."""
+    """The setting with larger clips, where these are free."""
     for looser in _LOOSER if space.clip_norm is None else (0,):
-        clip = max(setting.clip, min(1.0, _moved(setting.clip, looser)))
-        for longer in _LONGER if space.rounds is None else (1.0,):
-            yield replace(setting, clip=clip, passes=longer * setting.passes)
+        yield replace(setting, clip=max(setting.clip, min(1.0, _moved(setting.clip, looser))))
 
 
 def _around(space: Space, setting: Setting, rung: Rung, laplace: bool) -> Iterable[Setting]:
