@@ -366,7 +366,8 @@ def setting(values: Tables) -> str:
 
 def treatment(task: Tables) -> str:
     pooled = f", pooled {task['pooling']} x {task['pooling']}" if task["pooling"] > 1 else ""
-    return pooled + (f", projected to {task['projection']}" if task["projection"] else "")
+    seen = ", seen against public images" if task["reference"] else ""
+    return pooled + seen + (f", projected to {task['projection']}" if task["projection"] else "")
 
 
 def line(row: Row) -> str:

@@ -71,7 +71,7 @@ def test_a_row_says_what_the_plan_loses(bench):
     cell = bench.CELLS[0]
     found = bench.kept([Tried(point, 1.1)], Oracle((point,), (scores,)), arena, cell)
     made = {"train": True, "rounds": 9, "clients_per_round": 1}
-    plan = {"plan": made, "task": {"pooling": 2, "projection": None}, "spread": 0.04}
+    plan = {"plan": made, "task": {"pooling": 2, "projection": None, "reference": None}, "spread": 0.04}
     row = bench.Row(cell, found, plan, {"loss": [1.0, 1.2, 1.0, 1.2], "accuracy": [0.7] * 4})
     assert row.lost == pytest.approx(0.05)
     assert row.error == pytest.approx(np.std([0, 0.2, 0, 0.2], ddof=1) / 2 / 2)
