@@ -14,7 +14,7 @@ _EXPORTS = {
     "noiseworthy.engines.records": ("Trajectory",),
     "noiseworthy.experiments.account": ("account",),
     "noiseworthy.experiments.advisor": ("Advice", "advise"),
-    "noiseworthy.experiments.planner": ("Decision", "decide"),
+    "noiseworthy.experiments.planner": ("Decision", "decide", "plan_study"),
     "noiseworthy.experiments.prepare": ("Prepared", "prepare"),
     "noiseworthy.experiments.runner": ("Comparison", "compare", "train"),
     "noiseworthy.planning.plan": ("Plan", "StepSize"),

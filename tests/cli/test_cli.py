@@ -12,6 +12,7 @@ import pytest
 
 from noiseworthy.cli import planning, steps
 from noiseworthy.experiments.checkpoints import FILE
+from noiseworthy.trials.reference import reference_of
 
 CONSTANTS = {
     "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 10.0, "initial_distance_sq": 9000.0,
@@ -110,6 +111,19 @@ def test_train_writes_record_model_and_report(run, write, tmp_path):
         assert model["seeds"].tolist() == [0, 1]
     assert "report.html" in answer.out.replace("\n", "")
     assert "<html" in (folder / "report.html").read_text()
+
+
+def test_the_model_comes_with_what_its_records_are_seen_against(run, write, tmp_path):
+    """Public files may be gone when the model is used."""
+    public = np.random.default_rng(0).random((40, 8, 8)).astype(np.float32)
+    np.savez(tmp_path / "public.npz", x=public, label=np.arange(40) % 2)
+    seen = {**TRAINED["task"], "reference": [str(tmp_path / "public.npz")], "projection": 5}
+    assert run("train", write({**TRAINED, "task": seen}), "--out", "here").code == 0
+    reference = reference_of(seen["reference"], "digits", (8, 8))
+    with np.load(tmp_path / "here" / "model.npz") as model:
+        assert model["theta"].shape == (2, 50)
+        np.testing.assert_array_equal(model["mean"], reference.mean)
+        np.testing.assert_array_equal(model["directions"], reference.directions[:5])
 
 
 def test_the_folder_of_a_run_is_named_after_its_study(run, write, tmp_path):

@@ -13,7 +13,7 @@ import typer
 
 from noiseworthy.cli.console import err, out, progress_bar
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, StudyFile
-from noiseworthy.cli.steps import decide_plan, finish, prepare_study
+from noiseworthy.cli.steps import decide_plan, finish, prepare_study, save_model
 from noiseworthy.errors import ConfigError, GatewayError
 
 if TYPE_CHECKING:
@@ -290,8 +290,6 @@ def _trained(
     patience: float,
 ) -> dict[str, Any]:
     """The record of a training over an exchange, whose checkpoints, model and record lie in `folder`."""
-    import numpy as np
-
     from noiseworthy.engines.correspondence import introduced
     from noiseworthy.experiments.deployed import train, with_network
     from noiseworthy.experiments.record import new_record, save_record
@@ -305,7 +303,7 @@ def _trained(
     with progress_bar("Training", decision.plan.all_rounds, "rounds") as bar:
         done = train(deployment, exchange, folder, resume=resume, patience=patience, on_round=_shown(bar))
     abouts = introduced(exchange, federation.clients, patience / 4)
-    np.savez(folder / "model.npz", theta=done.trained.run.theta, seeds=[deployment.seed])
+    save_model(folder, done.trained.run.theta, [deployment.seed], deployment.task)
     record = with_network(record, deployment, done, abouts, time.monotonic() - started)
     save_record(record, folder)
     return record

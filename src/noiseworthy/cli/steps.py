@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noiseworthy.cli.console import out, progress_bar
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from noiseworthy.config import Study
     from noiseworthy.experiments.planner import Decision
     from noiseworthy.experiments.prepare import Prepared
     from noiseworthy.experiments.run_ledger import SharedLedger
+    from noiseworthy.tasks import Task
 
 
 def prepare_study(path: Path, data: Path | None, seconds: float | None = None) -> Prepared:
@@ -63,8 +68,6 @@ def train_plan(
     ledger: SharedLedger | None = None,
 ) -> dict[str, Any]:
     """The record of a training by the plan, whose checkpoints, model and record lie in `folder`."""
-    import numpy as np
-
     from noiseworthy.experiments.checkpoints import fingerprint
     from noiseworthy.experiments.record import new_record, save_record, with_training
     from noiseworthy.experiments.run_folder import check_goes_on
@@ -86,11 +89,24 @@ def train_plan(
     with progress_bar("Training", plan.all_rounds, "rounds") as bar:
         result = run(plan, federation, task, seeds, evaluations=evaluations, folder=folder,
                      resume=resume, belongs_to=belongs_to, ledger=ledger, on_progress=bar)  # fmt: skip
-    np.savez(folder / "model.npz", theta=result.run.theta, seeds=seeds)
+    save_model(folder, result.run.theta, seeds, task)
     record = with_training(record, result, seeds, time.monotonic() - started)
     record |= _entered(folder / LEDGER if ledger is None else ledger.path, mark)
     save_record(record, folder)
     return record
+
+
+def save_model(folder: Path, theta: NDArray[np.float32], seeds: Sequence[int], task: Task) -> None:
+    """Write `model.npz`: theta of every seed, and the numbers that records are seen against, if any are."""
+    import numpy as np
+
+    from noiseworthy.tasks import LinearModel
+
+    arrays: dict[str, Any] = {"theta": theta, "seeds": seeds}
+    if isinstance(task, LinearModel) and (reference := task.preparation.reference):
+        kept = task.preparation.projection or 0
+        arrays |= {"mean": reference.mean, "directions": reference.directions[:kept]}
+    np.savez(folder / "model.npz", **arrays)
 
 
 def _entered(path: Path, mark: str) -> dict[str, Any]:
