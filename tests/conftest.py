@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -38,6 +39,19 @@ def short_races():
         patch.setattr(spaces, "_ONE_STEP_GRID", grid)
         patch.setattr(spaces, "_GRIDS", dict.fromkeys(spaces._GRIDS, grid))
         yield
+
+
+_MOST_MAPS = 30_000
+"""Of a process, half of what Linux allows; beyond the limit a compilation crashes."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_programs():
+    """Compiled programs take memory maps: many thousand tests in one process let theirs go in time."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
+        jax.clear_caches()
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ small, and one after the other when gathering each one's records would cost more
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -73,14 +73,16 @@ class Shards(NamedTuple):
         With `condensed`, clients of a least-squares model keep their moments instead of their records.
         """
         shape = federation.x.shape
-        flat = _prepared(task, federation.x.reshape(-1, *shape[2:]))
+        prepare = _preparing(task)
+        flat = prepare(jnp.asarray(federation.x.reshape(-1, *shape[2:])))
         mask = jnp.asarray(np.arange(shape[1]) < federation.sizes[:, None], jnp.float32)
         train = Batch(flat.reshape(*shape[:2], *flat.shape[1:]), jnp.asarray(federation.y), mask)
         groups: tuple[Group, ...] = ()
         if isinstance(task, LinearModel):
             train = jax.jit(jax.vmap(task.condense))(train) if condensed else train
             groups = _by_size(federation.sizes, train)
-        return cls(train, _prepared(task, federation.test_x), jnp.asarray(federation.test_y), groups)
+        test_x = prepare(jnp.asarray(federation.test_x))
+        return cls(train, test_x, jnp.asarray(federation.test_y), groups)
 
     def of(self, client: int, *, everybody: bool = False) -> Shard:
         """What one client holds, padded as in rounds that ask some clients, or `everybody`.
@@ -104,10 +106,10 @@ class Shards(NamedTuple):
         return self.train[0][0].size
 
 
-@partial(jax.jit, static_argnums=0)
-def _prepared(task: Task, x: NDArray[Any]) -> Array:
-    """Records as the task wants them, in one program for all federations of one size."""
-    return task.prepare(jnp.asarray(x))
+@lru_cache(maxsize=64)
+def _preparing(task: Task) -> Callable[[Array], Array]:
+    """`task.prepare` as one program for all federations of one size; those of old tasks are let go."""
+    return jax.jit(task.prepare)
 
 
 def _by_size(sizes: NDArray[np.int64], train: Shard) -> tuple[Group, ...]:
