@@ -182,8 +182,18 @@ def test_the_gradient_scale_is_the_mean_norm_of_public_records(facts_of, family)
     scale = bench.scale()
     means = [each[i * 30 : (i + 1) * 30].mean(axis=0) for i in range(4)]
     assert scale.clip == pytest.approx(np.linalg.norm(each, order, axis=1).mean(), rel=0.05)
-    assert scale.l2 == pytest.approx(np.linalg.norm(each, axis=1).mean(), rel=0.05)
+    assert scale.fall == pytest.approx(np.linalg.norm(each, axis=1).mean() ** 2, rel=0.1)
     assert scale.mean == pytest.approx(np.linalg.norm(means, order, axis=1).mean(), rel=1e-4)
+
+
+def test_what_a_step_gains_on_numbers_is_in_units_of_their_untrained_loss(facts_of):
+    """Labels ten times as large have gradients ten times as large, and a loss of a hundred times."""
+    small, large = (
+        Bench(facts_of(model="linear", classes=None, label_scale=size), ["diabetes-progression"]).scale()
+        for size in (1.4, 14.0)
+    )
+    assert large.clip == pytest.approx(10 * small.clip, rel=1e-4)
+    assert large.fall == pytest.approx(small.fall, rel=1e-4)
 
 
 # Speed --------------------------------------------------------------------------------------------------

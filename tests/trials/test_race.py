@@ -27,12 +27,13 @@ class Planted(Bench):
     """A bench whose losses are bowls around planted settings, one for each proxy, with small noise."""
 
     def __init__(self, facts, bests, noise=0.003):
-        super().__init__(facts, ["mixture"])
+        source = "mixture" if facts.classes else "diabetes-progression"
+        super().__init__(facts, [source])
         self.sources = tuple(f"proxy {i}" for i in range(len(bests)))
         self.bests, self.noise, self.asked = bests, noise, []
         self.tried: list[Candidate] = []
         self.last: list[Candidate] = []
-        real = Bench(facts, ["mixture"])
+        real = Bench(facts, [source])
         self._open = real._open
 
     def scores(self, space, candidates, seeds, on_progress=lambda done: None):
@@ -217,3 +218,15 @@ def test_where_hardly_anything_can_be_gained_a_share_of_it_says_hardly_anything(
     small = replace(BEST, reach=1.0)
     found = race(Uneven(facts_of(), [BEST, small, small, small], noise=1e-5), FREE, [None], 3, Deadline())
     assert abs(np.log10(found.winner.setting.reach / BEST.reach)) < 0.3
+
+
+def test_what_is_left_of_a_squared_error_beside_its_mean_counts(facts_of):
+    """99 of 100 parts of the error are gone wherever training does anything; half of the rest still counts."""
+
+    class Offset(Planted):
+        def loss(self, candidate, best):
+            return 0.005 + 0.005 * min(distance(candidate.setting, best), 1.0)
+
+    facts = facts_of(model="linear", classes=None, label_scale=14.0)
+    found = race(Offset(facts, [BEST, BEST], noise=1e-5), FREE, [None], 3, Deadline())
+    assert distance(found.winner.setting, BEST) < 0.1

@@ -233,9 +233,10 @@ def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
 
 
 def _typical(proxy: Proxy, norm: Norm) -> GradientScale:
-    """Mean norms of gradients at the start: of single records, in two norms, and of a client's mean."""
+    """Mean norms of gradients at the start, of single records and of a client's mean, and what a step gains."""
     task, theta = proxy.task, proxy.task.initial(jax.random.key(0))
-    train = proxy.deal().shards.train
+    deal = proxy.deal()
+    train = deal.shards.train
     x, y = (leaf.reshape(-1, *leaf.shape[2:]) for leaf in (train.x, train.y))
     real = np.flatnonzero(np.asarray(train.mask).ravel() > 0)
     few = real[np.linspace(0, len(real) - 1, min(_FEW, len(real))).astype(int)]
@@ -246,9 +247,10 @@ def _typical(proxy: Proxy, norm: Norm) -> GradientScale:
     gradients = np.asarray(jax.lax.map(lambda record: gradient(*record), (x[few], y[few])))
     means = np.asarray(jax.lax.map(lambda shard: task.gradient(theta, Batch(*shard)), tuple(train)))
     order = 1 if norm == "l1" else 2
+    unit = deal.untrained_loss if proxy.facts.classes is None else 1.0
     sizes = [
         np.linalg.norm(gradients, order, axis=1).mean(),
-        np.linalg.norm(gradients, axis=1).mean(),
+        np.linalg.norm(gradients, axis=1).mean() ** 2 / unit,
         np.linalg.norm(means, order, axis=1).mean(),
     ]
     return GradientScale(*np.maximum(sizes, 1e-12).tolist())

@@ -139,7 +139,7 @@ def race(
         if deadline.passed:
             return _result(bench, space, standing, best, trainings, unfinished=True)
         entered = bench.possible(
-            space, _entered(bench, space, _leaders(standing, best, rung.kept), rung, kinds[0])
+            space, _entered(bench, space, _leaders(bench, standing, best, rung.kept), rung, kinds[0])
         )
         standing = _Standing(entered, bench.scores(space, entered, _drawn(fresh, rung.seeds)))
         best = np.minimum(best, standing.losses.min(axis=1))
@@ -183,7 +183,7 @@ def _result(
     unfinished: bool,
 ) -> Result:
     best = np.minimum(best, standing.losses.min(axis=1))
-    place = _settled(bench, space, standing.candidates, _vote(standing.losses, best))
+    place = _settled(bench, space, standing.candidates, _vote(bench, standing.losses, best))
     lost = _lost(standing.losses, best)[:, place]
     scores = Scores(*(leaf[:, [place]] for leaf in standing.scores))
     return Result(standing.candidates[place], float(lost.max()), lost, scores, trainings, unfinished)
@@ -194,17 +194,21 @@ def _lost(losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.
     return np.minimum((losses - best[:, None]) / np.maximum(1 - best, 1e-3)[:, None], 2.0)
 
 
-def _vote(losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
+def _vote(bench: Bench, losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
     """What the proxies lose together of all that can be gained on them, shape (candidates,).
 
-    Where hardly anything can be gained, a share of it says hardly anything.
+    Where hardly anything can be gained, a share of it says hardly anything. Squared errors count by their
+    logarithms: nearly all of an untrained error is often the mean of the labels, beside which differences
+    between models would be nothing.
     """
+    if bench.facts.classes is None:
+        losses, best = (1 + np.log(np.maximum(share, 1e-9)) for share in (losses, best))
     lost, gain = _lost(losses, best), np.maximum(1 - best, 1e-3)
     return np.average(np.minimum(lost, _CAP) + _RUIN * lost, axis=0, weights=gain)
 
 
-def _leaders(standing: _Standing, best: NDArray[np.float64], kept: int) -> list[Candidate]:
-    votes = _vote(standing.losses, np.minimum(best, standing.losses.min(axis=1)))
+def _leaders(bench: Bench, standing: _Standing, best: NDArray[np.float64], kept: int) -> list[Candidate]:
+    votes = _vote(bench, standing.losses, np.minimum(best, standing.losses.min(axis=1)))
     order: list[int] = np.argsort(votes, kind="stable")[:kept].tolist()
     return [standing.candidates[i] for i in order]
 

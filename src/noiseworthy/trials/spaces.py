@@ -91,12 +91,13 @@ class GradientScale(NamedTuple):
 
     Attributes:
         clip: norm of a record's gradient, in the norm that is clipped.
-        l2: the same in L2.
+        fall: by how much a step of size 1 would lower a typical record's loss if its gradient stayed the
+            same; that of a regression in units of the untrained loss, most of which its labels' mean may be.
         mean: norm of a client's mean gradient, in the norm that is clipped.
     """
 
     clip: float
-    l2: float
+    fall: float
     mean: float
 
 
@@ -174,7 +175,7 @@ class Space:
         if self.step_size is not None:
             return StepSize(self.step_size, decay)
         shape = float(StepSize(1.0, decay).at(np.arange(steps)).sum())
-        gain = kept * scale.l2**2 / (1 - self._momentum(setting))
+        gain = kept * scale.fall / (1 - self._momentum(setting))
         return StepSize(setting.reach / (shape * gain), decay)
 
     def _momentum(self, setting: Setting) -> float:
