@@ -221,7 +221,7 @@ def test_where_hardly_anything_can_be_gained_a_share_of_it_says_hardly_anything(
 
 
 def test_what_is_left_of_a_squared_error_beside_its_mean_counts(facts_of):
-    """99 of 100 parts of the error are gone wherever training does anything; half of the rest still counts."""
+    """99 of 100 parts of the error are gone wherever training does anything; half of the rest counts."""
 
     class Offset(Planted):
         def loss(self, candidate, best):

@@ -233,7 +233,7 @@ def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
 
 
 def _typical(proxy: Proxy, norm: Norm) -> GradientScale:
-    """Mean norms of gradients at the start, of single records and of a client's mean, and what a step gains."""
+    """Mean norms of gradients at the start, of records and of a client's mean, and what a step gains."""
     task, theta = proxy.task, proxy.task.initial(jax.random.key(0))
     deal = proxy.deal()
     train = deal.shards.train
