@@ -9,7 +9,8 @@ import numpy as np
 
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data import Federation
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.planning.averaging_period import plan, stated
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.problem import Constant, Problem

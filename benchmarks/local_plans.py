@@ -24,7 +24,7 @@ import numpy as np
 from local_constants import USED, Constants, constants_of, stated
 
 import noiseworthy as nw
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.experiments.grids import grid_of, setting_of
 from noiseworthy.experiments.runner import Cell, run_grid, untrained_loss
 from noiseworthy.planning.local_iterations import divisors

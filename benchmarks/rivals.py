@@ -21,7 +21,8 @@ import numpy as np
 
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data.federation import Federation
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.planning import rivals
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.problem import Problem

@@ -16,7 +16,8 @@ import numpy as np
 
 from noiseworthy.algorithms.fedsgd_dpc import make
 from noiseworthy.data import Federation
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.problem import Problem
 from noiseworthy.planning.queries_replies import stated

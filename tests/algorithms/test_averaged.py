@@ -15,7 +15,8 @@ from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.algorithms.registry import MAKERS, make
 from noiseworthy.data import Federation
 from noiseworthy.engines.debug import debug
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning import (
     averaging_period,

@@ -15,7 +15,8 @@ from noiseworthy.algorithms.base import ServerState
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data.federation import Federation
 from noiseworthy.engines.debug import debug
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput
 from noiseworthy.planning.local_work import LocalSteps, NoisySteps
 from noiseworthy.planning.plan import Plan, StepSize

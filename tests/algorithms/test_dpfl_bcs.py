@@ -11,7 +11,8 @@ import pytest
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data.federation import Federation
 from noiseworthy.engines.debug import debug
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Problem

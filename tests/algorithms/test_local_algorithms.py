@@ -13,7 +13,8 @@ import pytest
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data.federation import Federation
 from noiseworthy.engines.debug import debug
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput, UnsoundClaim
 from noiseworthy.planning.local_work import Coins, LocalSteps
 from noiseworthy.planning.plan import Plan, StepSize

@@ -15,7 +15,8 @@ from noiseworthy.algorithms import dpfl_bcs
 from noiseworthy.algorithms.loss_reports import make
 from noiseworthy.data.federation import Federation
 from noiseworthy.engines.debug import debug
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.planning.two_stages import plan

@@ -22,7 +22,8 @@ from noiseworthy.algorithms.pfa import public_clients, top_directions
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data.federation import Federation
 from noiseworthy.engines.debug import debug
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning import rivals
 from noiseworthy.planning.plan import StepSize

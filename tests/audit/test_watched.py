@@ -10,7 +10,8 @@ from noiseworthy.audit.observations import observe
 from noiseworthy.audit.targets import targets_of
 from noiseworthy.audit.watched import watched
 from noiseworthy.engines.debug import debug
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 
 
 def twin(plan, **how):

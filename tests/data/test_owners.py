@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from noiseworthy.config import FederationTable
 from noiseworthy.data import Columns
 from noiseworthy.data.owners import OwnerTerms, federation_of_owners, read_owners, write_owners
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import DataError
 from noiseworthy.tasks import make_task
 

@@ -9,7 +9,7 @@ import pytest
 
 from noiseworthy.algorithms.fedsgd_dpc import make
 from noiseworthy.data import Federation
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.problem import Problem
 from noiseworthy.planning.queries_replies import stated

@@ -15,7 +15,8 @@ from noiseworthy.algorithms.registry import make
 from noiseworthy.data import Federation
 from noiseworthy.engines import simulation
 from noiseworthy.engines.debug import debug
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput
 from noiseworthy.planning import averaging_period, communication_probability, queries_replies
 from noiseworthy.planning.plan import StepSize

@@ -10,7 +10,8 @@ import pytest
 from noiseworthy.algorithms.fedsgd_dpc import make
 from noiseworthy.config import Study
 from noiseworthy.data import load_federation
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments.planner import decide
 from noiseworthy.experiments.prepare import prepare

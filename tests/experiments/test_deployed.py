@@ -21,7 +21,7 @@ from noiseworthy.engines import correspondence
 from noiseworthy.engines.correspondence import UNREADABLE
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.exchange import Direct
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewReplies, UnsoundClaim
 from noiseworthy.experiments import two_stages
 from noiseworthy.experiments.deployed import train

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from noiseworthy.data import Federation
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.experiments import two_stages
 from noiseworthy.experiments.estimates import describe

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from noiseworthy.config import parse_study
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import ConfigError, InvalidInput, LedgerError
 from noiseworthy.experiments import two_stages
 from noiseworthy.experiments.grids import grid_of

@@ -24,7 +24,7 @@ from noiseworthy.engines import correspondence
 from noiseworthy.engines.correspondence import all_introduced
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.exchange import Direct
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, DataError, GatewayError
 from noiseworthy.experiments.demands import Demand
 from noiseworthy.experiments.deployed import train, with_network

@@ -15,7 +15,8 @@ from noiseworthy.algorithms.making import with_noise
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data import load_federation
 from noiseworthy.engines.debug import debug
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.experiments.tariffs import new_accounts, tariff_of, tariff_of_first
 from noiseworthy.gateway.gateway import Gateway
 from noiseworthy.gateway.messages import FedSGDWork, LossReportWork, PasgdWork, PrivateFLWork, Request

@@ -9,7 +9,7 @@ import pytest
 
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data import load_federation
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.gateway.gradients import gradient_rows
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.jobs import job_of

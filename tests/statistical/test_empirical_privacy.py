@@ -13,7 +13,8 @@ from noiseworthy.algorithms.fedsgd_dpc import make
 from noiseworthy.audit.attack import Trials, bound
 from noiseworthy.audit.families import GaussianFamily
 from noiseworthy.data import Federation
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.problem import Problem
 from noiseworthy.planning.queries_replies import stated

@@ -13,7 +13,8 @@ from scipy import stats
 
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data import load_federation
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.problem import Problem

@@ -15,7 +15,7 @@ from scipy import stats
 from noiseworthy.algorithms.making import with_noise
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data import Federation
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.experiments.runner import train
 from noiseworthy.tasks import make_task

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.audit.targets import Target
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.planning.local_work import NoisySteps
 from noiseworthy.planning.plan import Plan
 from noiseworthy.tasks import LinearModel, Task

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.engines.records import Trajectory
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import run_round
 

@@ -8,7 +8,7 @@ small, and one after the other when gathering each one's records would cost more
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -21,107 +21,20 @@ from numpy.typing import NDArray
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.algorithms.base import Algorithm, Memory, ServerState, Shard
 from noiseworthy.algorithms.making import aligned
-from noiseworthy.data.federation import Federation
 from noiseworthy.engines.records import Trajectory
+from noiseworthy.engines.shards import Group, Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import client_step
 from noiseworthy.tasks import LinearModel
-from noiseworthy.tasks.base import Batch, Score, Task
+from noiseworthy.tasks.base import Score, Task
 
 _BLOCK_ELEMENTS = 50_000
 """Clients of a cohort are mapped in blocks of at most so many numbers; larger blocks gain nothing."""
 _MODEL_WEIGHT = 8
 """A model of a client's own counts so many times: mapped, its products become slow batched ones."""
-_MOST_GROUPS = 5
-"""Sizes that clients of one federation are padded to, where everybody is asked."""
 _GATHER_ELEMENTS = 4_000_000
 """Trainings that would gather more numbers than this in one step run one after the other."""
-
-
-class Group(NamedTuple):
-    """Clients of like size, padded to the largest of them.
-
-    Attributes:
-        clients: their numbers, shape (g,).
-        train: what each holds, arrays of shape (g, n, ...).
-    """
-
-    clients: Array
-    train: Shard
-
-
-class Shards(NamedTuple):
-    """A federation on the device, with features prepared for the task.
-
-    Attributes:
-        train: what each client holds, padded to the largest; arrays of shape (N, n_max, ...).
-        test_x: prepared test features.
-        test_y: test labels.
-        groups: the same by size, for rounds that ask everybody; empty where little of `train` is padding.
-    """
-
-    train: Shard
-    test_x: Array
-    test_y: Array
-    groups: tuple[Group, ...] = ()
-
-    @classmethod
-    def load(cls, federation: Federation, task: Task, *, condensed: bool = False) -> Shards:
-        """Prepare features once, and mark padding by a mask of zeros.
-
-        With `condensed`, clients of a least-squares model keep their moments instead of their records.
-        """
-        shape = federation.x.shape
-        prepare = _preparing(task)
-        flat = prepare(jnp.asarray(federation.x.reshape(-1, *shape[2:])))
-        mask = jnp.asarray(np.arange(shape[1]) < federation.sizes[:, None], jnp.float32)
-        train = Batch(flat.reshape(*shape[:2], *flat.shape[1:]), jnp.asarray(federation.y), mask)
-        groups: tuple[Group, ...] = ()
-        if isinstance(task, LinearModel):
-            train = jax.jit(jax.vmap(task.condense))(train) if condensed else train
-            groups = _by_size(federation.sizes, train)
-        test_x = prepare(jnp.asarray(federation.test_x))
-        return cls(train, test_x, jnp.asarray(federation.test_y), groups)
-
-    def of(self, client: int, *, everybody: bool = False) -> Shard:
-        """What one client holds, padded as in rounds that ask some clients, or `everybody`.
-
-        Draws of an algorithm may depend on how far its records are padded.
-        """
-        for group in self.groups if everybody else ():
-            if client in (members := group.clients.tolist()):
-                place = members.index(client)
-                return jax.tree.map(lambda leaf, at=place: leaf[at], group.train)
-        return jax.tree.map(lambda leaf: leaf[client], self.train)
-
-    @property
-    def clients(self) -> int:
-        """Number of clients N."""
-        return self.train[0].shape[0]
-
-    @property
-    def elements(self) -> int:
-        """Numbers that one client holds as features."""
-        return self.train[0][0].size
-
-
-@lru_cache(maxsize=64)
-def _preparing(task: Task) -> Callable[[Array], Array]:
-    """`task.prepare` as one program for all federations of one size; those of old tasks are let go."""
-    return jax.jit(task.prepare)
-
-
-def _by_size(sizes: NDArray[np.int64], train: Shard) -> tuple[Group, ...]:
-    """Clients grouped by halves of the largest size, where more than half of the records are padding."""
-    if not isinstance(train, Batch) or sizes.max() * len(sizes) < 2 * sizes.sum():
-        return ()
-    halvings = np.minimum(np.log2(sizes.max() / sizes).astype(int), _MOST_GROUPS - 1)
-    members = [np.flatnonzero(halvings == level) for level in np.unique(halvings)]
-    return tuple(
-        Group(jnp.asarray(few), jax.tree.map(lambda leaf, few=few: leaf[few, : sizes[few].max()], train))
-        for few in members
-    )
 
 
 class Checkpoint(NamedTuple):

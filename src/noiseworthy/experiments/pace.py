@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.algorithms.base import Algorithm
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 
 LEAST_ROUNDS = 4
 """Rounds that are timed: one while compiling, one, and two."""

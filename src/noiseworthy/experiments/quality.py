@@ -21,7 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from noiseworthy import _validate as check
 from noiseworthy.algorithms.registry import make
 from noiseworthy.data import Federation
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.problem import Problem

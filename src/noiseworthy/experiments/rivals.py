@@ -19,7 +19,8 @@ from noiseworthy.algorithms.registry import make
 from noiseworthy.config import Drawn, PrivacyTable, RivalTable, SelectionTable
 from noiseworthy.config.tables import AlgorithmTable
 from noiseworthy.engines.records import Trajectory
-from noiseworthy.engines.simulation import Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments import two_stages
 from noiseworthy.experiments.pace import LEAST_ROUNDS, Pace, pace_of

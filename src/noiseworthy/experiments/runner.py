@@ -19,7 +19,8 @@ from noiseworthy.algorithms.registry import make
 from noiseworthy.config import Study
 from noiseworthy.data import Federation
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
-from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import Checkpoint, simulate
 from noiseworthy.errors import InvalidInput
 from noiseworthy.experiments import two_stages
 from noiseworthy.experiments.checkpoints import fingerprint

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.config import Auto, PerClient, ResourcesTable
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.experiments.planner import decide
 from noiseworthy.experiments.planners.decision import Decision

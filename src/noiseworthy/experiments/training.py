@@ -9,7 +9,7 @@ from typing import Any
 
 from noiseworthy.data import Federation
 from noiseworthy.engines.records import Trajectory
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.experiments import runner, two_stages
 from noiseworthy.experiments.checkpoints import fingerprint
 from noiseworthy.experiments.prepare import check_same_sizes

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from noiseworthy.algorithms import loss_reports
 from noiseworthy.algorithms.registry import make
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
-from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import Checkpoint, simulate
 from noiseworthy.experiments.run_folder import NOWHERE, Keeper
 from noiseworthy.planning.heterogeneity import Heterogeneity, ReportedLosses, estimated
 from noiseworthy.planning.plan import Plan

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.data import Federation, Records, federate
 from noiseworthy.data.records import members_of
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.trials.facts import OWNERS, PublicFacts
 
 RECORDS = 1000

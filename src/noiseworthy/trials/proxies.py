@@ -11,7 +11,7 @@ import numpy as np
 
 from noiseworthy.data import Records
 from noiseworthy.data.mixture import MIXTURE
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.problem import Problem
 from noiseworthy.tasks.base import Task

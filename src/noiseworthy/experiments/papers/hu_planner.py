@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from noiseworthy.data import Federation
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.experiments.papers.laboratory import Laboratory, Training
 from noiseworthy.experiments.papers.settings import Averaging

@@ -22,7 +22,8 @@ from noiseworthy.data.files import data_folder
 from noiseworthy.data.partition import partition
 from noiseworthy.data.records import Records
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
-from noiseworthy.engines.simulation import Checkpoint, Shards, simulate
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import Checkpoint, simulate
 from noiseworthy.experiments import two_stages
 from noiseworthy.experiments.pace import Pace, pace_of
 from noiseworthy.experiments.papers.budgets import bound_share

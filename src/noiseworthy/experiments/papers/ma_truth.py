@@ -12,7 +12,7 @@ from jax import Array
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.tasks.base import Batch, Task
 
 Real = NDArray[np.float64]

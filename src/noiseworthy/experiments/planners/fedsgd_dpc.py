@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from noiseworthy import _validate as check
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.config import FedSGDTable
-from noiseworthy.engines.simulation import Shards
+from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments.planners.decision import (
     NOTHING_TO_TRY,
