@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, product
 
 import equinox as eqx
@@ -317,6 +321,56 @@ def test_directions_are_the_singular_vectors_of_any_rank(seed, rank, count):
     )
     if gap > 1.2:
         np.testing.assert_allclose(found.T @ found, right[:kept].T @ right[:kept], atol=1e-2)
+
+
+@pytest.mark.parametrize("trainings", [2, 32])
+def test_mapped_directions_give_lapack_one_matrix_at_a_time(trainings):
+    """A batch would be shared out to the threads that run the program, which wait for it: a deadlock."""
+    rows = jnp.ones((trainings, 5, 20))
+    program = jax.jit(jax.vmap(partial(top_directions, count=1))).lower(rows).as_text()
+    given_to_lapack = re.findall(r"custom_call @lapack_\w+\(.*?\).*: \(tensor<([\dx]+)xf32>", program)
+    assert given_to_lapack == ["5x5"]
+    one_by_one = [top_directions(matrix, 1) for matrix in rows]
+    np.testing.assert_array_equal(jax.vmap(partial(top_directions, count=1))(rows), one_by_one)
+
+
+SIDE_BY_SIDE = """
+import threading
+import numpy as np
+from noiseworthy.algorithms.registry import make
+from noiseworthy.data.federation import Federation
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
+from noiseworthy.planning import rivals
+from noiseworthy.planning.plan import StepSize
+from noiseworthy.planning.problem import Problem
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.tasks import LinearModel
+
+generator, task = np.random.default_rng(0), LinearModel(100, 3, "softmax", ridge=0.01)
+clients = [(generator.normal(size=(200, 100)), generator.integers(0, 3, 200)) for _ in range(20)]
+federation = Federation.from_clients(clients, test=clients[0], classes=3, name="alike")
+budget = PrivacyBudget.of(np.tile([1.0, 4.0], 10), 1e-5, 20)
+problem = Problem(federation.sizes, task.dimension, budget, "gaussian", 1.0)
+plan = rivals.plan("pfa", problem, rounds=100, clients_per_round=20, step=StepSize(0.1, 20.0))
+shards, made = Shards.load(federation, task), [make(plan, task, 0)] * 32
+
+def train():
+    for _ in range(10):
+        simulate(made, plan.uploads, shards, np.array([100]), [0, 1] * 16)
+
+threads = [threading.Thread(target=train) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.slow
+def test_trainings_side_by_side_end():
+    """Two threads train PFA 320 times each, in seconds where none waits for the other for ever."""
+    subprocess.run([sys.executable, "-c", SIDE_BY_SIDE], check=True, timeout=300)
 
 
 # PrivateFL: what a record can move, and what stays at a client ----------------------------------------
