@@ -29,6 +29,7 @@ from noiseworthy.trials.advisor import (
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.spaces import Grid, Space
+from noiseworthy.trials.treatment import Treatment
 
 
 def facts_of(epsilon=20.0, clients=4) -> PublicFacts:
@@ -247,6 +248,25 @@ def test_time_is_shared_by_effort_and_what_is_saved_is_passed_on(monkeypatch):
     now = 170.0
     assert clock.left < 0
     assert clock.share(10, 0)._end == 170.0
+
+
+def test_the_first_race_has_time_to_start(monkeypatch):
+    """Public data are opened and what all races share is compiled while it runs."""
+    ends: list[float] = []
+
+    def entered(bench, space, others, kinds, seeds, deadline, tell):
+        ends.append(deadline._end)
+        return SimpleNamespace(
+            found=SimpleNamespace(result=SimpleNamespace(winner=SimpleNamespace(treatment=None)))
+        )
+
+    monkeypatch.setattr(advisor.time, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(advisor, "_entry", entered)
+    alike = [Space(name) for name in ("fedsgd-dpc", "dpfl-bcs")]
+    side_by_side(Bench(facts_of(), []), alike, [None], seconds=30)
+    assert ends == [120.0, 130.0]
+    side_by_side(Bench(facts_of(), []), alike, [None, Treatment()], seconds=30)
+    assert ends[2:] == [122.5, 130.0]
 
 
 # More clients -------------------------------------------------------------------------------------------

@@ -101,8 +101,8 @@ def side_by_side(
         spaces: one for each algorithm; the first chooses how records are treated.
         treatments: to choose from.
         seeds: of the final of each race.
-        seconds: for all of it, shared out by the counts in the races' coarse grids; the first is tried
-            whatever it takes.
+        seconds: for all of it, shared out by the counts in the races' coarse grids, once for each treatment
+            and once more for the first race, which is tried whatever it takes.
         on_progress: told the algorithm and the share of the work that is done.
 
     Returns:
@@ -115,7 +115,8 @@ def side_by_side(
     refused: dict[str, UserError] = {}
     for i, (space, tell) in enumerate(zip(spaces, _parts(spaces, on_progress), strict=True)):
         kinds = [entries[0].found.result.winner.treatment] if entries else treatments
-        own = clock.share(len(kinds) * effort(space), sum(map(effort, spaces[i + 1 :])))
+        chances = len(kinds) + (not entries)  # the first opens the data and compiles what all share
+        own = clock.share(chances * effort(space), sum(map(effort, spaces[i + 1 :])))
         try:
             entries.append(_entry(bench, space, entries, kinds, seeds, own, tell))
         except UserError as error:
