@@ -121,17 +121,23 @@ def best(found: Tables) -> str:
     return min(means, key=lambda name: means[name])
 
 
+def untried(found: Tables) -> list[str]:
+    """Algorithms whose turn did not come in the time of the cell: they have no place in its ranking."""
+    return [name for name, reason in found["left_out"].items() if "the time ran out" in reason]
+
+
 def line(name: str, found: Tables) -> str:
     taus = [tau(found), tau(distinct(found))]
     every, different = ("all tie" if value is None else f"{value:.2f}" for value in taus)
     advised = found["recommended"] or "do not train"
     cut = f"{len(found['unfinished'])} of {len(found['advised'])}"
     lost = f"{100 * regret(found):.1f}"
-    return f"| {name} | {advised} | {best(found)} | {every} | {different} | {lost} | {cut} |"
+    shown = (name, advised, best(found), every, different, lost, cut, str(len(untried(found))))
+    return "| " + " | ".join(shown) + " |"
 
 
 COLUMNS = ("cell", "recommended", "best measured", "Kendall's tau-b", "of different algorithms",
-           "lost by the advice, % of untrained", "races cut short")  # fmt: skip
+           "lost by the advice, % of untrained", "races cut short", "not tried for want of time")  # fmt: skip
 
 
 def summary(kept: dict[str, Tables]) -> str:
@@ -145,12 +151,16 @@ def summary(kept: dict[str, Tables]) -> str:
     every = np.concatenate([*known.values()])
     different = [value for found in kept.values() if (value := tau(distinct(found))) is not None]
     lost = [100 * regret(found) for found in kept.values()]
+    whole = [tau(found) for found in kept.values() if len(untried(found)) <= 1]
+    settled = [value for value in whole if value is not None]
     lower = -bootstrap_limit({site: [-v for v in values] for site, values in known.items()}, np.mean)
     return (
         f"Kendall's tau-b over {len(every)} cells of {len(known)} federations: mean {every.mean():.2f} "
         f"(lower 95 % limit {lower:.2f}), least {every.min():.2f}. "
         f"Counting algorithms that do the same once, the mean is {np.mean(different):.2f}. Following the "
-        f"advice loses {np.mean(lost):.1f} % of the untrained loss on average, at most {max(lost):.1f} %."
+        f"advice loses {np.mean(lost):.1f} % of the untrained loss on average, at most {max(lost):.1f} %. "
+        f"In {len(kept) - len(whole)} cells two or more algorithms were not tried for want of time; in the "
+        f"others tau-b is {np.mean(settled):.2f} in the mean."
     )
 
 
