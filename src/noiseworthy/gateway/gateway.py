@@ -36,6 +36,7 @@ from noiseworthy.gateway.turns import turn
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal, Resend
 from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.durable.storage import make_private
 
 _log = logging.getLogger("noiseworthy.gateway")
 
@@ -106,13 +107,13 @@ class Gateway:
             owner.account,
             owner.files.ledger,
         )
+        make_private(path)
         ledger = DurableLedger.open(path)
         try:
             (number,) = ledger.enrol([account])
         except BaseException:
             ledger.close()
             raise
-        path.chmod(0o600)
         memories = Memories(Path(f"{path}.memory"), f"{account.data}/{account.client}")
         return cls(owner, holding, ledger, account, number, memories)
 
@@ -125,6 +126,13 @@ class Gateway:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def rest(self) -> None:
+        """What to do while nobody asks: leave the ledger in one whole file, if its disk lets us."""
+        try:
+            self.ledger.settle()
+        except LedgerError as error:
+            _log.warning("%s", error)
 
     def answer(self, data: bytes) -> bytes:
         """The reply to a message: always one, and no error leaves in any other form.

@@ -27,6 +27,7 @@ from noiseworthy.gateway.price import price_of
 from noiseworthy.gateway.sums import NoisedSum
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import Charge, DurableLedger, Grant, Refusal
+from noiseworthy.privacy.durable.storage import make_private
 
 ONLY_TRAINING = "only training is answered; whatever else an app computes would leave without noise"
 ONE_RECORD = "a message must hold one ArrayRecord of finite numbers, some of them floats; nothing was spent"
@@ -179,9 +180,8 @@ def _terms(context: Context, model: Model) -> tuple[Terms, NoisedSum, int]:
 def _ledger(terms: Terms) -> DurableLedger:
     try:
         DeployedNoise(terms.mechanism, 1.0)
-        ledger = DurableLedger.open(terms.ledger)
-        terms.ledger.chmod(0o600)
-        return ledger
+        make_private(terms.ledger)
+        return DurableLedger.open(terms.ledger)
     except UserError:
         _log.exception("the owner's ledger cannot be used")
         raise Declined(NO_TERMS) from None

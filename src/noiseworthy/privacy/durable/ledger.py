@@ -15,7 +15,13 @@ from noiseworthy.privacy.durable import chain
 from noiseworthy.privacy.durable.accounts import COLUMNS, LAST_BITS, WHOLE, Account
 from noiseworthy.privacy.durable.answers import Answer, Charge, Grant, Refusal, Resend
 from noiseworthy.privacy.durable.chain import Head
-from noiseworthy.privacy.durable.storage import connected, named_errors, opened_to_read, transaction
+from noiseworthy.privacy.durable.storage import (
+    connected,
+    named_errors,
+    opened_to_read,
+    settled,
+    transaction,
+)
 from noiseworthy.privacy.durable.verification import verified
 
 
@@ -78,8 +84,17 @@ class DurableLedger:
         return self
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file; the last process that does leaves one whole file, and nothing beside it."""
         self._db.close()
+
+    def settle(self) -> bool:
+        """Move all that was written into the ledger's own file, so that a copy of it holds everything.
+
+        Returns:
+            Whether it is there now; while others read or write it is not, and nobody is waited for.
+        """
+        with named_errors(self.path):
+            return settled(self._db)
 
     def __enter__(self) -> Self:
         return self
