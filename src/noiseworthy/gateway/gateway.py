@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from noiseworthy.algorithms.base import Memory
-from noiseworthy.errors import LedgerError, UserError, WireError
+from noiseworthy.errors import LedgerError, Unwitnessed, UserError, WireError
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.job import Job
 from noiseworthy.gateway.jobs import job_of
@@ -43,6 +43,7 @@ _log = logging.getLogger("noiseworthy.gateway")
 FAILED = "the release was paid for and could not be made; it is lost, ask for the next one"
 BROKEN = "the gateway could not look at this request; nothing more was spent, ask the owner"
 LEDGER = "the ledger of the owner cannot be used for this; nothing was spent, ask the owner"
+PUT_BACK = "the ledger of the owner was put back from a backup; the owner must say what was spent since"
 SET_BACK = "the ledger of the owner lacks what it held when this head was told; the owner must put it back"
 LATE = "the deadline has passed; nothing more was spent, ask again with a later one"
 OTHERWISE = "this release was asked before with other contents; ask as before, or for the next one"
@@ -108,7 +109,7 @@ class Gateway:
             owner.files.ledger,
         )
         make_private(path)
-        ledger = DurableLedger.open(path)
+        ledger = DurableLedger.open(path, owner.files.witness)
         try:
             (number,) = ledger.enrol([account])
         except BaseException:
@@ -154,7 +155,11 @@ class Gateway:
             if isinstance(message, Request):
                 return self._released(message)
             return pack_reply(self.about if message == "about" else self._received(message))
-        except LedgerError:
+        except Unwitnessed:
+            _log.exception("a release was paid for and is lost")
+            raise Declined("failed", FAILED) from None
+        except LedgerError as error:
+            _log.warning("%s", error)
             raise Declined("ledger", LEDGER) from None
 
     @property
@@ -260,12 +265,12 @@ class Gateway:
         return ()
 
     def _check_head(self, request: Request) -> None:
-        if request.head is None:
+        head = None if request.head is None else Head.read(request.head)
+        holds = head is None or self.ledger.holds(head)
+        if holds and self.ledger.accepted:
             return
-        try:
-            self.ledger.check_holds(Head.read(request.head))
-        except LedgerError:
-            raise Declined("ledger", SET_BACK) from None
+        _log.warning("the ledger lacks, or was put back behind, what the server knows: head %s", head)
+        raise Declined("ledger", PUT_BACK if holds else SET_BACK)
 
     def _recalled(self, accepted: Accepted) -> Memory:
         request = accepted.request

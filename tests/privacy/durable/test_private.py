@@ -1,4 +1,4 @@
-"""What lies beside a ledger is its owner's alone, whatever the umask, and an idle ledger is one whole file."""
+"""What lies beside a ledger is its owner's alone under any umask; an idle ledger is one whole file."""
 
 from __future__ import annotations
 

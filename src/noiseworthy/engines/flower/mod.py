@@ -22,7 +22,7 @@ from flwr.common.constant import ErrorCode
 from numpy.typing import NDArray
 
 from noiseworthy.engines.flower.terms import Terms, load_terms
-from noiseworthy.errors import UserError
+from noiseworthy.errors import Unwitnessed, UserError
 from noiseworthy.gateway.price import price_of
 from noiseworthy.gateway.sums import NoisedSum
 from noiseworthy.privacy.deployed_noise import DeployedNoise
@@ -181,7 +181,7 @@ def _ledger(terms: Terms) -> DurableLedger:
     try:
         DeployedNoise(terms.mechanism, 1.0)
         make_private(terms.ledger)
-        return DurableLedger.open(terms.ledger)
+        return DurableLedger.open(terms.ledger, terms.witness)
     except UserError:
         _log.exception("the owner's ledger cannot be used")
         raise Declined(NO_TERMS) from None
@@ -192,6 +192,9 @@ def _paid(ledger: DurableLedger, terms: Terms, message: str, price: int) -> int:
     try:
         (account,) = ledger.enrol([terms.account])
         answer = ledger.reserve(ledger.begin(f"flower message {message}"), [Charge(account, 1, price)])
+    except Unwitnessed:
+        _log.exception("an update was paid for and is lost")
+        raise Declined(LOST) from None
     except UserError:
         _log.exception("the owner's ledger cannot be used")
         raise Declined(NO_TERMS) from None
