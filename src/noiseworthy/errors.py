@@ -39,6 +39,10 @@ class LedgerError(UserError):
     """A privacy ledger that cannot be written or read, or that disagrees with what is asked of it."""
 
 
+class Unwitnessed(LedgerError):
+    """Releases that were paid for, of which the ledger's witness could not be told: they are not made."""
+
+
 class WireError(UserError):
     """Bytes that are no message of this version, or a value that no message can carry."""
 

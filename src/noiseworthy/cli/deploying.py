@@ -260,11 +260,12 @@ def _met(place: Path, owners: list[str], patience: float) -> list[About]:
 def _exchange(place: Path) -> Iterator[Exchange]:
     """The owners behind a deployment's superlink."""
     _check_installed()
+    from noiseworthy.engines.flower.logs import opened_log
     from noiseworthy.engines.flower.relay import RelayExchange
     from noiseworthy.engines.flower.runs import run_app
 
     with (
-        (place / "logs" / "run.log").open("a") as log,
+        opened_log(place / "logs" / "run.log") as log,
         RelayExchange(place, lambda: run_app(place, on_line=_into(log))) as exchange,
     ):
         yield exchange

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from noiseworthy.algorithms.base import Memory
-from noiseworthy.errors import LedgerError, UserError, WireError
+from noiseworthy.errors import LedgerError, Unwitnessed, UserError, WireError
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.job import Job
 from noiseworthy.gateway.jobs import job_of
@@ -36,12 +36,14 @@ from noiseworthy.gateway.turns import turn
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal, Resend
 from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.durable.storage import make_private
 
 _log = logging.getLogger("noiseworthy.gateway")
 
 FAILED = "the release was paid for and could not be made; it is lost, ask for the next one"
 BROKEN = "the gateway could not look at this request; nothing more was spent, ask the owner"
 LEDGER = "the ledger of the owner cannot be used for this; nothing was spent, ask the owner"
+PUT_BACK = "the ledger of the owner was put back from a backup; the owner must say what was spent since"
 SET_BACK = "the ledger of the owner lacks what it held when this head was told; the owner must put it back"
 LATE = "the deadline has passed; nothing more was spent, ask again with a later one"
 OTHERWISE = "this release was asked before with other contents; ask as before, or for the next one"
@@ -106,13 +108,13 @@ class Gateway:
             owner.account,
             owner.files.ledger,
         )
-        ledger = DurableLedger.open(path)
+        make_private(path)
+        ledger = DurableLedger.open(path, owner.files.witness)
         try:
             (number,) = ledger.enrol([account])
         except BaseException:
             ledger.close()
             raise
-        path.chmod(0o600)
         memories = Memories(Path(f"{path}.memory"), f"{account.data}/{account.client}")
         return cls(owner, holding, ledger, account, number, memories)
 
@@ -125,6 +127,13 @@ class Gateway:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def rest(self) -> None:
+        """What to do while nobody asks: leave the ledger in one whole file, if its disk lets us."""
+        try:
+            self.ledger.settle()
+        except LedgerError as error:
+            _log.warning("%s", error)
 
     def answer(self, data: bytes) -> bytes:
         """The reply to a message: always one, and no error leaves in any other form.
@@ -146,7 +155,11 @@ class Gateway:
             if isinstance(message, Request):
                 return self._released(message)
             return pack_reply(self.about if message == "about" else self._received(message))
-        except LedgerError:
+        except Unwitnessed:
+            _log.exception("a release was paid for and is lost")
+            raise Declined("failed", FAILED) from None
+        except LedgerError as error:
+            _log.warning("%s", error)
             raise Declined("ledger", LEDGER) from None
 
     @property
@@ -252,12 +265,12 @@ class Gateway:
         return ()
 
     def _check_head(self, request: Request) -> None:
-        if request.head is None:
+        head = None if request.head is None else Head.read(request.head)
+        holds = head is None or self.ledger.holds(head)
+        if holds and self.ledger.accepted:
             return
-        try:
-            self.ledger.check_holds(Head.read(request.head))
-        except LedgerError:
-            raise Declined("ledger", SET_BACK) from None
+        _log.warning("the ledger lacks, or was put back behind, what the server knows: head %s", head)
+        raise Declined("ledger", PUT_BACK if holds else SET_BACK)
 
     def _recalled(self, accepted: Accepted) -> Memory:
         request = accepted.request

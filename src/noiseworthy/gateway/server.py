@@ -20,6 +20,8 @@ from noiseworthy.gateway.messages import LARGEST
 
 _PATIENCE = 60.0
 """Seconds in which a request must have come."""
+_QUIET = 1.0
+"""Seconds without a request after which a gateway rests."""
 
 
 class Ending:
@@ -59,10 +61,17 @@ def serve(gateway: Gateway, listener: socket.socket, ending: Ending, every: floa
     Raises:
         KeyboardInterrupt: from `ending`.
     """
+    listener.settimeout(_QUIET)
     while True:
-        stream, _ = listener.accept()
+        try:
+            stream, _ = listener.accept()
+        except TimeoutError:
+            gateway.rest()
+            listener.settimeout(None)
+            continue
         with stream:
             answer(gateway, stream, ending, every)
+        listener.settimeout(_QUIET)
 
 
 def answer(gateway: Gateway, stream: socket.socket, ending: Ending, every: float = 0.0) -> None:

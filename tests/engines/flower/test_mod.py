@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import stat
 import subprocess
@@ -318,8 +319,20 @@ def test_what_else_goes_wrong_is_told_by_one_fixed_sentence(terms, monkeypatch):
 
 
 def test_the_ledger_is_its_owners_alone(terms):
-    Trainer(terms).asked()
-    assert stat.S_IMODE((terms.parent / "ledger.sqlite").stat().st_mode) == 0o600
+    """And so are the files that SQLite keeps beside it while an app works."""
+    seen = {}
+
+    def train(arrays):
+        files = terms.parent.glob("ledger.sqlite*")
+        seen.update({file.name: stat.S_IMODE(file.stat().st_mode) for file in files})
+        return arrays
+
+    before = os.umask(0o022)
+    try:
+        Trainer(terms, train).asked()
+    finally:
+        os.umask(before)
+    assert seen == dict.fromkeys(["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"], 0o600)
 
 
 def test_flowers_own_averaging_works_with_it_until_the_budget_is_spent(terms, silent):

@@ -16,6 +16,8 @@ _COVERED = {
     "spend": "SELECT count(*) FROM grants",
     "seal": "SELECT count(*) FROM grants WHERE sealed IS NOT NULL",
     "acknowledge": "SELECT count(*) FROM grants WHERE acknowledged",
+    "restore": "SELECT count(*) FROM restores",
+    "accept": "SELECT count(*) FROM restores WHERE accepted",
 }
 """How many entries of each kind the tables ask for."""
 
@@ -51,7 +53,8 @@ class _Bodies:
         self._spent = _digests_of_grants(db)
         self._kinds: dict[str, Callable[[int], bytes | None]] = {
             "account": self._account, "run": self._run, "plan": self._plan, "spend": self._spent.get,
-            "seal": self._seal, "acknowledge": self._acknowledged,
+            "seal": self._seal, "acknowledge": self._acknowledged, "restore": self._restore,
+            "accept": self._accepted,
         }  # fmt: skip
 
     def of(self, kind: str, subject: int) -> bytes | None:
@@ -74,6 +77,13 @@ class _Bodies:
 
     def _acknowledged(self, subject: int) -> bytes | None:
         found = self._db.execute("SELECT 1 FROM grants WHERE id = ? AND acknowledged", [subject])
+        return b"" if found.fetchone() else None
+
+    def _restore(self, subject: int) -> bytes:
+        return chain.digest(self._db.execute("SELECT lost FROM restores WHERE id = ?", [subject]))
+
+    def _accepted(self, subject: int) -> bytes | None:
+        found = self._db.execute("SELECT 1 FROM restores WHERE id = ? AND accepted", [subject])
         return b"" if found.fetchone() else None
 
 
