@@ -13,8 +13,9 @@ from hypothesis import settings
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.trials import race, spaces
 
-settings.register_profile("shared machine", deadline=None)
-settings.load_profile("shared machine")
+settings.register_profile("same examples", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None)
+settings.load_profile("same examples")  # make search draws others in every run
 
 DATA_DIR = Path(os.environ.get("NOISEWORTHY_DATA", Path(__file__).parents[2] / "shared" / "data"))
 

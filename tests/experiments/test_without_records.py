@@ -53,7 +53,7 @@ classes = ["malignant", "benign"]
 model = "softmax"
 normalise = true
 [privacy]
-epsilon = [1.0, 2.0, 4.0]
+epsilon = { north = 1.0, south = 2.0, west = 4.0 }
 delta = 1e-5
 mechanism = "gaussian"
 clip_norm = 0.5

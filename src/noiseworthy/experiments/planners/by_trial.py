@@ -52,7 +52,7 @@ def _can_be_tried(prepared: Prepared) -> bool:
     study = prepared.study
     if prepared.federation is None or study.privacy.mechanism == "none":
         return False
-    if study.constants.assumed() or isinstance(study.constants.heterogeneity, list):
+    if study.constants.assumed() or isinstance(study.constants.heterogeneity, list | dict):
         return False
     return not _selects(study)
 

@@ -98,7 +98,7 @@ def _stated_cap(prepared: Prepared, table: SelectionTable) -> float:
 def chosen(prepared: Prepared, table: SelectionTable | RivalTable) -> Plan:
     """Who is asked how often, by the study's budgets, sizes and heterogeneity; errors as in `decide`."""
     problem = prepared.problem(clip_of(prepared))
-    stated = prepared.study.constants.heterogeneity
+    stated = prepared.heterogeneity
     return participation.plan(
         problem,
         _constants(prepared, problem),
