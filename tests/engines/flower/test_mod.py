@@ -118,6 +118,26 @@ def test_the_whole_update_is_clipped_and_not_its_parts(terms, silent):
     assert np.linalg.norm(moved) <= 1 + 1e-6
 
 
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize("row", [1.7e308, 1e308, -5.6e307, 1e154, 5e-324])
+def test_no_float64_contributes_more_than_the_clip_that_is_paid_for(tmp_path, silent, mechanism, row):
+    """Laplace noise and rows near 1e308 let an update count 1.77 times its clip."""
+    clip = 1.5e-16
+    delta = 1e-5 if mechanism == "gaussian" else 0.0
+    owner = written(
+        tmp_path / "o.toml",
+        mechanism=mechanism,
+        delta=delta,
+        clip_norm=clip,
+        noise=4 * clip,
+        ledger="l.sqlite",
+    )
+    start = {"weights": np.zeros(1)}
+    got = arrays_of(Trainer(owner, lambda arrays: {"weights": np.array([row])}).asked(start))["weights"]
+    assert abs(got[0]) <= clip
+    assert silent == [1]
+
+
 def test_a_small_update_is_left_as_it_is(terms, silent):
     got = arrays_of(Trainer(terms, lambda a: a | {"bias": a["bias"] + 0.01}).asked())
     np.testing.assert_allclose(got["bias"], 1.01, atol=1e-9)
