@@ -43,8 +43,8 @@ class Correspondence:
 
     Attributes:
         exchange: carries messages.
-        heads: of each owner's ledger, as it told last; requests carry it, so that a ledger that was set back
-            is noticed.
+        heads: of each owner's ledger, with the last upload that arrived; requests carry it, so that a ledger
+            that was set back is noticed. What an owner tells beside uploads moves no head that is known.
         received: last release of each owner that arrived.
         late: releases that arrived when nobody waited for them any more: paid for, and of no use.
         silent: owners who did not answer the last time.
@@ -106,7 +106,7 @@ class Correspondence:
         asked = owner in wanted and mark == wanted[owner].digest
         reply = _read(data)
         if isinstance(reply, About):
-            self.heads[owner] = reply.head
+            self.heads.setdefault(owner, reply.head)
         elif isinstance(reply, Uploaded) and reply.client == owner:
             if owner in wanted and reply.request == wanted[owner].digest:
                 found[owner] = reply
@@ -117,8 +117,8 @@ class Correspondence:
             found[owner] = f"{reply.reason}: {reply.message}" if isinstance(reply, Refused) else UNREADABLE
 
     def _note(self, owner: str, reply: Uploaded) -> None:
-        self.heads[owner] = reply.head
-        self.received[owner] = max(reply.release, self.received.get(owner, 0))
+        if reply.release > self.received.get(owner, 0):  # bytes that are sent again hold the head of then
+            self.heads[owner], self.received[owner] = reply.head, reply.release
 
 
 def confirmed(letters: Correspondence, run: str, seconds: float) -> None:

@@ -28,6 +28,7 @@ from noiseworthy.engines.remote import DRAWN, Round, Terms, train_remotely
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.experiments.checkpoints import load_checkpoint, save_checkpoint
 from noiseworthy.experiments.deployment import Deployment, task_table
+from noiseworthy.experiments.known_ledgers import KnownLedgers
 from noiseworthy.experiments.record import Record, with_training
 from noiseworthy.experiments.told import Told
 from noiseworthy.experiments.training import Trained
@@ -56,6 +57,7 @@ def train(
     *,
     resume: bool = False,
     patience: float = PATIENCE,
+    known: KnownLedgers | None = None,
     on_round: OnRound = lambda done, round: None,
 ) -> DeployedRun:
     """Train by the plan of a deployment, kept in a run folder after every round.
@@ -66,6 +68,7 @@ def train(
         folder: of the run.
         resume: go on from the folder's checkpoint, under the same name at the owners.
         patience: seconds that a round waits for replies.
+        known: what the server knows of owners' ledgers from other runs, which this one adds to.
         on_round: told the share of rounds done, and what came of the last one.
 
     Raises:
@@ -74,7 +77,8 @@ def train(
     """
     start = load_checkpoint(folder, deployment.mark) if resume else None
     told = Told.kept_in(folder) if resume else Told.nothing()
-    session = _Session(deployment, exchange, folder, patience, on_round, told)
+    told.heads |= {} if known is None else known.heads()
+    session = _Session(deployment, exchange, folder, patience, on_round, told, known)
     if isinstance(deployment.plan.pilot, FirstStage):
         return session.in_two_stages(deployment.plan.pilot, start)
     run = session.stage(make(deployment.plan, deployment.task, deployment.seed), deployment.plan, start)
@@ -91,6 +95,7 @@ class _Session:
     patience: float
     on_round: OnRound
     told: Told
+    known: KnownLedgers | None
 
     def in_two_stages(self, first: FirstStage, start: Checkpoint | None) -> DeployedRun:
         """Rounds with reported losses, then those of the plan that they make."""
@@ -133,6 +138,8 @@ class _Session:
         def keep(reached: Checkpoint, done: Round | None) -> None:
             told.late = letters.late
             told.rounds += [] if done is None else [done._replace(number=done_before + done.number)]
+            if self.known is not None:
+                self.known.keep(told.heads)
             save_checkpoint(self.folder, reached, deployment.mark, told.as_json())
             on_end(reached)
             self.on_round((done_before + reached.round) / total, done)
