@@ -47,6 +47,18 @@ CREATE TABLE entries (
 );
 PRAGMA application_id = {APPLICATION};
 """
+_LATER = {
+    "leases": """(
+        id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs,
+        account INTEGER NOT NULL REFERENCES accounts, shares INTEGER NOT NULL CHECK (shares >= 0),
+        ended INTEGER NOT NULL DEFAULT 0
+    )""",
+    "fingerprints": """(
+        id INTEGER PRIMARY KEY, account INTEGER NOT NULL REFERENCES accounts,
+        key TEXT NOT NULL, digest TEXT NOT NULL
+    )""",
+}
+"""Tables that ledgers of before do not know, and need not."""
 
 
 def connected(path: Path) -> sqlite3.Connection:
@@ -83,6 +95,8 @@ def _prepared(db: sqlite3.Connection, path: Path) -> None:
             raise LedgerError(
                 f"{path} is no privacy ledger of this version; name another file, nothing was spent"
             )
+        for table, columns in _LATER.items():
+            db.execute(f"CREATE TABLE IF NOT EXISTS {table} {columns}")
 
 
 def _make(db: sqlite3.Connection) -> None:
@@ -106,6 +120,10 @@ def opened_to_read(path: Path) -> sqlite3.Connection:
         if db.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
             db.close()
             raise LedgerError(f"{path} is no privacy ledger of this version; name another file")
+        known = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+        for table, columns in _LATER.items():
+            if table not in known:
+                db.execute(f"CREATE TEMP TABLE {table} {columns}")
     return db
 
 
