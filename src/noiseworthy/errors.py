@@ -53,3 +53,7 @@ class GatewayError(UserError):
 
 class TooFewReplies(UserError):
     """A round over a network to which too few owners answered; what was reached before is kept."""
+
+
+class NoMoreReplies(TooFewReplies):
+    """A round over a network that can never be made: too few of its owners may still answer."""

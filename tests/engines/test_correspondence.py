@@ -20,7 +20,7 @@ def about(client: str) -> About:
     return About(
         client=client, data_set="wards", records=9, record_shape=(3,), classes=2, mechanism="gaussian",
         epsilon=1.0, delta=1e-5, unit="record", noise_floor=1.0, algorithms=[], models=[], most_releases=1,
-        most_parameters=1, most_local_steps=1, head="0:00", spent=0.0,
+        most_parameters=1, most_local_steps=1, head="0:" + 64 * "0", spent=0.0,
     )  # fmt: skip
 
 

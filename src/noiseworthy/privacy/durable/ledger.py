@@ -11,9 +11,10 @@ from typing import Self
 
 from noiseworthy.errors import InvalidInput, LedgerError
 from noiseworthy.privacy.durable import chain
-from noiseworthy.privacy.durable.accounts import COLUMNS, LAST_BITS, WHOLE, Account
+from noiseworthy.privacy.durable.accounts import COLUMNS, Account
 from noiseworthy.privacy.durable.answers import Answer, Charge, Grant, Refusal, Resend
 from noiseworthy.privacy.durable.chain import Head
+from noiseworthy.privacy.durable.leases import refused
 from noiseworthy.privacy.durable.rows import Rows, number_of
 from noiseworthy.privacy.durable.storage import connected, named_errors, opened_to_read, settled
 from noiseworthy.privacy.durable.verification import verified
@@ -210,7 +211,7 @@ class DurableLedger(Rows):
             before = self._granted(run, charges)
             if before is not None:
                 return self._answered_again(before, charges)
-            short = self._short(charges)
+            short = self._short(charges, run)
             return self._spend(run, charges) if short is None else short
 
     def _spend(self, run: int, charges: Sequence[Charge]) -> Grant:
@@ -254,22 +255,20 @@ class DurableLedger(Rows):
         )
         return Refusal("lost", client, message)
 
-    def shortage(self, charges: Sequence[Charge]) -> Refusal | None:
-        """The refusal that new releases would get now, of the first client that cannot pay, or None."""
-        with named_errors(self.path):
-            return self._short(charges)
+    def shortage(self, charges: Sequence[Charge], run: int | None = None) -> Refusal | None:
+        """The refusal that new releases would get now, of the first client that cannot pay, or None.
 
-    def _short(self, charges: Sequence[Charge]) -> Refusal | None:
+        Args:
+            charges: of the releases.
+            run: that would make them; None for one that is not known yet.
+        """
+        with named_errors(self.path):
+            return self._short(charges, run)
+
+    def _short(self, charges: Sequence[Charge], run: int | None) -> Refusal | None:
         for account, asked in _sums(charges).items():
-            terms = self._known(account)
-            (spent,) = self._db.execute("SELECT spent FROM accounts WHERE id = ?", [account]).fetchone()
-            if spent + asked > WHOLE + LAST_BITS:
-                message = (
-                    f"{terms.client} has spent {100 * spent / WHOLE:.4g} % of its lifetime budget "
-                    f"(epsilon {terms.epsilon:g}) on {terms.data} and another {100 * asked / WHOLE:.4g} % is "
-                    "asked; nothing was charged, plan with what is left or ask others"
-                )
-                return Refusal("budget", terms.client, message)
+            if (short := refused(self, account, run, asked)) is not None:
+                return short
         return None
 
     def seal(self, grant: int, sealed: bytes) -> None:

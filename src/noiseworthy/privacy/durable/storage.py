@@ -49,13 +49,22 @@ CREATE TABLE entries (
 );
 PRAGMA application_id = {APPLICATION};
 """
-_RESTORES = """
-restores (
-    id INTEGER PRIMARY KEY, lost TEXT NOT NULL, accepted INTEGER NOT NULL DEFAULT 0
-)
-"""
-"""Times that the ledger was put back: a head that is missing since, where one is known; whether the owner has
-said what was spent meanwhile. Ledgers of before know no such table."""
+_LATER = {
+    "leases": """(
+        id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs,
+        account INTEGER NOT NULL REFERENCES accounts, shares INTEGER NOT NULL CHECK (shares >= 0),
+        ended INTEGER NOT NULL DEFAULT 0
+    )""",
+    "fingerprints": """(
+        id INTEGER PRIMARY KEY, account INTEGER NOT NULL REFERENCES accounts,
+        key TEXT NOT NULL, digest TEXT NOT NULL
+    )""",
+    "restores": """(
+        id INTEGER PRIMARY KEY, lost TEXT NOT NULL, accepted INTEGER NOT NULL DEFAULT 0
+    )""",
+}
+"""Tables that ledgers of before do not know, and need not. A row of `restores` is a time that the ledger was put
+back: a head that is missing since, where one is known; whether the owner has said what was spent meanwhile."""
 _BESIDE = ("", "-wal", "-shm")
 """A ledger's own file, and those that SQLite keeps beside it."""
 
@@ -115,7 +124,8 @@ def _prepared(db: sqlite3.Connection, path: Path) -> None:
             raise LedgerError(
                 f"{path} is no privacy ledger of this version; name another file, nothing was spent"
             )
-        db.execute(f"CREATE TABLE IF NOT EXISTS {_RESTORES}")
+        for table, columns in _LATER.items():
+            db.execute(f"CREATE TABLE IF NOT EXISTS {table} {columns}")
 
 
 def _make(db: sqlite3.Connection) -> None:
@@ -139,8 +149,10 @@ def opened_to_read(path: Path) -> sqlite3.Connection:
         if db.execute("PRAGMA application_id").fetchone() not in ((APPLICATION,), (BACKUP,)):
             db.close()
             raise LedgerError(f"{path} is no privacy ledger of this version; name another file")
-        if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'restores'").fetchone():
-            db.execute(f"CREATE TEMP TABLE {_RESTORES}")
+        known = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+        for table, columns in _LATER.items():
+            if table not in known:
+                db.execute(f"CREATE TEMP TABLE {table} {columns}")
     return db
 
 
