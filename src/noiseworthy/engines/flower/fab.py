@@ -1,4 +1,9 @@
-"""The Flower app that a run sends to superlink and nodes: names of functions, and no code of its own."""
+"""The app that a run of Flower's must have: it does nothing.
+
+Flower begins a run with an app, which superlinks and nodes of its own making would run. Here the training
+does what the server's part would do (`session`), and an owner's node what the client's would (`node`), both
+from their own installation.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ build-backend = "hatchling.build"
 [project]
 name = "noiseworthy-app"
 version = "1.0.0"
-description = "Passes messages between a noiseworthy server and the gateways of data owners"
+description = "Stands for a run of noiseworthy, which passes messages between a server and owners"
 license = "Apache-2.0"
 dependencies = []
 
@@ -21,23 +26,16 @@ dependencies = []
 publisher = "noiseworthy"
 
 [tool.flwr.app.components]
-serverapp = "noiseworthy_app.server_app:app"
-clientapp = "noiseworthy_app.client_app:app"
-
-[tool.flwr.app.config]
-folder = '{folder}'
+serverapp = "noiseworthy_app.apps:server"
+clientapp = "noiseworthy_app.apps:client"
 """
-_CLIENT = '''"""Of a node: passes messages on to the gateway."""
+_APPS = '''"""Nothing: trainings and nodes bring code of their own."""
 
-from noiseworthy.engines.flower import client_app
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
 
-app = client_app.app
-'''
-_SERVER = '''"""Of the server: passes the training's messages on to the grid."""
-
-from noiseworthy.engines.flower import server_app
-
-app = server_app.app
+client = ClientApp()
+server = ServerApp()
 '''
 
 
@@ -48,14 +46,13 @@ def write_app(folder: Path) -> Path:
         folder: of the deployment, absolute.
 
     Returns:
-        The app's own folder, for `flwr run`.
+        The app's own folder.
     """
     root = folder / NAME
     files = {
-        "pyproject.toml": _PROJECT.format(folder=folder),
+        "pyproject.toml": _PROJECT,
         f"{NAME}/__init__.py": '"""A noiseworthy deployment."""\n',
-        f"{NAME}/client_app.py": _CLIENT,
-        f"{NAME}/server_app.py": _SERVER,
+        f"{NAME}/apps.py": _APPS,
     }
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
