@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from flwr.proto.control_pb2 import ListRunsRequest
 
 from noiseworthy.engines.flower.commands import Link, Node, environment
 from noiseworthy.engines.flower.fab import write_app
-from noiseworthy.engines.flower.keys import make_node_key, public_key
+from noiseworthy.engines.flower.keys import make_node_key
 from noiseworthy.engines.flower.orders import orders_to
 from noiseworthy.engines.flower.processes import (
     Local,
@@ -29,7 +30,7 @@ from noiseworthy.engines.flower.processes import (
     stop,
 )
 from noiseworthy.engines.flower.registration import key_in
-from noiseworthy.engines.flower.session import LinkExchange
+from noiseworthy.engines.flower.session import LinkExchange, run_of
 
 OWNERS = ("north", "south")
 
@@ -96,6 +97,23 @@ def test_orders_without_the_password_are_refused(link, tmp_path):
         assert "403 Forbidden" in said(link, ["flwr", *map(str, words)])
 
 
+def status_of_runs(link: Link) -> dict[int, str]:
+    with orders_to(link) as orders:
+        runs = orders._client.ListRuns(ListRunsRequest()).run_dict.items()
+        return {number: f"{run.status.status} {run.status.sub_status}".strip() for number, run in runs}
+
+
+def test_a_run_whose_training_was_killed_ends_before_the_next_one(link):
+    """It stayed pending for ever, and every next run with it."""
+    with orders_to(link) as orders:
+        left = orders.begin_run()
+    with run_of(link) as grid:
+        ours = grid.run.run_id
+        assert status_of_runs(link) == {left: "finished failed", ours: "running"}
+        assert list(grid.get_nodes()) == []
+    assert status_of_runs(link) == {left: "finished failed", ours: "finished completed"}
+
+
 def said(link: Link, command: list[str]) -> str:
     done = subprocess.run(command, env=environment(link.home), capture_output=True, text=True, timeout=60)
     return done.stdout + done.stderr
@@ -122,6 +140,39 @@ def test_two_owners_are_asked_over_tls_and_others_are_refused(echo, tmp_path):
         assert not refused[1].alive or "Activated" not in refused[1].log.read_text()
     for name, owner in owners.items():
         assert owner.seen == [f"{name} {turn}".encode() * 1000 for turn in range(6)]
+
+
+@pytest.mark.slow
+def test_a_registered_node_that_calls_itself_north_is_not_asked_as_north(echo, tmp_path, caplog):
+    """South's node was listed with north's name and south's records."""
+    sockets = {"south": echo("north", tmp_path / "s.sock").path, "north": tmp_path / "n.sock"}
+    with up(tmp_path, sockets), asking(tmp_path) as exchange:
+        assert until(lambda: exchange.clients or "calls itself" in caplog.text, 60), logs(tmp_path)
+        assert exchange.clients == ()
+        assert "node south: its gateway calls itself 'north'" in caplog.text
+        assert until(lambda: "no gateway answers" in exchange.absent("north"), 60), logs(tmp_path)
+        true = echo("north", tmp_path / "n.sock")
+        assert until(lambda: exchange.clients == ("north",), 60)
+        exchange.send("north", b"abc", time.time() + 60)
+        assert replies(exchange, 1, 60) == {"north": b"cba"}
+    assert true.seen == [b"abc"]
+
+
+@pytest.mark.slow
+def test_a_key_that_was_rotated_is_turned_away_and_told_so(echo, tmp_path):
+    owner = echo("north")
+    with up(tmp_path, {"north": owner.path}) as processes:
+        log = processes["north"].log
+        assert until(lambda: "SuperNode ID" in log.read_text(), 60)
+        for path in (tmp_path / "keys" / "nodes").glob("north*"):
+            path.unlink()
+        make_node_key(tmp_path / "keys", "north")
+        Local(tmp_path, {"north": owner.path}).start()
+        assert until(lambda: not processes["north"].alive, 90), log.read_text()
+        assert "does not know this node's key" in log.read_text()
+        Local(tmp_path, {"north": owner.path}).start()
+        with asking(tmp_path) as exchange:
+            assert until(lambda: exchange.clients == ("north",), 60), logs(tmp_path)
 
 
 def _stranger(folder: Path, link: str) -> Process:

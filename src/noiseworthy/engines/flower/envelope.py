@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import TypeAlias
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -23,7 +23,7 @@ def enclosed(data: bytes, *, unguessable: bool = False) -> RecordDict:
         unguessable: adds random bytes. Flower names a message by what is in it, and takes a reply by that
             name from any node; of a name that it cannot guess, only who was asked can know.
     """
-    mark = {"mark": secrets.token_bytes(16)} if unguessable else {}
+    mark = {"mark": os.urandom(16)} if unguessable else {}
     return RecordDict({_RECORD: ConfigRecord({"data": data, **mark})})
 
 

@@ -7,7 +7,11 @@ from their own installation.
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from flwr.cli.build import build_fab_from_disk
 
 NAME = "noiseworthy_app"
 _PROJECT = """\
@@ -39,11 +43,18 @@ server = ServerApp()
 '''
 
 
+def bundle() -> bytes:
+    """The app as a superlink takes it; the same bytes everywhere."""
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Flower's, of a library that it uses
+        return build_fab_from_disk(write_app(Path(folder)))
+
+
 def write_app(folder: Path) -> Path:
-    """Write the app of a deployment into its folder.
+    """Write the app into a folder.
 
     Args:
-        folder: of the deployment, absolute.
+        folder: absolute.
 
     Returns:
         The app's own folder.

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
-from flwr.cli.build import build_fab_from_disk
 from flwr.common.serde import fab_to_proto
 from flwr.proto.control_pb2 import (
     ListNodesRequest,
@@ -23,7 +20,7 @@ from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
 from noiseworthy.engines.flower.commands import Link
-from noiseworthy.engines.flower.fab import write_app
+from noiseworthy.engines.flower.fab import bundle
 from noiseworthy.errors import GatewayError
 
 
@@ -91,9 +88,7 @@ class Orders:
         Raises:
             GatewayError: the superlink takes no run.
         """
-        with TemporaryDirectory() as folder:
-            content = build_fab_from_disk(write_app(Path(folder)))
-        begun = self._client.StartRun(StartRunRequest(fab=fab_to_proto(Fab("", content, {}))))
+        begun = self._client.StartRun(StartRunRequest(fab=fab_to_proto(Fab("", bundle(), {}))))
         if not begun.run_id:
             raise GatewayError(f"the superlink takes no run; {self.link.folder}/logs/link.log says why")
         return begun.run_id
