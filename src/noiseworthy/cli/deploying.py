@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -72,11 +72,11 @@ def run(
 ) -> None:
     """Train a study over its deployment, and write a run folder with model, record and report."""
     from noiseworthy import _validate as check
-    from noiseworthy.engines.flower.processes import home_of
+    from noiseworthy.engines.flower.processes import link_of
 
     check.positive("--patience", patience)
     place, runs = _place(study, folder), out_folder or Path("runs") / study.stem
-    home_of(place)
+    link_of(place)
     decided = _decided(study, data)
     with _exchange(place) as exchange:
         record = _trained(*decided, exchange, place, runs, name=study.stem, resume=resume, patience=patience)
@@ -116,16 +116,21 @@ def link(
 ) -> None:
     """Start a superlink for owners on other machines, whose public keys lie in FOLDER/keys/nodes."""
     _check_installed()
-    from noiseworthy.engines.flower.keys import Keys, make_authority
-    from noiseworthy.engines.flower.processes import Local
+    from noiseworthy.engines.flower.keys import Keys, add_hosts, make_authority
+    from noiseworthy.engines.flower.processes import Local, end_link
 
     place = folder.absolute()
     keys = Keys(place / "keys")
     if not keys.authority.exists():
         make_authority(keys.folder, host or [])
+    elif add_hosts(keys.folder, host or []):
+        again = " The superlink was started again with it." if end_link(place) else ""
+        err.print(
+            f"{keys.certificate} was made anew, for {', '.join(host or [])} too.{again}", soft_wrap=True
+        )
     known = sorted(path.stem for path in (keys.folder / "nodes").glob("*.pub"))
     with err.status(f"Starting a superlink for {len(known)} owners"):
-        Local(place, {}, host="0.0.0.0", port=port, elsewhere=known).start()
+        Local(place, {}, host="0.0.0.0", port=port).start()
     names = ", ".join(known) or f"none; put their .pub into {keys.folder / 'nodes'} and type this again"
     out.print(f"Superlink at port {port}. Owners need {keys.authority}.", soft_wrap=True)
     out.print(f"Registered: {names}", soft_wrap=True)
@@ -220,9 +225,10 @@ def _start(place: Path, files: Mapping[str, Path], insecure: bool) -> None:
     from noiseworthy.engines.flower.processes import Local
     from noiseworthy.experiments.owners import sockets_of, wait_for_gateways
 
-    sockets = sockets_of(files)
+    owners = {path.parent.name: path for path in files.values()}  # a name that a file of keys can have
+    sockets = sockets_of(owners)
     with err.status(f"Starting a superlink and {len(files)} owners"):
-        Local(place, sockets, insecure, files).start()
+        Local(place, sockets, insecure, owners).start()
         wait_for_gateways(place, sockets)
 
 
@@ -242,41 +248,43 @@ def _tell_machines(study: Path, place: Path, files: Mapping[str, Path], host: st
 def _met(place: Path, owners: list[str], patience: float) -> list[About]:
     """What owners of these names tell, or all that are there."""
     from noiseworthy.engines.correspondence import all_introduced, introduced
-    from noiseworthy.engines.flower.processes import home_of
+    from noiseworthy.engines.flower.processes import link_of
 
-    home_of(place)
+    link_of(place)
     with _exchange(place) as exchange, err.status("Waiting for owners"):
         abouts = introduced(exchange, owners, patience) if owners else all_introduced(exchange, patience)
-    missing = sorted(set(owners) - {about.client for about in abouts})
-    if missing or not abouts:
+        _check_there(exchange, owners, abouts)
+    if not abouts:
         raise GatewayError(
-            f"no gateway answers for {', '.join(missing) or 'anybody'}; start gateways and nodes, then ask "
-            "again"
+            "no owner's gateway answers; start gateways and nodes, then ask again (noiseworthy deploy status "
+            "tells which nodes are connected)"
         )
     return abouts
 
 
+def _check_there(exchange: Exchange, owners: Sequence[str], abouts: Sequence[About]) -> None:
+    """Refuse to go on without an owner, with the part that is missing of each.
+
+    Raises:
+        GatewayError: one or more.
+    """
+    missing = [name for name in owners if name not in {about.client for about in abouts}]
+    if missing:
+        raise GatewayError("; ".join(f"{name} does not answer: {exchange.absent(name)}" for name in missing))
+
+
 @contextmanager
 def _exchange(place: Path) -> Iterator[Exchange]:
-    """The owners behind a deployment's superlink."""
+    """The owners behind a deployment's superlink, each known by its key."""
     _check_installed()
-    from noiseworthy.engines.flower.logs import opened_log
-    from noiseworthy.engines.flower.relay import RelayExchange
-    from noiseworthy.engines.flower.runs import run_app
+    from noiseworthy.engines.flower.processes import link_of
+    from noiseworthy.engines.flower.registration import key_in
+    from noiseworthy.engines.flower.session import LinkExchange
+    from noiseworthy.experiments.owners import folder_name
 
-    with (
-        opened_log(place / "logs" / "run.log") as log,
-        RelayExchange(place, lambda: run_app(place, on_line=_into(log))) as exchange,
-    ):
+    known = None if link_of(place).insecure else lambda client: key_in(place, folder_name(client))
+    with LinkExchange(place, known) as exchange:
         yield exchange
-
-
-def _into(log: IO[str]) -> Callable[[str], None]:
-    def write(line: str) -> None:
-        if not log.closed:
-            print(line, file=log, flush=True)
-
-    return write
 
 
 def _trained(
@@ -300,6 +308,7 @@ def _trained(
     federation = deployment.federation
     with err.status(f"Waiting for {federation.n_clients} owners"):
         abouts = introduced(exchange, federation.clients, patience)
+    _check_there(exchange, federation.clients, abouts)
     deployment.check_owners(abouts, resume=resume)
     known = KnownLedgers.of(place, abouts)
     record = new_record(prepared.study, decision, federation, prepared.dimension, name=name)

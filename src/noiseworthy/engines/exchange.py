@@ -42,6 +42,10 @@ class Exchange(Protocol):
         """What has come since, late replies too; waits so long for the first of them."""
         ...
 
+    def absent(self, client: str) -> str:
+        """Which part is missing between the server and an owner who cannot be asked, in words."""
+        ...
+
 
 @dataclass
 class Direct:
@@ -83,6 +87,10 @@ class Direct:
         taken, self._answers = list(self._answers.items()), {}
         return taken
 
+    def absent(self, client: str) -> str:
+        """Its gateway is all that there could be."""
+        return "no gateway answers; start it with noiseworthy gateway"
+
 
 def check_free(exchange: Exchange, client: str) -> None:
     """Refuse a message to an owner who is not there, or has one under way.
@@ -92,6 +100,6 @@ def check_free(exchange: Exchange, client: str) -> None:
     """
     if client not in exchange.clients:
         there = ", ".join(exchange.clients) or "nobody"
-        raise GatewayError(f"{client} cannot be asked now, {there} can; start its gateway and its node")
+        raise GatewayError(f"{client} cannot be asked now, {there} can: {exchange.absent(client)}")
     if client in exchange.waiting:
         raise GatewayError(f"a message to {client} is under way; wait for its reply first")

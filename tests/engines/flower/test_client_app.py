@@ -96,7 +96,7 @@ def test_what_an_app_cannot_state_is_no_fault():
 
 
 def test_a_fresh_process_loads_nothing_heavy_besides_flower():
-    """Flower starts one for every message: with pydantic and SciPy it would take seconds longer."""
+    """Where Flower starts one for every message, pydantic and SciPy would cost seconds, and its task."""
     code = (
         "import flwr.clientapp, sys; before = set(sys.modules); "
         "import noiseworthy.engines.flower.client_app; print(*(set(sys.modules) - before))"

@@ -13,23 +13,24 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from flwr.proto.control_pb2 import ListRunsRequest
 
 from noiseworthy.engines.flower.commands import Link, Node, environment
 from noiseworthy.engines.flower.fab import write_app
 from noiseworthy.engines.flower.keys import make_node_key
+from noiseworthy.engines.flower.orders import orders_to
 from noiseworthy.engines.flower.processes import (
     Local,
     Process,
     _family,
     _launch,
-    _ps,
     free_ports,
     link_of,
     look,
     stop,
 )
-from noiseworthy.engines.flower.relay import RelayExchange
-from noiseworthy.engines.flower.runs import run_app
+from noiseworthy.engines.flower.registration import key_in
+from noiseworthy.engines.flower.session import LinkExchange, run_of
 
 OWNERS = ("north", "south")
 
@@ -88,11 +89,29 @@ def test_a_link_speaks_tls_alone_under_the_authority_of_its_folder(link):
         socket.create_connection(("127.0.0.2", link.port), timeout=5)
 
 
-def test_orders_without_the_password_are_refused(link):
+def test_orders_without_the_password_are_refused(link, tmp_path):
     """Flower's own command, with every certificate, neither registers a node nor hands in an app."""
     make_node_key(link.keys.folder, "stranger")
-    for command in (link.register("stranger"), link.run(write_app(link.folder))):
-        assert "403 Forbidden" in said(link, command[command.index("flwr") :])
+    public = link.keys.node_public_key("stranger")
+    for words in (("supernode", "register", public, "link"), ("run", write_app(tmp_path), "link")):
+        assert "403 Forbidden" in said(link, ["flwr", *map(str, words)])
+
+
+def status_of_runs(link: Link) -> dict[int, str]:
+    with orders_to(link) as orders:
+        runs = orders._client.ListRuns(ListRunsRequest()).run_dict.items()
+        return {number: f"{run.status.status} {run.status.sub_status}".strip() for number, run in runs}
+
+
+def test_a_run_whose_training_was_killed_ends_before_the_next_one(link):
+    """It stayed pending for ever, and every next run with it."""
+    with orders_to(link) as orders:
+        left = orders.begin_run()
+    with run_of(link) as grid:
+        ours = grid.run.run_id
+        assert status_of_runs(link) == {left: "finished failed", ours: "running"}
+        assert list(grid.get_nodes()) == []
+    assert status_of_runs(link) == {left: "finished failed", ours: "finished completed"}
 
 
 def said(link: Link, command: list[str]) -> str:
@@ -107,18 +126,53 @@ def test_two_owners_are_asked_over_tls_and_others_are_refused(echo, tmp_path):
     with up(tmp_path, {name: owner.path for name, owner in owners.items()}) as processes:
         link = f"127.0.0.1:{processes['link'].port}"
         refused = [_stranger(tmp_path, link), _without_tls(tmp_path, link)]
-        with RelayExchange(tmp_path, lambda: run_app(tmp_path)) as exchange:
+        with asking(tmp_path) as exchange:
             assert until(lambda: set(exchange.clients) == set(OWNERS), 60), logs(tmp_path)
+            alone = [process.pid for process in processes.values()]
             for turn in range(6):
                 for name in OWNERS:
                     exchange.send(name, f"{name} {turn}".encode() * 1000, time.time() + 60)
                 got = {}
                 assert until(lambda got=got: got.update(exchange.receive(5)) or len(got) == 2, 60)
                 assert got == {name: (f"{name} {turn}".encode() * 1000)[::-1] for name in OWNERS}
+                assert _family(alone) == set(alone)  # no process is started for a message
         assert until(lambda: not refused[0].alive, 30)
         assert not refused[1].alive or "Activated" not in refused[1].log.read_text()
     for name, owner in owners.items():
         assert owner.seen == [f"{name} {turn}".encode() * 1000 for turn in range(6)]
+
+
+@pytest.mark.slow
+def test_a_registered_node_that_calls_itself_north_is_not_asked_as_north(echo, tmp_path, caplog):
+    """South's node was listed with north's name and south's records."""
+    sockets = {"south": echo("north", tmp_path / "s.sock").path, "north": tmp_path / "n.sock"}
+    with up(tmp_path, sockets), asking(tmp_path) as exchange:
+        assert until(lambda: exchange.clients or "calls itself" in caplog.text, 60), logs(tmp_path)
+        assert exchange.clients == ()
+        assert "node south: its gateway calls itself 'north'" in caplog.text
+        assert until(lambda: "no gateway answers" in exchange.absent("north"), 60), logs(tmp_path)
+        true = echo("north", tmp_path / "n.sock")
+        assert until(lambda: exchange.clients == ("north",), 60)
+        exchange.send("north", b"abc", time.time() + 60)
+        assert replies(exchange, 1, 60) == {"north": b"cba"}
+    assert true.seen == [b"abc"]
+
+
+@pytest.mark.slow
+def test_a_key_that_was_rotated_is_turned_away_and_told_so(echo, tmp_path):
+    owner = echo("north")
+    with up(tmp_path, {"north": owner.path}) as processes:
+        log = processes["north"].log
+        assert until(lambda: "SuperNode ID" in log.read_text(), 60)
+        for path in (tmp_path / "keys" / "nodes").glob("north*"):
+            path.unlink()
+        make_node_key(tmp_path / "keys", "north")
+        Local(tmp_path, {"north": owner.path}).start()
+        assert until(lambda: not processes["north"].alive, 90), log.read_text()
+        assert "does not know this node's key" in log.read_text()
+        Local(tmp_path, {"north": owner.path}).start()
+        with asking(tmp_path) as exchange:
+            assert until(lambda: exchange.clients == ("north",), 60), logs(tmp_path)
 
 
 def _stranger(folder: Path, link: str) -> Process:
@@ -145,13 +199,6 @@ class Owners:
         (found,) = [process for process in look(self.folder) if process.name == name]
         return found
 
-    def app_of(self, name: str) -> int:
-        """The process that Flower started for a node's message."""
-        pids = [str(pid) for pid in _family([self.process(name).pid])]
-        lines = _ps("-o", "pid=,args=", "-p", ",".join(pids)).splitlines()
-        (pid,) = [int(line.split()[0]) for line in lines if "flwr-clientapp" in line]
-        return pid
-
 
 @pytest.fixture
 def owners(tmp_path, echo) -> Iterator[Owners]:
@@ -163,21 +210,26 @@ def owners(tmp_path, echo) -> Iterator[Owners]:
         stop(tmp_path)
 
 
+def asking(folder: Path) -> LinkExchange:
+    """An exchange with the owners of a deployment, each known by its key."""
+    return LinkExchange(folder, lambda client: key_in(folder, client))
+
+
 @contextmanager
-def both(owners: Owners) -> Iterator[RelayExchange]:
+def both(owners: Owners) -> Iterator[LinkExchange]:
     """An exchange with both owners."""
-    with RelayExchange(owners.folder, lambda: run_app(owners.folder)) as exchange:
+    with asking(owners.folder) as exchange:
         assert until(lambda: set(exchange.clients) == set(OWNERS), 90), logs(owners.folder)
         yield exchange
 
 
-def replies(exchange: RelayExchange, count: int, seconds: float) -> dict[str, bytes | None]:
+def replies(exchange: LinkExchange, count: int, seconds: float) -> dict[str, bytes | None]:
     got: dict[str, bytes | None] = {}
     until(lambda: got.update(exchange.receive(2)) or len(got) >= count, seconds)
     return got
 
 
-def asked_again(exchange: RelayExchange, name: str) -> bytes | None:
+def asked_again(exchange: LinkExchange, name: str) -> bytes | None:
     assert until(lambda: name in exchange.clients, 120)
     exchange.send(name, b"again", time.time() + 60)
     return replies(exchange, 1, 90)[name]
@@ -207,18 +259,6 @@ def test_a_node_killed_during_a_message_loses_it_and_comes_back_under_its_id(own
         assert replies(exchange, 1, 120) == {"north": None}
         print(f"a killed node is told lost after {time.monotonic() - started:.0f} s")
         owners.local.start()
-        assert asked_again(exchange, "north") == b"niaga"
-    assert owners.echoes["north"].seen == [b"abc", b"again"]
-
-
-@pytest.mark.slow
-def test_an_app_killed_during_a_message_loses_it_and_its_node_goes_on(owners):
-    owners.echoes["north"].before = once(lambda: os.kill(owners.app_of("north"), signal.SIGKILL))
-    with both(owners) as exchange:
-        exchange.send("north", b"abc", time.time() + 60)
-        started = time.monotonic()
-        assert replies(exchange, 1, 150) == {"north": None}
-        print(f"a killed app is told lost after {time.monotonic() - started:.0f} s")
         assert asked_again(exchange, "north") == b"niaga"
     assert owners.echoes["north"].seen == [b"abc", b"again"]
 

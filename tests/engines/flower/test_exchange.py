@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import httpx
 import pytest
 from flwr.app import Error, Message
+from flwr.proto.node_pb2 import NodeInfo
 
 from noiseworthy.engines.exchange import Exchange
 from noiseworthy.engines.flower import exchange as module
@@ -33,6 +34,10 @@ class Slow(InProcessGrid):
 
     def get_node_ids(self) -> list[int]:
         return list(self.names)
+
+    def get_nodes(self) -> list[NodeInfo]:
+        """As the superlink knows them: each by its key, and by the name that the key was registered by."""
+        return [NodeInfo(node_id=i, public_key=b"%d" % i, name=f"key {i}") for i in self.names]
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         received = [over_the_wire(message) for message in messages]
@@ -67,9 +72,10 @@ def clock(monkeypatch):
     return clock
 
 
-def exchange_of(nodes):
+def exchange_of(nodes, keys=None):
+    """Owners by node, each with the key `b"<its node>"`; `keys` are those that the server has, by owner."""
     grid = Slow(nodes)
-    made: Exchange = GridExchange(grid)
+    made: Exchange = GridExchange(grid, None if keys is None else keys.get)
     assert isinstance(made, GridExchange)
     assert made.clients == tuple(dict.fromkeys(name for name in nodes.values() if name))
     return grid, made
@@ -158,6 +164,61 @@ def test_of_two_nodes_that_claim_one_owner_the_first_is_asked(clock, caplog):
     assert "a second node claims north" in caplog.text
     exchange.send("north", b"a", soon())
     assert grid.sent[0].metadata.dst_node_id == 5
+
+
+def test_a_node_that_claims_anothers_name_is_refused_and_named(caplog):
+    """A registered node that called itself north was asked as north, with south's records."""
+    grid = Slow({3: "north", 5: "north"})
+    exchange = GridExchange(grid, {"south": b"3", "north": b"5"}.get)
+    with caplog.at_level(logging.WARNING):
+        assert exchange.clients == ("north",)
+    assert "node key 3: its gateway calls itself 'north', and its key is not that owner's" in caplog.text
+    exchange.send("north", b"a", soon())
+    assert grid.sent[0].metadata.dst_node_id == 5
+
+
+def test_alone_it_is_refused_too_and_asked_again_in_case_it_was_mended(clock, caplog):
+    grid = Slow({3: "north"})
+    exchange = GridExchange(grid, {"south": b"3", "north": b"5"}.get)
+    assert exchange.clients == ()
+    with pytest.raises(
+        GatewayError, match="north cannot be asked now, nobody can: its node is not connected"
+    ):
+        exchange.send("north", b"a", soon())
+    assert "calls itself 'north'" in exchange.absent("south")
+    grid.names[3] = "south"
+    clock.now += 11
+    assert exchange.clients == ("south",)
+
+
+def test_an_owner_without_a_registered_key_is_nobody(caplog):
+    exchange = GridExchange(Slow({3: "west"}), {"south": b"3"}.get)
+    assert exchange.clients == ()
+    assert "its key is not that owner's" in caplog.text
+    assert "no key of its node" in exchange.absent("west")
+
+
+def test_what_lacks_between_server_and_owner_is_named(clock, echo, tmp_path):
+    """Connected without a gateway, connected and starting, not connected."""
+    keys = {"north": b"n", "south": b"s", "west": b"w"}
+    grid = InProcessGrid(app, {1: {"socket": str(tmp_path / "none")}}, keys={1: b"n"})
+    exchange = GridExchange(grid, keys.get)
+    assert exchange.clients == ()
+    assert "no gateway answers at its socket" in exchange.absent("north")
+    assert "not connected" in exchange.absent("south")
+    slow = GridExchange(Slow({1: None}), {"north": b"1"}.get)
+    assert slow.clients == ()
+    assert "has not answered yet" in slow.absent("north")
+
+
+def test_a_messages_name_cannot_be_guessed():
+    """Flower takes a reply by the name of its message, which is made of what is in it."""
+    grid, exchange = exchange_of({1: "north", 2: "south"})
+    marks = set()
+    for client in ("north", "south"):
+        exchange.send(client, b"a", soon())
+        marks.add(grid.sent[-1].content["gateway"]["mark"])
+    assert [len(mark) for mark in marks] == [16, 16]
 
 
 def test_an_owner_that_comes_back_under_another_id_is_found(clock):

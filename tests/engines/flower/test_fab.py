@@ -1,24 +1,18 @@
-"""The app that is sent holds names of functions alone, and Flower accepts it."""
+"""The app that a run must have does nothing, holds none of our code, and Flower accepts it."""
 
 from __future__ import annotations
 
 import io
 import sys
-import warnings
 import zipfile
-from pathlib import Path
 
 import pytest
-from flwr.app import Context, RecordDict
-from flwr.cli.build import build_fab_from_disk
+from flwr.app import Message, RecordDict
 from flwr.cli.config_utils import load_and_validate
 from flwr.supercore.object_ref import load_app
 
-from noiseworthy.engines.flower import server_app
-from noiseworthy.engines.flower.client_app import app as forwarder
-from noiseworthy.engines.flower.fab import NAME, write_app
+from noiseworthy.engines.flower.fab import NAME, bundle, write_app
 from noiseworthy.engines.flower.inprocess import InProcessGrid
-from noiseworthy.engines.flower.server_app import app as relay
 
 
 @pytest.fixture
@@ -31,32 +25,21 @@ def app(tmp_path):
 def test_flower_accepts_the_project_and_warns_of_nothing(app):
     config, warnings = load_and_validate(app / "pyproject.toml")
     assert warnings == []
-    assert config["tool"]["flwr"]["app"]["config"] == {"folder": str(app.parent)}
     assert config["project"]["dependencies"] == []
 
 
-def test_the_bundle_holds_three_short_files_of_code(app):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Flower's, of a library that it uses
-        built = build_fab_from_disk(app)
-    bundle = zipfile.ZipFile(io.BytesIO(built))
-    code = {name: bundle.read(name).decode() for name in bundle.namelist() if name.endswith(".py")}
-    assert set(code) == {f"{NAME}/{name}.py" for name in ("__init__", "client_app", "server_app")}
-    assert all("def " not in text and len(text) < 300 for text in code.values())
+def test_the_bundle_is_the_same_everywhere_and_names_nothing_of_ours():
+    assert bundle() == bundle()
+    archive = zipfile.ZipFile(io.BytesIO(bundle()))
+    code = {name: archive.read(name).decode() for name in archive.namelist() if name.endswith(".py")}
+    assert set(code) == {f"{NAME}/__init__.py", f"{NAME}/apps.py"}
+    assert not any("import noiseworthy" in text or "from noiseworthy" in text for text in code.values())
 
 
-def test_its_two_apps_are_ours(app):
-    client = load_app(f"{NAME}.client_app:app", ImportError, str(app))
-    assert client is forwarder
-    assert load_app(f"{NAME}.server_app:app", ImportError, str(app)) is relay
-
-
-def test_the_servers_app_serves_the_training_of_the_runs_folder(monkeypatch):
-    served = []
-    monkeypatch.setattr(server_app, "serve", lambda *given: served.append(given))
-    grid = InProcessGrid(forwarder, {})
-    relay(grid, Context(1, 1, {}, RecordDict(), {"folder": "/d"}))
-    assert served == [(grid, Path("/d"))]
+def test_its_client_answers_nothing(app):
+    client = load_app(f"{NAME}.apps:client", ImportError, str(app))
+    (reply,) = InProcessGrid(client, {7: {}}).send_and_receive([Message(RecordDict(), 7, "query")])
+    assert reply.has_error()
 
 
 def test_it_may_be_written_again(app):

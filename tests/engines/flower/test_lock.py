@@ -10,13 +10,12 @@ from importlib import import_module
 
 import httpx
 import pytest
-from flwr.cli.auth_plugin import noop_auth_plugin
 from flwr.superlink import extensions
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from noiseworthy.engines.flower.lock import Lock, hold_password, lock_superlink, password_of
+from noiseworthy.engines.flower.lock import Lock, lock_superlink, password_of
 
 PATHS = [
     "/v1/fleet/pull-messages",
@@ -108,16 +107,6 @@ def test_flower_takes_the_lock_before_everything_else(monkeypatch):
     assert first.cls is Lock
     assert first.kwargs == {"password": "swordfish"}
     assert import_module("flwr.superlink.main")._get_middleware()[0].cls is Lock
-
-
-def test_flowers_commands_state_it(monkeypatch):
-    plugin = noop_auth_plugin.NoOpCliAuthPlugin
-    monkeypatch.setattr(plugin, "write_tokens_to_metadata", plugin.write_tokens_to_metadata)
-    hold_password("swordfish")
-    assert plugin().write_tokens_to_metadata([("a", "b")]) == [
-        ("a", "b"),
-        ("flwr-oidc-access-token", "swordfish"),
-    ]
 
 
 def test_a_password_is_made_once_for_its_owner_alone(tmp_path):

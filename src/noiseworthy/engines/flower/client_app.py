@@ -1,6 +1,6 @@
 """The Flower app of an owner's node: passes a message to the gateway and its reply back, and reads neither.
 
-Flower starts it anew for every message, so it imports as little as it can.
+It imports as little as it can: where Flower starts a process for every message, each loads it anew.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ SETTINGS = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
 }
 """Environment of every process of Flower's: it reports nothing, asks nobody for updates, installs nothing."""
 
@@ -36,7 +35,7 @@ def environment(home: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Link:
-    """The superlink: keeps messages until nodes fetch them, and starts the server's app.
+    """The superlink: keeps messages until nodes fetch them.
 
     Attributes:
         folder: of the deployment, absolute; keys lie in `keys`.
@@ -68,7 +67,7 @@ class Link:
 
     @property
     def home(self) -> Path:
-        """Flower's home of the superlink and of `flwr`."""
+        """Flower's home of the superlink."""
         return self.folder / "flower" / "link"
 
     @property
@@ -78,15 +77,18 @@ class Link:
         return f"[{reached}]:{self.port}" if ":" in reached else f"{reached}:{self.port}"
 
     @property
-    def locked(self) -> list[str]:
-        """How commands begin that give or take the superlink's password."""
-        return [sys.executable, "-m", "noiseworthy.engines.flower.lock", str(self.keys.password)]
+    def trusted(self) -> bytes | None:
+        """The authority's certificate, as PEM; None without TLS."""
+        return None if self.insecure else self.keys.authority.read_bytes()
 
     def command(self) -> list[str]:
-        """`flower-superlink` that keeps what it knows of runs and nodes over a restart, and is locked."""
+        """`flower-superlink` that keeps what it knows over a restart, is locked, and starts no app itself."""
+        password = str(self.keys.password)
+        locked = [sys.executable, "-m", "noiseworthy.engines.flower.lock", password, "flower-superlink"]
         place = ["--host", self.host, "--port", str(self.port)]
         kept = ["--database", str(self.folder / "link.sqlite"), "--disable-runtime-dependency-installation"]
-        return [*self.locked, "flower-superlink", *self._security(), *place, *kept]
+        apps = ["--isolation", "process", "--superexec-auth-secret-file", password]
+        return [*locked, *self._security(), *place, *kept, *apps]
 
     def _security(self) -> list[str]:
         if self.insecure:
@@ -103,19 +105,6 @@ class Link:
             f'[superlink.{CONNECTION}]\naddress = "{self.address}"\n{trust}\n'
         )
 
-    def register(self, node: str) -> list[str]:
-        """`flwr supernode register`, which makes a node's key known."""
-        public = str(self.keys.node_public_key(node))
-        return [*self.locked, "flwr", "supernode", "register", public, CONNECTION, "--name", node]
-
-    def run(self, app: Path) -> list[str]:
-        """`flwr run` of the server's app, with its log."""
-        return [*self.locked, "flwr", "run", str(app), CONNECTION, "--stream"]
-
-    def status(self, run: str) -> list[str]:
-        """`flwr list` of one run, as JSON."""
-        return [*self.locked, "flwr", "list", CONNECTION, "--run-id", run, "--format", "json"]
-
 
 @dataclass(frozen=True)
 class Node:
@@ -126,7 +115,7 @@ class Node:
         name: of its key.
         socket: of the owner's gateway, absolute.
         link: address of the superlink.
-        port: of its own, for its app's processes; open on loopback only.
+        port: of its own, where it takes messages from itself; open on loopback only.
         insecure: without TLS and a key; on loopback only.
 
     Raises:
@@ -160,9 +149,10 @@ class Node:
         return self.folder / "flower" / self.name
 
     def command(self) -> list[str]:
-        """`flower-supernode` that hands messages to the app, and tells it the gateway's socket."""
+        """`flower-supernode` that answers by its own app alone, and tells it the gateway's socket."""
+        pinned = [sys.executable, "-m", "noiseworthy.engines.flower.node", "flower-supernode"]
         place = ["--superlink", self.link, "--host", "127.0.0.1", "--port", str(self.port)]
-        return ["flower-supernode", *self._security(), *place, "--node-config", f"socket='{self.socket}'"]
+        return [*pinned, *self._security(), *place, "--node-config", f"socket='{self.socket}'"]
 
     def _security(self) -> list[str]:
         if self.insecure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TypeAlias
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -14,9 +15,16 @@ APP_FAILED: Fault = "this node's app failed"
 _RECORD = "gateway"
 
 
-def enclosed(data: bytes) -> RecordDict:
-    """A message or reply of a gateway."""
-    return RecordDict({_RECORD: ConfigRecord({"data": data})})
+def enclosed(data: bytes, *, unguessable: bool = False) -> RecordDict:
+    """A message or reply of a gateway.
+
+    Args:
+        data: of it.
+        unguessable: adds random bytes. Flower names a message by what is in it, and takes a reply by that
+            name from any node; of a name that it cannot guess, only who was asked can know.
+    """
+    mark = {"mark": os.urandom(16)} if unguessable else {}
+    return RecordDict({_RECORD: ConfigRecord({"data": data, **mark})})
 
 
 def failed(fault: Fault) -> RecordDict:

@@ -1,8 +1,17 @@
-"""The Flower app that a run sends to superlink and nodes: names of functions, and no code of its own."""
+"""The app that a run of Flower's must have: it does nothing.
+
+Flower begins a run with an app, which superlinks and nodes of its own making would run. Here the training
+does what the server's part would do (`session`), and an owner's node what the client's would (`node`), both
+from their own installation.
+"""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from flwr.cli.build import build_fab_from_disk
 
 NAME = "noiseworthy_app"
 _PROJECT = """\
@@ -13,7 +22,7 @@ build-backend = "hatchling.build"
 [project]
 name = "noiseworthy-app"
 version = "1.0.0"
-description = "Passes messages between a noiseworthy server and the gateways of data owners"
+description = "Stands for a run of noiseworthy, which passes messages between a server and owners"
 license = "Apache-2.0"
 dependencies = []
 
@@ -21,41 +30,40 @@ dependencies = []
 publisher = "noiseworthy"
 
 [tool.flwr.app.components]
-serverapp = "noiseworthy_app.server_app:app"
-clientapp = "noiseworthy_app.client_app:app"
-
-[tool.flwr.app.config]
-folder = '{folder}'
+serverapp = "noiseworthy_app.apps:server"
+clientapp = "noiseworthy_app.apps:client"
 """
-_CLIENT = '''"""Of a node: passes messages on to the gateway."""
+_APPS = '''"""Nothing: trainings and nodes bring code of their own."""
 
-from noiseworthy.engines.flower import client_app
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
 
-app = client_app.app
+client = ClientApp()
+server = ServerApp()
 '''
-_SERVER = '''"""Of the server: passes the training's messages on to the grid."""
 
-from noiseworthy.engines.flower import server_app
 
-app = server_app.app
-'''
+def bundle() -> bytes:
+    """The app as a superlink takes it; the same bytes everywhere."""
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Flower's, of a library that it uses
+        return build_fab_from_disk(write_app(Path(folder)))
 
 
 def write_app(folder: Path) -> Path:
-    """Write the app of a deployment into its folder.
+    """Write the app into a folder.
 
     Args:
-        folder: of the deployment, absolute.
+        folder: absolute.
 
     Returns:
-        The app's own folder, for `flwr run`.
+        The app's own folder.
     """
     root = folder / NAME
     files = {
-        "pyproject.toml": _PROJECT.format(folder=folder),
+        "pyproject.toml": _PROJECT,
         f"{NAME}/__init__.py": '"""A noiseworthy deployment."""\n',
-        f"{NAME}/client_app.py": _CLIENT,
-        f"{NAME}/server_app.py": _SERVER,
+        f"{NAME}/apps.py": _APPS,
     }
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, cast
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
@@ -29,6 +30,7 @@ class InProcessGrid(Grid):
         app: of all nodes.
         nodes: configuration of each node, by id.
         run_config: that every node sees.
+        keys: public key of each node, by id, as a superlink knows it.
 
     Example:
         >>> from flwr.app import ConfigRecord
@@ -48,6 +50,7 @@ class InProcessGrid(Grid):
     app: ClientApp
     nodes: Mapping[int, NodeConfig]
     run_config: NodeConfig = field(default_factory=dict)
+    keys: Mapping[int, bytes] = field(default_factory=dict)
     _contexts: dict[int, Context] = field(default_factory=dict)
     _replies: dict[str, Message] = field(default_factory=dict)
 
@@ -58,6 +61,10 @@ class InProcessGrid(Grid):
     def get_node_ids(self) -> list[int]:
         """Nodes that are there."""
         return list(self.nodes)
+
+    def get_nodes(self) -> list[NodeInfo]:
+        """Nodes that are there, with their keys."""
+        return [NodeInfo(node_id=node, public_key=self.keys.get(node, b"")) for node in self.get_node_ids()]
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         """Have each message answered by its node; ids of the messages."""

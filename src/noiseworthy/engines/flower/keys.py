@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -90,6 +91,40 @@ def make_authority(folder: Path, hosts: Sequence[str] = ()) -> Keys:
     return keys
 
 
+def add_hosts(folder: Path, hosts: Sequence[str]) -> bool:
+    """Have the superlink's certificate name these hosts too: of the same authority, for a year from now.
+
+    Args:
+        folder: of the keys.
+        hosts: names and addresses of the superlink.
+
+    Returns:
+        Whether the certificate was made anew; it is not where it names them all.
+
+    Raises:
+        ConfigError: the authority's key is not there to sign it.
+    """
+    keys = Keys(folder)
+    old = x509.load_pem_x509_certificate(keys.certificate.read_bytes())
+    named = list(old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    added = [host for host in hosts if _host(host) not in named]
+    if not added:
+        return False
+    if not keys.authority_key.exists():
+        raise ConfigError(
+            f"{keys.certificate} does not name {added[0]}, and {keys.authority_key} is not here to sign one "
+            "that does; put there a certificate of your authority for it"
+        )
+    root_key, key = _loaded(keys.authority_key), _loaded(keys.key)
+    root = x509.load_pem_x509_certificate(keys.authority.read_bytes())
+    hosts = [*(str(name.value) for name in named), *added]
+    fresh = keys.certificate.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    _write(fresh, _certificate(key, root, root_key, hosts).public_bytes(serialization.Encoding.PEM))
+    fresh.replace(keys.certificate)
+    return True
+
+
 def make_node_key(folder: Path, name: str) -> Keys:
     """The key by which a superlink knows a node, as ssh-keygen makes it.
 
@@ -109,6 +144,24 @@ def make_node_key(folder: Path, name: str) -> Keys:
     _write(keys.node_key(name), _private(key, serialization.PrivateFormat.OpenSSH))
     _write(keys.node_public_key(name), public + b"\n")
     return keys
+
+
+def public_key(path: Path) -> bytes:
+    """A node's public key as PEM, which is how a superlink tells it.
+
+    Args:
+        path: of the key as ssh-keygen writes it.
+
+    Raises:
+        ConfigError: no key of an elliptic curve of NIST's.
+    """
+    try:
+        key = serialization.load_ssh_public_key(path.read_bytes())
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        raise ConfigError(f"{path} holds no public key ({error}); have its owner send it again") from None
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise ConfigError(f"{path} holds a key of another kind; noiseworthy deploy node makes the right one")
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def _authority(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
@@ -173,6 +226,13 @@ def _dns_name(host: str) -> x509.DNSName:
             f"a host must be an address or a name in ASCII letters, got {host!r}; write it as the nodes' "
             "machines look it up"
         ) from None
+
+
+def _loaded(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(path.read_bytes(), None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ConfigError(f"{path} holds a key of another kind; make keys with noiseworthy deploy keys")
+    return key
 
 
 def _private(

@@ -1,12 +1,11 @@
-"""A superlink that takes orders from who holds its password alone, and `flwr` that holds it.
+"""A superlink that takes orders from who holds its password alone.
 
 Flower's superlink serves nodes, its own app and its control interface at one port, and asks nodes alone for
-credentials: whoever reaches the port could hand in an app, which every owner's node then runs. So
+credentials: whoever reaches the port could begin a run, or register a node. So
 
     python -m noiseworthy.engines.flower.lock PASSWORD-FILE flower-superlink ...
-    python -m noiseworthy.engines.flower.lock PASSWORD-FILE flwr ...
 
-start the two with a password between them. Nodes are not asked for it; they have keys.
+starts one with a password. Nodes are not asked for it; they have keys.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from flwr.cli.auth_plugin import noop_auth_plugin
-from flwr.common.constant import ACCESS_TOKEN_KEY
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 
@@ -37,7 +34,7 @@ _EXTENSIONS = "flwr.ee.superlink.extensions"
 
 
 class Lock:
-    """Middleware that admits nodes, this machine's own apps, and whoever states the password.
+    """Middleware that admits nodes, this machine's tasks (they have tokens), and who states the password.
 
     Args:
         app: what it guards.
@@ -77,13 +74,6 @@ def lock_superlink(password: str) -> None:
     sys.modules[_EXTENSIONS] = extension
 
 
-def hold_password(password: str) -> None:
-    """Have `flwr` of this process state a password."""
-    stated = [(ACCESS_TOKEN_KEY, password)]
-    plugin: Any = noop_auth_plugin.NoOpCliAuthPlugin
-    plugin.write_tokens_to_metadata = lambda self, metadata: [*metadata, *stated]
-
-
 def password_of(path: Path) -> str:
     """The password of a file, which is made where there is none, with mode 0600."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -96,20 +86,12 @@ def password_of(path: Path) -> str:
 
 
 def main() -> None:
-    """Start one of the two."""
-    path, command, *arguments = sys.argv[1:]
-    sys.argv = [command, *arguments]
-    password = password_of(Path(path))
-    if command == "flower-superlink":
-        from flwr.superlink.cli import flower_superlink
+    """Start the superlink of this process's command line."""
+    from flwr.superlink.cli import flower_superlink
 
-        lock_superlink(password)
-        flower_superlink()
-    else:
-        from flwr.cli.app import app
-
-        hold_password(password)
-        app()
+    lock_superlink(password_of(Path(sys.argv[1])))
+    sys.argv = sys.argv[2:]
+    flower_superlink()
 
 
 if __name__ == "__main__":

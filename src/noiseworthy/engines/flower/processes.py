@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,16 +24,16 @@ LINK, GATEWAY = "link", "gateway of "
 _RECORD = "processes.json"
 _NOT_FIRST = ("-", ".", GATEWAY)
 _PATIENCE = 60.0
-"""Seconds in which a superlink begins to listen, and in which `flwr` answers."""
+"""Seconds in which a superlink begins to listen."""
 _FAREWELL = 10.0
 """Seconds in which processes end by themselves when they are asked to."""
 _RELEASE = 60.0
 """Seconds in which a gateway finishes a release."""
 _LAUNCH = (
-    "import subprocess, sys; log = open(sys.argv[1], 'ab'); print(subprocess.Popen(sys.argv[2:], "
-    "stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True).pid)"
+    "import os, subprocess, sys; os.umask(0o077); log = open(sys.argv[1], 'ab'); print(subprocess.Popen("
+    "sys.argv[2:], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True).pid)"
 )
-"""Starts a process that belongs to nobody and outlives who started it."""
+"""Starts a process that belongs to nobody and outlives who started it; its files are its user's alone."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,6 @@ class Local:
         owners: files of owners whose gateways are started too, by the node's name.
         host: address that the superlink listens at.
         port: of the superlink; 0 takes the one that it had, or a free one.
-        elsewhere: names of nodes on other machines, whose public keys are made known.
     """
 
     folder: Path
@@ -80,7 +79,6 @@ class Local:
     owners: Mapping[str, Path] = field(default_factory=dict)
     host: str = "127.0.0.1"
     port: int = 0
-    elsewhere: Sequence[str] = ()
 
     def start(self) -> list[Process]:
         """Start what does not run of gateways, superlink and nodes; keys that are missing are made.
@@ -142,12 +140,13 @@ class Local:
                 make_node_key(keys.folder, name)
 
     def _register(self, link: Link) -> None:
-        """Make keys known that the superlink's database does not hold yet."""
-        for name in () if self.insecure else (*self.sockets, *self.elsewhere):
-            noted = link.keys.folder / "nodes" / f"{name}.registered"
-            if not noted.exists():
-                flwr(link.home, link.register(name))
-                noted.touch(mode=0o600)
+        if self.insecure:
+            return
+        from noiseworthy.engines.flower.orders import orders_to
+        from noiseworthy.engines.flower.registration import known_keys, register
+
+        with orders_to(link) as orders:
+            register(orders, known_keys(link.keys))
 
 
 def look(folder: Path) -> list[Process]:
@@ -178,6 +177,14 @@ def stop(folder: Path) -> None:
     (folder / _RECORD).unlink(missing_ok=True)
 
 
+def end_link(folder: Path) -> bool:
+    """End a deployment's superlink, whether it ran; nodes wait for it, and a training begins another run."""
+    link = _alive(folder, LINK)
+    if link is not None:
+        _end([link.pid], _FAREWELL)
+    return link is not None
+
+
 def link_of(folder: Path) -> Link:
     """The superlink of a deployment, to give it orders.
 
@@ -187,39 +194,10 @@ def link_of(folder: Path) -> Link:
     link = _alive(folder, LINK)
     if link is None:
         raise GatewayError(f"no superlink of {folder} is running; start it with noiseworthy deploy up")
-    return Link(folder, link.port)
-
-
-def home_of(folder: Path) -> Path:
-    """Flower's home by which `flwr` finds the superlink of a deployment.
-
-    Raises:
-        GatewayError: its superlink does not run.
-    """
-    return link_of(folder).home
-
-
-def flwr(home: Path, command: list[str]) -> str:
-    """What one of Flower's own commands prints.
-
-    Args:
-        home: Flower's home that names the superlink.
-        command: of `commands.Link`.
-
-    Raises:
-        GatewayError: it fails, or takes too long.
-    """
-    name = " ".join(command[command.index("flwr") :][:3])
-    try:
-        done = subprocess.run(
-            command, env=environment(home), capture_output=True, text=True, timeout=_PATIENCE
-        )
-    except subprocess.TimeoutExpired:
-        raise GatewayError(f"{name} does not end; is the superlink running?") from None
-    if done.returncode:
-        said = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise GatewayError(f"{name} failed: {said}; is the superlink running?")
-    return done.stdout
+    insecure = (folder / "flower" / "link" / "config.toml").read_text() == Link(
+        folder, link.port, insecure=True
+    ).configuration()
+    return Link(folder, link.port, insecure=insecure)
 
 
 def free_ports(count: int) -> list[int]:

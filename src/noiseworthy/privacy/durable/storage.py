@@ -63,8 +63,9 @@ _LATER = {
         id INTEGER PRIMARY KEY, lost TEXT NOT NULL, accepted INTEGER NOT NULL DEFAULT 0
     )""",
 }
-"""Tables that ledgers of before do not know, and need not. A row of `restores` is a time that the ledger was put
-back: a head that is missing since, where one is known; whether the owner has said what was spent meanwhile."""
+"""Tables that ledgers of before do not know, and need not. A row of `restores` is a time that the ledger was
+put back: a head that is missing since, where one is known, and whether the owner has said what was spent
+meanwhile."""
 _BESIDE = ("", "-wal", "-shm")
 """A ledger's own file, and those that SQLite keeps beside it."""
 
