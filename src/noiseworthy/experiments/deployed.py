@@ -28,6 +28,7 @@ from noiseworthy.engines.remote import DRAWN, Round, Terms, train_remotely
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.experiments.checkpoints import load_checkpoint, save_checkpoint
 from noiseworthy.experiments.deployment import Deployment, task_table
+from noiseworthy.experiments.flags import class_prior
 from noiseworthy.experiments.record import Record, with_training
 from noiseworthy.experiments.told import Told
 from noiseworthy.experiments.training import Trained
@@ -162,7 +163,8 @@ def with_network(
         abouts: what owners tell of themselves after it.
         seconds: that it took.
     """
-    record = with_training(record, done.trained, [deployment.seed], seconds)
+    prior = class_prior(deployment.federation)
+    record = with_training(record, done.trained, [deployment.seed], seconds, prior)
     training = {**record["training"], "assurance": DRAWN}
     network = {
         "run": done.told.run,
