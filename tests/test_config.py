@@ -109,6 +109,7 @@ def test_a_missing_table_is_named(table):
         ("task", "projection", 2.5, "[task] projection must be a valid integer, got 2.5"),
         ("algorithm", "averaging", 1.0, "must be less than 1 or 'auto', got 1.0"),
         ("algorithm", "momentum", -0.5, "must be greater than or equal to 0 or 'auto', got -0.5"),
+        ("constants", "curvature_spread", 0.5, "[constants] curvature_spread is withdrawn: losses of a"),
         ("task", "bias", -0.1, "[task] bias must be greater than or equal to 0 or 'auto', got -0.1"),
         ("task", "bias", 1e300, "[task] bias must be less than or equal to 1000000 or 'auto', got 1e+300"),
         ("task", "bias", "yes", "[task] bias must be a valid number or 'auto', got 'yes'"),
