@@ -24,6 +24,7 @@ from noiseworthy.experiments.prepare import (
 )
 from noiseworthy.tasks import LinearModel, make_task
 from noiseworthy.trials.reference import reference_of
+from noiseworthy.trials.treatment import Treatment
 
 PRIVACY = {"mechanism": "laplace", "epsilon": 2.0, "clip_norm": 1.0}
 IRIS = {"data": "iris", "clients": 3, "partition": "iid"}
@@ -55,7 +56,7 @@ def test_without_data_there_is_nothing_to_train():
         ({"sizes": [10]}, {"dimension": 0}, r"\[task\] dimension must be at least 1, got 0"),
         ({"sizes": [10, 0]}, {"dimension": 3}, r"sizes must be whole .* at least 1, got 0 for client 1"),
         ({"sizes": []}, {"dimension": 3}, "sizes must be a list with one entry per client"),
-        (IRIS, {"dimension": 7}, r"\[task\] dimension = 7, but the model on iris has 12 parameters; leave"),
+        (IRIS, {"dimension": 7}, r"\[task\] dimension = 7, but the model on iris has 15 parameters; leave"),
         (IRIS, {"model": "linear"}, "linear needs real targets, got 3 classes; use softmax or logistic"),
         (IRIS, {"model": "logistic"}, "logistic needs 2 classes, got 3; use softmax"),
         (IRIS, {"model": "cnn"}, "cnn"),
@@ -96,11 +97,51 @@ def test_settings_of_the_model_arrive():
     )
 
 
+CANCER = {"data": "breast-cancer", "clients": 2, "partition": "iid"}
+PROGRESS = {"data": "diabetes-progression", "clients": 2, "partition": "iid"}
+DIGITS = {"data": "digits", "clients": 3, "partition": "iid"}
+
+
+@pytest.mark.parametrize(
+    ("federation", "task", "bias"),
+    [
+        (IRIS, {}, 0.3),
+        (IRIS, {"normalise": True}, 0.3),
+        (CANCER, {"model": "logistic", "feature_norm": 2.0}, 0.6),
+        (CANCER, {"model": "svm", "normalise": True}, 0.3),
+        (PROGRESS, {"feature_norm": 2.0}, 2.0),
+        (PROGRESS, {"model": "linear", "bias": 0.25}, 0.25),
+        (IRIS, {"bias": False}, 0.0),
+        (IRIS, {"bias": True, "feature_norm": 4.0}, 1.0),
+        (DIGITS, {}, 0.0),
+        (DIGITS, {"bias": 0.5}, 0.5),
+    ],
+)
+def test_linear_models_of_tables_have_an_intercept_in_proportion_to_the_norm(federation, task, bias):
+    """Half a record's squared norm for numbers to predict, a twelfth for classes, none for images."""
+    assert prepare(study(federation, task=task)).task.bias == pytest.approx(bias, rel=1e-12)
+
+
+def test_public_stand_ins_have_the_intercept_of_the_study():
+    """Images have none by default, nor do the tables that stand in for them, and the other way round."""
+    pictures, table = prepare(study(DIGITS)), prepare(study(IRIS, task={"normalise": True}))
+    assert pictures.public_facts().make_task((13,), 3, None).bias == 0
+    assert table.public_facts().make_task((8, 8), 10, None).bias == pytest.approx(0.3)
+    assert table.public_facts().make_task((13,), 3, Treatment(feature_norm=2.0)).bias == pytest.approx(0.6)
+
+
+def test_networks_keep_their_own_biases():
+    with pytest.raises(InvalidInput, match="bias belongs to linear models"):
+        prepare(study(DIGITS, task={"model": "cnn", "bias": 0.3}))
+    assert prepare(study(DIGITS, task={"model": "cnn"})).task.dimension > 0
+
+
 @pytest.mark.parametrize(
     ("normalise", "stated", "norm"), [(True, None, 1.0), (True, 3.0, 3.0), (False, None, None)]
 )
 def test_records_are_scaled_to_norm_1_unless_the_study_says_otherwise(normalise, stated, norm):
-    task = prepare(study(IRIS, task={"normalise": normalise, "feature_norm": stated})).task
+    table = {"normalise": normalise, "feature_norm": stated, "bias": False}
+    task = prepare(study(IRIS, task=table)).task
     assert task.record_norm == norm
 
 

@@ -235,9 +235,8 @@ AlgorithmTable = Annotated[
 class ConstantsTable(Table):
     """`[constants]`: numbers given here are "assumed"; `source` says where the others come from.
 
-    `heterogeneity` may be one number per client for the algorithm that asks by it;
-    `heterogeneity_spread` is its standard deviation between clients, where only that is known, and
-    `curvature_spread` how far ln L and ln mu may be off, where stage 1 is to correct them.
+    `heterogeneity` may be one number per client, for the algorithm that asks by it;
+    `heterogeneity_spread` is its standard deviation between clients, where only that is known.
     """
 
     source: Literal["fitted", "analytic", "bought", "rule"] | None = None
@@ -248,7 +247,6 @@ class ConstantsTable(Table):
     initial_distance_sq: float | None = None
     heterogeneity: Stated | None = None
     heterogeneity_spread: Positive | None = None
-    curvature_spread: Positive | None = None
     record_variance: float | None = None
     optimum_gradient_sq: float | None = None
     gradient_variance: float | None = None
@@ -260,9 +258,19 @@ class ConstantsTable(Table):
     def _form(cls, value: Any) -> Any:
         return _of_clients("[constants] heterogeneity", value)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _withdrawn(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and "curvature_spread" in raw:
+            raise ValueError(
+                "[constants] curvature_spread is withdrawn: losses of a first stage bring smoothness and "
+                "strong_convexity no nearer to their values, but further away; leave it out"
+            )
+        return raw
+
     def assumed(self) -> dict[str, float]:
         """The constants that the user stated as one number, by name."""
-        stated = self.model_dump(exclude={"source", "share", "curvature_spread"}, exclude_none=True)
+        stated = self.model_dump(exclude={"source", "share"}, exclude_none=True)
         return {name: value for name, value in stated.items() if not isinstance(value, list | dict)}
 
 

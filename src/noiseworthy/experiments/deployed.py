@@ -30,6 +30,7 @@ from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import GatewayError, NoMoreReplies, ResumeError
 from noiseworthy.experiments.checkpoints import load_checkpoint, save_checkpoint
 from noiseworthy.experiments.deployment import Deployment, task_table
+from noiseworthy.experiments.flags import class_prior
 from noiseworthy.experiments.known_ledgers import KnownLedgers
 from noiseworthy.experiments.record import Record, with_training
 from noiseworthy.experiments.run_folder import check_unused
@@ -237,7 +238,8 @@ def with_network(
         abouts: what owners tell of themselves after it.
         seconds: that it took.
     """
-    record = with_training(record, done.trained, [deployment.seed], seconds)
+    prior = class_prior(deployment.federation)
+    record = with_training(record, done.trained, [deployment.seed], seconds, prior)
     training = {**record["training"], "assurance": DRAWN}
     network = {
         "run": done.told.run,

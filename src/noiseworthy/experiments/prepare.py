@@ -23,7 +23,7 @@ from noiseworthy.planning.problem import Problem
 from noiseworthy.planning.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
-from noiseworthy.tasks import Reference, Task, make_task
+from noiseworthy.tasks import Reference, Task, make_task, seen_shape
 from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.reference import apart_from, reference_of
@@ -135,7 +135,7 @@ class Prepared:
         partition, settings = believed_partition(self.study)
         return PublicFacts(
             problem=self.problem(1.0),
-            record_shape=federation.record_shape,
+            record_shape=seen_shape(self.study.task.model, federation.record_shape),
             classes=federation.classes,
             make_task=partial(proxy_task, self.study),
             source=str(self.study.federation.data),
@@ -201,6 +201,7 @@ def prepare(study: Study) -> Prepared:
         return Prepared(study, None, None, sizes, dimension)
     federation = open_federation(study)
     _check_model(study.task.model, federation)
+    study = _with_intercept(study, federation)
     task = open_task(study, federation.record_shape, federation.classes)
     if study.task.dimension not in (None, task.dimension):
         raise ConfigError(
@@ -208,6 +209,12 @@ def prepare(study: Study) -> Prepared:
             f"{task.dimension} parameters; leave dimension out when data are given"
         )
     return Prepared(study, federation, task, federation.sizes, task.dimension)
+
+
+def _with_intercept(study: Study, federation: Federation) -> Study:
+    """The study without an intercept where records are images: "auto" is for rows of numbers."""
+    images = len(federation.record_shape) > 1
+    return with_task(study, {"bias": 0.0}) if images and study.task.bias == "auto" else study
 
 
 _STRUCTURED = ("lstm", "unet3d")
@@ -253,7 +260,7 @@ def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task
     model = table.model or ("linear" if classes is None else "softmax")
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
-        bias=table.bias, pooling=table.pooling, projection=table.projection,
+        bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
         reference=_reference(study, shape),
     )  # fmt: skip
 

@@ -60,6 +60,7 @@ def claim_card(record: Record) -> Card:
         "version": record["version"],
         "private": privacy["private"],
         "claim": claim(record),
+        "flags": (record["training"] or {}).get("flags", []),
     }
     if not privacy["private"]:
         return {**head, "questions": []}

@@ -14,6 +14,7 @@ from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import (
     Outcome,
     Record,
+    band_of,
     client_names,
     final,
     finding,
@@ -86,7 +87,8 @@ def plan_panel(record: Record) -> Panel:
         _fact(
             facts,
             "predicted",
-            f"{level(predicted['bound'])}, untrained {level(predicted['no_training'])} ({predicted['unit']})",
+            f"{level(predicted['bound'])}{band_of(record)}, untrained {level(predicted['no_training'])} "
+            f"({predicted['unit']})",
         )
     if record.get("what_if"):
         _fact(facts, "what if", price_of_next_point(record))

@@ -68,7 +68,7 @@ def _selects(study: Study) -> bool:
 def _leaves_something_free(study: Study) -> bool:
     table = study.algorithm
     if isinstance(table, FedSGDTable):
-        return True
+        return not fedsgd_dpc.all_stated(study, table)
     left = ("step_size", "total_iterations", "iterations", "local_steps", "communication_probability")
     free = [getattr(table, name, None) == "auto" for name in left]
     return any(free) or study.privacy.clip_norm == "auto"

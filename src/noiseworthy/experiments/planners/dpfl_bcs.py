@@ -48,7 +48,6 @@ def decide(prepared: Prepared, table: SelectionTable) -> Decision:
         loss_cap=_stated_cap(prepared, table),
         step=_step(table),
         momentum=given(table.momentum) or 0.0,
-        curvature_spread=prepared.study.constants.curvature_spread,
         notes=(advice.reason,) if advice.reason else (),
     )
     return Decision(made, None)
