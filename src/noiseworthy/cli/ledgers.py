@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -134,6 +133,6 @@ def _part(percent: str | None) -> Fraction | None:
 def _head(text: str) -> Head:
     from noiseworthy.privacy.durable import Head
 
-    if not re.fullmatch(r"[0-9]{1,18}:[0-9a-f]{64}", text):
+    if not Head.is_whole(text):
         raise ConfigError(f"--lost must be a head as the gateway's log names it, whole, got {text!r}")
     return Head.read(text)
