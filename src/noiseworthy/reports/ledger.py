@@ -9,7 +9,8 @@ from rich import box
 from rich.table import Table
 
 from noiseworthy.privacy.durable import DurableLedger, Line, statement
-from noiseworthy.privacy.durable.accounts import SCHEDULE
+from noiseworthy.privacy.durable.accounts import SCHEDULE, WHOLE
+from noiseworthy.privacy.durable.leases import leases_of
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.wording import count, number, percent, rounded_up
 
@@ -66,7 +67,22 @@ def ledger_dict(books: DurableLedger) -> Record:
         "entries": head.length,
         "head": str(head),
         "accounts": [_account(line) for line in statement(books)],
+        "leases": [{"run": run, "client": client, "part": part} for run, client, part in _leases(books)],
     }
+
+
+def lease_lines(books: DurableLedger) -> list[str]:
+    """What is held for runs that have not ended, a line for each."""
+    return [
+        f"Held for {run}: {percent(part)} of the budget of {client}" for run, client, part in _leases(books)
+    ]
+
+
+def _leases(books: DurableLedger) -> list[tuple[str, str, float]]:
+    """Run, client, and the part of the budget that is held."""
+    runs = dict(books.query("SELECT id, name FROM runs"))
+    clients = dict(books.query("SELECT id, client FROM accounts"))
+    return [(runs[one.run], clients[one.account], one.rest / WHOLE) for one in leases_of(books)]
 
 
 def _account(line: Line) -> Record:
