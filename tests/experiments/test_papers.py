@@ -12,9 +12,11 @@ from scipy.stats import norm
 from noiseworthy.data import least_squares
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.experiments.papers import claims
+from noiseworthy.experiments.papers.judge import Claim
 from noiseworthy.experiments.papers.keeping import Store, load, save
 from noiseworthy.experiments.papers.laboratory import Laboratory, Training
 from noiseworthy.experiments.papers.noise_shares import noise_share, printed_share, spent_as_printed
+from noiseworthy.experiments.papers.points import NO_NOISE, Point
 from noiseworthy.experiments.papers.reproduction import reproduce_figure
 from noiseworthy.experiments.papers.series import fixed, with_printed
 from noiseworthy.experiments.papers.settings import (
@@ -28,8 +30,6 @@ from noiseworthy.experiments.papers.settings import (
     quantities,
     to_json,
 )
-from noiseworthy.experiments.papers.judge import Claim
-from noiseworthy.experiments.papers.points import NO_NOISE, Point
 from noiseworthy.experiments.papers.spec import Arm, Bench, Federated, Figure, Layout, LossUnit, Paper
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.problem import Problem

@@ -18,18 +18,18 @@ from noiseworthy.experiments import papers, two_stages
 from noiseworthy.experiments.pace import Pace
 from noiseworthy.experiments.papers import ma_judges as judges
 from noiseworthy.experiments.papers.budgets import Budgets, bound_share, spent_by_bound
+from noiseworthy.experiments.papers.judge import Claim
 from noiseworthy.experiments.papers.keeping import Store, load, save
 from noiseworthy.experiments.papers.laboratory import Laboratory, Training
 from noiseworthy.experiments.papers.ma import FIGURES, PAPER, PERSONAL, private
 from noiseworthy.experiments.papers.ma_benches import CASES, MNIST, Case
 from noiseworthy.experiments.papers.ma_tables import TABLE_1, table_1_beside, tables_of
 from noiseworthy.experiments.papers.ma_utility import FREE, ONE_STAGE, PRINTED, TWO_STAGES, Utility
+from noiseworthy.experiments.papers.points import Point
 from noiseworthy.experiments.papers.reproduction import reproduce_figure
 from noiseworthy.experiments.papers.selections import Estimating, Selection
 from noiseworthy.experiments.papers.series import fixed
 from noiseworthy.experiments.papers.settings import algorithm_of, from_json, named, quantities, to_json
-from noiseworthy.experiments.papers.judge import Claim
-from noiseworthy.experiments.papers.points import Point
 from noiseworthy.experiments.papers.spec import Bench, Figure, Layout, LossUnit, Reproduction
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.reports.reproduction_figures import draw

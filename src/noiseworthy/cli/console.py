@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -64,12 +66,53 @@ class _Rate(ProgressColumn):
         return Text("" if not speed or unit == "%" else f"{speed:.0f} {unit}/s", style="cyan")
 
 
+EVERY = 30.0
+"""Seconds between two lines of progress."""
+
+
+@dataclass
+class _Lines:
+    """Progress as plain lines, for logs; what is done sooner than the first of them says nothing."""
+
+    label: str
+    total: int
+    unit: str
+    began: tuple[float, float] | None = None
+    said: float = field(default_factory=time.monotonic)
+
+    def update(self, done: float, what: str = "") -> None:
+        """Say how far it is, if a line is due."""
+        now = time.monotonic()
+        self.began = self.began or (now, done)
+        if now - self.said < EVERY:
+            return
+        self.said = now
+        doing = f"{self.label} {what}".strip()
+        err.print(f"{doing}: {self._so_far(now, done)}", markup=False, highlight=False, soft_wrap=True)
+
+    def _so_far(self, now: float, done: float) -> str:
+        counted = f"{done * self.total:.0f} of {self.total} {self.unit}"
+        reached = f"{100 * done:.0f} %" if self.unit == "%" else counted
+        since, before = self.began or (now, done)
+        if now <= since or done <= before:
+            return reached
+        speed = (done - before) / (now - since)
+        rate = "" if self.unit == "%" else f", {speed * self.total:.2g} {self.unit}/s"
+        return f"{reached}{rate}, {about((1 - done) / speed)} left" if done < 1 else f"{reached}{rate}"
+
+
 @contextmanager
 def progress_bar(label: str, total: int, unit: str) -> Iterator[Callable[..., None]]:
-    """A bar on stderr with rate and time left; yields a callback that takes the share done, and on what."""
+    """A bar on stderr with rate and time left; yields a callback that takes the share done, and on what.
+
+    Where stderr is no terminal, there are plain lines instead, every half minute.
+    """
+    if not err.is_terminal:
+        yield _Lines(label, total, unit).update
+        return
     columns = [TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
                _Rate(), TimeRemainingColumn(elapsed_when_finished=True)]  # fmt: skip
-    with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
+    with Progress(*columns, console=err) as progress:
         task = progress.add_task(label, total=total, unit=unit)
 
         def update(done: float, what: str = "") -> None:

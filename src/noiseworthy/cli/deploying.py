@@ -73,9 +73,12 @@ def run(
     """Train a study over its deployment, and write a run folder with model, record and report."""
     from noiseworthy import _validate as check
     from noiseworthy.engines.flower.processes import link_of
+    from noiseworthy.experiments.run_folder import check_unused
 
     check.positive("--patience", patience)
     place, runs = _place(study, folder), out_folder or Path("runs") / study.stem
+    if not resume:
+        check_unused(runs)
     link_of(place)
     decided = _decided(study, data)
     with _exchange(place) as exchange:
@@ -316,6 +319,8 @@ def _trained(
     with progress_bar("Training", decision.plan.all_rounds, "rounds") as bar:
         done = train(deployment, exchange, folder, resume=resume, patience=patience, known=known,
                      on_round=_shown(bar))  # fmt: skip
+    if done.told.ended:
+        err.print(f"The training ended early. {done.told.ended}", soft_wrap=True, markup=False)
     abouts = introduced(exchange, federation.clients, patience / 4)
     save_model(folder, done.trained.run.theta, [deployment.seed], deployment.task)
     record = with_network(record, deployment, done, abouts, time.monotonic() - started)
@@ -329,6 +334,7 @@ def _shown(bar: Callable[..., None]) -> Callable[[float, Round | None], None]:
 
     def show(share: float, done: Round | None) -> None:
         if done is None:
+            bar(share)
             return
         missing = {owner: why for owner, why in done.answers.items() if why}
         bar(share, f"{len(done.answers) - len(missing)} of {len(done.answers)} owners")

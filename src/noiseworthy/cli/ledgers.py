@@ -1,4 +1,4 @@
-"""Commands on privacy ledgers: ledger show, backup, restore, accept, witness."""
+"""Commands on privacy ledgers: ledger show, backup, restore, accept, witness, end-lease."""
 
 from __future__ import annotations
 
@@ -107,11 +107,35 @@ def witness(
     out.print(f"Witness: {file}", soft_wrap=True)
 
 
+@ledger.command("end-lease")
+def end_lease(
+    path: LedgerFile,
+    run: Annotated[str, typer.Argument(help="name of the run, as ledger show tells it", show_default=False)],
+) -> None:
+    """Give back to the budget what is held for a run that was given up; what it has spent stays spent."""
+    from noiseworthy.errors import LedgerError
+    from noiseworthy.privacy.durable import DurableLedger
+    from noiseworthy.privacy.durable.accounts import WHOLE
+    from noiseworthy.privacy.durable.leases import end_leases
+
+    DurableLedger.read(path).close()  # a name with a slip of the pen makes no new ledger
+    with DurableLedger.open(path) as books:
+        found = books.query("SELECT id FROM runs WHERE name = ?", [run])
+        ended = end_leases(books, found[0][0]) if found else []
+    if not ended:
+        raise LedgerError(f"{path} holds nothing for run {run!r}; noiseworthy ledger show lists open leases")
+    part = sum(one.rest for one in ended) / WHOLE
+    text = f"Ended the lease of {run}: {100 * part:.4g} % of the budget are free again."
+    out.print(text, soft_wrap=True, markup=False)
+
+
 def _print(books: DurableLedger) -> None:
-    from noiseworthy.reports.ledger import ledger_tables, put_back_line
+    from noiseworthy.reports.ledger import lease_lines, ledger_tables, put_back_line
 
     for table in ledger_tables(books):
         out.print(table)
+    for line in lease_lines(books):
+        out.print(line, soft_wrap=True, markup=False, highlight=False)
     if line := put_back_line(books):
         out.print(line, soft_wrap=True)
     out.print(f"Chain verified: {books.head.length:,} entries, head {books.head}", soft_wrap=True)

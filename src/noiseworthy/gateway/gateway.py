@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -104,6 +104,7 @@ class Gateway:
     number: int
     memories: Memories
     fingerprint: Fingerprint
+    _compiled: set[str] = field(default_factory=set)
 
     @classmethod
     def open(cls, owner: Owner, *, records_changed: bool = False) -> Self:
@@ -289,8 +290,7 @@ class Gateway:
         request = accepted.request
         self._check_records()
         self._check_head(request)
-        if time.time() >= request.deadline:
-            raise Declined("deadline", LATE)
+        _check_time(request)
         run = self._run(request.run)
         before = None if run is None else self._asked_before(run, charge.number)
         if run is not None:
@@ -300,7 +300,19 @@ class Gateway:
         short = self.ledger.shortage([charge], run)
         if short is not None:
             raise Declined(short.why, short.message)
-        return self._recalled(accepted)
+        memory = self._recalled(accepted)
+        self._rehearse(accepted)
+        return memory
+
+    def _rehearse(self, accepted: Accepted) -> None:
+        """Compile before paying: a kill in those seconds would lose the release."""
+        program, job = accepted.request.program, accepted.job
+        if not self.holding.knows(job.task):
+            self._compiled.clear()
+        if program not in self._compiled:
+            job.rehearse(self.holding.rehearsal(job.task))
+            self._compiled.add(program)
+            _check_time(accepted.request)
 
     def _again(self, request: Request, before: int, charge: Charge) -> Memory:
         """Nothing is computed for a release that was asked before."""
@@ -392,6 +404,11 @@ def _read(data: bytes) -> Message:
         return read_message(data)
     except WireError as error:
         raise Declined("malformed", str(error)) from None
+
+
+def _check_time(request: Request) -> None:
+    if time.time() >= request.deadline:
+        raise Declined("deadline", LATE)
 
 
 def _local_steps(request: Request) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from noiseworthy import _validate as check
 from noiseworthy.config.records import FederationTable, TaskTable
@@ -33,6 +35,7 @@ class Holding:
     y: Labels
     classes: int | None
     _prepared: tuple[Task, Batch] | None = field(default=None, repr=False)
+    _prepare: tuple[Task, Callable[[Array], Array]] | None = field(default=None, repr=False)
 
     @classmethod
     def load(cls, table: FederationTable, client: str) -> Holding:
@@ -92,9 +95,21 @@ class Holding:
     def batch(self, task: Task) -> Batch:
         """All records as a task wants them, kept for the task that was asked for last."""
         if self._prepared is None or self._prepared[0] != task:
-            x = jax.jit(task.prepare)(jnp.asarray(self.x))
-            self._prepared = task, Batch(x, jnp.asarray(self.y), jnp.asarray(np.ones(self.size, np.float32)))
+            self._prepared = task, self._batch(task, self.x, self.y)
         return self._prepared[1]
+
+    def knows(self, task: Task) -> bool:
+        """Whether it is the task that was asked for last."""
+        return self._prepare is not None and self._prepare[0] == task
+
+    def rehearsal(self, task: Task) -> Batch:
+        """Zeros in the shapes of all records, as a task wants them; reads no record."""
+        return self._batch(task, np.zeros_like(self.x), np.zeros_like(self.y))
+
+    def _batch(self, task: Task, x: Features, y: Labels) -> Batch:
+        prepare = self._prepare[1] if self._prepare and self.knows(task) else jax.jit(task.prepare)
+        self._prepare, prepared = (task, prepare), prepare(jnp.asarray(x))
+        return Batch(prepared, jnp.asarray(y), jnp.asarray(np.ones(self.size, np.float32)))
 
 
 def _reference(table: TaskTable, seen: Seen | None) -> Reference | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.algorithms.base import Memory
 from noiseworthy.gateway.messages import Derived
-from noiseworthy.gateway.sums import NoisedSum
+from noiseworthy.gateway.sums import NoisedSum, RehearsedSum
 from noiseworthy.privacy.uploads import Upload
 from noiseworthy.tasks import Batch, Task
 
@@ -39,6 +39,19 @@ class Job(ABC):
     def fresh_memory(self) -> Memory:
         """What the owner remembers before the first release of a run; () if nothing, ever."""
         return ()
+
+    def rehearse(self, batch: Batch) -> None:
+        """Run `upload` without noise, so that its programs are compiled before a release is paid for.
+
+        Args:
+            batch: zeros in the shapes of the owner's records.
+        """
+        sums = {
+            field.name: RehearsedSum(**vars(value))
+            for field in fields(self)
+            if isinstance(value := getattr(self, field.name), NoisedSum)
+        }
+        replace(self, **sums).upload(batch, self.fresh_memory)
 
     @abstractmethod
     def made(self, upload: Upload | Derived) -> bool:

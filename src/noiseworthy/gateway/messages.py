@@ -192,6 +192,18 @@ class Request(Table):
         """Of all that the upload depends on: a release is asked again with the same, or it is another."""
         return hashlib.sha256(wire.pack(self.model_dump(exclude=set(self.FREE)))).hexdigest()
 
+    @property
+    def program(self) -> str:
+        """Digest of all that decides which programs compute it: two that agree need no new ones."""
+        work = {
+            name: len(part) if isinstance(part, np.ndarray) else part
+            for name, part in self.algorithm.model_dump().items()
+            if not isinstance(part, float)
+        }
+        fields = self.model_dump(include={"task", "seen", "mechanism"})
+        shape = {"parameters": len(self.theta), "algorithm": work}
+        return hashlib.sha256(wire.pack(fields | shape)).hexdigest()
+
 
 class Refused(Table):
     """An answer without an upload; its message is made of public things alone.

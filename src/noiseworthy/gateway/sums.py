@@ -94,8 +94,22 @@ class NoisedSum:
 
     def of(self, parts: Iterable[NDArray[np.floating]]) -> Upload:
         """The noised sum of rows that come in parts of shape (m, dimension); whole numbers add exactly."""
+        return self._upload(self.mechanism.noise.added_to(self._total(parts)))
+
+    def _total(self, parts: Iterable[NDArray[np.floating]]) -> NDArray[np.int64]:
         mechanism, total = self.mechanism, np.zeros(self.dimension, np.int64)
         for rows in parts:
             total += clipped_sum(rows, mechanism.clip_norm, mechanism.norm, mechanism.grid)
-        steps, noise = mechanism.noise.added_to(total), mechanism.noise.assurance
-        return Upload(steps, mechanism.grid, mechanism.records, noise)
+        return total
+
+    def _upload(self, steps: NDArray[np.int64]) -> Upload:
+        mechanism = self.mechanism
+        return Upload(steps, mechanism.grid, mechanism.records, mechanism.noise.assurance)
+
+
+class RehearsedSum(NoisedSum):
+    """A sum that draws no noise, for zeros in the place of records."""
+
+    def of(self, parts: Iterable[NDArray[np.floating]]) -> Upload:
+        """The sum of rows that come in parts, as it is: it must not leave."""
+        return self._upload(self._total(parts))

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from noiseworthy._names import shown
 from noiseworthy.privacy.durable import DurableLedger, Line, statement
-from noiseworthy.privacy.durable.accounts import SCHEDULE
+from noiseworthy.privacy.durable.accounts import SCHEDULE, WHOLE
+from noiseworthy.privacy.durable.leases import leases_of
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.wording import count, number, percent, rounded_up
 
@@ -71,6 +72,7 @@ def ledger_dict(books: DurableLedger) -> Record:
         "put_back": [
             {"lost": lost or None, "accepted": bool(accepted)} for lost, accepted in _put_back(books)
         ],
+        "leases": [{"run": run, "client": client, "part": part} for run, client, part in _leases(books)],
     }
 
 
@@ -86,6 +88,21 @@ def put_back_line(books: DurableLedger) -> str:
 
 def _put_back(books: DurableLedger) -> list[tuple[str, int]]:
     return books.query("SELECT lost, accepted FROM restores ORDER BY id")
+
+
+def lease_lines(books: DurableLedger) -> list[str]:
+    """What is held for runs that have not ended, a line for each."""
+    return [
+        f"Held for {shown(run)}: {percent(part)} of the budget of {shown(client)}"
+        for run, client, part in _leases(books)
+    ]
+
+
+def _leases(books: DurableLedger) -> list[tuple[str, str, float]]:
+    """Run, client, and the part of the budget that is held."""
+    runs = dict(books.query("SELECT id, name FROM runs"))
+    clients = dict(books.query("SELECT id, client FROM accounts"))
+    return [(runs[one.run], clients[one.account], one.rest / WHOLE) for one in leases_of(books)]
 
 
 def _account(line: Line) -> Record:

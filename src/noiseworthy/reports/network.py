@@ -100,7 +100,9 @@ def network_clauses(record: Record) -> list[Clause]:
         f"it without a seed. {count(len(owners), 'owner')} told afterwards how much of their lifetime "
         "budgets is spent, by this and other trainings:"
     )
-    return [Clause("What owners hold", text, told)]
+    ended = record["network"].get("ended")
+    early = [Clause("Why the training ended early", f"{ended[0].upper()}{ended[1:]}.")] if ended else []
+    return [*early, Clause("What owners hold", text, told)]
 
 
 def status_table(standings: Sequence[Standing]) -> Table:

@@ -59,6 +59,12 @@ def held_for_others(db: sqlite3.Connection, account: int, run: int | None) -> in
     return sum(lease.rest for lease in open_leases(db, account) if lease.run != run)
 
 
+def leases_of(ledger: DurableLedger) -> list[Lease]:
+    """Leases of a ledger that have not ended."""
+    with named_errors(ledger.path):
+        return open_leases(ledger._db)
+
+
 def open_rest(ledger: DurableLedger, account: int) -> int:
     """Shares of an account that are held for runs and not spent yet."""
     with named_errors(ledger.path):
