@@ -29,6 +29,7 @@ def gateway(
         name, head = opened.account.client, opened.ledger.head
         err.print(f"Gateway of {name}: listening at {terms.files.socket}, ledger head {head}", soft_wrap=True)
         try:
-            serve(opened, listener, ending, terms.allowed.reply_seconds)
+            every, apart = terms.allowed.reply_seconds, not terms.files.same_user
+            serve(opened, listener, ending, every, apart=apart)
         except KeyboardInterrupt:
             err.print("Gateway ended.")

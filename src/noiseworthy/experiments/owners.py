@@ -22,6 +22,9 @@ FILE = "owner.toml"
 _HEAD = """\
 # What the owner of these records allows, offered by the study. No request changes it, and the owner may
 # tighten it: a smaller epsilon, a higher noise_floor, fewer releases. See docs/gateway.md.
+#
+# same_user: gateway and node run as one user, for a demonstration on one machine. Where records are real, run
+# them as two users (noiseworthy deploy units) and remove the line: the node talks to a network.
 
 """
 
@@ -56,7 +59,7 @@ def owner_tables(deployment: Deployment, client: str) -> dict[str, Any]:
             "most_parameters": demand.parameters,
             "most_local_steps": demand.local_steps,
         },
-        "files": {"socket": "gateway.sock", "ledger": "ledger.sqlite"},
+        "files": {"socket": "gateway.sock", "ledger": "ledger.sqlite", "same_user": True},
     }
 
 

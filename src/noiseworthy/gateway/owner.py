@@ -75,11 +75,13 @@ class FilesTable(Table):
     """`[files]`: socket and ledger; relative paths are looked up beside the owner's file.
 
     Members of `group` (a name or a number) may ask over the socket; without it the owner's user alone.
+    Processes of the gateway's own user, who could read records and ledger, are refused unless `same_user`.
     """
 
     socket: Location
     ledger: Location
     group: str | Annotated[int, Field(ge=0)] | None = None
+    same_user: bool = False
 
 
 class Owner(Table):
