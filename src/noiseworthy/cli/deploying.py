@@ -115,7 +115,7 @@ def link(
     port: Annotated[int, typer.Option(help="that owners' nodes connect to")] = _PORT,
 ) -> None:
     """Start a superlink for owners on other machines, whose public keys lie in FOLDER/keys/nodes."""
-    _check_installed()
+    check_installed()
     from noiseworthy.engines.flower.keys import Keys, add_hosts, make_authority
     from noiseworthy.engines.flower.processes import Local, end_link
 
@@ -134,36 +134,6 @@ def link(
     names = ", ".join(known) or f"none; put their .pub into {keys.folder / 'nodes'} and type this again"
     out.print(f"Superlink at port {port}. Owners need {keys.authority}.", soft_wrap=True)
     out.print(f"Registered: {names}", soft_wrap=True)
-
-
-@deploy.command()
-def node(
-    file: Annotated[Path, typer.Argument(help="owner's file (TOML)", show_default=False)],
-    link: Annotated[str, typer.Option(help="superlink as HOST:PORT", show_default=False)],
-) -> None:
-    """Connect an owner's gateway with a superlink; its keys lie in keys beside the owner's file."""
-    _check_installed()
-    import os
-
-    from noiseworthy.engines.flower.commands import Node, environment
-    from noiseworthy.engines.flower.keys import make_node_key
-    from noiseworthy.engines.flower.processes import free_ports
-    from noiseworthy.experiments.owners import folder_name
-    from noiseworthy.gateway.owner import load_owner
-
-    owner = load_owner(file)
-    name, socket = folder_name(owner.owner.client), owner.files.socket.absolute()
-    beside = Node(file.absolute().parent, name, socket, link, free_ports(1)[0])
-    if not beside.keys.node_key(name).exists():
-        make_node_key(beside.keys.folder, name)
-    if not beside.keys.authority.exists():
-        raise ConfigError(
-            f"send the server {beside.keys.node_public_key(name)} and put its ca.crt at "
-            f"{beside.keys.authority}, then type this again"
-        )
-    command = beside.command()
-    beside.home.mkdir(parents=True, exist_ok=True)
-    os.execvpe(command[0], command, environment(beside.home))
 
 
 @deploy.command()
@@ -207,14 +177,15 @@ def _place(study: Path, folder: Path | None) -> Path:
 
 
 def _decided(study: Path, data: Path | None) -> tuple[Prepared, Decision, Deployment]:
-    _check_installed()
+    check_installed()
     from noiseworthy.experiments.deployment import Deployment
 
     prepared, decision = decide_plan(prepare_study(study, data))
     return prepared, decision, Deployment.of(prepared, decision.plan)
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
+    """Refuse to go on without what a deployment needs."""
     from importlib.util import find_spec
 
     if missing := [name for name in ("flwr", "opendp") if find_spec(name) is None]:
@@ -276,7 +247,7 @@ def _check_there(exchange: Exchange, owners: Sequence[str], abouts: Sequence[Abo
 @contextmanager
 def _exchange(place: Path) -> Iterator[Exchange]:
     """The owners behind a deployment's superlink, each known by its key."""
-    _check_installed()
+    check_installed()
     from noiseworthy.engines.flower.processes import link_of
     from noiseworthy.engines.flower.registration import key_in
     from noiseworthy.engines.flower.session import LinkExchange
