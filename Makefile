@@ -1,19 +1,23 @@
 # Two commands do everything on a machine with Python 3.11+ and make:
 #   make quickstart   plan, train, compare and report on data that ships with the install
-#   make test         all tests, doctests included
+#   make test         all tests, doctests included; properties are tried on the same examples every time
+# make search, for the night, tries the properties on new examples; one that fails is kept with @example
 # and make mutants checks that the audit catches broken copies of the product and passes sound ones, in minutes
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: quickstart test mutants lint clean
+.PHONY: quickstart test search mutants lint clean
 
 quickstart: $(READY)
 	$(BIN)/noiseworthy quickstart
 
 test: $(READY)
 	$(BIN)/pytest -q -n 2
+
+search: $(READY)
+	$(BIN)/pytest -q -n 2 --hypothesis-profile=search $$(grep -rl --include='*.py' '@given' tests)
 
 mutants: $(READY)
 	$(BIN)/pytest -q -n 2 -m slow tests/mutants tests/audit

@@ -69,7 +69,7 @@ class Site:
 
 TWO_LABELS = {"clients": 10, "partition": "label-shards", "labels_per_client": 2}
 ONE_NORM = {"feature_norm": 1.0, "normalise": True}
-SOFTMAX, LOGISTIC = ({"model": model, **ONE_NORM} for model in ("softmax", "logistic"))
+SOFTMAX, LOGISTIC = ({"model": model, "bias": False, **ONE_NORM} for model in ("softmax", "logistic"))
 SMALL = (0.5, 1.0, 4.0)
 TABLES = ("adult", "vehicle", "heart-disease", "lending-club", "school", "breast-cancer", "diabetes")
 """Real tables of two classes, or of numbers that are above their median or not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from noiseworthy.data import load_records
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.trials import race, spaces
 
-settings.register_profile("shared machine", deadline=None)
-settings.load_profile("shared machine")
+settings.register_profile("same examples", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None)
+settings.load_profile("same examples")  # make search draws others in every run
 
 DATA_DIR = Path(os.environ.get("NOISEWORTHY_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -28,6 +31,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def data_dir() -> Path:
     """Folder of the real data files; for tests marked `data`."""
     return DATA_DIR
+
+
+WRITERS = ("f0000_14", "f0001_41", "f0002_00", "f0003_22")
+
+
+@pytest.fixture(scope="session")
+def femnist_folder(tmp_path_factory) -> Path:
+    """Real digits as LEAF writes FEMNIST: flat lists of 28 x 28 numbers, ink 0 on paper 1, by writer."""
+    digits, folder = load_records("digits"), tmp_path_factory.mktemp("femnist")
+    images = np.pad(np.kron(digits.x, np.ones((3, 3))), ((0, 0), (2, 2), (2, 2)))
+    flat = 1.0 - images.reshape(len(images), -1)
+    for part, first, each in (("train", 0, 20), ("test", 100, 2)):
+        data = {
+            writer: {"x": flat[place : place + each].tolist(), "y": digits.y[place : place + each].tolist()}
+            for place, writer in zip(range(first, first + 4 * each, each), WRITERS, strict=True)
+        }
+        content = {"users": list(WRITERS), "num_samples": [each] * 4, "user_data": data}
+        (folder / part).mkdir()
+        name = f"all_data_0_niid_0_keep_0_{part}_9.json"
+        (folder / part / name).write_text(json.dumps(content))
+    return folder
 
 
 @pytest.fixture(scope="module", autouse=True)

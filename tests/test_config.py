@@ -109,7 +109,10 @@ def test_a_missing_table_is_named(table):
         ("task", "projection", 2.5, "[task] projection must be a valid integer, got 2.5"),
         ("algorithm", "averaging", 1.0, "must be less than 1 or 'auto', got 1.0"),
         ("algorithm", "momentum", -0.5, "must be greater than or equal to 0 or 'auto', got -0.5"),
-        ("task", "bias", 1, "[task] bias must be a valid boolean, got 1"),
+        ("constants", "curvature_spread", 0.5, "[constants] curvature_spread is withdrawn: losses of a"),
+        ("task", "bias", -0.1, "[task] bias must be greater than or equal to 0 or 'auto', got -0.1"),
+        ("task", "bias", 1e300, "[task] bias must be less than or equal to 1000000 or 'auto', got 1e+300"),
+        ("task", "bias", "yes", "[task] bias must be a valid number or 'auto', got 'yes'"),
         ("constants", "smoothness", "x", "[constants] smoothness must be a valid number, got 'x'"),
         ("constants", "heterogeneity", "x", "must be a valid number or a valid list, got 'x'"),
         ("constants", "heterogeneity", [0.1, "x"], "must be a valid number, got 'x'"),
@@ -183,7 +186,7 @@ def test_a_range_of_budgets_is_kept_as_it_is_written(law):
         ("epsilon", {"uniform": [3, 1]}, "uniform must be two numbers, the least and the greatest, got [3"),
         ("epsilon", {"uniform": [1, 2, 3]}, "uniform must be two numbers"),
         ("epsilon", {"uniform": [1]}, "uniform must be two numbers"),
-        ("epsilon", {"loguniform": 3.0}, "loguniform must be two numbers"),
+        ("epsilon", {"loguniform": "3.0"}, "loguniform must be two numbers"),
         ("epsilon", {"uniform": ["a", "b"]}, "uniform must be two numbers"),
         ("epsilon", {"uniform": [True, 2]}, "uniform must be two numbers"),
         ("epsilon", {"uniform": [float("nan"), 2]}, "uniform must be two numbers"),
@@ -369,6 +372,95 @@ def test_a_budget_column_that_cannot_be_read_is_named(tmp_path, source, says):
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(ConfigError, match=says):
         load_study(written(tmp_path, f"{PRIVACY}epsilon = {source}"))
+
+
+CLIENTS = "client,ward,eps\nzeta,z,0.1\nalpha,a,5\nmid,m,1\n"
+NUMBERS = {"zeta": 0.1, "alpha": 5.0, "mid": 1.0}
+PER_CLIENT = """
+[federation]
+sizes = [5, 5, 5]
+[privacy]
+mechanism = "gaussian"
+epsilon = SOURCE
+delta = SOURCE
+[resources]
+cost_per_round = SOURCE
+cost_per_step = SOURCE
+budget = SOURCE
+[constants]
+heterogeneity = SOURCE
+[algorithm]
+name = "dpfl-bcs"
+clients_per_round = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ('{ csv = "b.csv", column = "eps" }', ["zeta", "alpha", "mid"]),
+        ('{ csv = "b.csv", column = "eps", client_column = "client" }', ["zeta", "alpha", "mid"]),
+        ('{ csv = "b.csv", column = "eps", client_column = "ward" }', ["z", "a", "m"]),
+        ("{ zeta = 0.1, alpha = 5, mid = 1.0 }", ["zeta", "alpha", "mid"]),
+    ],
+)
+def test_whatever_differs_between_clients_is_kept_by_name(tmp_path, source, names):
+    (tmp_path / "b.csv").write_text(CLIENTS)
+    study = load_study(written(tmp_path, PER_CLIENT.replace("SOURCE", source)))
+    named = dict(zip(names, NUMBERS.values(), strict=True))
+    assert study.privacy.epsilon == study.privacy.delta == named
+    table = study.resources
+    assert table is not None
+    assert table.cost_per_round == table.cost_per_step == table.budget == named
+    assert study.constants.heterogeneity == named
+    assert study.constants.assumed() == {}
+    assert parse_study(study.model_dump(mode="json", exclude_none=True)) == study
+
+
+@pytest.mark.parametrize("names", [["csv"], ["uniform", "loguniform"], ["csv", "column"]])
+def test_clients_may_be_called_as_forms_are(tmp_path, names):
+    """A table of numbers alone is one of names; the forms have text or lists as values."""
+    table = "{ " + ", ".join(f"{name} = 0.5" for name in names) + " }"
+    privacy = load_study(written(tmp_path, f"{PRIVACY}epsilon = {table}")).privacy
+    assert privacy.epsilon == dict.fromkeys(names, 0.5)
+
+
+def test_names_of_a_csv_are_text_as_it_is_written(tmp_path):
+    """ "NA" is North America and no missing value, and 007 no 7."""
+    (tmp_path / "b.csv").write_text("client,eps\nNA,1\n007,2\n")
+    source = '{ csv = "b.csv", column = "eps" }'
+    assert load_study(written(tmp_path, f"{PRIVACY}epsilon = {source}")).privacy.epsilon == {
+        "NA": 1.0,
+        "007": 2.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("client_column = 'who'", "[privacy] epsilon: no column 'who' of clients in"),
+        ("client_column = 'twice'", "names 'a' twice; leave one row for every client"),
+        ("clients = 'who'", "must be a number, a list, { csv = "),
+    ],
+)
+def test_a_column_of_clients_that_cannot_be_is_named(tmp_path, source, says):
+    (tmp_path / "b.csv").write_text("client,twice,eps\nx,a,1\ny,a,2\n")
+    with pytest.raises(ConfigError) as refusal:
+        load_study(written(tmp_path, f"{PRIVACY}epsilon = {{ csv = 'b.csv', column = 'eps', {source} }}"))
+    assert says in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [("resources", "budget"), ("resources", "cost_per_step"), ("constants", "heterogeneity")],
+)
+@pytest.mark.parametrize("value", [{}, {"north": "0.1"}, {"uniform": [0.1, 3.0]}, {"a": {"b": 1.0}}])
+def test_a_table_of_no_names_and_numbers_is_refused(table, key, value):
+    raw = {**MINIMAL, table: {"budget": 1.0, "cost_per_round": 1.0} if table == "resources" else {}}
+    raw[table] = {**raw[table], key: value}
+    text = complaint(raw)
+    assert text.startswith(f"[{table}] {key} must be a number, a list, {{ csv = ")
+    assert "{ NAME = number, ... }, got {" in text.replace("} or {", "}, {")
 
 
 def test_a_data_folder_is_a_path(tmp_path):

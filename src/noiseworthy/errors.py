@@ -39,6 +39,10 @@ class LedgerError(UserError):
     """A privacy ledger that cannot be written or read, or that disagrees with what is asked of it."""
 
 
+class Unwitnessed(LedgerError):
+    """Releases that were paid for, of which the ledger's witness could not be told: they are not made."""
+
+
 class WireError(UserError):
     """Bytes that are no message of this version, or a value that no message can carry."""
 
@@ -49,3 +53,7 @@ class GatewayError(UserError):
 
 class TooFewReplies(UserError):
     """A round over a network to which too few owners answered; what was reached before is kept."""
+
+
+class NoMoreReplies(TooFewReplies):
+    """A round over a network that can never be made: too few of its owners may still answer."""

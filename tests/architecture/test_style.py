@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import noiseworthy
 
@@ -83,3 +84,12 @@ def test_the_checks_see_what_they_look_for():
     assert asserts(tree) == [4]
     assert sorted(global_draws(tree)) == [1, 5, 6]
     assert undocumented(tree) == ["module", "f", "A", "b"]
+
+
+def test_a_run_of_all_tests_never_fails_by_luck(request):
+    """Properties draw the same examples in every run, but for one that asks for new ones."""
+    searching = request.config.getoption("--hypothesis-profile")
+    if searching:
+        pytest.skip(f"drawn under the profile {searching}")
+    assert settings.default is not None
+    assert settings.default.derandomize

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import pytest
+
+from noiseworthy.privacy.durable import DurableLedger
 
 STUDY = {
     "federation": {"data": "digits", "clients": 4, "partition": "iid", "records_per_client": 30},
@@ -40,6 +43,24 @@ def test_a_run_folder_shows_every_client_of_every_seed(run, trained):
         assert row["spent_epsilon"] <= 8.0
     assert trained["ledger"] == {"head": shown["head"], "releases": 24, "acknowledged": 24}
     assert shown["head"].split(":")[0] == str(shown["entries"])
+
+
+def test_the_ledger_is_private_while_training_writes_it(run, write, monkeypatch, tmp_path):
+    """Under the usual umask, with the files that SQLite keeps beside it."""
+    seen, reserve = {}, DurableLedger.reserve
+
+    def watched(self, *charges):
+        files = (tmp_path / "here").glob("ledger.sqlite*")
+        seen.update({file.name: file.stat().st_mode & 0o777 for file in files})
+        return reserve(self, *charges)
+
+    monkeypatch.setattr(DurableLedger, "reserve", watched)
+    before = os.umask(0o022)
+    try:
+        assert run("train", write(STUDY), "--out", "here", "--json").code == 0
+    finally:
+        os.umask(before)
+    assert seen == dict.fromkeys(["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"], 0o600)
 
 
 def test_people_see_a_table_for_each_world_and_that_the_chain_holds(run, trained):

@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from noiseworthy.data import load_federation, read_leaf
+from noiseworthy.data import load_federation, load_records, read_leaf
+from noiseworthy.data.leaf import femnist_images
 from noiseworthy.errors import DataError
 
 
@@ -74,3 +75,35 @@ def test_damaged_folders_are_refused(tmp_path, users, message):
 def test_a_folder_without_test_files_names_what_it_should_hold(tmp_path):
     with pytest.raises(DataError, match=r"no JSON files in .*test; a LEAF folder holds"):
         read_leaf(folder(tmp_path, test=[]))
+
+
+# FEMNIST --------------------------------------------------------------------------------------------
+
+
+def test_femnists_flat_records_become_images_of_ink_on_black(femnist_folder):
+    """LEAF writes paper as 1 and ink as 0; the images that stand in for these are the other way round."""
+    fed = load_federation(f"leaf:{femnist_folder}", seed=0)
+    assert fed.clients == ("f0000_14", "f0001_41", "f0002_00", "f0003_22")
+    assert fed.record_shape == (28, 28)
+    assert fed.x[:, :, 0].max() == 0.0
+    assert 0.05 < fed.x.mean() < 0.4
+    drawn = load_records("digits").x[:, None, None].repeat(3, -1).repeat(3, -2)  # what the folder was made of
+    assert fed.x.max() == drawn.max() == 1.0
+
+
+def test_images_are_turned_each_by_itself():
+    """An image on black is left alone, whatever stands beside it; nothing else of any length is touched."""
+    rng = np.random.default_rng(0)
+    dark = np.zeros((28, 28), np.float32)
+    dark[5:20, 5:20] = rng.random((15, 15))
+    records = np.stack([dark.ravel(), 1 - dark.ravel()])
+    np.testing.assert_allclose(femnist_images(records), [dark, dark], atol=1e-6)
+    np.testing.assert_array_equal(femnist_images(records[1:]), femnist_images(records)[1:])
+    plain = rng.random((3, 60), np.float32)
+    assert femnist_images(plain) is plain
+
+
+def test_both_parts_of_a_folder_are_turned(femnist_folder):
+    records = read_leaf(femnist_folder)
+    assert records.test_x.shape == (8, 28, 28)
+    assert records.test_x[:, 0].max() == 0.0

@@ -6,19 +6,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 
 from noiseworthy.engines import correspondence
-from noiseworthy.engines.correspondence import all_introduced
+from noiseworthy.engines.correspondence import Correspondence, all_introduced
 from noiseworthy.engines.exchange import Direct
-from noiseworthy.gateway.messages import About, pack_reply
+from noiseworthy.gateway.messages import About, FedSGDWork, Request, Uploaded, pack_reply
+from noiseworthy.privacy.uploads import Grid, Upload
 
 
 def about(client: str) -> About:
     return About(
         client=client, data_set="wards", records=9, record_shape=(3,), classes=2, mechanism="gaussian",
         epsilon=1.0, delta=1e-5, unit="record", noise_floor=1.0, algorithms=[], models=[], most_releases=1,
-        most_parameters=1, most_local_steps=1, head="0:00", spent=0.0,
+        most_parameters=1, most_local_steps=1, head="0:" + 64 * "0", spent=0.0,
     )  # fmt: skip
 
 
@@ -69,3 +71,37 @@ def test_it_ends_when_the_time_is_over_though_nobody_came():
 
 def test_who_answers_in_anothers_name_is_not_met():
     assert names(Direct({"north": says("south")}), 0.3, quiet=0.1) == []
+
+
+def letter(release: int, head: str) -> tuple[Request, Uploaded]:
+    """A request, and the upload that answers it."""
+    work = FedSGDWork()
+    wanted = Request(
+        run="a study", release=release, algorithm=work, task={"model": "logistic"},
+        theta=np.zeros(3, np.float32), mechanism="gaussian", clip_norm=1.0, noise=1.0, deadline=1e12,
+    )  # fmt: skip
+    upload = Upload(np.zeros(3, np.int64), Grid(-20), 9, "grid-csprng")
+    return wanted, Uploaded(
+        run="a study", release=release, client="north", request=wanted.digest, upload=upload, head=head
+    )
+
+
+def test_a_known_head_is_moved_by_new_uploads_alone():
+    """Not by what an owner tells of itself, whose ledger may have been set back, nor by an old upload."""
+    first, second = letter(1, "3:aa"), letter(2, "5:bb")
+    replies = [first[1], second[1], about("north"), first[1]]
+    letters = Correspondence(Direct({"north": lambda message: pack_reply(replies.pop(0))}))
+    heads = []
+    for wanted, _ in (first, second, letter(3, ""), first):
+        letters.ask({"north": wanted}, 0.05)
+        heads.append(letters.heads["north"])
+        letters._not_before.clear()
+    assert replies == []
+    assert heads == ["3:aa", "5:bb", "5:bb", "5:bb"]
+    assert letters.received == {"north": 2}
+
+
+def test_who_was_never_heard_of_is_known_by_what_it_tells_first():
+    letters = Correspondence(Direct({"north": says("north")}), silent={"north"})
+    letters.ask({"north": letter(1, "")[0]}, 0.05)
+    assert letters.heads == {"north": "0:00"}

@@ -123,7 +123,7 @@ def test_every_row_has_bands_privacy_costs_and_assumptions(advice):
         assert row["loss"]["standard_error"] >= 0
         assert row["privacy"]["spent_epsilon"] == plan.spent().max() <= 20.0
         assert row["cost"]["uploads"] == [plan.uploads.min(), plan.uploads.max()]
-        assert row["cost"]["bytes"] == 4 * plan.uploads.max() * 39
+        assert row["cost"]["bytes"] == 4 * plan.uploads.max() * 42
         assert row["assumes"]
     units = {row["name"]: row["privacy"]["unit"] for row in advice.as_dict()["algorithms"]}
     assert units == {"fedsgd-dpc": "record", "weiavg": "record", "dp-fedavg": "client"}

@@ -97,6 +97,24 @@ def test_what_is_stated_is_taken_without_trials(name):
     assert not by_trial.wanted(prepared_for(name, step_size=0.1))
 
 
+@pytest.mark.parametrize("levers", [{}, {"momentum": 0.5, "averaging": 0.0, "weighting": 1.0}])
+def test_a_fully_stated_fedsgd_dpc_is_taken_as_it_is_without_a_trial(levers, monkeypatch):
+    monkeypatch.setattr(by_trial, "plan_by_trial", lambda *_, **__: pytest.fail("a race was started"))
+    made, decision = plan_study(prepared_for("fedsgd-dpc", step_size=0.2, step_decay="none", **levers))
+    plan = decision.plan
+    assert (plan.rounds, plan.clients_per_round, plan.problem.clip_norm) == (4, 4, 0.5)
+    assert (plan.step.initial, plan.step.decay_rounds) == (0.2, np.inf)
+    assert (plan.momentum, plan.averaging, plan.weighting) == tuple(levers.values() or (0.0,) * 3)
+    assert np.all((plan.spent() <= 20.0) & (plan.spent() > 20.0 * (1 - 1e-6)))
+    assert made.study.task.normalise
+    assert made.study.task.bias == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("lever", ["momentum", "averaging", "weighting"])
+def test_a_lever_that_is_to_be_chosen_is_chosen_by_trial(lever):
+    assert by_trial.wanted(prepared_for("fedsgd-dpc", step_size=0.2, **{lever: "auto"}))
+
+
 @pytest.mark.parametrize(
     "tables",
     [

@@ -28,7 +28,7 @@ ISSUE = {
 }
 IRIS = {
     "federation": {"data": "iris", "clients": 6, "partition": "iid"},
-    "task": {"ridge": 0.1, "feature_norm": 1.0},
+    "task": {"ridge": 0.1, "feature_norm": 1.0, "bias": False},
     "privacy": {
         "mechanism": "laplace", "epsilon": {"loguniform": [0.5, 60.0]}, "clip_norm": 0.5,
     },

@@ -123,6 +123,27 @@ def test_a_clipped_update_has_the_same_noise_in_every_round_and_no_step_in_it():
     assert plan["predicted"] is None
 
 
+@pytest.mark.parametrize(
+    ("keys", "step", "use"),
+    [
+        ({"step_size": 0.02, "step_decay": "none"}, (0.02, None), "constants are not used"),
+        ({}, (2 / (0.1 * 80), 80.0), "constants serve for the step size alone"),
+    ],
+)
+def test_stated_counts_of_clipped_updates_are_taken_beside_constants(keys, step, use):
+    """They were refused with "state total_iterations and local_steps", though both were stated."""
+    plan = answer(changed(FU, algorithm={"clipping_mode": "D", "local_steps": 6, **keys}))
+    np.testing.assert_allclose(plan["noise"], 4 * 2 * 1.0 / 30.0)
+    assert (plan["rounds"], plan["predicted"]) == (20, None)
+    assert (plan["step_size"], plan["step_decay_rounds"]) == pytest.approx(step)
+    assert any(use in note for note in plan["notes"])
+
+
+def test_free_counts_of_clipped_updates_have_no_bound_to_plan_by():
+    with pytest.raises(InvalidInput, match="mode D, clipped updates, has no bound to plan by; state total"):
+        planned(changed(FU, algorithm={"clipping_mode": "D"}))
+
+
 def test_a_longer_training_of_several_steps_is_planned_jointly():
     plan = answer(changed(FU, algorithm={"total_iterations": "auto"}))
     assert plan["total_iterations"] <= 200

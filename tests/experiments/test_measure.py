@@ -29,6 +29,7 @@ from noiseworthy.experiments.prepare import prepare
 
 WINE = {
     "federation": {"data": "wine", "clients": 3, "partition": "quantity-skew", "alpha": 1.0},
+    "task": {"bias": False},
     "privacy": {"mechanism": "gaussian", "epsilon": 8.0, "delta": 1e-4, "clip_norm": 0.5},
 }
 SIZES_ONLY = {

@@ -28,18 +28,9 @@ from noiseworthy.experiments.papers.settings import (
     quantities,
     to_json,
 )
-from noiseworthy.experiments.papers.spec import (
-    NO_NOISE,
-    Arm,
-    Bench,
-    Claim,
-    Federated,
-    Figure,
-    Layout,
-    LossUnit,
-    Paper,
-    Point,
-)
+from noiseworthy.experiments.papers.judge import Claim
+from noiseworthy.experiments.papers.points import NO_NOISE, Point
+from noiseworthy.experiments.papers.spec import Arm, Bench, Federated, Figure, Layout, LossUnit, Paper
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget

@@ -30,7 +30,7 @@ SIZES_ONLY = {
 }
 IRIS = {
     "federation": {"data": "iris", "clients": 4, "partition": "iid"},
-    "task": {"ridge": 0.1, "feature_norm": 1.0},
+    "task": {"ridge": 0.1, "feature_norm": 1.0, "bias": False},
     "privacy": {"mechanism": "gaussian", "epsilon": 8.0, "delta": 1e-4, "clip_norm": 0.5},
 }
 CONTRACT = {

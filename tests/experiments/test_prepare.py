@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from noiseworthy.config import Drawn, parse_study
+from noiseworthy.config.clients import in_order
 from noiseworthy.data import federate
 from noiseworthy.data.volumes import synthetic_volumes
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
@@ -21,6 +24,7 @@ from noiseworthy.experiments.prepare import (
 )
 from noiseworthy.tasks import LinearModel, make_task
 from noiseworthy.trials.reference import reference_of
+from noiseworthy.trials.treatment import Treatment
 
 PRIVACY = {"mechanism": "laplace", "epsilon": 2.0, "clip_norm": 1.0}
 IRIS = {"data": "iris", "clients": 3, "partition": "iid"}
@@ -52,7 +56,7 @@ def test_without_data_there_is_nothing_to_train():
         ({"sizes": [10]}, {"dimension": 0}, r"\[task\] dimension must be at least 1, got 0"),
         ({"sizes": [10, 0]}, {"dimension": 3}, r"sizes must be whole .* at least 1, got 0 for client 1"),
         ({"sizes": []}, {"dimension": 3}, "sizes must be a list with one entry per client"),
-        (IRIS, {"dimension": 7}, r"\[task\] dimension = 7, but the model on iris has 12 parameters; leave"),
+        (IRIS, {"dimension": 7}, r"\[task\] dimension = 7, but the model on iris has 15 parameters; leave"),
         (IRIS, {"model": "linear"}, "linear needs real targets, got 3 classes; use softmax or logistic"),
         (IRIS, {"model": "logistic"}, "logistic needs 2 classes, got 3; use softmax"),
         (IRIS, {"model": "cnn"}, "cnn"),
@@ -93,11 +97,51 @@ def test_settings_of_the_model_arrive():
     )
 
 
+CANCER = {"data": "breast-cancer", "clients": 2, "partition": "iid"}
+PROGRESS = {"data": "diabetes-progression", "clients": 2, "partition": "iid"}
+DIGITS = {"data": "digits", "clients": 3, "partition": "iid"}
+
+
+@pytest.mark.parametrize(
+    ("federation", "task", "bias"),
+    [
+        (IRIS, {}, 0.3),
+        (IRIS, {"normalise": True}, 0.3),
+        (CANCER, {"model": "logistic", "feature_norm": 2.0}, 0.6),
+        (CANCER, {"model": "svm", "normalise": True}, 0.3),
+        (PROGRESS, {"feature_norm": 2.0}, 2.0),
+        (PROGRESS, {"model": "linear", "bias": 0.25}, 0.25),
+        (IRIS, {"bias": False}, 0.0),
+        (IRIS, {"bias": True, "feature_norm": 4.0}, 1.0),
+        (DIGITS, {}, 0.0),
+        (DIGITS, {"bias": 0.5}, 0.5),
+    ],
+)
+def test_linear_models_of_tables_have_an_intercept_in_proportion_to_the_norm(federation, task, bias):
+    """Half a record's squared norm for numbers to predict, a twelfth for classes, none for images."""
+    assert prepare(study(federation, task=task)).task.bias == pytest.approx(bias, rel=1e-12)
+
+
+def test_public_stand_ins_have_the_intercept_of_the_study():
+    """Images have none by default, nor do the tables that stand in for them, and the other way round."""
+    pictures, table = prepare(study(DIGITS)), prepare(study(IRIS, task={"normalise": True}))
+    assert pictures.public_facts().make_task((13,), 3, None).bias == 0
+    assert table.public_facts().make_task((8, 8), 10, None).bias == pytest.approx(0.3)
+    assert table.public_facts().make_task((13,), 3, Treatment(feature_norm=2.0)).bias == pytest.approx(0.6)
+
+
+def test_networks_keep_their_own_biases():
+    with pytest.raises(InvalidInput, match="bias belongs to linear models"):
+        prepare(study(DIGITS, task={"model": "cnn", "bias": 0.3}))
+    assert prepare(study(DIGITS, task={"model": "cnn"})).task.dimension > 0
+
+
 @pytest.mark.parametrize(
     ("normalise", "stated", "norm"), [(True, None, 1.0), (True, 3.0, 3.0), (False, None, None)]
 )
 def test_records_are_scaled_to_norm_1_unless_the_study_says_otherwise(normalise, stated, norm):
-    task = prepare(study(IRIS, task={"normalise": normalise, "feature_norm": stated})).task
+    table = {"normalise": normalise, "feature_norm": stated, "bias": False}
+    task = prepare(study(IRIS, task=table)).task
     assert task.record_norm == norm
 
 
@@ -274,3 +318,87 @@ def test_a_range_of_one_number_gives_it_exactly(law):
     ends = [0.1 + 0.2] * 2
     budgets = draw_budgets(Drawn(**{law: ends}), 5, np.random.default_rng(0))
     np.testing.assert_array_equal(budgets, ends[0])
+
+
+# Numbers by name ---------------------------------------------------------------------------------------
+
+WARDS = {"zeta": 0.1, "alpha": 5.0, "mid": 1.0}
+"""As a file may name them; clients are sorted by name."""
+
+
+def wards(path, names=tuple(WARDS)):
+    """A federation of clients with names, as the table of a study."""
+    rng = np.random.default_rng(0)
+    count = 10 * len(names)
+    np.savez(
+        path / "wards.npz", x=rng.random((count, 3)), label=np.arange(count) % 2, ward=np.repeat(names, 10)
+    )
+    return {"data": str(path / "wards.npz"), "client_column": "ward", "classes": [0, 1]}
+
+
+def by_name(tmp_path, epsilon=1.0, federation=None, **tables):
+    privacy = {"mechanism": "gaussian", "epsilon": epsilon, "delta": 1e-5, "clip_norm": 1.0}
+    raw = {"federation": federation or wards(tmp_path), "privacy": {**privacy, **tables.pop("privacy", {})}}
+    return prepare(parse_study({**raw, **tables}))
+
+
+def test_every_number_goes_to_the_client_that_it_was_stated_for(tmp_path):
+    """By row position zeta had 1.0 and mid 5.0."""
+    delta, costs = {"mid": 1e-6, "alpha": 1e-5, "zeta": 1e-7}, {"mid": 1.0, "alpha": 5.0, "zeta": 0.1}
+    budgets = {"zeta": 70, "mid": 80, "alpha": 90}
+    prepared = by_name(
+        tmp_path, WARDS, privacy={"delta": delta},
+        resources={"cost_per_round": costs, "cost_per_step": WARDS, "budget": budgets},
+        constants={"heterogeneity": WARDS}, algorithm={"name": "dpfl-bcs", "clients_per_round": 1},
+    )  # fmt: skip
+    assert prepared.names == ("alpha", "mid", "zeta")
+    problem = prepared.problem(1.0)
+    np.testing.assert_array_equal(problem.budget.epsilon, [5.0, 1.0, 0.1])
+    np.testing.assert_array_equal(problem.budget.delta, [1e-5, 1e-6, 1e-7])
+    np.testing.assert_array_equal(problem.resources.cost_per_round, [5.0, 1.0, 0.1])
+    np.testing.assert_array_equal(problem.resources.cost_per_step, [5.0, 1.0, 0.1])
+    np.testing.assert_array_equal(problem.resources.budget, [90.0, 80.0, 70.0])
+    assert prepared.heterogeneity == [5.0, 1.0, 0.1]
+    assert prepared.stated([5.0, 1.0, 0.1]) == {"alpha": 5.0, "mid": 1.0, "zeta": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("stated", "says"),
+    [
+        (
+            {"zeta": 1.0, "mid": 1.0},
+            "[privacy] epsilon has no number for 'alpha'; the clients are 'alpha', 'm",
+        ),
+        ({**WARDS, "alfa": 1.0}, "[privacy] epsilon names unknown clients 'alfa'; the clients are 'alpha'"),
+        (
+            [0.1, 5.0, 1.0],
+            "[privacy] epsilon goes by position, but the clients have names ('alpha', 'mid', 'z",
+        ),
+    ],
+)
+def test_numbers_of_nobody_and_of_unnamed_clients_are_refused(tmp_path, stated, says):
+    with pytest.raises(ConfigError) as refusal:
+        by_name(tmp_path, stated).problem(1.0)
+    assert says in str(refusal.value)
+
+
+def test_lists_go_by_position_where_clients_have_no_names(tmp_path):
+    for federation in ({"sizes": [10, 20, 30]}, IRIS):
+        prepared = by_name(tmp_path, [0.1, 5.0, 1.0], federation, task=_dimension(federation))
+        np.testing.assert_array_equal(prepared.problem(1.0).budget.epsilon, [0.1, 5.0, 1.0])
+        assert prepared.stated([0.1, 5.0, 1.0]) == [0.1, 5.0, 1.0]
+        named = {"client 2": 1.0, "client 0": 0.1, "client 1": 5.0}
+        prepared = by_name(tmp_path, named, federation, task=_dimension(federation))
+        np.testing.assert_array_equal(prepared.problem(1.0).budget.epsilon, [0.1, 5.0, 1.0])
+
+
+def _dimension(federation):
+    return {"dimension": 3} if "sizes" in federation else {}
+
+
+@settings(max_examples=40)
+@given(numbers=st.permutations([0.1 * k for k in range(1, 9)]), order=st.permutations(list(range(8))))
+def test_the_order_of_names_does_not_matter(numbers, order):
+    clients = [f"client {i}" for i in range(8)]
+    stated = {clients[i]: numbers[i] for i in order}
+    assert in_order("[privacy] epsilon", stated, clients, named=True) == list(numbers)

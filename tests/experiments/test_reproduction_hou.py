@@ -27,7 +27,8 @@ from noiseworthy.experiments.papers.laboratory import Laboratory, Training
 from noiseworthy.experiments.papers.noise_shares import spent_as_printed
 from noiseworthy.experiments.papers.reproduction import PAPERS, reproduce_figure
 from noiseworthy.experiments.papers.settings import FedAvg, ScaffNew
-from noiseworthy.experiments.papers.spec import NO_NOISE, Bench, Figure, Point, Series
+from noiseworthy.experiments.papers.points import NO_NOISE, Point
+from noiseworthy.experiments.papers.spec import Bench, Figure, Series
 from noiseworthy.privacy.gaussian import gaussian_epsilon
 from noiseworthy.reports.reproduction_figures import draw
 from noiseworthy.reports.reproductions import reproductions_page

@@ -28,7 +28,9 @@ from noiseworthy.experiments.papers.reproduction import reproduce_figure
 from noiseworthy.experiments.papers.selections import Estimating, Selection
 from noiseworthy.experiments.papers.series import fixed
 from noiseworthy.experiments.papers.settings import algorithm_of, from_json, named, quantities, to_json
-from noiseworthy.experiments.papers.spec import Bench, Claim, Figure, Layout, LossUnit, Point, Reproduction
+from noiseworthy.experiments.papers.judge import Claim
+from noiseworthy.experiments.papers.points import Point
+from noiseworthy.experiments.papers.spec import Bench, Figure, Layout, LossUnit, Reproduction
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.reports.reproduction_figures import draw
 from noiseworthy.reports.reproductions import reproductions_page, write_reproductions

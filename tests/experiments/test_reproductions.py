@@ -14,7 +14,9 @@ from noiseworthy.experiments.papers.keeping import Store, load, save
 from noiseworthy.experiments.papers.laboratory import Laboratory, Training
 from noiseworthy.experiments.papers.reproduction import reproduce_figure
 from noiseworthy.experiments.papers.settings import FedSGD, quantities
-from noiseworthy.experiments.papers.spec import Arm, Bench, Claim, Figure, Point, Series
+from noiseworthy.experiments.papers.judge import Claim
+from noiseworthy.experiments.papers.points import Point
+from noiseworthy.experiments.papers.spec import Arm, Bench, Figure, Series
 from noiseworthy.experiments.papers.zhou import (
     CLIENTS,
     CURVES,

@@ -15,7 +15,8 @@ from noiseworthy.experiments.papers.keeping import Store
 from noiseworthy.experiments.papers.laboratory import Laboratory
 from noiseworthy.experiments.papers.reproduction import reproduce_figure
 from noiseworthy.experiments.papers.settings import FedAvg, quantities
-from noiseworthy.experiments.papers.spec import NO_NOISE, Arm, Bench, Figure, Point
+from noiseworthy.experiments.papers.points import NO_NOISE, Point
+from noiseworthy.experiments.papers.spec import Arm, Bench, Figure
 from noiseworthy.planning.local_bound import LocalBound
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.reports.reproductions import write_reproductions

@@ -111,7 +111,7 @@ def test_malformed_questions_are_refused(gateway, message):
 
 
 def test_replies_pass_the_wire_as_they_are(gateway):
-    for reply in (about(gateway), Received(head="0:00"), Refused(reason="fault", message="x")):
+    for reply in (about(gateway), Received(head="0:" + 64 * "0"), Refused(reason="fault", message="x")):
         assert read_reply(pack_reply(reply)) == reply
 
 

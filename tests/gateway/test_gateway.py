@@ -198,7 +198,7 @@ def test_what_fails_after_paying_is_lost_and_says_nothing_of_why(gateway, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, fails)
-        assert asked(gateway, request()) == Refused(reason="failed", message=FAILED)
+        assert asked(gateway, request()) == Refused(reason="failed", message=FAILED, next=2)
     assert asked(gateway, request()).reason == "lost"
     assert spent(gateway)[0] == 1
 

@@ -114,7 +114,7 @@ def test_where_the_memory_does_not_fit_on_the_disk_the_release_is_paid_and_lost(
 
     with monkeypatch.context() as patch:
         patch.setattr(memory, "_write", full)
-        assert asked(gateway, request(**WORK)) == Refused(reason="failed", message=FAILED)
+        assert asked(gateway, request(**WORK)) == Refused(reason="failed", message=FAILED, next=2)
     assert asked(gateway, request(**WORK)).reason == "lost"
     assert spent(gateway)[0] == 1
     assert isinstance(asked(gateway, request(2, **WORK)), Uploaded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import grp
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -23,6 +24,7 @@ from noiseworthy.gateway import framing, server
 from noiseworthy.gateway.client import GatewayClient
 from noiseworthy.gateway.messages import LARGEST, Refused, Uploaded, read_reply
 from noiseworthy.gateway.server import Ending, listening
+from noiseworthy.privacy.durable import DurableLedger
 
 from .conftest import asked, request, spent
 
@@ -308,9 +310,40 @@ def test_two_processes_share_one_ledger_and_a_kill_changes_nothing(tmp_path, gat
     assert spent(gateway_of())[0] == 2
 
 
-def test_the_owners_files_are_private(gateway, tmp_path):
-    asked(gateway, request())
-    assert stat.S_IMODE((tmp_path / "ledger.sqlite").stat().st_mode) == 0o600
+def test_the_owners_files_are_private(gateway_of, tmp_path):
+    """While the gateway has them open, under the usual umask."""
+    before = os.umask(0o022)
+    try:
+        asked(gateway_of(), request())
+    finally:
+        os.umask(before)
+    files = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.glob("ledger.sqlite*")}
+    private = ["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "ledger.sqlite.turn"]
+    assert files == dict.fromkeys(private, 0o600)
+
+
+def test_a_copy_of_the_bare_ledger_of_an_idle_gateway_holds_all_that_is_spent(
+    gateway, path, tmp_path, monkeypatch
+):
+    """The write-ahead log is left behind, as whoever copies the one file by name would leave it."""
+    monkeypatch.setattr(server, "_QUIET", 0.05)
+    asker, rest = threading.Thread(target=GatewayClient(path, 30).ask, args=[request()]), gateway.rest
+
+    def rested():
+        rest()
+        if spent(gateway)[0]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(gateway, "rest", rested)
+    with listening(path) as listener:
+        asker.start()
+        with pytest.raises(KeyboardInterrupt):
+            server.serve(gateway, listener, Ending())
+    asker.join(10)
+    shutil.copy(tmp_path / "ledger.sqlite", tmp_path / "copy.sqlite")
+    with DurableLedger.read(tmp_path / "copy.sqlite") as copy:
+        assert copy.query("SELECT spent FROM accounts") == [(spent(gateway)[1],)]
+        assert copy.head == gateway.ledger.head
 
 
 def test_refusals_pass_the_socket_like_any_reply(gateway, path):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
@@ -145,9 +146,18 @@ def test_where_one_by_one_takes_too_many_rounds_more_are_asked():
     family=st.sampled_from(["laplace", "gaussian"]), paid=st.integers(1, 12), most=st.integers(1, 80),
     rounds=st.none() | st.integers(1, 12),
 )  # fmt: skip
+@example(family="laplace", paid=1, most=1, rounds=11)
+@example(family="laplace", paid=1, most=1, rounds=10)
+@example(family="gaussian", paid=1, most=1, rounds=11)
 def test_every_plan_keeps_budgets_and_rounds(family, paid, most, rounds):
+    """Stated rounds that even one client a round could not pay for are refused, with those it could."""
     problem = make_problem(family, resources=Resources.of(3.0, 0.0, 3.0 * paid, 10))
-    made = plan_by_rule(problem, make_scale(problem), rounds=rounds, max_rounds=most)
+    plan = partial(plan_by_rule, problem, make_scale(problem), rounds=rounds, max_rounds=most)
+    if (rounds or 0) > 10 * paid:
+        with pytest.raises(InvalidInput, match=f"pays for {paid} uploads .* rounds of at most {10 * paid}"):
+            plan()
+        return
+    made = plan()
     assert made.rounds <= (rounds or most)
     assert made.cost is not None
     assert np.all(made.cost <= 3.0 * paid)

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning import participation
-from noiseworthy.planning.curvature_estimation import Course, regularised
-from noiseworthy.planning.heterogeneity import Heterogeneity, ReportedLosses
-from noiseworthy.planning.participation_bound import Curvature
+from noiseworthy.planning.heterogeneity import Heterogeneity
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.planning.resources import Resources
@@ -25,7 +23,6 @@ KNOWN = {
     "smoothness": Constant(2.0, "assumed"),
     "strong_convexity": Constant(0.1, "assumed"),
 }
-REPORTS = ReportedLosses(np.array([2, 3]), np.array([0, 0]), np.ones(2), np.ones(2), np.full(4, 0.1))
 SHAPE = {"rounds": 20, "clients_per_round": 2, "estimation_rounds": 4, "loss_cap": 2.3}
 
 
@@ -79,9 +76,9 @@ def test_whoever_was_not_asked_in_stage_1_enters_stage_2_with_its_whole_budget()
 
 def test_odd_clients_are_asked_less_after_stage_1_and_budgets_stay():
     made = plan(problem(epsilon=(2.0, 2.0, 2.0, 2.0), sizes=(600, 600, 600, 600)), KNOWN, **SHAPE)
-    same = replanned(made, REPORTS, found([1.0, 1.0, 1.0, 1.0]))
+    same = replanned(made, found([1.0, 1.0, 1.0, 1.0]))
     np.testing.assert_array_equal(same.releases, made.releases)
-    odd = replanned(made, REPORTS, found([1.0, 1.0, 1.0, 40.0]))
+    odd = replanned(made, found([1.0, 1.0, 1.0, 40.0]))
     assert odd.releases[3] < made.releases[3]
     assert odd.releases.sum() == made.releases.sum()
     assert odd.pilot is made.pilot
@@ -107,7 +104,7 @@ def test_whatever_the_losses_tell_nobody_spends_more_than_its_budget(
     whole = problem(family, epsilon, generator.integers(50, 900, len(epsilon)), relation)
     before = min(max(1, int(share * rounds)), rounds - 1)
     made = plan(whole, KNOWN, rounds=rounds, clients_per_round=2, estimation_rounds=before, loss_cap=1.0)
-    then = replanned(made, REPORTS, found(generator.exponential(5.0, len(epsilon))))
+    then = replanned(made, found(generator.exponential(5.0, len(epsilon))))
     parts = [*then.pilot.parts, (then.release, then.releases)]
     spent = composed_epsilon(parts, whole.budget.delta)
     assert np.all(spent <= whole.budget.epsilon)
@@ -121,8 +118,8 @@ def test_step_sizes_and_momentum_go_on_where_stage_1_ends():
     first = stage_before(made).plan
     both = np.concatenate([first.step.at(np.arange(4)), made.step.at(np.arange(16))])
     np.testing.assert_allclose(both, step.at(np.arange(20)), rtol=1e-12)
-    assert first.momentum == made.momentum == replanned(made, REPORTS, found(np.ones(4))).momentum == 0.9
-    assert replanned(replace(made, averaging=0.5), REPORTS, found(np.ones(4))).averaging == 0.5
+    assert first.momentum == made.momentum == replanned(made, found(np.ones(4))).momentum == 0.9
+    assert replanned(replace(made, averaging=0.5), found(np.ones(4))).averaging == 0.5
     assert later_step(StepSize(0.3, np.inf), 7) == StepSize(0.3, np.inf)
 
 
@@ -162,31 +159,13 @@ def test_noiseless_studies_resources_and_one_stage_plans_are_refused():
         plan(scarce, KNOWN, **SHAPE)
     alone = participation.plan(whole, {}, rounds=4, clients_per_round=2)
     with pytest.raises(InvalidInput, match="one stage"):
-        replanned(alone, REPORTS, found(np.ones(4)))
-
-
-def test_constants_that_may_be_off_are_corrected_by_the_losses_and_stated_ones_are_not():
-    """P2' by hand for the same course; the plan says where its constants come from."""
-    reports = ReportedLosses(
-        np.array([1, 2, 2, 3, 1, 3, 2, 3]), np.repeat(np.arange(4), 2),
-        np.array([2.0, 2.1, 1.4, 1.5, 1.1, 1.2, 0.9, 1.0]), np.ones(8), np.full(4, 0.05),
-    )  # fmt: skip
-    told = found([1.0, 1.2, 0.9, 1.1])
-    loose = plan(problem(), KNOWN, **SHAPE, curvature_spread=1.0)
-    after = replanned(loose, reports, told).constants
-    variance = 11 * loose.pilot.parts[0][0].mechanism.variance
-    fitted = regularised(Course.of(reports, variance, told.value), Curvature(2.0, 0.1), 1.0).curvature
-    assert after["smoothness"].value == fitted.smoothness != 2.0
-    assert after["strong_convexity"].value == fitted.strong_convexity
-    assert after["smoothness"].provenance == "estimated from 8 released losses"
-    firm = replanned(plan(problem(), KNOWN, **SHAPE), reports, told)
-    assert firm.constants == KNOWN
+        replanned(alone, found(np.ones(4)))
 
 
 def test_only_who_is_asked_in_neither_stage_counts_as_never_asked():
     """Client 2 is asked in stage 1 and so odd that stage 2 leaves it out; client 0 is too noisy for both."""
     made = plan(problem(epsilon=(0.01, 1.0, 2.0, 4.0)), KNOWN, **SHAPE)
-    then = replanned(made, REPORTS, found([0.0, 0.0, 900.0, 0.0]))
+    then = replanned(made, found([0.0, 0.0, 900.0, 0.0]))
     assert (then.releases == 0).tolist() == [True, False, True, False]
     assert made.pilot.uploads[2] > 0
     assert [note for note in then.notes if "never asked" in note] == [

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from noiseworthy._validate import strict_json
+from noiseworthy.experiments.claims import claim_facts
 from noiseworthy.planning import (
     averaging_period,
     communication_probability,
@@ -98,6 +99,7 @@ def record_of(made: Plan, drawn: BoundCurves | None = None, trials: bool = False
             "algorithm": {"name": made.algorithm, **study},
         },
         "plan": made.as_dict(),
+        "claim": claim_facts(made),
         "federation": None,
         "evidence": None if drawn is None else evidence(made, drawn, trials),
         "training": None,

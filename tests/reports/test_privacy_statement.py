@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import re
 
 import numpy as np
@@ -40,7 +39,7 @@ def numbers_of(value):
 def test_no_number_is_invented(record):
     plan = record["plan"]
     known = numbers_of(record)
-    known += [math.exp(row["epsilon"]) for row in plan["privacy"]["clients"]]
+    known += [100 * share for share in numbers_of(record["claim"]["told_apart"])] + [50.0]
     known += [len(record["compare"]["cells"])] if record["compare"] else []
     known += [100 * plan["as_printed"].get("overspending_share", 0), plan["releases"].count(0)]
     for found in privacy_statement(record):
@@ -58,7 +57,9 @@ def test_budget_spending_and_noise_read_back(make_record, name):
     record = make_record(name)
     plan, rows = record["plan"], record["plan"]["privacy"]["clients"]
     spends = clause(record, "What each client spends")
-    match = re.search(r"epsilon ([\d.]+)(?: to ([\d.]+))? at delta ([\de.-]+)", spends.text)
+    match = re.search(
+        r"epsilon ([\d.]+)(?: \(client 0\) to ([\d.]+) \(client 499\))? at delta ([\de.-]+)", spends.text
+    )
     assert float(match[1]) == min(row["epsilon"] for row in rows)
     assert float(match[2] or match[1]) == max(row["epsilon"] for row in rows)
     assert float(match[3]) == rows[0]["delta"]
@@ -278,7 +279,8 @@ def test_a_huge_epsilon_is_called_what_it_is(make_record):
     record = make_record("full")
     for row in record["plan"]["privacy"]["clients"]:
         row["epsilon"] = 1000.0
-    assert "next to nothing" in clause(record, "What each client spends").text
+    record["claim"] = {}
+    assert "next to no guarantee" in clause(record, "What each client spends").text
 
 
 def test_as_printed_is_left_out_where_it_is_the_same(make_record):

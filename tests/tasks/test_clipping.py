@@ -4,8 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from noiseworthy.tasks.clipping import clip, upper_norm, upper_norm_of_long
 
@@ -59,3 +60,18 @@ def test_vectors_whose_size_is_not_finite_become_zero(bad):
 def test_short_vectors_are_left_exactly_as_they_are():
     v = jnp.array([[0.3, -0.4], [0.0, 0.0]])
     np.testing.assert_array_equal(clip(v, upper_norm(v, "l2"), 1.0), v)
+
+
+CLIPPED = {norm: jax.jit(lambda v, c, norm=norm: clip(v, upper_norm(v, norm), c)) for norm in ORDER}
+
+
+@NORMS
+@given(
+    v=arrays(np.float32, 4, elements=st.floats(width=32)),
+    bound=st.floats(2.0**-126, 2.0**127, width=32),
+)
+@example(v=np.full(4, 3.4e38, np.float32), bound=float(np.float32(1e-6)))
+@example(v=np.full(4, 1e-45, np.float32), bound=2.0**-126)
+def test_the_float32_clip_holds_for_every_float32_at_every_clip(norm, v, bound):
+    clipped = np.asarray(CLIPPED[norm](v[None], np.float32(bound)))[0]
+    assert exact_norm(clipped, norm) <= bound

@@ -21,6 +21,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from noiseworthy.privacy.gaussian import gaussian_delta, gaussian_epsilon
+from noiseworthy.privacy.power import ProfiledPower
 
 Parts: TypeAlias = tuple[tuple[float, int], ...]
 """Releases of one client: pairs of a ratio shift / noise and how often it is released."""
@@ -169,8 +170,7 @@ def largest_rejected(family: Family, advantage: float) -> float:
 def tradeoff(family: Family, scale: float, rates: Sequence[float]) -> list[float]:
     """Least rate of misses that each rate of false alarms leaves an attacker: the trade-off curve.
 
-        f(alpha) = max over epsilon >= 0 of  1 - delta(epsilon) - e^epsilon alpha,
-                   e^-epsilon (1 - delta(epsilon) - alpha)
+    It is what the best test's power leaves (`privacy.power`).
 
     Args:
         family: the clients' mechanisms; the curve is that of a client drawn in public.
@@ -186,11 +186,9 @@ def tradeoff(family: Family, scale: float, rates: Sequence[float]) -> list[float
 
     Source: Dong, Roth & Su 2022, Proposition 2.12.
     """
-    epsilons = np.concatenate([[0.0], np.geomspace(1e-3, 60, 240)])
-    delta = np.array([family.delta_at(float(epsilon), scale) for epsilon in epsilons])
-    alpha = np.asarray(rates, float)[:, None]
-    steep, flat = 1 - delta - np.exp(epsilons) * alpha, np.exp(-epsilons) * (1 - delta - alpha)
-    return np.maximum(np.maximum(steep, flat).max(axis=1), 0.0).tolist()
+    epsilon = np.concatenate([[0.0], np.geomspace(1e-3, 60, 240)])
+    delta = np.array([family.delta_at(float(one), scale) for one in epsilon])
+    return (1 - ProfiledPower(epsilon, delta).at(rates)).tolist()
 
 
 def _mean(parts: tuple[Parts, ...], of: Callable[[Parts], float]) -> float:

@@ -79,7 +79,7 @@ def run(
     link_of(place)
     decided = _decided(study, data)
     with _exchange(place) as exchange:
-        record = _trained(*decided, exchange, runs, name=study.stem, resume=resume, patience=patience)
+        record = _trained(*decided, exchange, place, runs, name=study.stem, resume=resume, patience=patience)
     finish(record, runs, as_json)
 
 
@@ -194,9 +194,9 @@ def check_installed() -> None:
 
 def _start(place: Path, files: Mapping[str, Path], insecure: bool) -> None:
     from noiseworthy.engines.flower.processes import Local
-    from noiseworthy.experiments.owners import sockets_of, wait_for_gateways
+    from noiseworthy.experiments.owners import folder_name, sockets_of, wait_for_gateways
 
-    owners = {path.parent.name: path for path in files.values()}  # a name that a file of keys can have
+    owners = {folder_name(name): path for name, path in files.items()}
     sockets = sockets_of(owners)
     with err.status(f"Starting a superlink and {len(files)} owners"):
         Local(place, sockets, insecure, owners).start()
@@ -263,6 +263,7 @@ def _trained(
     decision: Decision,
     deployment: Deployment,
     exchange: Exchange,
+    place: Path,
     folder: Path,
     *,
     name: str,
@@ -272,6 +273,7 @@ def _trained(
     """The record of a training over an exchange, whose checkpoints, model and record lie in `folder`."""
     from noiseworthy.engines.correspondence import introduced
     from noiseworthy.experiments.deployed import train, with_network
+    from noiseworthy.experiments.known_ledgers import KnownLedgers
     from noiseworthy.experiments.record import new_record, save_record
 
     federation = deployment.federation
@@ -279,14 +281,17 @@ def _trained(
         abouts = introduced(exchange, federation.clients, patience)
     _check_there(exchange, federation.clients, abouts)
     deployment.check_owners(abouts, resume=resume)
+    known = KnownLedgers.of(place, abouts)
     record = new_record(prepared.study, decision, federation, prepared.dimension, name=name)
     started = time.monotonic()
     with progress_bar("Training", decision.plan.all_rounds, "rounds") as bar:
-        done = train(deployment, exchange, folder, resume=resume, patience=patience, on_round=_shown(bar))
+        done = train(deployment, exchange, folder, resume=resume, patience=patience, known=known,
+                     on_round=_shown(bar))  # fmt: skip
     abouts = introduced(exchange, federation.clients, patience / 4)
     save_model(folder, done.trained.run.theta, [deployment.seed], deployment.task)
     record = with_network(record, deployment, done, abouts, time.monotonic() - started)
     save_record(record, folder)
+    known.note(abouts)
     return record
 
 

@@ -14,6 +14,9 @@ from noiseworthy.cli.console import err
 
 def gateway(
     owner: Annotated[Path, typer.Argument(help="the owner's file (TOML)", show_default=False)],
+    records_changed: Annotated[
+        bool, typer.Option("--records-changed", help="go on with records that were changed on purpose")
+    ] = False,
 ) -> None:
     """Answer requests for releases from one owner's data, within the owner's lifetime budget."""
     from noiseworthy.gateway.gateway import Gateway
@@ -23,11 +26,19 @@ def gateway(
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("noiseworthy.gateway").setLevel(logging.INFO)
     terms, ending = load_owner(owner), Ending()
-    with Gateway.open(terms) as opened, listening(terms.files.socket, terms.files.group) as listener:
+    opening = Gateway.open(terms, records_changed=records_changed)
+    with opening as opened, listening(terms.files.socket, terms.files.group) as listener:
         signal.signal(signal.SIGTERM, ending)
         signal.signal(signal.SIGINT, ending)
         name, head = opened.account.client, opened.ledger.head
         err.print(f"Gateway of {name}: listening at {terms.files.socket}, ledger head {head}", soft_wrap=True)
+        if not opened.fingerprint.fits:
+            err.print(
+                f"The records of {name} changed since the first release from {opened.account.data} was paid "
+                "for: all releases are refused. Put them back, name another data_set, or start with "
+                "--records-changed.",
+                soft_wrap=True, markup=False,
+            )  # fmt: skip
         try:
             every, apart = terms.allowed.reply_seconds, not terms.files.same_user
             serve(opened, listener, ending, every, apart=apart)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from noiseworthy import _validate as check
 from noiseworthy.cli.console import foretell, out, progress_bar
 from noiseworthy.cli.options import DataDir
 
@@ -19,6 +20,9 @@ def reproduce(
     data: DataDir = None,
     out_folder: Annotated[Path, typer.Option("--out")] = Path("runs/reproductions"),
     scale: Annotated[float, typer.Option(help="share of repeats, and of what a network trains on")] = 1.0,
+    kept: Annotated[
+        Path | None, typer.Option(help="folder of results to judge again; nothing is trained or drawn")
+    ] = None,
 ) -> None:
     """A table or figure of a paper: its claim beside our numbers, with a verdict."""
     from noiseworthy.engines.compilation import use_persistent_cache
@@ -27,6 +31,13 @@ def reproduce(
     from noiseworthy.experiments.papers.keeping import load
     from noiseworthy.reports.reproductions import verdict_table, write_reproductions
 
+    if kept is not None:
+        check.one_of("paper", paper, PAPERS.keys())
+        results = load(kept, PAPERS[paper])
+        out.print(verdict_table(PAPERS[paper], results))
+        page = write_reproductions(PAPERS[paper], results, out_folder, drawn=False)
+        out.print(f"Page: {page}", soft_wrap=True)
+        return
     use_persistent_cache()
     with progress_bar("Reproducing", 100, "%") as bar:
         results = run(

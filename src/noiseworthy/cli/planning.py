@@ -32,7 +32,8 @@ def plan(
         )
         save_record(record, out_folder)
     if as_json:
-        print(json.dumps(strict_json(decision.plan.as_dict()), allow_nan=False))
+        said = {**decision.plan.as_dict(), "clients": list(prepared.names)}
+        print(json.dumps(strict_json(said), allow_nan=False))
         return
     from noiseworthy.reports.tables import plan_panel
 
@@ -85,16 +86,18 @@ def account(
 ) -> None:
     """Exact epsilon per client of a stated schedule, or of a study's plan."""
     from noiseworthy._validate import strict_json
+    from noiseworthy.data.federation import numbered
     from noiseworthy.experiments.account import account as price
     from noiseworthy.experiments.account import account_plan
     from noiseworthy.reports.schedules import noises_steps
 
-    counted = "uploads"
+    counted, names = "uploads", None
     options = (mechanism, noise, clip_norm, sizes, releases, rounds, clients_per_round)
     if study is not None:
         if any(option is not None for option in options):
             raise ConfigError("account takes a study file or the options of a schedule, and not both")
-        made = decide_plan(prepare_study(study, data))[1].plan
+        prepared, decision = decide_plan(prepare_study(study, data))
+        made, names = decision.plan, prepared.names
         answer, counted = account_plan(made), "noised steps" if noises_steps(made.as_dict()) else counted
     elif mechanism is None or noise is None or clip_norm is None or sizes is None:
         raise ConfigError("account needs a study file, or --mechanism, --noise, --clip-norm and --sizes")
@@ -109,9 +112,9 @@ def account(
     if as_json:
         print(json.dumps(strict_json(answer), allow_nan=False))
         return
-    for client, row in enumerate(answer["privacy"]["clients"]):
+    rows = answer["privacy"]["clients"]
+    for name, row, uploads in zip(names or numbered(len(rows)), rows, answer["releases"], strict=True):
         spent = float("inf") if row["spent_epsilon"] is None else row["spent_epsilon"]
         out.print(
-            f"client {client}: epsilon {spent:.6g} at delta {row['delta']:g} "
-            f"after {answer['releases'][client]} {counted}"
+            f"{name}: epsilon {spent:.6g} at delta {row['delta']:g} after {uploads} {counted}", markup=False
         )

@@ -69,6 +69,7 @@ def train_plan(
 ) -> dict[str, Any]:
     """The record of a training by the plan, whose checkpoints, model and record lie in `folder`."""
     from noiseworthy.experiments.checkpoints import fingerprint
+    from noiseworthy.experiments.flags import class_prior
     from noiseworthy.experiments.record import new_record, save_record, with_training
     from noiseworthy.experiments.run_folder import check_goes_on
     from noiseworthy.experiments.run_ledger import FILE as LEDGER
@@ -90,22 +91,24 @@ def train_plan(
         result = run(plan, federation, task, seeds, evaluations=evaluations, folder=folder,
                      resume=resume, belongs_to=belongs_to, ledger=ledger, on_progress=bar)  # fmt: skip
     save_model(folder, result.run.theta, seeds, task)
-    record = with_training(record, result, seeds, time.monotonic() - started)
+    record = with_training(record, result, seeds, time.monotonic() - started, class_prior(federation))
     record |= _entered(folder / LEDGER if ledger is None else ledger.path, mark)
     save_record(record, folder)
     return record
 
 
 def save_model(folder: Path, theta: NDArray[np.float32], seeds: Sequence[int], task: Task) -> None:
-    """Write `model.npz`: theta of every seed, and the numbers that records are seen against, if any are."""
+    """Write `model.npz`: theta of every seed, a linear model's bias, what records are seen against."""
     import numpy as np
 
     from noiseworthy.tasks import LinearModel
 
     arrays: dict[str, Any] = {"theta": theta, "seeds": seeds}
-    if isinstance(task, LinearModel) and (reference := task.preparation.reference):
-        kept = task.preparation.projection or 0
-        arrays |= {"mean": reference.mean, "directions": reference.directions[:kept]}
+    if isinstance(task, LinearModel):
+        arrays["bias"] = task.bias
+        if reference := task.preparation.reference:
+            kept = task.preparation.projection or 0
+            arrays |= {"mean": reference.mean, "directions": reference.directions[:kept]}
     np.savez(folder / "model.npz", **arrays)
 
 

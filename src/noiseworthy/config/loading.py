@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, get_args
 
-import pandas as pd
 from pydantic import ValidationError
 
 from noiseworthy.config.base import Table
-from noiseworthy.config.tables import ALGORITHMS, RivalTable, Study, budget_forms
+from noiseworthy.config.clients import from_csv, is_named
+from noiseworthy.config.tables import ALGORITHMS, RivalTable, Study
 from noiseworthy.errors import ConfigError
 
 
 def load_study(path: Path | str) -> Study:
     """Read and check a study file.
 
-    `epsilon` and `delta` may also be `{ csv = "budgets.csv", column = "epsilon" }`, relative to the file, or
-    drawn in public: `{ uniform = [0.1, 3.0] }`, `{ loguniform = [0.1, 3.0] }`.
+    What may differ between clients may also be `{ north = 0.1, south = 1.0 }`, or a column of a csv beside
+    the file, `{ csv = "budgets.csv", column = "epsilon", client_column = "client" }`; `epsilon` and `delta`
+    may be drawn in public: `{ uniform = [0.1, 3.0] }`, `{ loguniform = [0.1, 3.0] }`.
 
     Raises:
         ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range.
@@ -51,34 +54,34 @@ def parse_study(raw: dict[str, Any]) -> Study:
         raise ConfigError(_one_line(error)) from None
 
 
+_PER_CLIENT = {
+    "privacy": ("epsilon", "delta"),
+    "resources": ("cost_per_round", "cost_per_step", "budget"),
+    "constants": ("heterogeneity",),
+}
+"""Keys that a csv may hold a number of every client for."""
+
+
 def _with_columns(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
-    privacy = dict(raw.get("privacy", {})) if isinstance(raw.get("privacy", {}), dict) else raw["privacy"]
-    if not isinstance(privacy, dict):
-        return raw
-    for key in ("epsilon", "delta"):
-        if isinstance(privacy.get(key), dict) and "csv" in privacy[key]:
-            privacy[key] = _column(privacy[key], folder, key)
-    return {**raw, "privacy": privacy} if "privacy" in raw else raw
+    """The tables with what csv files hold in place of their names."""
+    return {
+        name: {key: _read(value, folder, name, key) for key, value in table.items()}
+        if name in _PER_CLIENT and isinstance(table, dict)
+        else table
+        for name, table in raw.items()
+    }
 
 
-def _column(source: dict[str, Any], folder: Path, key: str) -> list[float]:
-    if set(source) != {"csv", "column"}:
-        raise ConfigError(budget_forms(key, source))
-    path = folder / str(source["csv"])
-    try:
-        return pd.read_csv(path)[source["column"]].astype(float).tolist()
-    except FileNotFoundError:
-        raise ConfigError(f"[privacy] {key}: {path} does not exist") from None
-    except (KeyError, ValueError, OSError) as error:
-        raise ConfigError(
-            f"[privacy] {key}: no numeric column {source['column']!r} in {path}: {error}"
-        ) from None
+def _read(value: Any, folder: Path, table: str, key: str) -> Any:
+    if key not in _PER_CLIENT[table] or not isinstance(value, dict) or "csv" not in value or is_named(value):
+        return value
+    return from_csv(value, folder, f"[{table}] {key}")
 
 
 def _one_line(error: ValidationError) -> str:
     complaints = error.errors(include_url=False)
     where = _where(complaints[0]["loc"])
-    alike = [other for other in complaints if _where(other["loc"]) == where]
+    alike = [other for other in complaints if _where(other["loc"]) == where and other["type"] != "dict_type"]
     first = max(alike, key=lambda other: len(other["loc"]))  # of a number or a list, the one that was meant
     if first["type"] == "extra_forbidden":
         return f"{where} is not a key of this table; allowed: {_allowed(first['loc'])}"
@@ -113,3 +116,20 @@ def _allowed(location: tuple[int | str, ...]) -> str:
         if isinstance(option, type) and issubclass(option, Table):
             return ", ".join(option.model_fields)
     return ""
+
+
+def in_line(value: Any) -> str:
+    """A value in one line of TOML, a table as well.
+
+    Example:
+        >>> print(in_line({"uniform": [0.1, 3.0]}), in_line({"Ward 1": 0.5}))
+        { uniform = [0.1, 3.0] } { "Ward 1" = 0.5 }
+    """
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_key(key)} = {in_line(part)}" for key, part in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    """A key of TOML, in quotes unless it is a bare one."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)

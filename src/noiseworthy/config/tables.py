@@ -13,7 +13,8 @@ from pydantic import (
     model_validator,
 )
 
-from noiseworthy.config.base import Auto, Count, Momentum, Part, PerClient, Positive, Seed, Share, Table
+from noiseworthy.config.base import Auto, Count, Momentum, Part, Positive, Seed, Share, Table
+from noiseworthy.config.clients import Stated, forms, is_named
 from noiseworthy.config.records import FederationTable, TaskTable
 from noiseworthy.planning.averaging_bound import LossShape
 from noiseworthy.planning.resources import ResourceUnit
@@ -34,16 +35,17 @@ class Drawn(Table):
 
 
 Budget = Annotated[
-    Annotated[PerClient, Tag("stated")] | Annotated[Drawn, Tag("drawn")],
+    Annotated[Stated, Tag("stated")] | Annotated[Drawn, Tag("drawn")],
     Discriminator(lambda budget: "drawn" if isinstance(budget, Drawn) else "stated"),
 ]
 """One number for all clients, one for each, or a range to draw them from."""
+_LAWS = ("{ uniform = [least, greatest] }", "{ loguniform = [least, greatest] }")
 
 
 def _drawn(key: str, source: dict[str, Any]) -> Drawn:
     """A range of budgets, with its ends checked."""
     if len(source) != 1 or not source.keys() <= Drawn.model_fields.keys():
-        raise ValueError(budget_forms(key, source))
+        raise ValueError(forms(f"[privacy] {key}", source, _LAWS))
     ((law, ends),) = source.items()
     where = f"[privacy] {key} {law}"
     numbers = isinstance(ends, list) and all(type(end) in (int, float) for end in ends)
@@ -56,12 +58,11 @@ def _drawn(key: str, source: dict[str, Any]) -> Drawn:
     return Drawn(**{law: [float(end) for end in ends]})
 
 
-def budget_forms(key: str, got: dict[str, Any]) -> str:
-    """The complaint about budgets that are stated in none of the ways there are."""
-    return (
-        f'[privacy] {key} must be a number, a list, {{ csv = "...", column = "..." }}, '
-        f"{{ uniform = [least, greatest] }} or {{ loguniform = [least, greatest] }}, got {got}"
-    )
+def _of_clients(where: str, value: Any) -> Any:
+    """A value that may differ between clients; a table must be one of names."""
+    if isinstance(value, dict) and not is_named(value):
+        raise ValueError(forms(where, value))
+    return value
 
 
 class PrivacyTable(Table):
@@ -78,12 +79,15 @@ class PrivacyTable(Table):
     @field_validator("epsilon", "delta", mode="before")
     @classmethod
     def _range(cls, value: Any, info: ValidationInfo) -> Any:
-        return _drawn(str(info.field_name), value) if isinstance(value, dict) else value
+        if not isinstance(value, dict) or is_named(value):
+            return value
+        return _drawn(str(info.field_name), value)
 
     @model_validator(mode="after")
     def _pure_is_pure(self) -> PrivacyTable:
         delta = self.delta.ends if isinstance(self.delta, Drawn) else self.delta
-        deltas = delta if isinstance(delta, list) else [delta]
+        deltas = [*delta.values()] if isinstance(delta, dict) else delta
+        deltas = deltas if isinstance(deltas, list) else [deltas]
         if self.accountant == "pure" and (self.mechanism != "laplace" or any(deltas)):
             raise ValueError(
                 f'accountant = "pure" is Laplace noise with delta = 0, got {self.mechanism} with delta '
@@ -96,10 +100,15 @@ class PrivacyTable(Table):
 class ResourcesTable(Table):
     """`[resources]`: what a communication and a local step cost each client, and how much it may spend."""
 
-    cost_per_round: PerClient = 0.0
-    cost_per_step: PerClient = 0.0
-    budget: PerClient
+    cost_per_round: Stated = 0.0
+    cost_per_step: Stated = 0.0
+    budget: Stated
     unit: ResourceUnit = "units"
+
+    @field_validator("cost_per_round", "cost_per_step", "budget", mode="before")
+    @classmethod
+    def _form(cls, value: Any, info: ValidationInfo) -> Any:
+        return _of_clients(f"[resources] {info.field_name}", value)
 
 
 class FedSGDTable(Table):
@@ -226,9 +235,8 @@ AlgorithmTable = Annotated[
 class ConstantsTable(Table):
     """`[constants]`: numbers given here are "assumed"; `source` says where the others come from.
 
-    `heterogeneity` may be a list, one number per client, for the algorithm that asks by it;
-    `heterogeneity_spread` is its standard deviation between clients, where only that is known, and
-    `curvature_spread` how far ln L and ln mu may be off, where stage 1 is to correct them.
+    `heterogeneity` may be one number per client, for the algorithm that asks by it;
+    `heterogeneity_spread` is its standard deviation between clients, where only that is known.
     """
 
     source: Literal["fitted", "analytic", "bought", "rule"] | None = None
@@ -237,19 +245,33 @@ class ConstantsTable(Table):
     strong_convexity: float | None = None
     gradient_bound: float | None = None
     initial_distance_sq: float | None = None
-    heterogeneity: PerClient | None = None
+    heterogeneity: Stated | None = None
     heterogeneity_spread: Positive | None = None
-    curvature_spread: Positive | None = None
     record_variance: float | None = None
     optimum_gradient_sq: float | None = None
     gradient_variance: float | None = None
     initial_gap: float | None = None
     noise_dimension: float | None = None
 
+    @field_validator("heterogeneity", mode="before")
+    @classmethod
+    def _form(cls, value: Any) -> Any:
+        return _of_clients("[constants] heterogeneity", value)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _withdrawn(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and "curvature_spread" in raw:
+            raise ValueError(
+                "[constants] curvature_spread is withdrawn: losses of a first stage bring smoothness and "
+                "strong_convexity no nearer to their values, but further away; leave it out"
+            )
+        return raw
+
     def assumed(self) -> dict[str, float]:
         """The constants that the user stated as one number, by name."""
-        stated = self.model_dump(exclude={"source", "share", "curvature_spread"}, exclude_none=True)
-        return {name: value for name, value in stated.items() if not isinstance(value, list)}
+        stated = self.model_dump(exclude={"source", "share"}, exclude_none=True)
+        return {name: value for name, value in stated.items() if not isinstance(value, list | dict)}
 
 
 class PlanningTable(Table):
@@ -293,8 +315,8 @@ class TradeoffTable(Table):
     """`[tradeoff]`: privacy and resource budgets to plan and train for, every pair of them.
 
     A budget that the study states as one number is varied as that number; one that it states per client is
-    varied as a whole, and the values here are factors of the list. "auto" takes a quarter to four times the
-    study's own epsilon, and a quarter to twice its own resources.
+    varied as a whole, and the values here are factors of the clients' numbers. "auto" takes a quarter to four
+    times the study's own epsilon, and a quarter to twice its own resources.
     """
 
     epsilon: Annotated[list[Positive], Field(min_length=1)] | Auto = "auto"
@@ -334,9 +356,10 @@ class Study(Table):
     def _one_heterogeneity(self) -> Study:
         stated, table = self.constants.heterogeneity, self.algorithm
         chooses = table.name == "dpfl-bcs" or (isinstance(table, RivalTable) and table.selection == "biased")
-        if isinstance(stated, list) and not chooses:
+        if isinstance(stated, list | dict) and not chooses:
+            several = "a list" if isinstance(stated, list) else "a table"
             raise ValueError(
-                f"[constants] heterogeneity must be one number for {table.name}, got a list of "
+                f"[constants] heterogeneity must be one number for {table.name}, got {several} of "
                 f"{len(stated)}; only dpfl-bcs plans with one per client, and its rivals with selection = "
                 '"biased"'
             )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from noiseworthy._validate import count
 from noiseworthy.data import adult, embedded, heart, idx, images, lending, school, text, vehicle
-from noiseworthy.data.federation import Federation
+from noiseworthy.data.federation import Federation, numbered
 from noiseworthy.data.files import locate, required_folder
 from noiseworthy.data.hub import read_hub
 from noiseworthy.data.ixi import read_ixi
@@ -220,7 +220,7 @@ def _client_count(records: Records, clients: int | None, rule: str) -> int:
 
 def _names(records: Records, clients: int, rule: str) -> list[str]:
     if rule != "natural":
-        return [f"client {i}" for i in range(clients)]
+        return [*numbered(clients)]
     groups = np.array_split(np.unique(_owners(records)), clients)
     return [str(group[0]) if len(group) == 1 else f"{group[0]}..{group[-1]}" for group in groups]
 

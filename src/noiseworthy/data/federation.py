@@ -73,7 +73,7 @@ class Federation:
         """
         if not clients:
             raise DataError("a federation needs at least one client, got none")
-        names = tuple(client_names or (f"client {i}" for i in range(len(clients))))
+        names = tuple(client_names or numbered(len(clients)))
         if len(names) != len(clients):
             raise DataError(f"client_names must hold {len(clients)} names, got {len(names)}")
         pairs = [_checked_pair(x, y, classes, who) for (x, y), who in zip(clients, names, strict=True)]
@@ -82,6 +82,11 @@ class Federation:
         sizes = np.array([len(x) for x, _ in pairs], dtype=np.int64)
         x, y = (_padded(arrays, int(sizes.max())) for arrays in zip(*pairs, strict=True))
         return cls(x, y, sizes, test_x, test_y, classes, name, names)
+
+    @property
+    def named(self) -> bool:
+        """Whether clients have names of their own, and not the numbers of their places alone."""
+        return self.clients != numbered(self.n_clients)
 
     @property
     def n_clients(self) -> int:
@@ -124,6 +129,16 @@ class Federation:
         x[past] = 0
         y[past] = 0
         return replace(self, x=x, y=y, sizes=kept)
+
+
+def numbered(clients: int) -> tuple[str, ...]:
+    """What clients without names of their own are called.
+
+    Example:
+        >>> numbered(2)
+        ('client 0', 'client 1')
+    """
+    return tuple(f"client {i}" for i in range(clients))
 
 
 def _checked_pair(x: ArrayLike, y: ArrayLike, classes: int | None, who: str) -> tuple[Any, Any]:

@@ -1,7 +1,8 @@
 """LEAF folders: JSON files of users, their features and labels.
 
 A folder holds `train/` and `test/`, each with any number of files
-{"users": [...], "num_samples": [...], "user_data": {user: {"x": [...], "y": [...]}}}.
+{"users": [...], "num_samples": [...], "user_data": {user: {"x": [...], "y": [...]}}}. Its FEMNIST has images
+as flat lists of 28 x 28 numbers, black ink 0 on white paper 1.
 
 Source: Caldas et al. (2018), "LEAF: A Benchmark for Federated Settings", arXiv:1812.01097.
 """
@@ -20,10 +21,15 @@ from noiseworthy.data.records import Records, class_numbers
 from noiseworthy.errors import DataError
 
 User = tuple[str, NDArray[np.float32], NDArray]
+_SIDE = 28
+_WHITE = 0.5
+"""A frame that is brighter than this in the median is white paper."""
 
 
 def read_leaf(folder: Path) -> Records:
     """Records of a LEAF folder; users are the owners, and the test records of all users are pooled.
+
+    Records of 784 numbers are FEMNIST's and become images of 28 x 28 (`femnist_images`).
 
     Args:
         folder: holds `train/*.json` and `test/*.json` with numeric features.
@@ -36,11 +42,39 @@ def read_leaf(folder: Path) -> Records:
         DataError: a missing folder, damaged JSON, text features, counts that disagree, or NaN values.
     """
     train, test = (list(_users(folder / part)) for part in ("train", "test"))
-    x, test_x = (_joined([features for _, features, _ in part], folder) for part in (train, test))
+    x, test_x = (femnist_images(_joined([one for _, one, _ in part], folder)) for part in (train, test))
     labels = np.concatenate([y for *_, y in train + test])
     y, classes = class_numbers(labels, f"{folder}: y")
     owners = np.concatenate([np.full(len(y), user) for user, _, y in train])
     return Records(x, y[: len(x)], test_x, y[len(x) :], classes, folder.name, client_ids=owners)
+
+
+def femnist_images(records: NDArray[np.float32]) -> NDArray[np.float32]:
+    """FEMNIST's records as the images of other data sets are: ink 1 on paper 0.
+
+    An image whose frame, its outermost pixels, is white in the median is turned, 1 - x; each record alone
+    decides that, so that none has a say in what becomes of another.
+
+    Args:
+        records: of any shape; only flat ones of 784 numbers are touched.
+
+    Returns:
+        Shape (n, 28, 28) for those, else as they are.
+
+    Example:
+        >>> (
+        ...     femnist_images(np.ones((2, 784), np.float32)).max(),
+        ...     femnist_images(np.zeros((2, 60), np.float32)).shape,
+        ... )
+        (0.0, (2, 60))
+    """
+    if records.shape[1:] != (_SIDE**2,):
+        return records
+    images = records.reshape(-1, _SIDE, _SIDE)
+    frame = np.ones((_SIDE, _SIDE), bool)
+    frame[1:-1, 1:-1] = False
+    white = np.median(images[:, frame], axis=1) > _WHITE
+    return np.where(white[:, None, None], 1 - images, images)
 
 
 def _users(folder: Path) -> Iterator[User]:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from noiseworthy.config.records import TaskTable
 from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.gateway.job import Job
+from noiseworthy.gateway.jobs import job_of
 from noiseworthy.gateway.messages import (
     FedAvgWork,
     FedSGDWork,
@@ -34,6 +36,7 @@ class Asking:
         run: a name that no other run has.
         plan: what is asked for, and with how much noise.
         task: the model, by name.
+        model: the same, for one record.
         cohorts: whom to ask in each round, shape (T, b).
         made: releases of each client in the run before, shape (N,).
         first: the stage in which clients report losses, where the plan is that stage's.
@@ -43,6 +46,7 @@ class Asking:
     run: str
     plan: Plan
     task: TaskTable
+    model: Task
     cohorts: NDArray[np.int32]
     made: NDArray[np.int64]
     first: FirstStage | None = None
@@ -51,6 +55,15 @@ class Asking:
     def releases(self, t: int) -> NDArray[np.int64]:
         """Releases of each client before round t, shape (N,)."""
         return self.made + np.bincount(self.cohorts[:t].ravel(), minlength=len(self.made))
+
+    @property
+    def planned(self) -> NDArray[np.int64]:
+        """Releases that clients have planned until the end of this plan, shape (N,); none is asked beyond."""
+        return self.made + self.plan.uploads
+
+    def job(self, client: int, request: Request) -> Job:
+        """What a request makes a client compute, as its gateway understands it."""
+        return job_of(request, self.model, int(self.plan.problem.sizes[client]))
 
     def request(
         self,
@@ -61,6 +74,7 @@ class Asking:
         deadline: float,
         head: str | None,
         received: int,
+        ahead: int = 0,
     ) -> Request:
         """The request to a client in a round; asked again it differs in what a release does not depend on.
 
@@ -71,13 +85,14 @@ class Asking:
             deadline: seconds since 1970.
             head: of the owner's ledger, as it told last.
             received: its last release that arrived.
+            ahead: by how much the numbers of its releases are ahead of the schedule.
         """
         release = self.plan.release
         if release is None or release.mechanism.family == "none":
             raise UnsoundClaim("owners are asked for noised releases alone; plan with gaussian or laplace")
         return Request(
             run=self.run,
-            release=int(self.releases(t)[client]) + 1,
+            release=int(self.releases(t)[client]) + 1 + ahead,
             algorithm=work_of(self.plan, t) if self.first is None else reports_of(self.first, client, t),
             task=self.task,
             theta=theta,

@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from noiseworthy.engines.exchange import Exchange
 from noiseworthy.errors import GatewayError, WireError
 from noiseworthy.gateway.messages import (
     About,
+    LeaseRequest,
     Receipt,
     Received,
     Refused,
@@ -22,12 +23,13 @@ from noiseworthy.gateway.messages import (
     Request,
     Uploaded,
     pack_about,
+    pack_lease,
     pack_receipt,
     pack_request,
     read_reply,
 )
 
-Kind = TypeVar("Kind", About, Received)
+Kind = TypeVar("Kind", bound=Reply)
 
 SILENT = "no answer"
 UNREADABLE = "an answer that cannot be used"
@@ -37,17 +39,30 @@ _PAUSE = 2.0
 """Seconds before a message that was lost is sent again."""
 
 
+class Sent(NamedTuple):
+    """A request under way."""
+
+    request: Request
+    digest: str
+
+
+Found = dict[str, Uploaded | Refused | str]
+"""What came of requests: an upload, a refusal, or in words why there is neither."""
+
+
 @dataclass
 class Correspondence:
     """What the server knows of the owners of a run.
 
     Attributes:
         exchange: carries messages.
-        heads: of each owner's ledger, as it told last; requests carry it, so that a ledger that was set back
-            is noticed.
+        heads: of each owner's ledger, with the last upload that arrived; requests carry it, so that a ledger
+            that was set back is noticed. What an owner tells beside uploads moves no head that is known.
         received: last release of each owner that arrived.
         late: releases that arrived when nobody waited for them any more: paid for, and of no use.
         silent: owners who did not answer the last time.
+        ahead: by how much the numbers of an owner's releases are ahead of the schedule, because a lost one
+            was asked for again under a later number.
     """
 
     exchange: Exchange
@@ -55,11 +70,12 @@ class Correspondence:
     received: dict[str, int] = field(default_factory=dict)
     late: int = 0
     silent: set[str] = field(default_factory=set)
-    _under_way: dict[str, str] = field(default_factory=dict)
+    ahead: dict[str, int] = field(default_factory=dict)
+    _under_way: dict[str, Sent] = field(default_factory=dict)
     _not_before: dict[str, float] = field(default_factory=dict)
 
-    def ask(self, wanted: Mapping[str, Request], seconds: float, least: int = 1) -> dict[str, Uploaded | str]:
-        """The uploads of owners, or in words why there is none.
+    def ask(self, wanted: Mapping[str, Request], seconds: float, least: int = 1) -> Found:
+        """The uploads of owners, their refusals, or in words why there is neither.
 
         Args:
             wanted: a request to each owner; what is asked twice is one release.
@@ -67,7 +83,7 @@ class Correspondence:
             least: uploads, with which owners who were silent before are not waited for.
         """
         until = time.monotonic() + seconds
-        found: dict[str, Uploaded | str] = {}
+        found: Found = {}
         while open := wanted.keys() - found.keys():
             self._send_to(open, wanted, until)
             enough = sum(isinstance(one, Uploaded) for one in found.values()) >= least
@@ -85,46 +101,92 @@ class Correspondence:
         for owner in sorted(free):
             if time.monotonic() < self._not_before.get(owner, 0.0):
                 continue
-            message, mark = pack_request(wanted[owner]), wanted[owner].digest
-            if owner in self.silent:
-                message, mark = pack_about(), ""
+            request = wanted[owner]
+            message = pack_about() if owner in self.silent else pack_request(request)
             self._not_before[owner] = time.monotonic() + _PAUSE
             try:
                 self.exchange.send(owner, message, time.time() + until - time.monotonic())
             except GatewayError:
                 continue
-            self._under_way[owner] = mark
+            if owner not in self.silent:
+                self._under_way[owner] = Sent(request, request.digest)
 
-    def _take(
-        self, owner: str, data: bytes | None, wanted: Mapping[str, Request], found: dict[str, Uploaded | str]
-    ) -> None:
+    def _take(self, owner: str, data: bytes | None, wanted: Mapping[str, Request], found: Found) -> None:
         """One answer: to what is wanted now, or to something older."""
-        mark = self._under_way.pop(owner, "")
+        sent = self._under_way.pop(owner, None)
         if data is None:
             return
         self.silent.discard(owner)
-        asked = owner in wanted and mark == wanted[owner].digest
         reply = _read(data)
-        if isinstance(reply, About):
-            self.heads[owner] = reply.head
-        elif isinstance(reply, Uploaded) and reply.client == owner:
-            if owner in wanted and reply.request == wanted[owner].digest:
-                found[owner] = reply
-            elif reply.release > self.received.get(owner, 0):
-                self.late += 1
+        if isinstance(reply, About) and reply.client == owner:
+            self.heads.setdefault(owner, reply.head)
+        if sent is None:
+            return
+        fault = _fault(owner, sent, reply)
+        if sent.request is wanted.get(owner):
+            found[owner] = (
+                reply if isinstance(reply, Uploaded | Refused) and not fault else f"{UNREADABLE}: {fault}"
+            )
+        elif not fault and isinstance(reply, Uploaded) and reply.release > self.received.get(owner, 0):
+            self.late += 1
+        if not fault and isinstance(reply, Uploaded):
             self._note(owner, reply)
-        elif asked:
-            found[owner] = f"{reply.reason}: {reply.message}" if isinstance(reply, Refused) else UNREADABLE
 
     def _note(self, owner: str, reply: Uploaded) -> None:
-        self.heads[owner] = reply.head
-        self.received[owner] = max(reply.release, self.received.get(owner, 0))
+        if reply.release > self.received.get(owner, 0):  # bytes that are sent again hold the head of then
+            self.heads[owner], self.received[owner] = reply.head, reply.release
+
+
+def _fault(owner: str, sent: Sent, reply: Reply | None) -> str:
+    """What makes a reply none to a request, by name; empty if it is one."""
+    if reply is None:
+        return "no message of a gateway"
+    if isinstance(reply, Refused):
+        return ""
+    if not isinstance(reply, Uploaded):
+        return "no upload"
+    told = {"client": reply.client, "run": reply.run, "release": reply.release, "contents": reply.request}
+    request = sent.request
+    asked = {"client": owner, "run": request.run, "release": request.release, "contents": sent.digest}
+    return ", ".join(f"another {name}" for name, value in asked.items() if told[name] != value)
 
 
 def confirmed(letters: Correspondence, run: str, seconds: float) -> None:
     """Tell owners which of their uploads arrived, those who can be told within some seconds."""
     told = {owner: pack_receipt(Receipt(run=run, received=last)) for owner, last in letters.received.items()}
     _answers(letters.exchange, told, seconds, Received)
+
+
+def released(exchange: Exchange, run: str, received: Mapping[str, int], seconds: float) -> set[str]:
+    """Tell owners that a run is over, and give back what they hold for it.
+
+    Args:
+        exchange: with the owners.
+        run: by name.
+        received: of each owner, the last release that arrived; 0 if none did.
+        seconds: to wait for them.
+
+    Returns:
+        Owners who could not be told: their leases stay until they end them.
+    """
+    told = {
+        owner: pack_receipt(Receipt(run=run, received=last, ended=True)) for owner, last in received.items()
+    }
+    return told.keys() - _answers(exchange, told, seconds, Received).keys()
+
+
+def leased(exchange: Exchange, wanted: Mapping[str, LeaseRequest], seconds: float) -> dict[str, str]:
+    """Why owners do not hold the price of a run for it, of those who do not, in words.
+
+    Args:
+        exchange: with the owners.
+        wanted: the lease that each of them is asked for.
+        seconds: to wait for them.
+    """
+    messages = {owner: pack_lease(lease) for owner, lease in wanted.items()}
+    found = _answers(exchange, messages, seconds, (Received, Refused))
+    why = {owner: one.message for owner, one in found.items() if isinstance(one, Refused)}
+    return why | dict.fromkeys(wanted.keys() - found.keys(), SILENT)
 
 
 def introduced(exchange: Exchange, owners: Collection[str], seconds: float) -> list[About]:
@@ -134,7 +196,10 @@ def introduced(exchange: Exchange, owners: Collection[str], seconds: float) -> l
 
 
 def _answers(
-    exchange: Exchange, messages: Mapping[str, bytes], seconds: float, kind: type[Kind]
+    exchange: Exchange,
+    messages: Mapping[str, bytes],
+    seconds: float,
+    kind: type[Kind] | tuple[type[Kind], ...],
 ) -> dict[str, Kind]:
     """Answers of a kind to one message for each owner, of those who give them within some seconds."""
     until = time.monotonic() + seconds

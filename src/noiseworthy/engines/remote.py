@@ -20,15 +20,27 @@ from numpy.typing import NDArray
 from noiseworthy.algorithms.base import Algorithm, ServerState
 from noiseworthy.algorithms.loss_reports import LossReports
 from noiseworthy.engines.asking import Asking
-from noiseworthy.engines.correspondence import UNREADABLE, Correspondence
+from noiseworthy.engines.correspondence import Correspondence
+from noiseworthy.engines.gathering import Gathering, in_words
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import Checkpoint
-from noiseworthy.errors import TooFewReplies
+from noiseworthy.errors import InvalidInput, NoMoreReplies, TooFewReplies
 from noiseworthy.gateway.messages import Uploaded
 from noiseworthy.planning.two_stages import LOSSES_PER_REPLY
 from noiseworthy.privacy.ledger import Ledger
-from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.tasks import Score
+
+
+class Reached(NamedTuple):
+    """Where a training ended.
+
+    Attributes:
+        run: curves, parameters and uploads that were asked for, as the simulation's.
+        ended: why it ended before its last round, in words; empty if it did not.
+    """
+
+    run: Trajectory
+    ended: str = ""
 
 
 class Round(NamedTuple):
@@ -72,11 +84,15 @@ def train_remotely(
     *,
     resume: Checkpoint | None = None,
     on_round: Callable[[Checkpoint, Round | None], None] = lambda checkpoint, done: None,
-) -> Trajectory:
+    before_rounds: Callable[[], None] = lambda: None,
+) -> Reached:
     """One training by a plan, over an exchange.
 
     An owner whose upload is missing is left out of its round, and the weights of the others grow in
-    proportion; a loss that it would have reported is NaN. At least half of those asked must answer.
+    proportion; a loss that it would have reported is NaN. At least half of those asked must answer. Where
+    fewer do, because releases were paid for and lost, as many owners as are needed are asked for their next
+    ones, within what was planned. A round for which too few may still answer ends the training: the model of
+    the round before is what comes of it.
 
     Args:
         algorithm: of the plan; its noise and its local work are not used here.
@@ -86,13 +102,16 @@ def train_remotely(
         resume: where to go on. A round that was asked for and not kept is asked for again, which costs its
             owners nothing and brings the same uploads.
         on_round: told after the start and after every round, to keep what was reached.
+        before_rounds: called once the start is kept, before anything is asked.
 
     Returns:
-        Curves, parameters and uploads that were asked for, as the simulation's.
+        What was reached.
 
     Raises:
         BudgetExceeded: a schedule beyond the plan's counts; nothing was asked.
         TooFewReplies: a round that cannot be made; what was reached before is kept.
+        NoMoreReplies: the first round, or one that estimates, can never be made.
+        InvalidInput: a model that ran out of float32; what was reached before is kept.
     """
     algorithm = jax.tree.map(jnp.asarray, algorithm)
     ledger = Ledger.open(asking.plan.uploads).charge_rounds(asking.cohorts[: terms.evaluate_at[-1]])
@@ -101,58 +120,52 @@ def train_remotely(
     reached = resume or _nothing(state, ledger)
     reached = reached if len(reached.rounds) else _scored(algorithm, state, reached, terms)
     on_round(reached, None)
+    before_rounds()
+    ended = ""
+    gathering = Gathering(
+        asking, correspondence, terms.clients, terms.patience, lambda: on_round(reached, None)
+    )
     for t in range(reached.round, int(terms.evaluate_at[-1])):
         started = time.monotonic()
-        state, answers = _round(algorithm, state, t, asking, correspondence, terms)
+        try:
+            state, answers = _round(algorithm, state, t, gathering)
+        except NoMoreReplies as error:
+            if t == 0 or asking.first is not None:
+                raise
+            ended = str(error)
+            reached = _with_score(algorithm, state, reached, terms)
+            break
         reached = _scored(algorithm, state, reached, terms, asking)
         on_round(reached, Round(t, answers, time.monotonic() - started))
     theta = np.asarray(algorithm.model(state))[None]
-    return Trajectory(reached.rounds, reached.loss, reached.accuracy, theta, reached.used)
+    return Reached(Trajectory(reached.rounds, reached.loss, reached.accuracy, theta, reached.used), ended)
 
 
 def _round(
-    algorithm: Algorithm,
-    state: ServerState,
-    t: int,
-    asking: Asking,
-    correspondence: Correspondence,
-    terms: Terms,
+    algorithm: Algorithm, state: ServerState, t: int, gathering: Gathering
 ) -> tuple[ServerState, dict[str, str]]:
     cohort = np.asarray(algorithm.select(state))
-    least = (len(cohort) + 1) // 2
-    names, theta = [terms.clients[client] for client in cohort], np.asarray(state.theta)
-    wanted = {
-        name: asking.request(
-            int(client),
-            t,
-            theta,
-            deadline=time.time() + _IN_TIME * terms.patience,
-            head=correspondence.heads.get(name),
-            received=correspondence.received.get(name, 0),
-        )
-        for name, client in zip(names, cohort, strict=True)
-    }
-    told = LOSSES_PER_REPLY if isinstance(algorithm, LossReports) else 0
-    found = {
-        name: one if isinstance(one, str) or _usable(one, len(theta) + told) else UNREADABLE
-        for name, one in correspondence.ask(wanted, terms.patience, least).items()
-    }
-    answers = {name: "" if isinstance(one, Uploaded) else one for name, one in found.items()}
-    uploads = {place: one for place, name in enumerate(names) if isinstance(one := found[name], Uploaded)}
+    found, least = gathering.uploads(t, cohort, np.asarray(state.theta)), gathering.least(cohort)
+    uploads = {place: one for place, one in enumerate(found.values()) if isinstance(one, Uploaded)}
+    answers = in_words(found)
     if len(uploads) < least:
+        if gathering.may_answer(found) < least:
+            raise NoMoreReplies(_never(t, least, answers))
         raise TooFewReplies(_too_few(t, least, answers))
-    return algorithm.aggregate(state, _combined(algorithm, state, cohort, uploads)), answers
+    state = algorithm.aggregate(state, _combined(algorithm, state, cohort, uploads))
+    _check_finite(algorithm, state, t)
+    return state, answers
 
 
-def _usable(one: Uploaded, length: int) -> bool:
-    """Whether an upload has as many numbers as were asked for, with noise that was drawn without a seed."""
-    return len(one.upload.values) == length and one.upload.assurance == DRAWN
-
-
-DRAWN: Assurance = "grid-csprng"
-"""What noise of owners must be stamped with."""
-_IN_TIME = 0.8
-"""Part of a round's patience in which an owner may still begin: the rest is for the way back."""
+def _check_finite(algorithm: Algorithm, state: ServerState, t: int) -> None:
+    """Refuse a state that no request can carry; losses that were not reported are NaN."""
+    memory = jax.tree.leaves(state.memory)
+    wrong = np.isinf if isinstance(algorithm, LossReports) else lambda leaf: ~np.isfinite(leaf)
+    if not np.all(np.isfinite(state.theta)) or any(np.any(wrong(np.asarray(leaf))) for leaf in memory):
+        raise InvalidInput(
+            f"round {t + 1}: the model ran out of float32; the run is kept as it was before this round, "
+            "train with a smaller [algorithm] step_size in another folder"
+        )
 
 
 def _combined(
@@ -178,12 +191,20 @@ def _with_missing(uploads: Array, places: list[int], asked: int) -> Array:
 
 
 def _too_few(t: int, least: int, answers: dict[str, str]) -> str:
+    return (
+        f"{_count(t, least, answers)}; the run is kept as it was before this round, see to the owners and go "
+        "on with --resume"
+    )
+
+
+def _never(t: int, least: int, answers: dict[str, str]) -> str:
+    return f"{_count(t, least, answers)}, and too few still may: this round can never be made"
+
+
+def _count(t: int, least: int, answers: dict[str, str]) -> str:
     missing = "; ".join(f"{name}: {why}" for name, why in answers.items() if why)
     came = sum(not why for why in answers.values())
-    return (
-        f"round {t + 1}: {came} of {len(answers)} owners answered, {least} must ({missing}); the run is kept "
-        "as it was before this round, see to the owners and go on with --resume"
-    )
+    return f"round {t + 1}: {came} of {len(answers)} owners answered, {least} must ({missing})"
 
 
 def _nothing(state: ServerState, ledger: Ledger) -> Checkpoint:
@@ -214,11 +235,16 @@ def _scored(
         used=before.used if asking is None else (asking.releases(t) - asking.made)[None],
         server=tuple(np.asarray(leaf)[None] for leaf in jax.tree.leaves(state.memory)),
     )
-    if t not in terms.evaluate_at:
-        return after
+    return _with_score(algorithm, state, after, terms) if t in terms.evaluate_at else after
+
+
+def _with_score(algorithm: Algorithm, state: ServerState, reached: Checkpoint, terms: Terms) -> Checkpoint:
+    """The checkpoint with the score at its state, once."""
+    if reached.round in reached.rounds:
+        return reached
     score = terms.score(algorithm.model(state))
-    return after._replace(
-        rounds=np.append(before.rounds, t),
-        loss=np.column_stack([before.loss, np.float64(score.loss)]),
-        accuracy=np.column_stack([before.accuracy, np.float64(score.accuracy)]),
+    return reached._replace(
+        rounds=np.append(reached.rounds, reached.round),
+        loss=np.column_stack([reached.loss, np.float64(score.loss)]),
+        accuracy=np.column_stack([reached.accuracy, np.float64(score.accuracy)]),
     )

@@ -9,8 +9,18 @@ from numpy.typing import NDArray
 
 from noiseworthy.planning.plan import Plan
 from noiseworthy.privacy.accountants import Release, spent_with_pilot
+from noiseworthy.privacy.power import (
+    GaussianPower,
+    Power,
+    ProfiledPower,
+    after_two_moves,
+    laplace_power,
+    poisson_power,
+)
 
 Parts = list[tuple[Release, NDArray[np.int64]]]
+FALSE_ALARMS = (0.01, 0.05)
+"""At which the power of the best test is told."""
 
 
 def claim_facts(plan: Plan) -> dict[str, Any]:
@@ -20,8 +30,10 @@ def claim_facts(plan: Plan) -> dict[str, Any]:
         `before`: what was released before the plan was made, and the epsilon that it took; None if nothing.
         `looser`: other valid counts of the same noise, as papers use them, by name: least and greatest
         epsilon over the clients that release anything.
+        `told_apart`: how well the best test of the client that is worst off tells neighbours apart; None
+        where nothing is released, or without noise.
     """
-    return {"before": _before(plan), "looser": _looser(plan)}
+    return {"before": _before(plan), "looser": _looser(plan), "told_apart": _told_apart(plan)}
 
 
 def _before(plan: Plan) -> dict[str, Any] | None:
@@ -39,8 +51,57 @@ def _before(plan: Plan) -> dict[str, Any] | None:
     }
 
 
+def _told_apart(plan: Plan) -> dict[str, Any] | None:
+    parts = _parts(plan)
+    if not parts or plan.problem.family == "none":
+        return None
+    kinds = np.stack([k * release.shift for release, k in parts])
+    gaussian = plan.problem.family == "gaussian" and plan.problem.sampling_rate == 1
+    exposed = np.sum([k * np.square(one.shift) for one, k in parts], axis=0) if gaussian else plan.spent()
+    worst = int(np.argmax(exposed))
+    if not kinds[:, worst].any():
+        return None
+    power = power_against(plan, worst)
+    two = plan.budget.relation == "add-remove"
+    return {
+        "client": worst,
+        "alike": bool(np.all(kinds == kinds[:, :1]) and np.ptp(exposed) == 0),
+        "false_alarms": list(FALSE_ALARMS),
+        "power": power.at(FALSE_ALARMS).tolist(),
+        "guess": power.guess,
+        "power_of_exchange": after_two_moves(power, FALSE_ALARMS).tolist() if two else None,
+    }
+
+
+def power_against(plan: Plan, client: int) -> Power:
+    """How well neighbours are told apart by everything that one client releases, its pilot included.
+
+    Args:
+        plan: with noise.
+        client: by place; it releases something.
+
+    Returns:
+        Exact for Gaussian noise and for Laplace noise of one size; by basic composition where Laplace
+        releases differ, and an upper bound for Poisson batches.
+    """
+    ratios = [(float(one.shift[client]), int(k[client])) for one, k in _parts(plan) if k[client]]
+    if plan.problem.family == "gaussian" and plan.problem.sampling_rate == 1:
+        return GaussianPower(sum(k * ratio**2 for ratio, k in ratios) ** 0.5)
+    if len(ratios) > 1:
+        return ProfiledPower(np.array([sum(k * ratio for ratio, k in ratios)]), np.zeros(1))
+    ((ratio, k),) = ratios
+    if plan.problem.family == "laplace":
+        return laplace_power(ratio, k)
+    return poisson_power(ratio, plan.problem.sampling_rate, k)
+
+
+def _parts(plan: Plan) -> Parts:
+    """All releases of a plan, those of its pilot first."""
+    return [*(plan.pilot.parts if plan.pilot else ()), *_own(plan)]
+
+
 def _looser(plan: Plan) -> dict[str, list[float]]:
-    parts = [*(plan.pilot.parts if plan.pilot else ()), *_own(plan)]
+    parts = _parts(plan)
     if not parts or any(release.sampling_rate < 1 for release, _ in parts):
         return {}
     if plan.problem.family == "gaussian":

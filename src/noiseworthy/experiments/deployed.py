@@ -21,18 +21,23 @@ from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.algorithms.loss_reports import LossReports
 from noiseworthy.algorithms.registry import make
 from noiseworthy.engines.asking import Asking, seen_of
-from noiseworthy.engines.correspondence import Correspondence, confirmed
+from noiseworthy.engines.correspondence import Correspondence, confirmed, leased, released
 from noiseworthy.engines.exchange import Exchange
+from noiseworthy.engines.gathering import DRAWN
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
-from noiseworthy.engines.remote import DRAWN, Round, Terms, train_remotely
+from noiseworthy.engines.remote import Round, Terms, train_remotely
 from noiseworthy.engines.simulation import Checkpoint
+from noiseworthy.errors import GatewayError, NoMoreReplies, ResumeError
 from noiseworthy.experiments.checkpoints import load_checkpoint, save_checkpoint
 from noiseworthy.experiments.deployment import Deployment, task_table
+from noiseworthy.experiments.flags import class_prior
+from noiseworthy.experiments.known_ledgers import KnownLedgers
 from noiseworthy.experiments.record import Record, with_training
+from noiseworthy.experiments.run_folder import check_unused
 from noiseworthy.experiments.told import Told
 from noiseworthy.experiments.training import Trained
 from noiseworthy.experiments.two_stages import estimation_of, joined, onward, seeds_of_stage_2
-from noiseworthy.gateway.messages import About
+from noiseworthy.gateway.messages import About, LeaseRequest
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.two_stages import FirstStage
 
@@ -56,6 +61,7 @@ def train(
     *,
     resume: bool = False,
     patience: float = PATIENCE,
+    known: KnownLedgers | None = None,
     on_round: OnRound = lambda done, round: None,
 ) -> DeployedRun:
     """Train by the plan of a deployment, kept in a run folder after every round.
@@ -66,19 +72,44 @@ def train(
         folder: of the run.
         resume: go on from the folder's checkpoint, under the same name at the owners.
         patience: seconds that a round waits for replies.
+        known: what the server knows of owners' ledgers from other runs, which this one adds to.
         on_round: told the share of rounds done, and what came of the last one.
 
     Raises:
         TooFewReplies: a round that cannot be made; go on later with `resume`.
-        ResumeError: a folder of another study, or without a checkpoint.
+        NoMoreReplies: no model can come of this run any more.
+        ResumeError: a folder of another study, or without a checkpoint; without `resume`, one that holds a
+            training or a study.
+        GatewayError: an owner that does not hold the price of the run for it.
     """
-    start = load_checkpoint(folder, deployment.mark) if resume else None
+    if not resume:
+        check_unused(folder)
+    start = _going_on(folder, deployment.mark) if resume else None
     told = Told.kept_in(folder) if resume else Told.nothing()
-    session = _Session(deployment, exchange, folder, patience, on_round, told)
-    if isinstance(deployment.plan.pilot, FirstStage):
-        return session.in_two_stages(deployment.plan.pilot, start)
-    run = session.stage(make(deployment.plan, deployment.task, deployment.seed), deployment.plan, start)
-    return DeployedRun(Trained(run, (deployment.plan,)), told)
+    told.heads |= {} if known is None else known.heads()
+    session = _Session(deployment, exchange, folder, patience, on_round, told, known)
+    try:
+        done = session.whole(start)
+    except NoMoreReplies:
+        session.end()
+        raise
+    session.end()
+    return done
+
+
+def _going_on(folder: Path, mark: str) -> Checkpoint:
+    """The checkpoint of a run over a network.
+
+    Raises:
+        ResumeError: as `load_checkpoint`, or a model that no request can carry, as earlier versions kept it.
+    """
+    start = load_checkpoint(folder, mark)
+    if not np.all(np.isfinite(start.theta)):
+        raise ResumeError(
+            f"the checkpoint of {folder} holds a model that is not finite, and no round can go on from it; "
+            "start anew in another folder with --out, what owners paid stays spent"
+        )
+    return start
 
 
 @dataclass
@@ -91,6 +122,47 @@ class _Session:
     patience: float
     on_round: OnRound
     told: Told
+    known: KnownLedgers | None
+    holds: bool = False
+
+    def whole(self, start: Checkpoint | None) -> DeployedRun:
+        """All rounds of the plan, from its start or from a checkpoint."""
+        plan, deployment = self.deployment.plan, self.deployment
+        if isinstance(plan.pilot, FirstStage):
+            return self.in_two_stages(plan.pilot, start)
+        run = self.stage(make(plan, deployment.task, deployment.seed), plan, start)
+        return DeployedRun(Trained(run, (plan,)), self.told)
+
+    def begin(self) -> None:
+        """Have every owner hold the price of the run for it: before round 1 all of them or none.
+
+        A run that goes on has paid for a part already: who does not hold the rest answers for itself, in
+        the rounds.
+
+        Raises:
+            GatewayError: owners that refuse or are silent; the others were told to let go.
+        """
+        if self.holds:
+            return
+        self.holds, seconds = True, self.patience
+        wanted = {name: self._lease(name) for name in self.deployment.federation.clients}
+        missing = leased(self.exchange, wanted, seconds)
+        if missing and not self.told.rounds:
+            self.end()
+            reasons = "; ".join(f"{name}: {why}" for name, why in missing.items())
+            raise GatewayError(
+                f"not all owners hold the price of this training for it ({reasons}); the others were told to "
+                "let go and nothing was asked, see to it and go on with --resume"
+            )
+
+    def end(self) -> None:
+        """Have owners let go of what they hold for the run."""
+        received = dict.fromkeys(self.deployment.federation.clients, 0) | self.told.received
+        released(self.exchange, self.told.run, received, self.patience / 4)
+
+    def _lease(self, name: str) -> LeaseRequest:
+        demand = self.deployment.demand_of(name)
+        return LeaseRequest(run=self.told.run, epsilon=demand.epsilon, delta=demand.delta)
 
     def in_two_stages(self, first: FirstStage, start: Checkpoint | None) -> DeployedRun:
         """Rounds with reported losses, then those of the plan that they make."""
@@ -123,22 +195,26 @@ class _Session:
     ) -> Trajectory:
         """The rounds of a plan, from its start or from a checkpoint."""
         deployment, told = self.deployment, self.told
-        letters = Correspondence(self.exchange, told.heads, told.received, told.late)
+        letters = Correspondence(self.exchange, told.heads, told.received, told.late, ahead=told.ahead)
         made = np.zeros(deployment.federation.n_clients, np.int64) if before is None else before.uploads
         cohorts = np.asarray(algorithm.cohorts)
         table, seen = task_table(deployment.prepared), seen_of(deployment.task)
-        asking = Asking(told.run, plan, table, cohorts, made, first, seen)
+        asking = Asking(told.run, plan, table, deployment.task, cohorts, made, first, seen)
         total, done_before = deployment.plan.all_rounds, 0 if before is None else before.rounds
 
         def keep(reached: Checkpoint, done: Round | None) -> None:
             told.late = letters.late
             told.rounds += [] if done is None else [done._replace(number=done_before + done.number)]
+            if self.known is not None:
+                self.known.keep(told.heads)
             save_checkpoint(self.folder, reached, deployment.mark, told.as_json())
             on_end(reached)
             self.on_round((done_before + reached.round) / total, done)
 
         terms = _terms(deployment, self._scored_in(plan, done_before), self.patience)
-        run = train_remotely(algorithm, asking, letters, terms, resume=start, on_round=keep)
+        run, told.ended = train_remotely(
+            algorithm, asking, letters, terms, resume=start, on_round=keep, before_rounds=self.begin
+        )
         confirmed(letters, told.run, self.patience / 4)
         return run
 
@@ -162,11 +238,13 @@ def with_network(
         abouts: what owners tell of themselves after it.
         seconds: that it took.
     """
-    record = with_training(record, done.trained, [deployment.seed], seconds)
+    prior = class_prior(deployment.federation)
+    record = with_training(record, done.trained, [deployment.seed], seconds, prior)
     training = {**record["training"], "assurance": DRAWN}
     network = {
         "run": done.told.run,
         "late": done.told.late,
+        "ended": done.told.ended,
         "rounds": [one._asdict() for one in done.told.rounds],
         "owners": [about.model_dump(mode="json") for about in abouts],
     }

@@ -47,6 +47,12 @@ class Deployment:
                 "constants that are bought from records are not deployed; state them under [planning], or "
                 'plan with source = "trial" on public data'
             )
+        if plan.budget.relation != "replace-one":
+            raise UnsoundClaim(
+                "owners price releases for neighbours that exchange a record, and the study states relation "
+                f"{plan.budget.relation}, by which the same noise would cost half as much; state [privacy] "
+                'relation = "replace-one" to deploy it'
+            )
         if plan.release is None or plan.problem.family == "none":
             raise ConfigError("a plan without noise is not deployed; state a mechanism and a budget")
         work_of(plan, 0)
@@ -93,7 +99,7 @@ class Deployment:
             raise GatewayError(f"no gateway answers for {', '.join(missing)}; start it, then ask again")
         for name, size in zip(self.federation.clients, self.federation.sizes.tolist(), strict=True):
             self._check_records(there[name], size)
-            spent = 0.0 if resume else there[name].spent
+            spent = 0.0 if resume else min(1.0, there[name].spent + there[name].leased)
             if why := self.demand_of(name).misfit(there[name], spent):
                 raise GatewayError(f"{name} {why}; change the study, or have the owner change its file")
 

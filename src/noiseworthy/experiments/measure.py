@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from platform import machine
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 from noiseworthy import _validate as check
 from noiseworthy.algorithms.local import clip_whole
 from noiseworthy.config import FedAvgTable, FedSGDTable, PerClient, RivalTable, SelectionTable, Study
+from noiseworthy.config.clients import Stated, by_name
+from noiseworthy.config.loading import in_line
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments.planners.decision import Progress, given
 from noiseworthy.experiments.planners.dp_fedavg import mode_for
@@ -60,12 +63,14 @@ class Costs:
         records: in a step of each client, shape (N,); None for a study without data.
         timed: steps of some numbers of records, ascending; empty for a study without data.
         machine: what they were timed on.
+        clients: names, in order; empty where clients have no names of their own.
     """
 
     dimension: int
     records: NDArray[np.int64] | None
     timed: tuple[TimedStep, ...]
     machine: str
+    clients: tuple[str, ...] = ()
 
     @property
     def bytes_per_round(self) -> int:
@@ -100,7 +105,8 @@ def measure(prepared: Prepared, on_progress: Progress = lambda done: None) -> Co
         return Costs(prepared.dimension, None, (), "")
     records, device = step_records(prepared), jax.devices()[0]
     timed = _timed(prepared, _some(np.unique(records)).tolist(), on_progress)
-    return Costs(prepared.dimension, records, timed, f"{device.device_kind} on {machine()}")
+    names = prepared.names if prepared.named else ()
+    return Costs(prepared.dimension, records, timed, f"{device.device_kind} on {machine()}", names)
 
 
 def step_records(prepared: Prepared) -> NDArray[np.int64]:
@@ -206,15 +212,14 @@ def resource_tables(
         {'cost_per_round': 2000.0, 'cost_per_step': 0.0, 'budget': 200000.0, 'unit': 'bytes'}
     """
     check_rates(bandwidth, watts)
-    tables: dict[ResourceUnit, ResourcesKeys] = {
-        "bytes": _table(float(costs.bytes_per_round), 0.0, "bytes", study)
-    }
+    table = partial(_table, study=study, clients=costs.clients)
+    tables: dict[ResourceUnit, ResourcesKeys] = {"bytes": table(float(costs.bytes_per_round), 0.0, "bytes")}
     if bandwidth is None or (computing := costs.seconds_per_step) is None:
         return tables
     sending = costs.bytes_per_round / bandwidth
-    tables["seconds"] = _table(_rounded(sending), _rounded(computing), "seconds", study)
+    tables["seconds"] = table(_rounded(sending), _rounded(computing), "seconds")
     if watts is not None:
-        tables["joules"] = _table(_rounded(watts * sending), _rounded(watts * computing), "joules", study)
+        tables["joules"] = table(_rounded(watts * sending), _rounded(watts * computing), "joules")
     return tables
 
 
@@ -232,23 +237,23 @@ def check_rates(bandwidth: float | None, watts: float | None) -> None:
 
 
 def _table(
-    per_round: float | list[float], per_step: float | list[float], unit: ResourceUnit, study: Study
+    per_round: PerClient, per_step: PerClient, unit: ResourceUnit, study: Study, clients: tuple[str, ...]
 ) -> ResourcesKeys:
     example = float(f"{_EXAMPLE_ROUNDS * (np.max(per_round) + np.max(per_step)):.8g}")
     return {
-        "cost_per_round": per_round,
-        "cost_per_step": per_step,
+        "cost_per_round": by_name(per_round, clients),
+        "cost_per_step": by_name(per_step, clients),
         "budget": _own_budget(study, unit) or example,
         "unit": unit,
     }
 
 
-def _own_budget(study: Study, unit: ResourceUnit) -> PerClient | None:
+def _own_budget(study: Study, unit: ResourceUnit) -> Stated | None:
     own = study.resources
     return own.budget if own is not None and own.unit == unit else None
 
 
-def _rounded(value: float | NDArray[np.float64]) -> float | list[float]:
+def _rounded(value: float | NDArray[np.float64]) -> PerClient:
     """To few digits; one number where all clients have the same."""
     numbers = [float(f"{number:.{_DIGITS}g}") for number in np.atleast_1d(value)]
     return numbers if len(set(numbers)) > 1 else numbers[0]
@@ -271,10 +276,10 @@ def as_toml(table: ResourcesKeys, study: Study) -> str:
     return "\n".join(
         [
             "[resources]",
-            f"cost_per_round = {table['cost_per_round']}",
-            f"cost_per_step = {table['cost_per_step']}",
-            f"budget = {table['budget']}{remark}",
-            f'unit = "{table["unit"]}"',
+            f"cost_per_round = {in_line(table['cost_per_round'])}",
+            f"cost_per_step = {in_line(table['cost_per_step'])}",
+            f"budget = {in_line(table['budget'])}{remark}",
+            f"unit = {in_line(table['unit'])}",
         ]
     )
 

@@ -140,10 +140,11 @@ def standings(folder: Path) -> list[Standing]:
     files = sorted((folder / "owners").glob(f"*/{FILE}"))
     if not files:
         raise ConfigError(f"no owners in {folder}; start a deployment with noiseworthy deploy up")
-    owners = [(path.parent.name, load_owner(path)) for path in files]
+    owners = [load_owner(path) for path in files]
     return [
         Standing(owner.owner.client, f"{GATEWAY}{name}" in running, name in running, told(owner.files.socket))
-        for name, owner in owners
+        for owner in owners
+        for name in [folder_name(owner.owner.client)]
     ]
 
 

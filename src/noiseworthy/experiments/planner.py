@@ -17,7 +17,8 @@ from noiseworthy.experiments.planners import (
     rivals,
 )
 from noiseworthy.experiments.planners.decision import Decision, Progress
-from noiseworthy.experiments.prepare import Prepared
+from noiseworthy.experiments.prepare import Prepared, with_task
+from noiseworthy.tasks import LinearModel
 
 
 def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Decision:
@@ -39,7 +40,10 @@ def plan_study(prepared: Prepared, on_progress: Progress = lambda done: None) ->
         ConfigError, InvalidInput: as `decide`.
     """
     decision = decide(prepared, on_progress)
-    return by_trial.applied(prepared, decision), decision
+    made = by_trial.applied(prepared, decision)
+    if not isinstance(made.task, LinearModel):
+        return made, decision
+    return replace(made, study=with_task(made.study, {"bias": made.task.bias})), decision
 
 
 def _as_stated(decision: Decision, table: Table) -> Decision:

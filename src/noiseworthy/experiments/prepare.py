@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.config import Drawn, FederationTable, PerClient, Study
+from noiseworthy.config.clients import Stated, by_name, in_order
 from noiseworthy.config.records import OWNERS
 from noiseworthy.data import Federation, load_federation
+from noiseworthy.data.federation import numbered
 from noiseworthy.data.files import locate
 from noiseworthy.data.owners import federation_of_owners
 from noiseworthy.errors import ConfigError, DataError
@@ -21,7 +23,7 @@ from noiseworthy.planning.problem import Problem
 from noiseworthy.planning.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
-from noiseworthy.tasks import Reference, Task, make_task
+from noiseworthy.tasks import Reference, Task, make_task, seen_shape
 from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.reference import apart_from, reference_of
@@ -50,18 +52,53 @@ class Prepared:
         )  # fmt: skip
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the clients, in order; places where they have none."""
+        return numbered(len(self.sizes)) if self.federation is None else self.federation.clients
+
+    @property
+    def named(self) -> bool:
+        """Whether clients have names of their own, by which alone numbers are theirs."""
+        return self.federation is not None and self.federation.named
+
+    def in_order(self, where: str, stated: Stated) -> PerClient:
+        """Numbers in the order of the clients, as `config.clients.in_order`."""
+        return in_order(where, stated, self.names, named=self.named)
+
+    def stated(self, numbers: PerClient) -> Stated:
+        """Numbers in the order of the clients as a study states them: by name where clients have names."""
+        return by_name(numbers, self.names if self.named else ())
+
+    @property
     def epsilon(self) -> PerClient:
         """The privacy losses that clients allow, those of a range drawn."""
-        return self._budget(self.study.privacy.epsilon, _EPSILON)
+        return self._budget("epsilon", self.study.privacy.epsilon, _EPSILON)
 
     @property
     def delta(self) -> PerClient:
         """The probabilities of a larger loss, those of a range drawn."""
-        return self._budget(self.study.privacy.delta, _DELTA)
+        return self._budget("delta", self.study.privacy.delta, _DELTA)
 
-    def _budget(self, stated: PerClient | Drawn, tag: int) -> PerClient:
+    @property
+    def resource_budget(self) -> PerClient:
+        """What clients may spend of their resources.
+
+        Raises:
+            ConfigError: a study without `[resources]`.
+        """
+        if (table := self.study.resources) is None:
+            raise ConfigError("[resources] is missing; state cost_per_round, cost_per_step and the budget")
+        return self.in_order("[resources] budget", table.budget)
+
+    @property
+    def heterogeneity(self) -> PerClient | None:
+        """How far clients' data are from the others', if that is stated."""
+        stated = self.study.constants.heterogeneity
+        return None if stated is None else self.in_order("[constants] heterogeneity", stated)
+
+    def _budget(self, key: str, stated: Stated | Drawn, tag: int) -> PerClient:
         if not isinstance(stated, Drawn):
-            return stated
+            return self.in_order(f"[privacy] {key}", stated)
         seed = check.count("[federation] seed", self.study.federation.seed, least=0)
         return draw_budgets(stated, len(self.sizes), np.random.default_rng([seed, tag])).tolist()
 
@@ -69,9 +106,11 @@ class Prepared:
         table = self.study.resources
         if table is None:
             return None
-        return Resources.of(
-            table.cost_per_round, table.cost_per_step, table.budget, len(self.sizes), table.unit
+        per_round, per_step = (
+            self.in_order(f"[resources] {key}", getattr(table, key))
+            for key in ("cost_per_round", "cost_per_step")
         )
+        return Resources.of(per_round, per_step, self.resource_budget, len(self.sizes), table.unit)
 
     def trained(self) -> tuple[Federation, Task]:
         """Federation and task, for commands that train.
@@ -96,7 +135,7 @@ class Prepared:
         partition, settings = believed_partition(self.study)
         return PublicFacts(
             problem=self.problem(1.0),
-            record_shape=federation.record_shape,
+            record_shape=seen_shape(self.study.task.model, federation.record_shape),
             classes=federation.classes,
             make_task=partial(proxy_task, self.study),
             source=str(self.study.federation.data),
@@ -162,6 +201,7 @@ def prepare(study: Study) -> Prepared:
         return Prepared(study, None, None, sizes, dimension)
     federation = open_federation(study)
     _check_model(study.task.model, federation)
+    study = _with_intercept(study, federation)
     task = open_task(study, federation.record_shape, federation.classes)
     if study.task.dimension not in (None, task.dimension):
         raise ConfigError(
@@ -169,6 +209,12 @@ def prepare(study: Study) -> Prepared:
             f"{task.dimension} parameters; leave dimension out when data are given"
         )
     return Prepared(study, federation, task, federation.sizes, task.dimension)
+
+
+def _with_intercept(study: Study, federation: Federation) -> Study:
+    """The study without an intercept where records are images: "auto" is for rows of numbers."""
+    images = len(federation.record_shape) > 1
+    return with_task(study, {"bias": 0.0}) if images and study.task.bias == "auto" else study
 
 
 _STRUCTURED = ("lstm", "unet3d")
@@ -214,7 +260,7 @@ def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task
     model = table.model or ("linear" if classes is None else "softmax")
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
-        bias=table.bias, pooling=table.pooling, projection=table.projection,
+        bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
         reference=_reference(study, shape),
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from noiseworthy.data import Federation
 from noiseworthy.errors import DataError
 from noiseworthy.experiments.claims import claim_facts
 from noiseworthy.experiments.estimates import describe
+from noiseworthy.experiments.flags import flags, foretold
 from noiseworthy.experiments.planners.decision import Decision
 from noiseworthy.experiments.rivals import Contest
 from noiseworthy.experiments.runner import Cell, Comparison
@@ -49,12 +50,24 @@ def new_record(
         "training": None,
         "compare": None,
     }
-    foreseen = {} if decision.what_if is None else {"what_if": decision.what_if.as_dict()}
-    return strict_json({**record, **foreseen})
+    said = None if federation is None else foretold(decision, federation.classes)
+    foreseen = {} if said is None else {"foretold": said}
+    what_if = {} if decision.what_if is None else {"what_if": decision.what_if.as_dict()}
+    return strict_json({**record, **foreseen, **what_if})
 
 
-def with_training(record: Record, trained: Trained, seeds: list[int], seconds: float) -> Record:
-    """The record with curves, uploads and what each client has spent by them."""
+def with_training(
+    record: Record, trained: Trained, seeds: list[int], seconds: float, prior: float | None = None
+) -> Record:
+    """The record with curves, uploads, what each client has spent by them, and `flags.flags`.
+
+    Args:
+        record: of the plan.
+        trained: the trainings.
+        seeds: theirs.
+        seconds: that they took.
+        prior: score of always answering the most frequent class, if there is one.
+    """
     run = trained.run
     spent = [plan.spent(uploads) for plan, uploads in zip(trained.plans, run.uploads, strict=True)]
     training = {
@@ -65,11 +78,13 @@ def with_training(record: Record, trained: Trained, seeds: list[int], seconds: f
         "uploads": run.uploads.tolist(),
         "spent_epsilon": [row.tolist() for row in spent],
         "untrained_loss": float(run.loss[0, 0]),
+        "prior": prior,
         "seconds": seconds,
         "assurance": ASSURANCE,
     }
     stages = {"estimation": [describe(stage) for stage in trained.stages]} if trained.stages else {}
-    return {**record, **stages, "training": strict_json(training)}
+    said = {"flags": flags(record, training)}
+    return {**record, **stages, "training": strict_json(training | said)}
 
 
 def with_comparison(record: Record, comparison: Comparison, seeds: list[int]) -> Record:

@@ -273,7 +273,7 @@ def _alpha(prepared: Prepared) -> float | None:
             f"[rivals] alpha varies a Dirichlet partition, got partition = {_quoted(table.partition)}; set "
             'partition = "dirichlet" with alpha in [federation], or leave it out of [rivals]'
         )
-    if wanted and isinstance(prepared.study.constants.heterogeneity, list):
+    if wanted and isinstance(prepared.study.constants.heterogeneity, list | dict):
         raise ConfigError(
             "[rivals] alpha deals the records out anew, and [constants] heterogeneity is stated for the "
             "clients as they are; leave one of them out"

@@ -147,6 +147,23 @@ def kept_in(
         books.ledger.close()
 
 
+def check_unused(folder: Path) -> None:
+    """Refuse a folder that holds a run already: a new one would write over its model and its report.
+
+    Args:
+        folder: that a new run is to be kept in.
+
+    Raises:
+        ResumeError: it holds a checkpoint, a model or a record.
+    """
+    kept = [name for name in ("record.json", "model.npz", CHECKPOINT) if (folder / name).exists()]
+    if kept:
+        raise ResumeError(
+            f"{folder} holds a run already ({kept[0]}); go on with it by --resume if it is this training and "
+            "has not ended, or name another folder with --out"
+        )
+
+
 def check_goes_on(folder: Path, mark: str, plan: Plan, ledger: SharedLedger | None = None) -> None:
     """Refuse a folder from which a run could not go on, before anything in it is written.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,10 @@ from noiseworthy.engines.remote import Round
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import ResumeError
 from noiseworthy.experiments.checkpoints import load_told
+from noiseworthy.gateway.messages import HEAD
+
+_MOST = 2**40
+"""Releases of a run that no plan comes to."""
 
 
 @dataclass
@@ -26,6 +31,8 @@ class Told:
         received: last release of each owner that arrived.
         late: releases that arrived too late to be used.
         rounds: what came of each.
+        ahead: by how much the numbers of an owner's releases are ahead of the schedule.
+        ended: why the training ended before its last round; empty if it did not.
         opening: where a stage that estimates ended, once it has.
     """
 
@@ -34,6 +41,8 @@ class Told:
     received: dict[str, int] = field(default_factory=dict)
     late: int = 0
     rounds: list[Round] = field(default_factory=list)
+    ahead: dict[str, int] = field(default_factory=dict)
+    ended: str = ""
     opening: Checkpoint | None = None
 
     @classmethod
@@ -46,7 +55,7 @@ class Told:
         """What the checkpoint of a run folder keeps.
 
         Raises:
-            ResumeError: a checkpoint of a simulation.
+            ResumeError: a checkpoint of a simulation, or one that keeps what no owner can have told.
         """
         try:
             fields = json.loads(load_told(folder))
@@ -56,7 +65,19 @@ class Told:
                 f"{folder} holds no training over a network; run without --resume to start anew"
             ) from None
         again = None if opening is None else Checkpoint(**_arrays(opening))
-        return cls(**fields, rounds=[Round(*one) for one in rounds], opening=again)
+        told = cls(**fields, rounds=[Round(*one) for one in rounds], opening=again)
+        told._check(folder)
+        return told
+
+    def _check(self, folder: Path) -> None:
+        """Refuse what earlier versions kept without looking: every resume would fail on it."""
+        wrong = [name for name, head in self.heads.items() if not re.fullmatch(HEAD, head)]
+        wrong += [name for name, last in self.received.items() if not 0 <= last <= _MOST]
+        if wrong:
+            raise ResumeError(
+                f"the checkpoint of {folder} keeps an answer of {wrong[0]} that no owner can have given; "
+                "start anew in another folder with --out, what owners paid stays spent"
+            )
 
     def as_json(self) -> str:
         """All of it, for the checkpoint."""

@@ -115,7 +115,7 @@ class Surface:
                 'the trade-off needs noise, got mechanism = "none"; use "gaussian" or "laplace" in [privacy]'
             )
         across = Axis.of(study.tradeoff.epsilon, prepared.epsilon, EPSILONS)
-        up = Axis.of(study.tradeoff.budget, resources.budget, BUDGETS)
+        up = Axis.of(study.tradeoff.budget, prepared.resource_budget, BUDGETS)
         points = tuple(
             Point(epsilon, budget, across.is_own(epsilon) and up.is_own(budget))
             for budget in up.values
@@ -205,10 +205,10 @@ def _planned(
         return replace(point, plan=own.plan)
     study, resources = prepared.study, _resources(prepared)
     epsilon = surface.epsilon.budget(prepared.epsilon, point.epsilon)
-    budget = surface.budget.budget(resources.budget, point.budget)
+    budget = surface.budget.budget(prepared.resource_budget, point.budget)
     changed = {
-        "privacy": study.privacy.model_copy(update={"epsilon": epsilon}),
-        "resources": resources.model_copy(update={"budget": budget}),
+        "privacy": study.privacy.model_copy(update={"epsilon": prepared.stated(epsilon)}),
+        "resources": resources.model_copy(update={"budget": prepared.stated(budget)}),
     }
     try:
         decision = decide(replace(prepared, study=study.model_copy(update=changed)), on_progress)

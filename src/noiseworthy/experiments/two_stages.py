@@ -165,7 +165,7 @@ def estimation_of(plan: Plan, cohorts: NDArray[np.int32], losses: NDArray[np.flo
     """Stage 2 of one training, from the noised losses (T0, K, 2) that its cohorts released in stage 1."""
     reports = reports_of(stage_before(plan), cohorts, losses)
     found = estimated(reports, plan.problem.n_clients)
-    return Estimation(reports, found, replanned(plan, reports, found))
+    return Estimation(reports, found, replanned(plan, found))
 
 
 def reports_of(first: FirstStage, cohorts: NDArray[np.int32], losses: NDArray[np.float32]) -> ReportedLosses:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from noiseworthy.algorithms.base import Memory
-from noiseworthy.errors import LedgerError, UserError, WireError
+from noiseworthy.errors import LedgerError, Unwitnessed, UserError, WireError
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.job import Job
 from noiseworthy.gateway.jobs import job_of
@@ -17,6 +17,7 @@ from noiseworthy.gateway.memory import Memories
 from noiseworthy.gateway.messages import (
     About,
     FedAvgWork,
+    LeaseRequest,
     Message,
     PasgdWork,
     Reason,
@@ -33,16 +34,25 @@ from noiseworthy.gateway.messages import (
 from noiseworthy.gateway.owner import Owner
 from noiseworthy.gateway.price import price_of
 from noiseworthy.gateway.turns import turn
+from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal, Resend
-from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.durable.accounts import WHOLE, accounts_of
+from noiseworthy.privacy.durable.fingerprints import Fingerprint
+from noiseworthy.privacy.durable.leases import end_leases, lease, lease_refusal, open_rest
+from noiseworthy.privacy.durable.storage import make_private
 
 _log = logging.getLogger("noiseworthy.gateway")
 
 FAILED = "the release was paid for and could not be made; it is lost, ask for the next one"
 BROKEN = "the gateway could not look at this request; nothing more was spent, ask the owner"
 LEDGER = "the ledger of the owner cannot be used for this; nothing was spent, ask the owner"
+PUT_BACK = "the ledger of the owner was put back from a backup; the owner must say what was spent since"
 SET_BACK = "the ledger of the owner lacks what it held when this head was told; the owner must put it back"
+CHANGED = (
+    "the records are not those that the budget was spent on; nothing was spent, the owner must put them back "
+    "or say that they were changed on purpose"
+)
 LATE = "the deadline has passed; nothing more was spent, ask again with a later one"
 OTHERWISE = "this release was asked before with other contents; ask as before, or for the next one"
 
@@ -50,9 +60,9 @@ OTHERWISE = "this release was asked before with other contents; ask as before, o
 class Declined(Exception):
     """Ends a request in a reply without an upload; its words are made of public things alone."""
 
-    def __init__(self, reason: Reason, message: str):
+    def __init__(self, reason: Reason, message: str, next: int | None = None):
         super().__init__(message)
-        self.reply = Refused(reason=reason, message=message)
+        self.reply = Refused(reason=reason, message=message, next=next)
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,7 @@ class Gateway:
         account: of the owner.
         number: of the account in the ledger.
         memories: what the owner remembers of runs.
+        fingerprint: what binds the account to the records.
 
     Guarantee: no record is read for a release, and none of its noise drawn, before the ledger holds its price
     on disk; nothing leaves that is not sealed there; one (run, release) never leaves in two forms.
@@ -92,10 +103,16 @@ class Gateway:
     account: Account
     number: int
     memories: Memories
+    fingerprint: Fingerprint
 
     @classmethod
-    def open(cls, owner: Owner) -> Self:
+    def open(cls, owner: Owner, *, records_changed: bool = False) -> Self:
         """The gateway of an owner's file: data loaded, ledger verified.
+
+        Args:
+            owner: the owner's file.
+            records_changed: the owner's word that records which the budget was spent on have been changed
+                on purpose; the budget goes on with those of now.
 
         Raises:
             UserError: data, ledger or budget that cannot be used, or OpenDP not installed.
@@ -106,15 +123,18 @@ class Gateway:
             owner.account,
             owner.files.ledger,
         )
-        ledger = DurableLedger.open(path)
+        make_private(path)
+        ledger = DurableLedger.open(path, owner.files.witness)
         try:
             (number,) = ledger.enrol([account])
         except BaseException:
             ledger.close()
             raise
-        path.chmod(0o600)
         memories = Memories(Path(f"{path}.memory"), f"{account.data}/{account.client}")
-        return cls(owner, holding, ledger, account, number, memories)
+        fingerprint = Fingerprint(ledger, number, holding.parts)
+        if records_changed and not fingerprint.fits:
+            fingerprint.take()
+        return cls(owner, holding, ledger, account, number, memories, fingerprint)
 
     def close(self) -> None:
         """Let go of the ledger."""
@@ -125,6 +145,13 @@ class Gateway:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def rest(self) -> None:
+        """What to do while nobody asks: leave the ledger in one whole file, if its disk lets us."""
+        try:
+            self.ledger.settle()
+        except LedgerError as error:
+            _log.warning("%s", error)
 
     def answer(self, data: bytes) -> bytes:
         """The reply to a message: always one, and no error leaves in any other form.
@@ -145,8 +172,14 @@ class Gateway:
         try:
             if isinstance(message, Request):
                 return self._released(message)
+            if isinstance(message, LeaseRequest):
+                return pack_reply(self._leased(message))
             return pack_reply(self.about if message == "about" else self._received(message))
-        except LedgerError:
+        except Unwitnessed:
+            _log.exception("a release was paid for and is lost")
+            raise Declined("failed", FAILED) from None
+        except LedgerError as error:
+            _log.warning("%s", error)
             raise Declined("ledger", LEDGER) from None
 
     @property
@@ -160,12 +193,32 @@ class Gateway:
             models=list(allowed.models), most_releases=allowed.most_releases,
             most_parameters=allowed.most_parameters, most_local_steps=allowed.most_local_steps,
             head=str(self.ledger.head), spent=min(1.0, spent / WHOLE),
+            leased=min(1.0, open_rest(self.ledger, self.number) / WHOLE),
         )  # fmt: skip
 
     def _received(self, receipt: Receipt) -> Received:
         run = self._run(receipt.run)
         if run is not None:
             self._acknowledge(run, receipt.received)
+        if run is not None and receipt.ended:
+            end_leases(self.ledger, run, self.number)
+            _log.info("run %r is over", receipt.run)
+        return Received(head=str(self.ledger.head))
+
+    def _leased(self, asked: LeaseRequest) -> Received:
+        """Hold a run's whole price, by the owner's arithmetic, if other runs leave room for it."""
+        self._check_records()
+        budget = PrivacyBudget.of(asked.epsilon, asked.delta, 1, unit=self.account.unit)
+        mechanism = self.owner.budget.mechanism
+        if (mechanism == "gaussian") != (asked.delta > 0):
+            raise Declined("not-allowed", f"the owner's noise is {mechanism}, got delta {asked.delta:g}")
+        (whole,) = accounts_of(budget, mechanism, "", "", [""])
+        shares = self.account.share(whole.whole)
+        short = lease_refusal(self.ledger, self._run(asked.run), self.number, shares)
+        short = short or lease(self.ledger, self.ledger.begin(asked.run), self.number, shares)
+        if short is not None:
+            raise Declined(short.why, short.message)
+        _log.info("run %r holds its price", asked.run)
         return Received(head=str(self.ledger.head))
 
     def _run(self, name: str) -> int | None:
@@ -182,11 +235,14 @@ class Gateway:
         request = accepted.request
         charge = Charge(self.number, request.release, accepted.share)
         memory = self._checked(accepted, charge)
+        if not self.fingerprint.taken:
+            self.fingerprint.take()
         answer = self.ledger.reserve(self.ledger.begin(request.run), [charge])
         if isinstance(answer, Refusal):
-            raise Declined(answer.why, answer.message)
+            later = self._next(request.run) if answer.why == "lost" else None
+            raise Declined(answer.why, answer.message, later)
         if isinstance(answer, Resend):
-            return _same(answer.sealed, request)
+            return self._same(answer.sealed, request)
         return self._made(answer.number, accepted, memory)
 
     def _accepted(self, request: Request) -> Accepted:
@@ -231,6 +287,7 @@ class Gateway:
     def _checked(self, accepted: Accepted, charge: Charge) -> Memory:
         """The memory for a release that may be paid for now; a run is entered for no other."""
         request = accepted.request
+        self._check_records()
         self._check_head(request)
         if time.time() >= request.deadline:
             raise Declined("deadline", LATE)
@@ -239,25 +296,43 @@ class Gateway:
         if run is not None:
             self._acknowledge(run, request.received)
         if before is not None:
-            return self._again(before, charge)
-        short = self.ledger.shortage([charge])
+            return self._again(request, before, charge)
+        short = self.ledger.shortage([charge], run)
         if short is not None:
             raise Declined(short.why, short.message)
         return self._recalled(accepted)
 
-    def _again(self, before: int, charge: Charge) -> Memory:
+    def _again(self, request: Request, before: int, charge: Charge) -> Memory:
         """Nothing is computed for a release that was asked before."""
         if before != charge.share:
-            raise Declined("conflict", OTHERWISE)
+            raise Declined("conflict", OTHERWISE, self._next(request.run))
         return ()
 
+    def _same(self, sealed: bytes, request: Request) -> bytes:
+        """The sealed bytes, if they answer this very request."""
+        before = read_reply(sealed)
+        if not isinstance(before, Uploaded) or before.request != request.digest:
+            raise Declined("conflict", OTHERWISE, self._next(request.run))
+        return sealed
+
+    def _next(self, run: str) -> int:
+        """The number after the last that was paid for in a run."""
+        find = "SELECT coalesce(max(number), 0) FROM releases WHERE account = ? AND run = ?"
+        ((last,),) = self.ledger.query(find, [self.number, self._run(run)])
+        return last + 1
+
+    def _check_records(self) -> None:
+        """A budget is for the records that it was spent on: changed ones would be another data set."""
+        if not self.fingerprint.fits:
+            raise Declined("records", CHANGED)
+
     def _check_head(self, request: Request) -> None:
-        if request.head is None:
+        head = None if request.head is None else Head.read(request.head)
+        holds = head is None or self.ledger.holds(head)
+        if holds and self.ledger.accepted:
             return
-        try:
-            self.ledger.check_holds(Head.read(request.head))
-        except LedgerError:
-            raise Declined("ledger", SET_BACK) from None
+        _log.warning("the ledger lacks, or was put back behind, what the server knows: head %s", head)
+        raise Declined("ledger", PUT_BACK if holds else SET_BACK)
 
     def _recalled(self, accepted: Accepted) -> Memory:
         request = accepted.request
@@ -269,7 +344,7 @@ class Gateway:
             ) from None
         if kept.release >= request.release:
             message = f"release {kept.release} of this run was made already; ask for a later one"
-            raise Declined("conflict", message)
+            raise Declined("conflict", message, kept.release + 1)
         return kept.memory
 
     def _asked_before(self, run: int, release: int) -> int | None:
@@ -294,7 +369,7 @@ class Gateway:
             self.ledger.seal(grant, sealed)
         except Exception:
             _log.exception("grant %d was paid for and is lost", grant)
-            raise Declined("failed", FAILED) from None
+            raise Declined("failed", FAILED, self._next(accepted.request.run)) from None
         _log.info("release %d of run %r left", accepted.request.release, accepted.request.run)
         return sealed
 
@@ -317,14 +392,6 @@ def _read(data: bytes) -> Message:
         return read_message(data)
     except WireError as error:
         raise Declined("malformed", str(error)) from None
-
-
-def _same(sealed: bytes, request: Request) -> bytes:
-    """The sealed bytes, if they answer this very request."""
-    before = read_reply(sealed)
-    if not isinstance(before, Uploaded) or before.request != request.digest:
-        raise Declined("conflict", OTHERWISE)
-    return sealed
 
 
 def _local_steps(request: Request) -> int:

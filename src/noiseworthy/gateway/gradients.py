@@ -17,6 +17,7 @@ from noiseworthy.algorithms.base import Memory
 from noiseworthy.gateway.job import Job, Vector
 from noiseworthy.gateway.messages import Derived
 from noiseworthy.gateway.sums import NoisedSum
+from noiseworthy.planning.two_stages import LOSSES_PER_REPLY
 from noiseworthy.privacy.uploads import Upload
 from noiseworthy.tasks import Batch, Task
 from noiseworthy.tasks.personal import Personal
@@ -51,6 +52,10 @@ class MeanGradient(Job):
         """The gradient."""
         return (self.gradient,)
 
+    def made(self, upload: Upload | Derived) -> bool:
+        """Whether it may be the noised gradient."""
+        return self.gradient.drew(upload)
+
     def upload(self, batch: Batch, memory: Memory) -> tuple[Upload, Memory]:
         """The noised sum of the records' gradients."""
         return self.gradient.of(gradient_rows(self.task, self.theta, batch, self.gradient)), memory
@@ -76,6 +81,13 @@ class NoisedSteps(Job):
     def sums(self) -> tuple[NoisedSum, ...]:
         """The gradient of a step, tau times."""
         return (self.gradient,)
+
+    def made(self, upload: Upload | Derived) -> bool:
+        """Whether the model can have moved so far: by all steps in one direction, the ridge's part too."""
+        farthest, most = 0.0, float(np.max(np.abs(self.theta), initial=0.0))
+        for step in self.steps:
+            farthest += float(step) * (self.gradient.reach + self.task.ridge * (most + farthest))
+        return _derived(upload, len(self.theta)) and bool(np.all(np.abs(upload.values) <= farthest))
 
     def upload(self, batch: Batch, memory: Memory) -> tuple[Derived, Memory]:
         """theta_m - theta."""
@@ -110,6 +122,10 @@ class PersonalGradient(Job):
     def sums(self) -> tuple[NoisedSum, ...]:
         """The gradient in transform and model."""
         return (self.both,)
+
+    def made(self, upload: Upload | Derived) -> bool:
+        """Whether it may be the shared part of the noised gradient."""
+        return self.both.drew(upload, len(self.theta))
 
     @property
     def fresh_memory(self) -> Memory:
@@ -148,6 +164,15 @@ class LossReport(Job):
         """The gradient, and the loss twice."""
         return self.gradient, self.loss
 
+    def made(self, upload: Upload | Derived) -> bool:
+        """Whether it may be a noised gradient and two noised losses."""
+        own = len(self.theta)
+        return (
+            _derived(upload, own + LOSSES_PER_REPLY)
+            and self.gradient.reaches(upload.values[:own])
+            and self.loss.reaches(upload.values[own:] - self.cap / 2)
+        )
+
     def upload(self, batch: Batch, memory: Memory) -> tuple[Derived, Memory]:
         """The mean gradient (p,), and two mean losses."""
         noised = self.gradient.of(gradient_rows(self.task, self.theta, batch, self.gradient))
@@ -159,6 +184,10 @@ class LossReport(Job):
         losses = np.asarray(_losses(self.task, jnp.asarray(theta), batch), np.float64)
         within = np.clip(np.where(np.isnan(losses), self.cap, losses), 0.0, self.cap)
         return self.loss.of([within[:, None] - self.cap / 2]).values + self.cap / 2
+
+
+def _derived(upload: Upload | Derived, length: int) -> bool:
+    return isinstance(upload, Derived) and len(upload.values) == length
 
 
 @eqx.filter_jit

@@ -60,11 +60,19 @@ class Holding:
         """n, public under replace-one neighbours."""
         return len(self.x)
 
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        """All of it as bytes, in its order, with types and shapes."""
+        arrays = np.asarray(self.x), np.asarray(self.y)
+        kinds = [f"{array.dtype} {array.shape}" for array in arrays]
+        return repr([*kinds, self.classes]).encode(), *(array.tobytes() for array in arrays)
+
     def task(self, table: TaskTable, seen: Seen | None = None) -> Task:
         """The model of a request for records of this shape; reads no record.
 
         Args:
-            table: names the model, and perhaps public data as its reference.
+            table: names the model, and perhaps public data as its reference. It states its bias as a number;
+                one that leaves it out has none.
             seen: numbers of that reference, which stand for it.
 
         Raises:
@@ -74,9 +82,10 @@ class Holding:
         Guarantee: nothing is opened by a name that a server sends: it could be that of the owner's own
         records, on which the proof of privacy lets no other record depend.
         """
+        bias = 0.0 if table.bias == "auto" else table.bias
         return make_task(
             str(table.model), self.x.shape[1:], self.classes, ridge=table.ridge, feature_norm=table.radius,
-            normalise=table.normalise, bias=table.bias, pooling=table.pooling, projection=table.projection,
+            normalise=table.normalise, bias=bias, pooling=table.pooling, projection=table.projection,
             reference=_reference(table, seen),
         )  # fmt: skip
 

@@ -41,6 +41,10 @@ class Job(ABC):
         return ()
 
     @abstractmethod
+    def made(self, upload: Upload | Derived) -> bool:
+        """Whether something may be an upload of this job, as far as public numbers tell; of `upload`."""
+
+    @abstractmethod
     def upload(self, batch: Batch, memory: Memory) -> tuple[Upload | Derived, Memory]:
         """What leaves, and what the owner remembers.
 

@@ -19,6 +19,7 @@ from noiseworthy.errors import UnsoundClaim
 from noiseworthy.gateway.gradients import LossReport, MeanGradient, NoisedSteps, PersonalGradient
 from noiseworthy.gateway.job import Job
 from noiseworthy.gateway.messages import (
+    Derived,
     FedAvgWork,
     FedSGDWork,
     LossReportWork,
@@ -111,6 +112,10 @@ class WholeUpdate(Job):
     def fresh_memory(self) -> Memory:
         """A control variate of zero, or nothing."""
         return self.algorithm.init_client(jnp.asarray(self.theta))
+
+    def made(self, upload: Upload | Derived) -> bool:
+        """Whether it may be the noised update."""
+        return self.update.drew(upload)
 
     def upload(self, batch: Batch, memory: Memory) -> tuple[Upload, Memory]:
         """The update that the simulation computes, with noise."""

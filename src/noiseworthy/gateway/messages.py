@@ -20,8 +20,9 @@ from noiseworthy.gateway.framing import LARGEST
 from noiseworthy.privacy.uploads import ASSURANCES, Assurance, Grid, Upload
 
 Reason: TypeAlias = Literal[
-    "malformed", "not-allowed", "floor", "deadline", "conflict", "budget", "ledger", "fault", "lost", "failed"
-]
+    "malformed", "not-allowed", "floor", "deadline", "conflict", "budget", "leased", "records", "ledger",
+    "fault", "lost", "failed",
+]  # fmt: skip
 """Why nothing is sent: `lost` and `failed` were paid for, all others cost nothing."""
 
 
@@ -37,6 +38,9 @@ Size = Annotated[float, Field(gt=1e-30, lt=1e30)]
 RunName = Annotated[str, Field(min_length=1, max_length=100)]
 Release = Annotated[int, Field(ge=0, lt=2**62)]
 """A number of a release; 0 stands for none."""
+HEAD = r"^[0-9]{1,18}:[0-9a-f]{64}$"
+HeadText = Annotated[str, Field(pattern=HEAD)]
+"""The end of a ledger's chain, as `str` of a `Head` makes it."""
 
 
 class FedSGDWork(Table):
@@ -179,7 +183,7 @@ class Request(Table):
     clip_norm: Size
     noise: Size
     deadline: Positive
-    head: Annotated[str, Field(pattern=r"^[0-9]{1,18}:[0-9a-f]{64}$")] | None = None
+    head: HeadText | None = None
     received: Release = 0
     seen: Seen | None = None
 
@@ -190,10 +194,17 @@ class Request(Table):
 
 
 class Refused(Table):
-    """An answer without an upload; its message is made of public things alone."""
+    """An answer without an upload; its message is made of public things alone.
+
+    Attributes:
+        reason: of a fixed list.
+        message: the reason in words, with its remedy.
+        next: number of the release that may be asked for instead, where this one never can be made.
+    """
 
     reason: Reason
     message: str
+    next: Release | None = None
 
 
 @dataclass(frozen=True)
@@ -227,12 +238,12 @@ class Uploaded(Table):
         head: of the owner's ledger once the release was paid for; the next request carries it.
     """
 
-    run: str
-    release: int
+    run: RunName
+    release: Annotated[int, Field(ge=1, lt=2**62)]
     client: str
-    request: str
+    request: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     upload: InstanceOf[Upload] | InstanceOf[Derived]
-    head: str
+    head: HeadText
 
 
 class About(OwnerTerms):
@@ -241,10 +252,12 @@ class About(OwnerTerms):
     Attributes:
         head: of the ledger.
         spent: part of the lifetime budget that is spent, from 0 to 1.
+        leased: part of it that is held for runs and not spent yet.
     """
 
-    head: str
+    head: HeadText
     spent: Part
+    leased: Part = 0.0
 
 
 class Receipt(Table):
@@ -253,19 +266,35 @@ class Receipt(Table):
     Attributes:
         run: by name.
         received: last release of the run whose upload arrived.
+        ended: whether the run is over: what is held for it and not spent goes back to the budget.
     """
 
     run: RunName
     received: Release = 0
+    ended: bool = False
+
+
+class LeaseRequest(Table):
+    """The whole price of a run, which is to be held for it before its first release.
+
+    Attributes:
+        run: by name.
+        epsilon: of all its releases.
+        delta: of all its releases; 0 with Laplace noise.
+    """
+
+    run: RunName
+    epsilon: Positive
+    delta: Annotated[float, Field(ge=0, lt=1)]
 
 
 class Received(Table):
-    """The answer to a receipt; `head` is that of the owner's ledger, which has noted it."""
+    """The answer to a receipt or to a lease; `head` is that of the owner's ledger, which has noted it."""
 
-    head: str
+    head: HeadText
 
 
-Message: TypeAlias = Request | Receipt | Literal["about"]
+Message: TypeAlias = Request | Receipt | LeaseRequest | Literal["about"]
 """What may be asked of a gateway."""
 Reply: TypeAlias = Uploaded | Refused | About | Received
 
@@ -278,6 +307,11 @@ def pack_about() -> bytes:
 def pack_receipt(receipt: Receipt) -> bytes:
     """A receipt as bytes."""
     return wire.pack({"kind": "receipt", **receipt.model_dump()})
+
+
+def pack_lease(lease: LeaseRequest) -> bytes:
+    """A request for a lease as bytes."""
+    return wire.pack({"kind": "lease", **lease.model_dump()})
 
 
 def pack_request(request: Request) -> bytes:
@@ -299,12 +333,19 @@ def read_message(data: bytes) -> Message:
     kind = fields.pop("kind", None) if isinstance(fields, dict) else None
     if kind == "about" and not fields:
         return "about"
-    if kind not in ("release", "receipt"):
-        raise WireError("this is no request; its kind must be 'release', 'receipt' or 'about'")
-    return _validated(Request if kind == "release" else Receipt, fields)
+    if kind not in _KINDS:
+        raise WireError("this is no request; its kind must be 'release', 'lease', 'receipt' or 'about'")
+    return _validated(_KINDS[kind], fields)
 
 
-def _validated(kind: type[Request] | type[Receipt], fields: dict[str, Any]) -> Request | Receipt:
+_KINDS: dict[str, type[Request] | type[Receipt] | type[LeaseRequest]] = {
+    "release": Request,
+    "receipt": Receipt,
+    "lease": LeaseRequest,
+}
+
+
+def _validated(kind: type[Request] | type[Receipt] | type[LeaseRequest], fields: dict[str, Any]) -> Message:
     try:
         return kind.model_validate(fields)
     except ValidationError as error:

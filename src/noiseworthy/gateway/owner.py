@@ -76,10 +76,12 @@ class FilesTable(Table):
 
     Members of `group` (a name or a number) may ask over the socket; without it the owner's user alone.
     Processes of the gateway's own user, who could read records and ledger, are refused unless `same_user`.
+    A `witness`, on another disk, is told what was spent, so that a ledger that is set back is noticed.
     """
 
     socket: Location
     ledger: Location
+    witness: Location | None = None
     group: str | Annotated[int, Field(ge=0)] | None = None
     same_user: bool = False
 
@@ -143,7 +145,8 @@ def load_owner(path: Path) -> Owner:
         raise ConfigError(f"owner's file {path} cannot be read as TOML: {error}") from None
     except ValidationError as error:
         raise ConfigError(_one_line(error)) from None
-    beside = {name: path.parent / getattr(owner.files, name) for name in ("socket", "ledger")}
+    named = {name: getattr(owner.files, name) for name in ("socket", "ledger", "witness")}
+    beside = {name: path.parent / place for name, place in named.items() if place is not None}
     return owner.model_copy(update={"files": owner.files.model_copy(update=beside)})
 
 

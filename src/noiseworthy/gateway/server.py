@@ -27,6 +27,8 @@ OWN_USER = Refused(
 _PEER = struct.Struct("3i")
 _PATIENCE = 60.0
 """Seconds in which a request must have come."""
+_QUIET = 1.0
+"""Seconds without a request after which a gateway rests."""
 
 
 class Ending:
@@ -69,10 +71,17 @@ def serve(
     Raises:
         KeyboardInterrupt: from `ending`.
     """
+    listener.settimeout(_QUIET)
     while True:
-        stream, _ = listener.accept()
+        try:
+            stream, _ = listener.accept()
+        except TimeoutError:
+            gateway.rest()
+            listener.settimeout(None)
+            continue
         with stream:
             answer(gateway, stream, ending, every, apart=apart)
+        listener.settimeout(_QUIET)
 
 
 def answer(

@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.privacy.accountants import Release
-from noiseworthy.privacy.grid_mechanism import GridMechanism
+from noiseworthy.privacy.grid_mechanism import REACH, GridMechanism
 from noiseworthy.privacy.quantised import clipped_sum
 from noiseworthy.privacy.uploads import Upload
+
+_MORE = 1 + 2.0**-10
+"""For rounding, and the millionth of noise that grid mechanisms add."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,35 @@ class NoisedSum:
         mechanism = GridMechanism.of(release, 0, clip_norm, records)
         clipped_sum(np.zeros((0, 1)), clip_norm, mechanism.norm, mechanism.grid)
         return cls(release, mechanism, dimension, times)
+
+    @property
+    def reach(self) -> float:
+        """The most that a coordinate of an upload can be: all rows at the clip, and 64 sizes of noise.
+
+        Noise passes that with probability below e^-64.
+        """
+        mechanism, size = self.mechanism, float(self.release.mechanism.size[0])
+        return _MORE * (mechanism.clip_norm + REACH * size)
+
+    def drew(self, upload: object, dimension: int | None = None) -> bool:
+        """Whether something may be an upload of this sum, as far as public numbers tell.
+
+        Args:
+            upload: what an owner says it drew.
+            dimension: coordinates of it, where some of the row's stay with the owner.
+        """
+        mechanism, length = self.mechanism, self.dimension if dimension is None else dimension
+        return (
+            isinstance(upload, Upload)
+            and upload.grid == mechanism.grid
+            and upload.divisor == mechanism.records
+            and len(upload.steps) == length
+            and self.reaches(upload.values)
+        )
+
+    def reaches(self, values: NDArray[np.float64]) -> bool:
+        """Whether all of some numbers are within `reach`."""
+        return bool(np.all(np.abs(values) <= self.reach))
 
     def of(self, parts: Iterable[NDArray[np.floating]]) -> Upload:
         """The noised sum of rows that come in parts of shape (m, dimension); whole numbers add exactly."""

@@ -111,7 +111,7 @@ def plan(
     found = _decide(problem, bound, given, most)
     fixed = None not in (given.total_iterations, given.local_steps)
     trains = fixed or found.value < bound.no_training
-    step = step or _schedule(bound, found.local_steps)
+    step = step or theory_step(bound, found.local_steps)
     return replace(
         _scheduled(problem, found, step, trains),
         prediction=Prediction(
@@ -363,8 +363,8 @@ def _limit_note(problem: Problem, found: Setting, given: Given, most: int) -> tu
     return (f"[resources] budget pays for at most {int(limit)} uploads of every client after {steps} each.",)
 
 
-def _schedule(bound: LocalBound, local_steps: int) -> StepSize:
-    """(2/mu)/(k + gamma) with gamma = max(8L/mu, E)."""
+def theory_step(bound: LocalBound, local_steps: int) -> StepSize:
+    """Step sizes of the theory, (2/mu)/(k + gamma) with gamma = max(8L/mu, E)."""
     gamma = float(bound.gamma(local_steps))
     return StepSize(2 / (bound.strong_convexity * gamma), gamma)
 

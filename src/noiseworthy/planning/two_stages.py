@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning import participation
-from noiseworthy.planning.curvature_estimation import Course, regularised
-from noiseworthy.planning.heterogeneity import Heterogeneity, ReportedLosses
+from noiseworthy.planning.heterogeneity import Heterogeneity
 from noiseworthy.planning.participation_bound import Curvature
 from noiseworthy.planning.plan import Pilot, Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
@@ -41,12 +40,10 @@ class FirstStage(Pilot):
         budget: whole.
         plan: of these T0 rounds.
         loss_cap: Theta, to which every record's loss is clipped.
-        curvature_spread: tau, by how much ln L and ln mu may be off; None where they are taken as stated.
     """
 
     plan: Plan
     loss_cap: float
-    curvature_spread: float | None = None
 
     @property
     def rounds(self) -> int:
@@ -88,7 +85,6 @@ def plan(
     loss_cap: float,
     step: StepSize | None = None,
     momentum: float = 0.0,
-    curvature_spread: float | None = None,
     notes: tuple[str, ...] = (),
 ) -> Plan:
     """Plan DPFL-BCS in two stages; of stage 2 what is planned if clients turn out to be alike.
@@ -102,8 +98,6 @@ def plan(
         loss_cap: Theta above 0, to which a record's loss is clipped before it is reported.
         step: step sizes of all T rounds; those of the theory if not given.
         momentum: of the server, in [0, 1).
-        curvature_spread: tau above 0, by how much ln L and ln mu may be off: stage 2 then weighs
-            heterogeneity by what the losses say of them (P2'). None takes them as they are.
         notes: warnings to carry.
 
     Returns:
@@ -142,7 +136,7 @@ def plan(
     whole = PrivacyFilter.open(problem.budget, problem.family)
     step = step or participation.theory_step(Curvature.among(constants))
     first = _first_stage(problem, clients_per_round, first_rounds, first_rounds / total, cap, step)
-    first = replace(first, plan=replace(first.plan, momentum=momentum), curvature_spread=curvature_spread)
+    first = replace(first, plan=replace(first.plan, momentum=momentum))
     later = None if step is None else later_step(step, first_rounds)
     made = participation.plan(
         replace(problem, budget=_left(whole, first)),
@@ -157,13 +151,12 @@ def plan(
     return replace(made, pilot=first, momentum=momentum, outcome=outcome)
 
 
-def replanned(made: Plan, reports: ReportedLosses, found: Heterogeneity) -> Plan:
+def replanned(made: Plan, found: Heterogeneity) -> Plan:
     """The plan of stage 2 by the heterogeneity that stage 1's losses tell.
 
     Args:
         made: of `plan`, with the constants to weigh heterogeneity by.
-        reports: what stage 1 released.
-        found: Gamma_n by them.
+        found: Gamma_n by what stage 1 released.
 
     Raises:
         InvalidInput: a plan without a first stage.
@@ -173,7 +166,7 @@ def replanned(made: Plan, reports: ReportedLosses, found: Heterogeneity) -> Plan
     first = stage_before(made)
     again = participation.plan(
         made.problem,
-        _curvature(made, first, reports, found),
+        made.constants,
         rounds=made.rounds,
         clients_per_round=made.clients_per_round,
         heterogeneity=found.value,
@@ -182,21 +175,6 @@ def replanned(made: Plan, reports: ReportedLosses, found: Heterogeneity) -> Plan
     )
     outcome = f"{_introduction(first)} Then: {again.outcome}"
     return replace(again, pilot=first, momentum=made.momentum, averaging=made.averaging, outcome=outcome)
-
-
-def _curvature(
-    made: Plan, first: FirstStage, reports: ReportedLosses, found: Heterogeneity
-) -> dict[str, Constant]:
-    """The constants of a plan, L and mu by P2' where they may be off."""
-    prior = Curvature.among(made.constants)
-    if first.curvature_spread is None or prior is None:
-        return made.constants
-    variance = made.problem.dimension * first.parts[0][0].mechanism.variance
-    course = Course.of(reports, variance, found.value)
-    fitted = regularised(course, prior, first.curvature_spread).curvature
-    told = f"estimated from {len(reports.clients)} released losses"
-    values = {"smoothness": fitted.smoothness, "strong_convexity": fitted.strong_convexity}
-    return made.constants | {name: Constant(value, told) for name, value in values.items()}
 
 
 def stage_before(made: Plan) -> FirstStage:

@@ -29,7 +29,8 @@ class PrivacyBudget:
 
     Args:
         epsilon: privacy loss, above 0 and finite, shape (N,).
-        delta: probability of a larger loss, in [0, 1), shape (N,).
+        delta: what any event's probability may exceed e^epsilon times its neighbour's by, in [0, 1), shape
+            (N,).
         relation: which data sets count as neighbours. `replace-one` (one record exchanged, the sizes
             public) or `add-remove` (one record more or less, with a fixed public divisor; a client whose
             data are left out uploads zero).

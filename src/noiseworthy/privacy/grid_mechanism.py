@@ -16,7 +16,7 @@ from noiseworthy.privacy.quantised import clipped_sum
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.privacy.uploads import LIMIT, Grid, Noise, Upload
 
-_REACH = 64
+REACH = 64
 """Noise passes 64 times its size with probability below e^-64 per coordinate."""
 _MORE = 1 + 2.0**-20
 """Noise beyond the planned: a millionth, which pays the grid surcharge."""
@@ -69,7 +69,7 @@ class GridMechanism:
         clip = clip_norm * check.positive("scale", scale).item()
         size = scale * rows * release.mechanism.size[client]
         size = float(check.positive("noise", size, remedy="plan with gaussian or laplace")) * _MORE
-        grid = Grid.finest(rows * clip + _REACH * size)
+        grid = Grid.finest(rows * clip + REACH * size)
         if size / grid.spacing < STEPS:
             raise InvalidInput(
                 f"clipped totals may reach {rows * clip / size:.3g} times the noise, and a grid has room for "

@@ -35,6 +35,8 @@ _TAIL = 5e-5
 """Part of epsilon that what lies beyond the last step may add."""
 _SMALLEST, _LARGEST = 1e-8, 1e8
 """Pure epsilons outside of which the law is not computed; basic composition answers."""
+_LINES, _PAIRS = (0.9, 0.3, 0.02), 4_000
+"""Parts of a rough delta(0) whose lines make a profile, and how many pairs each has, to a factor of two."""
 _ROUNDING = 1 + 1e-9
 """More than float64 loses in a delta."""
 
@@ -89,6 +91,43 @@ def laplace_epsilon(shift: float, releases: int, delta: float) -> float:
     while excess(root) > 0:
         root *= 1 + 1e-11
     return min(root, basic)
+
+
+def laplace_profile(shift: float, releases: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Pairs of epsilon and delta of Laplace noise released several times.
+
+    Args:
+        shift: L1 sensitivity / Laplace scale of one release.
+        releases: number of uploads k, at least 1.
+
+    Returns:
+        epsilon from 0 to k shift, ascending, and an upper bound on delta, tight to some 3e-3 of itself
+        but for the smallest; exact for one release. The last delta is 0, that of basic composition.
+
+    Example:
+        >>> epsilon, delta = laplace_profile(0.5, 4)
+        >>> float(delta[0].round(3)), float(epsilon[-1])
+        (0.352, 2.0)
+    """
+    basic = releases * shift
+    if releases == 1 or not _SMALLEST < basic < _LARGEST:
+        epsilon = np.linspace(0.0, basic, _PAIRS)
+        return epsilon, -np.expm1((epsilon - basic) / 2)
+    variation = min(0.4 * math.sqrt(releases) * shift, 1.0)
+    lines = [_along(_contour(shift, releases, part * variation), basic) for part in _LINES]
+    epsilon, delta = np.concatenate(lines, axis=1)
+    order = np.argsort(epsilon, kind="stable")
+    return np.append(epsilon[order], basic), np.append(delta[order], 0.0)
+
+
+def _along(contour: _Contour, basic: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Pairs with epsilon below the basic one, all by one Fourier transform of the line."""
+    size, period = len(contour.heights), 2 * math.pi / float(contour.heights[1])
+    wanted = np.arange(min(size, math.ceil(basic / period * size)))[:: max(1, size // _PAIRS)]
+    total = np.fft.fft(contour.weights).real[wanted] + contour.beyond
+    epsilon = np.float64(period / size) * wanted
+    log = contour.log_mass - contour.line * epsilon + np.log(np.maximum(total, 1e-300) * _ROUNDING)
+    return epsilon, np.exp(np.minimum(log, 0.0))
 
 
 def _is_basic(basic: float, releases: int, delta: float) -> bool:

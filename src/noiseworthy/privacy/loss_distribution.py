@@ -17,12 +17,16 @@ from functools import cache, lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 _FIRST_GRID = 2e-4  # halved at least once before an answer is given
+_COARSE_GRID, _PAIRS = 1e-3, 100  # of a profile; losses are rounded up on any grid
 _TRUST = 1e-3
 _SMALLEST_DELTA = 1e-14  # the library's tails are cut at 1e-15 and counted as certain loss
 _ROUNDING = 1e-16  # of a tail, for every release
@@ -59,6 +63,32 @@ def poisson_gaussian_epsilon(ratio: float, sampling_rate: float, releases: int, 
         return _epsilon(one, releases, delta - releases * _ROUNDING)
 
     return _trusted(at, sampling_rate * ratio)
+
+
+def poisson_gaussian_profile(
+    ratio: float, sampling_rate: float, releases: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Pairs of epsilon and delta of Gaussian releases over fresh Poisson batches, under add-or-remove.
+
+    Args:
+        ratio: clip / std of the noise on the sum of clipped gradients, one release.
+        sampling_rate: q.
+        releases: number of uploads k.
+
+    Returns:
+        epsilon from 0 upwards, until delta is a millionth, and an upper bound on delta for both removal and
+        addition.
+    """
+    grid = min(_COARSE_GRID, sampling_rate * ratio / 20)
+    one = _library().from_gaussian_mechanism(
+        1 / ratio, sampling_prob=sampling_rate, value_discretization_interval=grid
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = one.self_compose(releases)
+        epsilon = np.linspace(0.0, float(whole.get_epsilon_for_delta(1e-6)), _PAIRS)
+        delta = np.asarray(whole.get_delta_for_epsilon(epsilon), float)
+    return epsilon, np.minimum(delta + 10 * releases * _ROUNDING, 1.0)
 
 
 @cache

@@ -18,6 +18,8 @@ from noiseworthy.privacy.uploads import LIMIT, Grid
 
 _MARGIN = 1 - 2.0**-40
 """More than the few roundings of 2^-53 between the bound on a norm and a scaled vector."""
+_LEAST_EXPONENT = -1000
+"""Of the power of two of a row; the inverse of a smaller one would overflow."""
 
 
 def clipped_sum(gradients: ArrayLike, clip_norm: float, norm: Norm, grid: Grid) -> NDArray[np.int64]:
@@ -39,7 +41,8 @@ def clipped_sum(gradients: ArrayLike, clip_norm: float, norm: Norm, grid: Grid) 
         InvalidInput: a clip below one step, or n C beyond 2^53 steps.
 
     Guarantee: each record contributes whole numbers of norm at most C / spacing, exactly and in either norm
-    of the clip; so exchanging one moves the result by at most 2 C / spacing, and leaving one out by half.
+    of the clip, whatever float64 numbers its gradient has; so exchanging one moves the result by at most
+    2 C / spacing, and leaving one out by half.
 
     Example:
         >>> clipped_sum([[3.0, 4.0], [0.3, -0.3]], 1.0, "l2", Grid(-3))
@@ -64,23 +67,26 @@ def clipped_whole(update: ArrayLike, clip_norm: float, norm: Norm, grid: Grid) -
 
 
 def _truncated(rows: NDArray[np.float64], clip_norm: float, norm: Norm, grid: Grid) -> NDArray[np.int64]:
+    """Steps of every row, computed at the row's own power of two, where no norm and no factor overflows."""
     check.one_of("norm", norm, NORMS)
-    size = _upper_norm(rows, norm)[:, None]
-    usable = np.isfinite(size)
-    factor = np.minimum(1.0, _MARGIN * clip_norm / np.where(usable, size, 1.0))
-    scaled = np.where(usable, rows, 0.0) * factor
-    return np.trunc(scaled / grid.spacing).astype(np.int64)
+    usable = np.isfinite(rows).all(axis=1, keepdims=True)
+    largest = np.max(np.abs(rows), axis=1, initial=0.0, keepdims=True, where=usable)
+    exponent = np.maximum(np.frexp(largest)[1], _LEAST_EXPONENT)
+    with np.errstate(under="ignore", over="ignore"):
+        scaled = np.where(usable, rows, 0.0) * np.ldexp(1.0, -exponent)
+        whole = np.ldexp(1.0, exponent - grid.exponent)
+        factor = np.minimum(whole, _MARGIN * (clip_norm / grid.spacing) / _upper_norm(scaled, norm)[:, None])
+        return np.trunc(scaled * factor).astype(np.int64)
 
 
 def _upper_norm(rows: NDArray[np.float64], norm: Norm) -> NDArray[np.float64]:
-    """At least the exact norm of every row; infinite or NaN where the row is, or where squares overflow.
+    """At least the exact norm of every row, whose coordinates are at most 1; above 0.
 
     A float64 sum of p non-negative terms is low by at most p 2^-53 of itself, and by 2^-1022 for each term
     that underflows.
     """
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        total = np.sum(np.abs(rows) if norm == "l1" else np.square(rows), axis=1)
-        total = total * (1 + (rows.shape[1] + 4) * 2.0**-52) + rows.shape[1] * 2.0**-1021
+    total = np.sum(np.abs(rows) if norm == "l1" else np.square(rows), axis=1)
+    total = total * (1 + (rows.shape[1] + 4) * 2.0**-52) + (rows.shape[1] + 1) * 2.0**-1021
     return total if norm == "l1" else np.sqrt(total)
 
 

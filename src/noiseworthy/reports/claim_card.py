@@ -28,6 +28,7 @@ from noiseworthy.reports.schedules import (
     paid_for,
     uploads_of,
 )
+from noiseworthy.reports.told_apart import budgets, meaning, told_apart
 from noiseworthy.reports.wording import count, number, percent, rounded_up, span, times
 
 FILE, PAGE = "claim_card.json", "claim_card.html"
@@ -59,6 +60,7 @@ def claim_card(record: Record) -> Card:
         "version": record["version"],
         "private": privacy["private"],
         "claim": claim(record),
+        "flags": (record["training"] or {}).get("flags", []),
     }
     if not privacy["private"]:
         return {**head, "questions": []}
@@ -68,6 +70,7 @@ def claim_card(record: Record) -> Card:
         "trust": "local: every client protects itself, the server is not trusted",
         "adversary": privacy["adversary"],
         "lifetime": _lifetime(record),
+        "told_apart": told_apart(record),
         "mechanism": _mechanism(plan),
         "accountant": privacy["accountant"],
         "assurance": assurance(record),
@@ -88,10 +91,11 @@ def claim(record: Record) -> str:
         return "No privacy is claimed: clients add no noise."
     if refuted(record):
         return f"No privacy is claimed: an audit refuted the plan's epsilon. {record['audit']['verdict']}"
-    epsilon, delta = (_budget(record, key) for key in ("epsilon", "delta"))
+    epsilon, delta = (budgets(record, key) for key in ("epsilon", "delta"))
     planned = "" if assurance(record) == "grid-csprng" else "By plan, at most "
     said = f"{planned}epsilon {epsilon} at delta {delta} for each {plan['privacy']['unit']}"
-    return f"{said[0].upper()}{said[1:]}, over all uploads, against everybody who sees them."
+    own = ", by its client's own budget" if " to " in epsilon + delta else ""
+    return f"{said[0].upper()}{said[1:]}{own}, over all uploads, against everybody who sees them."
 
 
 def refuted(record: Record) -> bool:
@@ -212,31 +216,13 @@ def _from_whom(record: Record) -> str:
 
 
 def _how_much(record: Record) -> str:
-    epsilon, delta = (_budget(record, key) for key in ("epsilon", "delta"))
+    epsilon, delta = (budgets(record, key) for key in ("epsilon", "delta"))
     rows, spent = record["plan"]["privacy"]["clients"], most_spent(record)
     planned = f"The plan spends {_spans([row['spent_epsilon'] for row in rows])} of it"
     trained = f"; training spent {_spans(spent)}" if spent else ""
-    odds = _odds(max(row["epsilon"] for row in rows), max(row["delta"] for row in rows))
     return (
         f"Epsilon {epsilon} at delta {delta} per client, for all uploads together. {planned}{trained}. "
-        f"{odds} Other trainings on the same data add to it; a ledger keeps count."
-    )
-
-
-def _odds(epsilon: float, delta: float) -> str:
-    """What epsilon allows somebody who wavers between two possibilities.
-
-    Example:
-        >>> _odds(1.0, 0.0)
-        'Somebody who holds two values of the hidden part equally likely becomes at most 74 % sure of one.'
-    """
-    if epsilon > 10:
-        return "An epsilon this large allows somebody to become all but certain: it is next to no guarantee."
-    sure = math.ceil(100 / (1 + math.exp(-epsilon)))
-    chance = ", but for events of probability delta" if delta > 0 else ""
-    return (
-        "Somebody who holds two values of the hidden part equally likely becomes at most "
-        f"{sure} % sure of one{chance}."
+        f"{meaning(record)} Other trainings on the same data add to it; a ledger keeps count."
     )
 
 
@@ -322,10 +308,6 @@ def _rounded_down(value: float) -> str:
         ('2.92', '12')
     """
     return number(math.floor(100 * value + 1e-9) / 100, 6)
-
-
-def _budget(record: Record, key: str) -> str:
-    return span((row[key] for row in record["plan"]["privacy"]["clients"]), lambda value: number(value, 6))
 
 
 def _spans(values: list[float | None]) -> str:

@@ -89,6 +89,17 @@ def predicts_test_loss(record: Record) -> bool:
     return bool(predicted) and predicted["bound"] is not None and predicted["unit"].startswith("test loss")
 
 
+def band_of(record: Record) -> str:
+    """The band of a predicted loss, as it is written behind it; empty where none was foretold.
+
+    Example:
+        >>> band_of({"foretold": {"loss": {"least": 0.3, "most": 0.5}}})
+        ' [0.300, 0.500]'
+    """
+    band = record["foretold"]["loss"] if record.get("foretold") else None
+    return "" if band is None else f" [{level(band['least'])}, {level(band['most'])}]"
+
+
 # Sentences --------------------------------------------------------------------------------------------
 
 
@@ -129,6 +140,8 @@ def preparation(record: Record) -> str:
         parts.append(f"records scaled to norm {number(task.get('feature_norm', 1.0))}")
     elif radius := task.get("feature_norm"):
         parts.append(f"records scaled down to norm {number(radius)} where theirs is above it")
+    if isinstance(bias := task.get("bias"), float) and bias > 0:
+        parts.append(f"a constant of {number(bias)} appended, whose weight is the intercept")
     return ", ".join(parts)
 
 
@@ -275,12 +288,8 @@ def warnings_of(record: Record) -> list[str]:
         loud.append(
             "Simulated noise: right for measuring accuracy, no protection of real data. Do not release."
         )
-    loss = final(record, "loss")
-    if loss and record["training"]["untrained_loss"] <= loss.mean:
-        loud.append(
-            f"Training did not help: test loss {level(loss.mean)} against "
-            f"{level(record['training']['untrained_loss'])} untrained."
-        )
+    if record["training"]:
+        loud += record["training"].get("flags", [])
     planner = [note.removeprefix("Warning: ") for note in plan["notes"] if note.startswith("Warning: ")]
     return loud + [f"{note[:1].upper()}{note[1:]}" for note in planner]
 

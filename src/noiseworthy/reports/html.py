@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
+from noiseworthy.config.loading import in_line
 from noiseworthy.errors import DataError
 from noiseworthy.reports import alternatives, findings, rivals_words, tradeoff_words
 from noiseworthy.reports.claim_card import claim_card, write_claim_card
@@ -286,13 +286,6 @@ def toml(study: dict[str, Any]) -> str:
     """
     tables = []
     for name, table in study.items():
-        lines = [f"{key} = {_toml_value(value)}" for key, value in table.items()]
+        lines = [f"{key} = {in_line(value)}" for key, value in table.items()]
         tables.append("\n".join([f"[{name}]", *lines]))
     return "\n\n".join(tables)
-
-
-def _toml_value(value: Any) -> str:
-    """A value, a table of values in one line."""
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml_value(part)}" for key, part in value.items()) + " }"
-    return json.dumps(value, ensure_ascii=False)

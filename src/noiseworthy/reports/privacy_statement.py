@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from noiseworthy.privacy import uploads
 from noiseworthy.privacy.clipping import WORDS
 from noiseworthy.reports.clauses import Clause
@@ -21,10 +19,10 @@ from noiseworthy.reports.schedules import (
     paid_for,
     uploads_of,
 )
+from noiseworthy.reports.told_apart import budgets, meaning
 from noiseworthy.reports.wording import (
     about,
     count,
-    level,
     number,
     rounded_up,
     shortened,
@@ -138,8 +136,9 @@ def protected(record: Record) -> str:
     unit, relation = privacy["unit"], privacy["relation"]
     too = f" {_RECORDS_TOO[relation]}" if unit == "client" else ""
     return (
-        f"The unit is {_UNITS[unit]}, under {relation} neighbours: whatever is seen of a private training by "
-        f"this plan would be nearly as likely if {_NEIGHBOURS[unit, relation]}.{too}"
+        f"The unit is {_UNITS[unit]}, under {relation} neighbours: epsilon and delta bound how well anybody "
+        f"who sees a private training by this plan can tell the data from what they would be if "
+        f"{_NEIGHBOURS[unit, relation]}.{too}"
     )
 
 
@@ -163,24 +162,11 @@ def _at_most(record: Record) -> Clause:
         )
     if any(c["provenance"].startswith("bought") for c in record["plan"]["constants"].values()):
         points.append("One upload per client bought constants before planning; it is counted here.")
-    epsilon, delta = (span((row[key] for row in rows), _exact) for key in ("epsilon", "delta"))
+    epsilon, delta = (budgets(record, key) for key in ("epsilon", "delta"))
     text = f"Each client spends at most epsilon {epsilon} at delta {delta} over the whole training."
-    if "to" in epsilon + delta:
+    if " to " in epsilon + delta:
         text += " These are the least and the greatest of the clients' own budgets."
-    meaning = _meaning(rows, record["plan"]["privacy"]["unit"])
-    return Clause("What each client spends", f"{text} {meaning}", tuple(points))
-
-
-def _meaning(rows: list[Record], unit: str) -> str:
-    """What epsilon bounds, while it says anything at all."""
-    epsilon = max(row["epsilon"] for row in rows)
-    if epsilon > 20:
-        return "At an epsilon this large the guarantee says next to nothing."
-    beside = ", plus delta" if any(row["delta"] > 0 for row in rows) else ""
-    return (
-        f"Changing {'the record' if unit == 'record' else 'what the client holds'} makes no outcome more "
-        f"than e^{_exact(epsilon)} = {level(math.exp(epsilon))} times as likely{beside}."
-    )
+    return Clause("What each client spends", f"{text} {meaning(record)}".strip(), tuple(points))
 
 
 def _mechanism(record: Record) -> Clause:
@@ -315,10 +301,6 @@ def _adversary(record: Record) -> Clause:
     text = f"Whoever may look: {record['plan']['privacy']['adversary']}."
     kind = "claim" if record["plan"]["privacy"]["private"] else "limit"
     return Clause("Against whom" if kind == "claim" else "Who sees the uploads", text, kind=kind)
-
-
-def _exact(value: float) -> str:
-    return number(value, 6)
 
 
 def _spent(values: list[float | None]) -> str:

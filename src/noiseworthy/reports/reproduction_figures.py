@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.experiments.papers.spec import NO_NOISE, Layout, Point, Reproduction, Score
+from noiseworthy.experiments.papers.points import NO_NOISE, Point, Score
+from noiseworthy.experiments.papers.spec import Layout, Reproduction
 from noiseworthy.reports.style import INK, MARKERS, MUTED, PLAN, RULE, TONES, head, new_figure, styled
 
 Points = Sequence[Point]

@@ -7,20 +7,28 @@ from pathlib import Path
 
 from rich.table import Table as RichTable
 
+from noiseworthy.experiments.papers.coverage import MISSING, STATUSES, Covered, counted, coverage, summed
+from noiseworthy.experiments.papers.judge import NEAR, SLACK, Verdict
+from noiseworthy.experiments.papers.points import NO_NOISE, Point
 from noiseworthy.experiments.papers.settings import SYMBOLS
-from noiseworthy.experiments.papers.spec import NO_NOISE, Paper, Point, Reproduction, Verdict
+from noiseworthy.experiments.papers.spec import Paper, Reproduction
 
-STYLES = {"agrees": "green", "partly": "yellow", "disagrees": "red"}
+STYLES = {"agrees": "green", "partly": "yellow", "disagrees": "red", "not testable here": "cyan"}
 _INTRO = """\
 # Reproductions of {authors}
 
 Tables and figures of the paper, run again: what the paper says, what we measured, and whether we agree.
 This page is generated from the results of `noiseworthy reproduce {name} ITEM`; no result is typed.
 
-**How to read it.** *agrees*: the claim held in every case we looked at. *partly*: in at least half of them,
-or nearly. *disagrees*: otherwise. How a claim is judged is part of its specification,
-`noiseworthy.experiments.papers.{name}_claims`; where a setting is to be the best, 2 % more loss is a tie and
-up to 10 % is *partly*. Claims marked *Ours* are this product's, not the paper's.
+**How to read it.** One judge serves all papers, and our own claims (marked *Ours*) like theirs. In each case
+that a claim speaks of it takes a difference over seeds, paired where seeds are known, and asks whether it is
+beyond two standard errors; with few seeds more of them are asked, by Student's t: 2.9 with five, 14 with two.
+*agrees*: every case holds. Where at least half of the cases can be told, *partly*: at least as many hold as
+fail, and *disagrees*: fewer. *not testable here*: otherwise. Equal neighbours are no evidence of an order. A
+setting ties with the best if it loses at most {slack:.0%} of what that gains over not training; an optimum is
+where it is said to be within a factor of {near:g}. In brackets after an optimum stand all values that are not
+told to be worse. ± is the deviation over seeds. What a claim compares is data in
+`noiseworthy.experiments.papers.{module}`.
 
 **What is common to all figures.**
 
@@ -40,8 +48,10 @@ def verdict_table(paper: Paper, results: Sequence[Reproduction]) -> RichTable:
     return table
 
 
-def write_reproductions(paper: Paper, results: Sequence[Reproduction], folder: str | Path) -> Path:
-    """Write the page of a paper into a folder, and a PNG per figure into its `figures/`."""
+def write_reproductions(
+    paper: Paper, results: Sequence[Reproduction], folder: str | Path, *, drawn: bool = True
+) -> Path:
+    """Write the page of a paper into a folder and, if drawn, a PNG per figure into its `figures/`."""
     from noiseworthy.reports.estimates import estimation_figure
     from noiseworthy.reports.reproduction_figures import draw
     from noiseworthy.reports.style import png
@@ -49,25 +59,30 @@ def write_reproductions(paper: Paper, results: Sequence[Reproduction], folder: s
     page, figures = Path(folder) / f"{paper.name}.md", Path(folder) / "figures"
     figures.mkdir(parents=True, exist_ok=True)
     for result in results:
-        if _is_drawn(result):
-            drawn = draw(result) if result.estimates is None else estimation_figure(result.estimates)
-            (figures / f"{_name(result)}.png").write_bytes(png(drawn, dpi=90))
+        if drawn and _is_drawn(result):
+            shown = draw(result) if result.estimates is None else estimation_figure(result.estimates)
+            (figures / f"{_name(result)}.png").write_bytes(png(shown, dpi=90))
     page.write_text(reproductions_page(paper, results))
     return page
 
 
 def reproductions_page(paper: Paper, results: Sequence[Reproduction]) -> str:
     """The page as markdown: all verdicts, where we disagree and why, then item by item."""
-    intro = _INTRO.format(authors=paper.authors, name=paper.name, common=paper.common)
+    intro = _INTRO.format(
+        authors=paper.authors, name=paper.name, common=paper.common, slack=SLACK, near=NEAR,
+        module=f"{paper.name}_claims",
+    )  # fmt: skip
     sections = [_section(result) for result in results]
-    parts = [intro, _missing(paper, results), _summary(results), _disagreements(results), *sections]
+    parts = [intro, _covered(paper, results), _summary(results), _disagreements(results), *sections]
     return "\n".join(part for part in parts if part)
 
 
-def _missing(paper: Paper, results: Sequence[Reproduction]) -> str:
-    """What can be run but was not, so that nobody takes a page for all of the paper."""
-    rest = sorted(set(paper.items) - {result.item for result in results})
-    return f"**Not measured for this page**, but ready to run: {', '.join(rest)}.\n" if rest else ""
+def _covered(paper: Paper, results: Sequence[Reproduction]) -> str:
+    """How much of the paper is measured, so that nobody takes a page for all of it."""
+    items = coverage(paper, results)
+    rest = [f"{one.item} ({one.why})" for one in items if one.status == MISSING]
+    listed = f"\n\n**Not measured**, but ready to run: {'; '.join(rest)}." if rest else ""
+    return f"**Measured**: {summed(items)}; [item by item](items.md).{listed}\n"
 
 
 def _summary(results: Sequence[Reproduction]) -> str:
@@ -187,3 +202,37 @@ def _details(summary: str, content: str) -> str:
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+# How much is measured -----------------------------------------------------------------------------------
+
+
+def counts_table(items: Sequence[Covered]) -> str:
+    """How many of each paper's own tables and figures are measured in full, in miniature, and not."""
+    papers = dict.fromkeys(one.paper for one in items)
+    rows = [[name, *_counts([one for one in items if one.paper == name])] for name in papers]
+    header = ["paper", *STATUSES, "tables and figures", "items of ours"]
+    return _table(header, [*rows, ["all", *_counts(items)]])
+
+
+def items_page(items: Sequence[Covered]) -> str:
+    """Every item with what was measured of it, as a page of markdown."""
+    rows = [
+        [one.paper, one.item, "ours" if one.ours else "", one.status, one.why.replace("|", "/")]
+        for one in items
+    ]
+    return (
+        "# Tables and figures, one by one\n\n"
+        "What was measured of every item that `noiseworthy reproduce` knows. This page is generated from the "
+        "kept results.\n\n"
+        f"{counts_table(items)}\n"
+        "*in miniature*: fewer repeats, clients, rounds or records than the paper's, or a simpler model; the "
+        "last column says which. *ours*: no table or figure of the paper.\n\n"
+        + _table(["paper", "item", "", "measured", "how, or why not"], rows)
+    )
+
+
+def _counts(items: Sequence[Covered]) -> list[str]:
+    by_status = counted(items)
+    numbers = [*(by_status[status] for status in STATUSES), sum(by_status.values())]
+    return [str(number) for number in (*numbers, sum(one.ours for one in items))]

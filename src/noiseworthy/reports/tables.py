@@ -14,6 +14,8 @@ from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import (
     Outcome,
     Record,
+    band_of,
+    client_names,
     final,
     finding,
     is_scored,
@@ -53,7 +55,7 @@ from noiseworthy.reports.tradeoff_words import (
     tick,
 )
 from noiseworthy.reports.what_if_words import price_of_next_point
-from noiseworthy.reports.wording import count, finite, level, number, rounded_up, span, times
+from noiseworthy.reports.wording import count, finite, level, number, rounded_up, shortened, span, times
 
 WIDTH = 80
 
@@ -76,6 +78,8 @@ def plan_panel(record: Record) -> Panel:
         if share := plan.get("averaging"):
             _fact(facts, "delivers", f"the mean of the models of the last {number(100 * share)} % of rounds")
     _fact(facts, "privacy", _budget(plan))
+    if own := _own_budgets(record):
+        _fact(facts, "epsilon of", own)
     if plan["train"] and (bill := planned_bill(record)):
         _fact(facts, "resources", f"{of_budget(bill)}, {whose(record, bill)}; {prices(plan)}")
     if plan["predicted"]:
@@ -83,7 +87,8 @@ def plan_panel(record: Record) -> Panel:
         _fact(
             facts,
             "predicted",
-            f"{level(predicted['bound'])}, untrained {level(predicted['no_training'])} ({predicted['unit']})",
+            f"{level(predicted['bound'])}{band_of(record)}, untrained {level(predicted['no_training'])} "
+            f"({predicted['unit']})",
         )
     if record.get("what_if"):
         _fact(facts, "what if", price_of_next_point(record))
@@ -206,6 +211,8 @@ def _pair(record: Record, cell: Record) -> Text:
 
 MOST_CELLS = 8
 """Fixed settings shown in the terminal, best first."""
+MOST_CLIENTS = 24
+"""Clients whose budgets are shown in the terminal."""
 
 
 def statement_text(record: Record) -> Group:
@@ -316,6 +323,25 @@ def _budget(plan: Record) -> str:
     delta = span((row["delta"] for row in rows), lambda d: number(d, 6))
     spent = span((row["spent_epsilon"] for row in rows), rounded_up)
     return f"epsilon {epsilon}, delta {delta} per {privacy['unit']} ({privacy['relation']}); spends {spent}"
+
+
+def _own_budgets(record: Record) -> str:
+    """Whose epsilon is how large, client by client; empty where all have the same.
+
+    Example:
+        >>> rows = [{"epsilon": 0.1}, {"epsilon": 5.0}]
+        >>> plan = {"privacy": {"private": True, "clients": rows}}
+        >>> _own_budgets({"plan": plan, "federation": {"clients": ["north", "south"]}})
+        'north: 0.1, south: 5'
+    """
+    privacy = record["plan"]["privacy"]
+    epsilons = [row["epsilon"] for row in privacy["clients"]]
+    if not privacy["private"] or len(set(epsilons)) == 1:
+        return ""
+    owned = zip(client_names(record), epsilons, strict=True)
+    shown = [f"{shortened(name, 40)}: {number(epsilon, 6)}" for name, epsilon in owned][:MOST_CLIENTS]
+    more = len(epsilons) - len(shown)
+    return ", ".join(shown) + (f" and {count(more, 'more client')} (see --json)" if more else "")
 
 
 def _over(outcome: Outcome, write) -> str:

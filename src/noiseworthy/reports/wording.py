@@ -71,6 +71,16 @@ def percent(share: float, decimals: int = 0) -> str:
     return f"{100 * share:.{decimals}f}\N{NO-BREAK SPACE}%"
 
 
+def percent_up(share: float) -> str:
+    """A share in percent to three digits, never written smaller than it is.
+
+    Example:
+        >>> percent_up(0.6241), percent_up(0.05), percent_up(0.99991)
+        ('62.5\\xa0%', '5\\xa0%', '100\\xa0%')
+    """
+    return f"{rounded_up(100 * share, 3)}\N{NO-BREAK SPACE}%"
+
+
 def span(values: Iterable[float], write=number) -> str:
     """One number if all are written alike, else the least and the greatest.
 

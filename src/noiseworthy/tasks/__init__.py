@@ -1,7 +1,7 @@
 """Models with their losses, as clipped gradients of records."""
 
 from noiseworthy.tasks.base import SAFETY, Batch, Score, Task
-from noiseworthy.tasks.factory import MODELS, make_task
+from noiseworthy.tasks.factory import MODELS, make_task, seen_shape
 from noiseworthy.tasks.linear import LinearModel, Moments
 from noiseworthy.tasks.models import (
     fu_cnn,
@@ -43,6 +43,7 @@ __all__ = [
     "paper_cnn",
     "personalised",
     "resnet20",
+    "seen_shape",
     "two_layer_cnn",
     "unet3d",
     "vgg11",

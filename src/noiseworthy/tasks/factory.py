@@ -47,6 +47,19 @@ MODELS = (*_LINEAR, *_IMAGES, "lstm", "unet3d")
 """The names that `make_task` knows."""
 
 
+def seen_shape(model: str | None, record_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape in which a model sees records: flat ones as square images where it needs images.
+
+    Raises:
+        InvalidInput: flat records of no square length for a model of images.
+
+    Example:
+        >>> seen_shape("cnn", (784,)), seen_shape("softmax", (784,))
+        ((28, 28), (784,))
+    """
+    return image_shape(model, record_shape) if model in _IMAGES else record_shape
+
+
 def make_task(
     model: str,
     record_shape: Sequence[int],
@@ -55,7 +68,7 @@ def make_task(
     ridge: float = 0.0,
     feature_norm: float | None = None,
     normalise: bool = False,
-    bias: bool = False,
+    bias: float = 0.0,
     pooling: int = 1,
     projection: int | None = None,
     reference: Reference | None = None,
@@ -72,7 +85,8 @@ def make_task(
         ridge: weight mu of (mu/2)||theta||^2, at least 0.
         feature_norm: radius of the L2 ball onto which each record is projected; linear models only.
         normalise: scale each record to norm `feature_norm` instead; linear models only.
-        bias: append a feature that is always 1; linear models only (networks have biases).
+        bias: value of a constant feature appended to every record, 0 for none; linear models only (networks
+            have biases of their own).
         pooling: side k of the blocks that images are pooled by, before all else; linear models only.
         projection: numbers d' that records are projected to, after pooling, at random or on the principal
             directions of the reference; linear models only.
@@ -104,7 +118,7 @@ def make_task(
         model,
         feature_norm=feature_norm is not None,
         normalise=normalise,
-        bias=bias,
+        bias=bias != 0,
         pooling=pooling != 1,
         projection=projection is not None,
         reference=reference is not None,

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from noiseworthy import _validate as check
@@ -49,14 +50,15 @@ class LinearModel:
         loss: `softmax` (labels 0..K-1), `logistic` or `hinge` (labels 0, 1), or `squared` ((z - y)^2 / 2).
             The hinge is the smooth one of `losses.hinge_value`.
         ridge: weight mu of (mu/2)||theta||^2, at least 0.
-        bias: append a feature that is always 1; it counts in the norm of x.
+        bias: value of a feature appended to every record, whose weight is the intercept; it counts in the
+            norm of x. 0 appends none; True stands for 1.
         feature_norm: radius R of the L2 ball onto which each record is projected, or None.
         normalise: scale each record to norm R instead (from below, to 1e-4); a zero record stays zero.
         preparation: public map of each record before it is scaled; none by default.
 
     Raises:
-        InvalidInput: a size below 1, outputs that do not fit the loss, a negative ridge, a radius that is
-            not above 0, `normalise` without a radius.
+        InvalidInput: a size below 1, outputs that do not fit the loss, a negative ridge or bias, a radius
+            that is not above 0, `normalise` without a radius.
 
     Example:
         >>> model = LinearModel(2, 1, "logistic", feature_norm=1.0)
@@ -70,7 +72,7 @@ class LinearModel:
     outputs: int
     loss: LinearLoss
     ridge: float = 0.0
-    bias: bool = False
+    bias: float = 0.0
     feature_norm: float | None = None
     normalise: bool = False
     preparation: Preparation = AS_THEY_ARE
@@ -83,6 +85,7 @@ class LinearModel:
         else:
             check.count("outputs", self.outputs, most=1, remedy=f"{self.loss} has one output")
         check.non_negative("ridge", self.ridge)
+        check.non_negative("bias", self.bias, remedy="0 appends no intercept")
         if self.feature_norm is not None:
             check.positive(
                 "feature_norm", self.feature_norm, remedy="leave it out to keep records as they are"
@@ -94,13 +97,13 @@ class LinearModel:
 
     @property
     def dimension(self) -> int:
-        """Number of parameters p = (features + bias) outputs."""
+        """Number of parameters p: outputs times features, and the intercepts if there are any."""
         return self._width * self.outputs
 
     @property
     def record_norm(self) -> float | None:
         """Public bound on the L2 norm of a prepared record, bias included; None without `feature_norm`."""
-        return None if self.feature_norm is None else (self.feature_norm**2 + self.bias) ** 0.5
+        return None if self.feature_norm is None else (self.feature_norm**2 + self.bias**2) ** 0.5
 
     @property
     def smoothness(self) -> float | None:
@@ -127,8 +130,8 @@ class LinearModel:
             x: records, shape (n, *record_shape).
 
         Returns:
-            float32, shape (n, features + bias). A record with NaN or infinite entries becomes a row of
-            zeros, bias included, so that its gradient is zero.
+            float32, shape (n, features), or (n, features + 1) with a bias. A record with NaN or infinite
+            entries becomes a row of zeros, bias included, so that its gradient is zero.
 
         Raises:
             InvalidInput: records with another number of features, or that `preparation` does not fit.
@@ -140,7 +143,7 @@ class LinearModel:
         self._check_width(rows, self.features, "give every record that many numbers")
         finite = jnp.all(jnp.isfinite(rows), axis=1, keepdims=True)
         rows = self._scaled(jnp.where(finite, rows, 0.0))
-        return jnp.concatenate([rows, finite.astype(rows.dtype)], axis=1) if self.bias else rows
+        return jnp.concatenate([rows, self._constant * finite], axis=1) if self.bias else rows
 
     def clipped_gradient_sum(self, theta: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> Array:
         """Sum of the records' gradients, each clipped to C: two matrix products.
@@ -248,7 +251,13 @@ class LinearModel:
 
     @property
     def _width(self) -> int:
-        return self.features + self.bias
+        return self.features + (self.bias > 0)
+
+    @property
+    def _constant(self) -> np.float32:
+        """The bias as a float32 that is not above it, so that `record_norm` holds."""
+        nearest = np.float32(self.bias)
+        return nearest if float(nearest) <= self.bias else np.nextafter(nearest, np.float32(0))
 
     def _check_width(self, rows: Array, width: int, remedy: str) -> None:
         if rows.ndim != 2 or rows.shape[1] != width:

@@ -66,8 +66,8 @@ class Personal:
             x: records from `prepare`, shape (n, *record_shape), or one of them.
 
         Returns:
-            The shape of `x`. The bias of a linear model stays 1; a row of zeros, which is what its `prepare`
-            makes of a record that is not finite, stays zero.
+            The shape of `x`. The bias of a linear model stays as it is; a row of zeros, which is what its
+            `prepare` makes of a record that is not finite, stays zero.
 
         Raises:
             InvalidInput: records that are whole numbers or have not been through `prepare`.
@@ -142,7 +142,7 @@ class Personal:
         return self._shape[-1] if len(self._shape) == 3 else 1
 
     def _check(self, x: Array) -> None:
-        bias = self.shared.bias if isinstance(self.shared, LinearModel) else 0
+        bias = isinstance(self.shared, LinearModel) and self.shared.bias > 0
         shape = (*self._shape[:-1], self._shape[-1] + bias)
         if not jnp.issubdtype(x.dtype, jnp.floating):
             raise InvalidInput(f"a personal transform needs records of real numbers, got {x.dtype}")

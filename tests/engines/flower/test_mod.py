@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import stat
 import subprocess
@@ -115,6 +116,26 @@ def test_the_whole_update_is_clipped_and_not_its_parts(terms, silent):
     np.testing.assert_allclose(got["bias"] - 1, wanted[640:], atol=1e-12)
     moved = np.concatenate([(got[name].astype(float) - START[name]).ravel() for name in ("weights", "bias")])
     assert np.linalg.norm(moved) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize("row", [1.7e308, 1e308, -5.6e307, 1e154, 5e-324])
+def test_no_float64_contributes_more_than_the_clip_that_is_paid_for(tmp_path, silent, mechanism, row):
+    """Laplace noise and rows near 1e308 let an update count 1.77 times its clip."""
+    clip = 1.5e-16
+    delta = 1e-5 if mechanism == "gaussian" else 0.0
+    owner = written(
+        tmp_path / "o.toml",
+        mechanism=mechanism,
+        delta=delta,
+        clip_norm=clip,
+        noise=4 * clip,
+        ledger="l.sqlite",
+    )
+    start = {"weights": np.zeros(1)}
+    got = arrays_of(Trainer(owner, lambda arrays: {"weights": np.array([row])}).asked(start))["weights"]
+    assert abs(got[0]) <= clip
+    assert silent == [1]
 
 
 def test_a_small_update_is_left_as_it_is(terms, silent):
@@ -318,8 +339,20 @@ def test_what_else_goes_wrong_is_told_by_one_fixed_sentence(terms, monkeypatch):
 
 
 def test_the_ledger_is_its_owners_alone(terms):
-    Trainer(terms).asked()
-    assert stat.S_IMODE((terms.parent / "ledger.sqlite").stat().st_mode) == 0o600
+    """And so are the files that SQLite keeps beside it while an app works."""
+    seen = {}
+
+    def train(arrays):
+        files = terms.parent.glob("ledger.sqlite*")
+        seen.update({file.name: stat.S_IMODE(file.stat().st_mode) for file in files})
+        return arrays
+
+    before = os.umask(0o022)
+    try:
+        Trainer(terms, train).asked()
+    finally:
+        os.umask(before)
+    assert seen == dict.fromkeys(["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"], 0o600)
 
 
 def test_flowers_own_averaging_works_with_it_until_the_budget_is_spent(terms, silent):

@@ -54,6 +54,18 @@ def test_what_was_started_is_looked_at_from_anywhere(started, tmp_path):
     assert until(lambda: [process.alive for process in look(tmp_path)] == [False, True])
 
 
+def test_logs_are_for_the_user_alone(started, tmp_path):
+    """A new one, and one that an older version left open to others."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "south.log").touch(0o644)
+    before = os.umask(0o022)
+    try:
+        logs = [started(SLEEPS).log, started(SLEEPS, "south").log]
+    finally:
+        os.umask(before)
+    assert [log.stat().st_mode & 0o777 for log in logs] == [0o600, 0o600]
+
+
 def test_nothing_was_started_in_a_fresh_folder(tmp_path):
     assert look(tmp_path) == []
     stop(tmp_path)

@@ -22,11 +22,12 @@ from flwr.common.constant import ErrorCode
 from numpy.typing import NDArray
 
 from noiseworthy.engines.flower.terms import Terms, load_terms
-from noiseworthy.errors import UserError
+from noiseworthy.errors import Unwitnessed, UserError
 from noiseworthy.gateway.price import price_of
 from noiseworthy.gateway.sums import NoisedSum
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import Charge, DurableLedger, Grant, Refusal
+from noiseworthy.privacy.durable.storage import make_private
 
 ONLY_TRAINING = "only training is answered; whatever else an app computes would leave without noise"
 ONE_RECORD = "a message must hold one ArrayRecord of finite numbers, some of them floats; nothing was spent"
@@ -179,9 +180,8 @@ def _terms(context: Context, model: Model) -> tuple[Terms, NoisedSum, int]:
 def _ledger(terms: Terms) -> DurableLedger:
     try:
         DeployedNoise(terms.mechanism, 1.0)
-        ledger = DurableLedger.open(terms.ledger)
-        terms.ledger.chmod(0o600)
-        return ledger
+        make_private(terms.ledger)
+        return DurableLedger.open(terms.ledger, terms.witness)
     except UserError:
         _log.exception("the owner's ledger cannot be used")
         raise Declined(NO_TERMS) from None
@@ -192,6 +192,9 @@ def _paid(ledger: DurableLedger, terms: Terms, message: str, price: int) -> int:
     try:
         (account,) = ledger.enrol([terms.account])
         answer = ledger.reserve(ledger.begin(f"flower message {message}"), [Charge(account, 1, price)])
+    except Unwitnessed:
+        _log.exception("an update was paid for and is lost")
+        raise Declined(LOST) from None
     except UserError:
         _log.exception("the owner's ledger cannot be used")
         raise Declined(NO_TERMS) from None

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from noiseworthy.engines.flower.commands import Link, Node, environment
 from noiseworthy.engines.flower.keys import make_authority, make_node_key
+from noiseworthy.engines.flower.logs import opened_log
 from noiseworthy.errors import ConfigError, GatewayError
 
 LINK, GATEWAY = "link", "gateway of "
@@ -211,8 +212,8 @@ def free_ports(count: int) -> list[int]:
 def _launch(folder: Path, name: str, command: list[str], home: Path, port: int) -> Process:
     """Start a process on its own and note it in the folder's record, in the place of one of its name."""
     log = folder / "logs" / f"{name}.log"
-    for place in (home, log.parent):
-        place.mkdir(parents=True, exist_ok=True)
+    home.mkdir(parents=True, exist_ok=True)
+    opened_log(log).close()
     launcher = [sys.executable, "-c", _LAUNCH, str(log), *command]
     done = subprocess.run(launcher, env=environment(home), capture_output=True, text=True, check=True)
     pid = int(done.stdout)

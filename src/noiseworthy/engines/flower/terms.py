@@ -35,6 +35,8 @@ class Terms(Table):
         clip_norm: C of the whole update, in l2 for gaussian noise and l1 for laplace.
         noise: standard deviation or Laplace scale of every coordinate.
         ledger: file of the budget; other gateways to the same data must share it.
+        witness: file on another disk that is told what was spent, so that a ledger that is set back is
+            noticed; None for none.
 
     Example:
         >>> terms = Terms(
@@ -53,6 +55,7 @@ class Terms(Table):
     clip_norm: Positive
     noise: Positive
     ledger: Annotated[Path, Field(strict=False)]
+    witness: Annotated[Path, Field(strict=False)] | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -95,7 +98,7 @@ class Terms(Table):
 
 
 def load_terms(path: Path) -> Terms:
-    """Read and check an owner's file; a relative ledger is looked up beside it.
+    """Read and check an owner's file; a relative ledger or witness is looked up beside it.
 
     Raises:
         ConfigError: a missing or unreadable file, unknown keys, values out of range.
@@ -108,4 +111,5 @@ def load_terms(path: Path) -> Terms:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise ConfigError(f"{path}: {where}: {first['msg']}; see docs/flower.md") from None
-    return terms.model_copy(update={"ledger": path.parent / terms.ledger})
+    witness = terms.witness and path.parent / terms.witness
+    return terms.model_copy(update={"ledger": path.parent / terms.ledger, "witness": witness})

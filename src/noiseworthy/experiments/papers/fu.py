@@ -9,7 +9,8 @@ from __future__ import annotations
 from noiseworthy.experiments.papers import fu_network as network
 from noiseworthy.experiments.papers import fu_regression as regression
 from noiseworthy.experiments.papers.noise_shares import spent_as_printed
-from noiseworthy.experiments.papers.spec import NO_NOISE, Item, Paper
+from noiseworthy.experiments.papers.points import NO_NOISE
+from noiseworthy.experiments.papers.spec import Item, Paper
 
 ITEMS: dict[str, Item] = {
     "step-size": regression.STEP_SIZE,
@@ -46,4 +47,4 @@ COMMON = f"""\
 - Seeds change schedule, start and noise; the partition of the records is one and the same. ± is the standard
   deviation over seeds.
 """
-PAPER = Paper("fu", "Fu et al.", ITEMS, COMMON)
+PAPER = Paper("fu", "Fu et al.", ITEMS, COMMON, ours=("step-size", "figure-5-scaled"))

@@ -7,18 +7,11 @@ from dataclasses import replace
 
 from noiseworthy.experiments.papers import fu_claims as says
 from noiseworthy.experiments.papers.fu_tables import TABLE_4, beside
+from noiseworthy.experiments.papers.judge import Claim
+from noiseworthy.experiments.papers.points import NO_NOISE
 from noiseworthy.experiments.papers.series import fixed, with_printed
 from noiseworthy.experiments.papers.settings import FedAvg
-from noiseworthy.experiments.papers.spec import (
-    NO_NOISE,
-    Arm,
-    Bench,
-    Claim,
-    Federated,
-    Figure,
-    Layout,
-    Series,
-)
+from noiseworthy.experiments.papers.spec import Arm, Bench, Federated, Figure, Layout, Series
 from noiseworthy.planning.plan import StepSize
 
 REPEATS = 20

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.experiments.papers.laboratory import Laboratory
+from noiseworthy.experiments.papers.points import NO_NOISE
 from noiseworthy.experiments.papers.settings import FedAvg
-from noiseworthy.experiments.papers.spec import NO_NOISE, Arm, Planned, Planner
+from noiseworthy.experiments.papers.spec import Arm, Planned, Planner
 from noiseworthy.planning.local_bound import local_bound
 from noiseworthy.planning.local_iterations import plan
 from noiseworthy.planning.local_work import LocalSteps

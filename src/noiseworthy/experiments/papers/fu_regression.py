@@ -7,18 +7,11 @@ from dataclasses import replace
 from noiseworthy.experiments.papers import fu_claims as says
 from noiseworthy.experiments.papers.fu_planner import by_bound
 from noiseworthy.experiments.papers.fu_tables import TABLE_2, TABLE_3, beside
+from noiseworthy.experiments.papers.judge import Claim
+from noiseworthy.experiments.papers.points import NO_NOISE
 from noiseworthy.experiments.papers.series import fixed, with_printed
 from noiseworthy.experiments.papers.settings import FedAvg
-from noiseworthy.experiments.papers.spec import (
-    NO_NOISE,
-    Arm,
-    Bench,
-    Claim,
-    Figure,
-    Layout,
-    LossUnit,
-    Series,
-)
+from noiseworthy.experiments.papers.spec import Arm, Bench, Figure, Layout, LossUnit, Series
 from noiseworthy.planning.plan import StepSize
 
 REPEATS = 20
@@ -126,7 +119,7 @@ OPTIMAL_E = replace(
     title="E* and the loss there",
     layout=None,
     arms=with_printed(_arm(*_steps(B, 1, 2, 3, 4, 6, 12), PLANNED), _steps(B, 1, 2, 3, 4, 6, 12)),
-    claims=(says.TABLE_3, says.PLANNED),
+    claims=(*says.TABLE_3, says.PLANNED),
     tables=beside("E*", "local_steps", "loss", TABLE_3, delta=0.0),
 )
 

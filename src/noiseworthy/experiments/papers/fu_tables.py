@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from noiseworthy.experiments.papers.noise_shares import spent_as_printed
-from noiseworthy.experiments.papers.spec import NO_NOISE, Point, Score, Table
+from noiseworthy.experiments.papers.points import NO_NOISE, Point, Score
+from noiseworthy.experiments.papers.spec import Table
 
 Printed = dict[float, tuple[int, float, float]]
 """epsilon -> the optimum, the score there, and the worst score."""

@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from noiseworthy.errors import DataError
-from noiseworthy.experiments.papers.spec import Layout, LossUnit, Paper, Point, Reproduction, Table, Verdict
+from noiseworthy.experiments.papers.judge import Verdict, verdict
+from noiseworthy.experiments.papers.points import Point, Recalled, Statistic
+from noiseworthy.experiments.papers.spec import (
+    Figure,
+    Layout,
+    LossUnit,
+    Paper,
+    Reproduction,
+    SelfMeasured,
+    Table,
+)
 
 MEASUREMENTS = "measurements.json"
 
@@ -49,7 +59,7 @@ def save(result: Reproduction, folder: str | Path | None) -> None:
 
 
 def load(folder: str | Path, paper: Paper) -> list[Reproduction]:
-    """The results of a paper's items that `reproduce` left in a folder, in their order.
+    """The results of a paper's items that `reproduce` left in a folder, in their order, judged as of now.
 
     Raises:
         DataError: no results there, a file that is not JSON, or one of another version.
@@ -58,7 +68,43 @@ def load(folder: str | Path, paper: Paper) -> list[Reproduction]:
     results = [_result(path) for path in paths if path.exists()]
     if not results:
         raise DataError(f"{folder} holds no reproductions; run noiseworthy reproduce with --out first")
-    return results
+    return [judged_again(paper, result) for result in results]
+
+
+def judged_again(paper: Paper, result: Reproduction) -> Reproduction:
+    """A result with the verdicts of the claims as they are now; facts without chance stay as found."""
+    item = paper.items[result.item]
+    if isinstance(item, SelfMeasured):
+        claims = item.claims
+    else:
+        found = item if isinstance(item, Figure) else item(result.scale)
+        claims = found.claims if isinstance(found, Figure) else ()
+    measured = result.points or result.statistics
+    return replace(result, verdicts=[verdict(claim, measured) for claim in claims]) if claims else result
+
+
+def compact(result: Reproduction) -> Reproduction:
+    """A result without what only its picture needs: of curves start, least mean loss and end are kept."""
+    return replace(
+        result,
+        points=[_compact(point) for point in result.points],
+        estimates=None if result.estimates is None else {},
+    )
+
+
+def _compact(point: Point) -> Point:
+    if point.recalled is not None:
+        return point
+    least = int(point.curves("loss").mean(axis=0).argmin())
+    kept = sorted({0, least, len(point.at) - 1})
+    losses, accuracies = (
+        [[float(f"{curve[i]:.9g}") for i in kept] for curve in curves]
+        for curves in (point.losses, point.accuracies)
+    )
+    return replace(
+        point, at=[point.at[i] for i in kept], losses=losses, accuracies=accuracies,
+        seconds=round(point.seconds, 3),
+    )  # fmt: skip
 
 
 def _result(path: Path) -> Reproduction:
@@ -74,9 +120,18 @@ def _parts(raw: dict[str, Any]) -> dict[str, Any]:
         "layout": None if raw["layout"] is None else _layout(raw["layout"]),
         "loss": LossUnit(*raw["loss"]),
         "verdicts": [Verdict(**verdict) for verdict in raw["verdicts"]],
-        "points": [Point(**point) for point in raw["points"]],
+        "points": [_point(point) for point in raw["points"]],
+        "statistics": [Statistic(**statistic) for statistic in raw.get("statistics", [])],
         "tables": [Table(**table) for table in raw["tables"]],
     }
+
+
+def _point(raw: dict[str, Any]) -> Point:
+    """A point; a deviation that was not kept is null."""
+    if raw.get("recalled") is None:
+        return Point(**raw)
+    recalled = Recalled(*(float("nan") if value is None else value for value in raw["recalled"]))
+    return Point(**(raw | {"recalled": recalled}))
 
 
 def _layout(raw: dict[str, Any]) -> Layout:

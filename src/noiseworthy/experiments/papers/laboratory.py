@@ -29,9 +29,10 @@ from noiseworthy.experiments.pace import Pace, pace_of
 from noiseworthy.experiments.papers.budgets import bound_share
 from noiseworthy.experiments.papers.devices import Split, trained_on
 from noiseworthy.experiments.papers.noise_shares import noise_share
+from noiseworthy.experiments.papers.points import NO_NOISE
 from noiseworthy.experiments.papers.selections import Selection
 from noiseworthy.experiments.papers.settings import Setting
-from noiseworthy.experiments.papers.spec import NO_NOISE, Arm, Bench
+from noiseworthy.experiments.papers.spec import Arm, Bench
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Problem
 from noiseworthy.planning.resources import Resources

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from noiseworthy.experiments.papers import ma_claims as says
+from noiseworthy.experiments.papers.judge import Claim
 from noiseworthy.experiments.papers.ma_benches import (
     CASES,
     COHORT,
@@ -30,9 +31,10 @@ from noiseworthy.experiments.papers.ma_utility import (
     TWO_STAGES,
     WITHOUT,
 )
+from noiseworthy.experiments.papers.points import Role
 from noiseworthy.experiments.papers.selections import BIASED, AlgorithmName, Estimating, Selection
 from noiseworthy.experiments.papers.series import fixed
-from noiseworthy.experiments.papers.spec import Claim, Figure, Item, Layout, Paper, Role, Series
+from noiseworthy.experiments.papers.spec import Figure, Item, Layout, Paper, Series
 from noiseworthy.privacy.mechanisms import Family
 
 REPEATS, MANY = 5, 20
@@ -129,7 +131,8 @@ def table_1(case: Case) -> Figure:
     """PrivateFL with clients asked alike, and as DPFL-BCS would."""
     return _figure(
         case, "PrivateFL with and without biased selection", None, (case.most,),
-        says.combined(regression=case.regression), lambda m: PERSONAL, tables=table_1_beside(case),
+        says.combined(case.column, regression=case.regression), lambda m: PERSONAL,
+        tables=table_1_beside(case),
     )  # fmt: skip
 
 
@@ -231,4 +234,25 @@ def _place(item: tuple[str, Item]) -> int:
 
 
 ITEMS: dict[str, Item] = dict(sorted([*FIGURES.items(), *ESTIMATES.items()], key=_place))
-PAPER = Paper("ma", "Ma et al.", ITEMS, COMMON)
+_SOFTMAX = "softmax regression for the paper's network"
+PAPER = Paper(
+    "ma",
+    "Ma et al.",
+    ITEMS,
+    COMMON,
+    ours=("figure-2-cifar-10-exact", *(item for item in ITEMS if item.startswith(("stages", "momentum")))),
+    simpler=(
+        ("*-linear", _SOFTMAX),
+        ("figure-3", _SOFTMAX),
+        ("figure-[89]", _SOFTMAX),
+        ("figure-1[0-4]", _SOFTMAX),
+        ("table-3", _SOFTMAX),
+    ),
+    missing=(
+        ("*cifar-10*", "ResNet-20 is too slow on a CPU"),
+        ("figure-1[34]", "stage 1 on the 50,000 images of CIFAR-10 is too slow on a CPU"),
+        ("*-linear", "not run yet; softmax regression at full size takes a CPU some half an hour an item"),
+        ("*femnist", "its network with group norm is too slow on a CPU"),
+        ("*", "its network is too slow on a CPU"),
+    ),
+)

@@ -1,19 +1,10 @@
-"""What Ma et al. say of their figures, and what this product says; how it is judged is in `ma_judges`."""
+"""What Ma et al. say of their figures, and what this product says."""
 
 from __future__ import annotations
 
-from noiseworthy.experiments.papers.ma_judges import (
-    ahead,
-    as_good,
-    costlier,
-    each_ahead,
-    extreme,
-    hardly_rises,
-    leads,
-    leads_less,
-    no_gain,
-    rises,
-)
+from noiseworthy.experiments.papers.judge import SLACK, Claim
+from noiseworthy.experiments.papers.kinds import Ahead, Ordered, Slower
+from noiseworthy.experiments.papers.ma_tables import printed_gain
 from noiseworthy.experiments.papers.ma_utility import (
     FREE,
     ONE_STAGE,
@@ -22,9 +13,14 @@ from noiseworthy.experiments.papers.ma_utility import (
     RIVALS,
     TWO_STAGES,
     WITHOUT,
-    Utility,
 )
-from noiseworthy.experiments.papers.spec import Claim
+from noiseworthy.experiments.papers.points import Score
+from noiseworthy.experiments.papers.selecting import Where
+
+TWO, ONE, OTHERS = Where(series=(TWO_STAGES,)), Where(series=(ONE_STAGE,)), Where(series=RIVALS)
+ALL_BUT_ALPHA = ("series", "epsilon", "alpha")
+EXTREME = 0.30
+"""Accuracy that the paper gains where data are most heterogeneous."""
 
 _CLOSE = (
     "WeiAvg and PFA make little of noisy replies, DPFL-BCS asks for few of them: the noise that is left is "
@@ -53,89 +49,110 @@ _TEN_TIMES = (
 )
 
 
-def _best(utility: Utility) -> tuple[Claim, ...]:
+def _score(regression: bool) -> Score:
+    """What the paper reports: the squared error of a regression, else accuracy."""
+    return "loss" if regression else "accuracy"
+
+
+def _best(score: Score) -> tuple[Claim, ...]:
     return (
         Claim("DPFL-BCS achieves the highest utility of the private algorithms.",
-              leads(utility, TWO_STAGES), f"{_CLOSE} {_STAGES}"),
+              (Ahead(TWO, OTHERS, score),), f"{_CLOSE} {_STAGES}"),
         Claim("One stage, planned by budgets and sizes alone, does so, too.",
-              leads(utility, ONE_STAGE), _CLOSE, ours=True),
-        _as_good(utility),
+              (Ahead(ONE, OTHERS, score),), _CLOSE, ours=True),
+        _as_good(score),
     )  # fmt: skip
 
 
-def _as_good(utility: Utility) -> Claim:
+def _as_good(score: Score) -> Claim:
     reason = (
         "Both share their budgets, but stage 2 draws noise of its own, and five such draws are few; the "
         "items *stages* compare them under twenty."
     )
-    return Claim(
-        "One stage is at least as good as two.", as_good(utility, ONE_STAGE, TWO_STAGES), reason, ours=True
-    )
+    words = f"One stage is at least as good as two (judged: {SLACK:.0%} of the gain is a tie)."
+    return Claim(words, (Ahead(ONE, TWO, score, tie=True),), reason, ours=True)
 
 
 def training(*, regression: bool) -> tuple[Claim, ...]:
     """Of figure 2."""
-    utility = Utility(regression)
+    score = _score(regression)
+    personal, plain = Where(series=("PrivateFL",)), Where(series=("DPSGD",))
+    no_better = Ahead(Where(series=("DMLDP",)), Where(series=("PrivateFL",)), score, tie=True)
     return (
-        *_best(utility),
+        *_best(score),
         Claim("PFA and WeiAvg outperform DPSGD and DMLDP.",
-              ahead(utility, ("PFA", "WeiAvg"), PLAIN), _BY_WEIGHT),
+              (Ahead(Where(series=("PFA", "WeiAvg")), Where(series=tuple(PLAIN.values())), score),),
+              _BY_WEIGHT),
         Claim("PrivateFL outperforms DPSGD under Gaussian noise.",
-              ahead(utility, ("PrivateFL",), {"gaussian": "DPSGD"}), _PERSONAL),
-        Claim("PrivateFL fails to improve on DMLDP under Laplace noise.",
-              no_gain(utility, "PrivateFL", "DMLDP", "laplace"), _PERSONAL),
-        Claim("Laplace noise compromises utility more than Gaussian noise.", costlier(utility), _NOISE),
+              (Ahead(personal, plain, score),), _PERSONAL),
+        Claim("PrivateFL fails to improve on DMLDP under Laplace noise.", (no_better,), _PERSONAL),
+        Claim("Laplace noise compromises utility more than Gaussian noise.",
+              (Ahead(Where(series=(*RIVALS, TWO_STAGES, ONE_STAGE), mechanism="gaussian"),
+                     Where(mechanism="laplace"), score, match=ALL_BUT_ALPHA),), _NOISE),
     )  # fmt: skip
 
 
-def combined(*, regression: bool) -> tuple[Claim, ...]:
-    """Of Table I."""
-    utility = Utility(regression)
-    than = dict.fromkeys(PLAIN, "PrivateFL")
-    return (
-        Claim("Biased selection significantly improves PrivateFL.",
-              ahead(utility, (PERSONAL_BIASED,), than), _NOISE),
+def combined(column: int, *, regression: bool) -> tuple[Claim, ...]:
+    """Of Table I, whose columns are data sets."""
+    score, personal = _score(regression), Where(series=("PrivateFL",))
+    words = (
+        "Biased selection significantly improves PrivateFL (judged: by half of what Table I prints, or more)."
+    )
+    kinds = tuple(
+        Ahead(Where(series=(PERSONAL_BIASED,), mechanism=mechanism), personal, score,
+              by=printed_gain(mechanism, column) / 2)
+        for mechanism in PLAIN
     )  # fmt: skip
+    return (Claim(words, kinds, _NOISE),)
 
 
 def momentum(*, regression: bool) -> tuple[Claim, ...]:
     """Of the comparison with the paper's momentum."""
     return (
         Claim("Under this noise every private algorithm ends better without the paper's momentum of 0.9.",
-              each_ahead(Utility(regression), WITHOUT),
-              _TEN_TIMES, ours=True),
+              (Ahead(Where(ending=WITHOUT), score=_score(regression), without=WITHOUT),), _TEN_TIMES,
+              ours=True),
     )  # fmt: skip
 
 
 def stages(*, regression: bool) -> tuple[Claim, ...]:
     """Of one stage and two under many seeds."""
-    return (_as_good(Utility(regression)),)
+    return (_as_good(_score(regression)),)
 
 
 def privacy(*, regression: bool) -> tuple[Claim, ...]:
     """Of figure 4."""
-    utility = Utility(regression)
+    score = _score(regression)
+    rising, flat = Where(series=(TWO_STAGES, "WeiAvg", "PFA")), Where(series=("PrivateFL", *PLAIN.values()))
     return (
-        *_best(utility),
-        Claim("DPFL-BCS, WeiAvg and PFA get better as ε_max grows.",
-              rises(utility, "epsilon", (TWO_STAGES, "WeiAvg", "PFA")), _NOISE),
-        Claim("PrivateFL, DPSGD and DMLDP cannot effectively improve as ε_max grows.",
-              hardly_rises(utility, "epsilon", ("PrivateFL", "DPSGD", "DMLDP")),
+        *_best(score),
+        Claim("DPFL-BCS, WeiAvg and PFA get better as ε_max grows (judged: from the least to the largest).",
+              (Ordered(score, "epsilon", rising=not regression, where=rising, ends=True),), _NOISE),
+        Claim("PrivateFL, DPSGD and DMLDP cannot effectively improve as ε_max grows (judged: by less than "
+              "half of what DPFL-BCS gains).",
+              (Slower(flat, TWO, score, "epsilon", 0.5),),
               "The clients of least ε draw the noise, and their ε, too, grows with ε_max."),
     )  # fmt: skip
 
 
 def data(*, regression: bool) -> tuple[Claim, ...]:
     """Of figure 5."""
-    utility = Utility(regression)
-    every = (FREE, *RIVALS, TWO_STAGES)
+    score = _score(regression)
+    every = Where(series=(FREE, *RIVALS, TWO_STAGES))
     claims = (
-        *_best(utility),
-        Claim("Utility deteriorates as α falls.", rises(utility, "alpha", every),
+        *_best(score),
+        Claim("Utility deteriorates as α falls (judged: from the largest to the least).",
+              (Ordered(score, "alpha", rising=not regression, where=every, ends=True),),
               "A small α also makes clients of many records; DPFL-BCS asks them, and needs less noise."),
-        Claim("WeiAvg and PFA only work well when α is not very small.", leads_less(utility), _FEW_RECORDS),
+        Claim("WeiAvg and PFA only work well when α is not very small (judged: their lead on DPSGD or DMLDP "
+              "grows with α).",
+              (Slower(Where(series=tuple(PLAIN.values())), Where(series=("WeiAvg", "PFA")), score, "alpha"),),
+              _FEW_RECORDS),
     )  # fmt: skip
     gained = Claim(
-        "DPFL-BCS improves accuracy by 30 to 40 points where α is extremely small.", extreme(utility), _NOISE
+        "DPFL-BCS improves accuracy by 30 to 40 points where α is extremely small (judged: by 30, on each "
+        "rival).",
+        (Ahead(Where(series=(TWO_STAGES,), within=(("alpha", 0, 0.5),)), OTHERS, score, by=EXTREME),),
+        _NOISE,
     )
     return claims if regression else (*claims, gained)

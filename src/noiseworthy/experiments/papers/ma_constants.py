@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from noiseworthy.experiments.two_stages import Estimation
-from noiseworthy.planning.curvature_estimation import (
+from noiseworthy.experiments.papers.ma_curvature import (
     Course,
     PrintedStage,
     PrintedUnknowns,
     literal,
     regularised,
 )
+from noiseworthy.experiments.two_stages import Estimation
 from noiseworthy.planning.heterogeneity import as_printed, rho_min_printed
 from noiseworthy.planning.participation_bound import Curvature
 from noiseworthy.planning.two_stages import stage_before

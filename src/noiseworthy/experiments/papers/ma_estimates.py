@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from noiseworthy.experiments.papers import ma_estimates_claims as says
+from noiseworthy.experiments.papers.judge import Claim, verdict
 from noiseworthy.experiments.papers.laboratory import Laboratory
 from noiseworthy.experiments.papers.ma_benches import (
     CIFAR,
@@ -27,7 +28,6 @@ from noiseworthy.experiments.papers.spec import (
     Reproduction,
     SelfMeasured,
     Table,
-    Verdict,
 )
 from noiseworthy.privacy.mechanisms import Family
 
@@ -78,9 +78,7 @@ def figure(item: str, case: Case, mechanism: Family, given: Circumstances) -> Re
     given.on_progress(1.0)
     title = f"{item.replace('-', ' ').capitalize()}: estimates and decision, {case.name}, {NOISES[mechanism]}"
     tables, notes = [says.quality(found)], [case.bench.caveat, says.note(found)]
-    return _result(
-        item, title, case.bench.source, given, laboratory, says.verdicts(found), tables, notes, found
-    )
+    return _result(item, title, case.bench.source, given, laboratory, says.CLAIMS, tables, notes, found)
 
 
 def table_3(cases: dict[str, Case], given: Circumstances) -> Reproduction:
@@ -95,7 +93,7 @@ def table_3(cases: dict[str, Case], given: Circumstances) -> Reproduction:
     title, data = "Table III: ρ_min, γ, L and μ as estimated", ", ".join(cases)
     (some, *_), notes = laboratories.values(), [says.CONSTANTS_NOTE]
     tables = [says.constants_beside(constants)]
-    return _result("table-3", title, data, given, some, says.constants_verdicts(constants), tables, notes)
+    return _result("table-3", title, data, given, some, says.constants_claims(constants), tables, notes)
 
 
 def _laboratory(case: Case, given: Circumstances) -> Laboratory:
@@ -108,21 +106,23 @@ def _result(
     data: str,
     given: Circumstances,
     laboratory: Laboratory,
-    verdicts: list[Verdict],
+    claims: tuple[Claim, ...],
     tables: list[Table],
     notes: list[str],
     found: Measured | None = None,
 ) -> Reproduction:
+    statistics = [] if found is None else says.statistics(found)
     return Reproduction(
         paper="ma", item=item, title=title, layout=None, loss=laboratory.bench.loss, data=data,
-        scale=given.scale, seeds=len(laboratory.seeds), repeats=REPEATS, verdicts=verdicts, points=[],
-        tables=tables, notes=notes, estimates=None if found is None else found["told"][0],
+        scale=given.scale, seeds=len(laboratory.seeds), repeats=REPEATS,
+        verdicts=[verdict(claim, statistics) for claim in claims], points=[], tables=tables, notes=notes,
+        estimates=None if found is None else found["told"][0], statistics=statistics,
     )  # fmt: skip
 
 
 ESTIMATES: dict[str, Item] = {
     **{
-        item: SelfMeasured(partial(figure, item, CASES[name], mechanism))
+        item: SelfMeasured(partial(figure, item, CASES[name], mechanism), says.CLAIMS)
         for item, (name, mechanism) in ORDER.items()
     },
     "table-3": SelfMeasured(partial(table_3, CASES)),

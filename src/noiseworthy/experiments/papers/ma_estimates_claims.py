@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from noiseworthy.experiments.papers.judge import NEAR, SLACK, Claim
+from noiseworthy.experiments.papers.kinds import Ahead, Facts, Level
 from noiseworthy.experiments.papers.ma_constants import PRINTED, STARTS
-from noiseworthy.experiments.papers.ma_judges import share
 from noiseworthy.experiments.papers.ma_stages import Measured, distance, likeness, rank_correlation
-from noiseworthy.experiments.papers.spec import Table, Verdict
+from noiseworthy.experiments.papers.points import Statistic
+from noiseworthy.experiments.papers.selecting import Where
+from noiseworthy.experiments.papers.spec import Table
 from noiseworthy.privacy.mechanisms import Family
 
 Constants = Mapping[tuple[str, Family], dict[str, Any]]
@@ -18,9 +21,11 @@ _TELLS = 0.5
 """Rank correlation from which on one quantity is taken to follow another."""
 _EXACT = 1e-6
 """Residual, over the loss, that counts as none."""
-_NEAR = 10.0
-"""Factor within which a constant is near its public value."""
-_KINDS = {"estimate": "ours", "raw": "a client's own reports", "as_printed": "the paper's"}
+_PLAUSIBLE = 10.0
+"""Factor within which a constant is what is known in public, which is known no better."""
+OURS, RAW, PAPERS, ALIKE, DECISION = "ours", "a client's own reports", "the paper's", "clients alike", "T_n*"
+"""Series of statistics: whose estimates, none, and the decision."""
+_KINDS = {"estimate": OURS, "raw": RAW, "as_printed": PAPERS}
 _NOISE = (
     "one step does not show how far a client's least loss is, and the least of absolute noisy differences "
     "is mostly noise"
@@ -37,62 +42,60 @@ _UNLIKE = (
 # Estimates and decisions --------------------------------------------------------------------------------
 
 
-def verdicts(found: Measured) -> list[Verdict]:
-    """Claims on one data set under one kind of noise, judged by seed."""
+def statistics(found: Measured) -> list[Statistic]:
+    """What claims on one data set under one kind of noise are judged on, by seed.
+
+    `likeness` is a rank correlation with the true Gamma_n, of T_n* with epsilon_n; `distance` the error of
+    deviations; `excess` how much J of stage 2 lies above its least, as a share.
+    """
     told, excess = found["told"], found["excess"]
-    return [
-        _biased(told),
-        _tells(told),
-        _helps(excess),
-        _nearer(told),
-        _enough(excess),
+    biased = [
+        rank_correlation(np.add(one["first"], one["releases"]).tolist(), one["epsilon"]) for one in told
     ]
+    estimates = [
+        Statistic(whose, {
+            "likeness": [likeness(one, name) for one in told],
+            "distance": [distance(one, name) for one in told],
+            **({"excess": [one[name] for one in excess]} if name in excess[0] else {}),
+        })
+        for name, whose in _KINDS.items()
+    ]  # fmt: skip
+    alike = Statistic(ALIKE, {"excess": [one["alike"] for one in excess]})
+    return [Statistic(DECISION, {"likeness": biased}), *estimates, alike]
 
 
-def _biased(told: Sequence[dict[str, Any]]) -> Verdict:
-    found = [rank_correlation(np.add(one["first"], one["releases"]).tolist(), one["epsilon"]) for one in told]
-    evidence = f"rank correlation of T_n* and ε_n {_mean(found)}"
-    words = "The decision is biased: clients of large budgets are asked more often."
-    return _verdict(words, [value >= _TELLS for value in found], evidence, "")
-
-
-def _tells(told: Sequence[dict[str, Any]]) -> Verdict:
-    found = [likeness(one, "as_printed") for one in told]
-    noise = np.median([value for one in told for value in one["noise"] if value is not None])
-    evidence = (
-        f"rank correlation of the paper's Γ̂_n with the true Γ_n {_mean(found)}; the noise of a client's mean "
-        f"report is {_short(noise)} (median), true Γ_n deviate by {np.std(told[0]['true']):.2g}"
-    )
-    words = "Γ̂_n by eq. (8) is a reliable estimate of Γ_n."
-    return _verdict(words, [value >= _TELLS for value in found], evidence, _NOISE)
-
-
-def _helps(excess: Sequence[dict[str, float]]) -> Verdict:
-    held = [one["as_printed"] < one["alike"] for one in excess]
-    words = "The paper's estimates bring P1 a better decision than taking clients as alike."
-    return _verdict(words, held, _costs(excess), _NOISE)
-
-
-def _enough(excess: Sequence[dict[str, float]]) -> Verdict:
-    held = [one["alike"] <= min(one["estimate"], one["as_printed"]) for one in excess]
-    words = "Taking clients as alike, as one stage does, decides at least as well as any of these estimates."
-    return _verdict(words, held, _costs(excess), _UNLIKE, ours=True)
-
-
-def _costs(excess: Sequence[dict[str, float]]) -> str:
-    shares = {name: _percent([one[name] for one in excess]) for name in ("alike", "estimate", "as_printed")}
-    return (
-        f"J of stage 2 at the true Γ_n lies above its least by {shares['alike']} if clients are taken as "
-        f"alike, {shares['estimate']} by our estimates, {shares['as_printed']} by the paper's"
-    )
-
-
-def _nearer(told: Sequence[dict[str, Any]]) -> Verdict:
-    errors = {name: [distance(one, name) for one in told] for name in _KINDS}
-    held = [mine <= paper for mine, paper in zip(errors["estimate"], errors["as_printed"], strict=True)]
-    shown = ", ".join(f"{whose} {_mean(errors[name])}" for name, whose in _KINDS.items())
-    words = "Our estimates are nearer to the true Γ_n than the paper's."
-    return _verdict(words, held, f"root mean square error of deviations: {shown}", _EARLY, ours=True)
+_OURS, _PAPERS, _ALIKE = (Where(series=(name,)) for name in (OURS, PAPERS, ALIKE))
+CLAIMS = (
+    Claim(
+        "The decision is biased: clients of large budgets are asked more often (judged: rank correlation of "
+        f"T_n* and ε_n {_TELLS:g} or more).",
+        (Level("likeness", Where(series=(DECISION,)), least=_TELLS),),
+    ),
+    Claim(
+        f"Γ̂_n by eq. (8) is a reliable estimate of Γ_n (judged: rank correlation {_TELLS:g} or more).",
+        (Level("likeness", _PAPERS, least=_TELLS),),
+        _NOISE,
+    ),
+    Claim(
+        "The paper's estimates bring P1 a better decision than taking clients as alike.",
+        (Ahead(_PAPERS, _ALIKE, "excess"),),
+        _NOISE,
+    ),
+    Claim(
+        "Our estimates are nearer to the true Γ_n than the paper's.",
+        (Ahead(_OURS, _PAPERS, "distance"),),
+        _EARLY,
+        ours=True,
+    ),
+    Claim(
+        "Taking clients as alike, as one stage does, decides at least as well as any of these estimates "
+        f"(judged: J of stage 2 at the true Γ_n, {SLACK:.0%} of its least is a tie).",
+        (Ahead(_ALIKE, Where(series=(OURS, PAPERS)), "excess", by=-SLACK),),
+        _UNLIKE,
+        ours=True,
+    ),
+)
+"""On one data set under one kind of noise."""
 
 
 def quality(found: Measured) -> Table:
@@ -116,11 +119,14 @@ def quality(found: Measured) -> Table:
 
 def note(found: Measured) -> str:
     """How the truth was found, and how far a loss at the optimum alone would tell it."""
-    common = rank_correlation(found["common"], found["told"][0]["true"])
+    told = found["told"]
+    common = rank_correlation(found["common"], told[0]["true"])
+    noise = np.median([value for one in told for value in one["noise"] if value is not None])
     return (
         "Drawn is the first seed, with the true Γ_n = F_n(w*) − min F_n (dotted), which was found from all "
         "records without noise and is **not private**. The rank correlation of F_n(w*) alone with it is "
-        f"{common:.2f}."
+        f"{common:.2f}. The noise of a client's mean report is {_short(noise)} (median), true Γ_n deviate by "
+        f"{np.std(told[0]['true']):.2g}."
     )
 
 
@@ -133,12 +139,12 @@ CONSTANTS_NOTE = (
 )
 
 
-def constants_verdicts(constants: Constants) -> list[Verdict]:
-    """Claims on rho_min, gamma, L and mu."""
-    return [_identified(constants), _tied(), _below_one(constants), _stays(constants)]
+def constants_claims(constants: Constants) -> tuple[Claim, ...]:
+    """Claims on rho_min, gamma, L and mu: facts, with the numbers they rest on."""
+    return (_identified(constants), _tied(), _below_one(constants), _stays(constants))
 
 
-def _identified(constants: Constants) -> Verdict:
+def _identified(constants: Constants) -> Claim:
     held, ends = [], []
     for one in constants.values():
         exact = [fit for fit in one["p2"] if fit["residual"] <= _EXACT * abs(one["loss"])]
@@ -149,30 +155,32 @@ def _identified(constants: Constants) -> Verdict:
         f"exactly, with L from {min(ends, default=0):.3g} to {max(ends, default=0):.3g}"
     )
     words = "γ, L and μ can be estimated by solving P2."
-    return _verdict(words, held, evidence, "P2 has five unknowns and one equation")
+    return Claim(words, (Facts(tuple(held), evidence),), "P2 has five unknowns and one equation")
 
 
-def _tied() -> Verdict:
+def _tied() -> Claim:
     ratios = [gamma / (8 * smooth / mu) for _, gamma, smooth, mu in PRINTED.values()]
     evidence = f"printed γ̂ over 8 L̂/μ̂: {min(ratios):.2g} to {max(ratios):.2g}"
-    words = "Printed values agree with Theorem 5, which has γ = 8L/μ."
-    return _verdict(words, [0.9 <= one <= 1.1 for one in ratios], evidence, "P2 leaves γ free")
+    words = f"Printed values agree with Theorem 5, which has γ = 8L/μ (judged: within a factor of {NEAR:g})."
+    return Claim(
+        words, (Facts(tuple(1 / NEAR <= one <= NEAR for one in ratios), evidence),), "P2 leaves γ free"
+    )
 
 
-def _below_one(constants: Constants) -> Verdict:
+def _below_one(constants: Constants) -> Claim:
     printed = [row[0] <= 1 for row in PRINTED.values()]
     ours = [one["rho_min"] <= 1 for one in constants.values()]
     counts = f"{sum(printed)} of {len(printed)} printed rows", f"{sum(ours)} of {len(ours)} of ours"
     evidence = f"at most 1 in {' and '.join(counts)}"
     words = "ρ̂_min of eq. (9) respects its definition, by which ρ_min ≤ 1."
     reason = "eq. (9) compares two noisy means; P1 does not need the number"
-    return _verdict(words, [*printed, *ours], evidence, reason)
+    return Claim(words, (Facts((*printed, *ours), evidence),), reason)
 
 
-def _stays(constants: Constants) -> Verdict:
+def _stays(constants: Constants) -> Claim:
     names = ("smoothness", "strong_convexity")
     factors = [one["regularised"][name] / one["public"][name] for one in constants.values() for name in names]
-    held = [1 / _NEAR <= factor <= _NEAR for factor in factors]
+    held = tuple(1 / _PLAUSIBLE <= factor <= _PLAUSIBLE for factor in factors)
     alike = sum(np.isclose(*(one["regularised"][name] for name in names)) for one in constants.values())
     evidence = (
         f"L and μ are {min(factors):.2g} to {max(factors):.2g} times their public values, and equal in "
@@ -183,7 +191,7 @@ def _stays(constants: Constants) -> Verdict:
         "it: no data set of ten rounds is a measurement of L and μ; public values are the default"
     )
     words = "P2′ gives L and μ that a planner could use, within a factor of ten of what is known in public."
-    return _verdict(words, held, evidence, reason, ours=True)
+    return Claim(words, (Facts(held, evidence),), reason, ours=True)
 
 
 def constants_beside(constants: Constants) -> Table:
@@ -214,12 +222,6 @@ def _shown(gamma: float, smoothness: float, strong_convexity: float) -> list[str
 
 
 # Words --------------------------------------------------------------------------------------------------
-
-
-def _verdict(words: str, held: Sequence[bool], evidence: str, reason: str, *, ours: bool = False) -> Verdict:
-    """Agrees where all hold, partly where half do."""
-    word = share(held)
-    return Verdict(words, word, evidence, "" if word == "agrees" else reason, ours)
 
 
 def _mean(values: Sequence[float]) -> str:

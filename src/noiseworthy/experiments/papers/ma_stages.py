@@ -79,7 +79,7 @@ def _excess(plan: Plan, stage: Estimation, truth: Truth) -> dict[str, float]:
     printed = as_printed(stage.reports, plan.problem.n_clients)
     asked = {
         "estimate": stage.plan.releases,
-        "as_printed": replanned(plan, stage.reports, replace(stage.found, value=printed)).releases,
+        "as_printed": replanned(plan, replace(stage.found, value=printed)).releases,
         "alike": plan.releases,
     }
     costs = participation_costs(

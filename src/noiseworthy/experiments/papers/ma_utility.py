@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.experiments.papers.spec import Point
+from noiseworthy.experiments.papers.points import Point
 from noiseworthy.privacy.mechanisms import Family
 
 FREE, TWO_STAGES, ONE_STAGE = "FedSGD, no noise", "DPFL-BCS, two stages", "DPFL-BCS, one stage"

@@ -11,8 +11,9 @@ import numpy as np
 
 from noiseworthy.experiments.papers.keeping import Store
 from noiseworthy.experiments.papers.laboratory import Curves, Laboratory, Training
+from noiseworthy.experiments.papers.points import Point
 from noiseworthy.experiments.papers.settings import Setting, algorithm_of, from_json, quantities, to_json
-from noiseworthy.experiments.papers.spec import Arm, Bench, Figure, Planned, Point, Series
+from noiseworthy.experiments.papers.spec import Arm, Bench, Figure, Planned, Series
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.tasks import LinearModel
 

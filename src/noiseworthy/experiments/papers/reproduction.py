@@ -7,18 +7,16 @@ from pathlib import Path
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.experiments.papers import fu, hou, hu, ma, zhou
+from noiseworthy.experiments.papers.judge import verdict
 from noiseworthy.experiments.papers.keeping import Store, save
 from noiseworthy.experiments.papers.laboratory import Laboratory
 from noiseworthy.experiments.papers.measuring import Foretold, Progress, measure
 from noiseworthy.experiments.papers.spec import (
     Circumstances,
-    Claim,
     Figure,
     Paper,
-    Point,
     Reproduction,
     SelfMeasured,
-    Verdict,
 )
 
 PAPERS: dict[str, Paper] = {
@@ -126,7 +124,7 @@ def reproduce_figure(
         scale=scale,
         seeds=len(laboratory.seeds),
         repeats=figure.repeats if figure.repeats_stated else 0,
-        verdicts=[_verdict(claim, points) for claim in figure.claims],
+        verdicts=[verdict(claim, points) for claim in figure.claims],
         points=points,
         tables=figure.tables(points),
         notes=_notes(figure, laboratory),
@@ -146,11 +144,6 @@ def _heading(item: str) -> str:
     for name, roman in _ROMAN.items():
         item = item.replace(name, roman)
     return item[0].upper() + item[1:].replace("-", " ")
-
-
-def _verdict(claim: Claim, points: list[Point]) -> Verdict:
-    word, evidence = claim.judge(points)
-    return Verdict(claim.words, word, evidence, "" if word == "agrees" else claim.reason, claim.ours)
 
 
 def _notes(figure: Figure, laboratory: Laboratory) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from noiseworthy.experiments.papers.points import NO_NOISE, Role
 from noiseworthy.experiments.papers.settings import Setting
-from noiseworthy.experiments.papers.spec import NO_NOISE, Arm, Role, Series
+from noiseworthy.experiments.papers.spec import Arm, Series
 
 
 def fixed(label: str, role: Role, setting: Setting | None) -> Series:

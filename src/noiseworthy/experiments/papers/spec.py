@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import numpy as np
-
 from noiseworthy.experiments.papers.budgets import Budgets
-from noiseworthy.experiments.papers.settings import Setting, named
+from noiseworthy.experiments.papers.judge import Claim, Verdict
+from noiseworthy.experiments.papers.points import Point, Role, Score, Statistic
+from noiseworthy.experiments.papers.settings import Setting
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from noiseworthy.data.records import Records
     from noiseworthy.experiments.papers.keeping import Store
     from noiseworthy.experiments.papers.laboratory import Laboratory
-
-Role = Literal["paper", "fixed", "grid", "planned rounds", "planned", "as printed"]
-"""Whose setting it is: the paper's optimum, another setting it names, its grid, this product's plan at the
-paper's clip and step, its plan of everything, or a setting under the paper's own noise: not private."""
-Score = Literal["loss", "accuracy", "error", "local_steps"]
-Word = Literal["agrees", "partly", "disagrees"]
-NO_NOISE = float("inf")
-"""The epsilon of a training without noise."""
-
 
 # Going in ---------------------------------------------------------------------------------------------
 
@@ -168,30 +159,6 @@ class Arm:
     budgets: Budgets | None = None
 
 
-class Judgement(NamedTuple):
-    """A verdict with the measured numbers it rests on."""
-
-    word: Word
-    evidence: str
-
-
-@dataclass(frozen=True)
-class Claim:
-    """Something that is said, how it is judged, and the reason to offer where we do not fully agree.
-
-    Attributes:
-        words: the claim.
-        judge: a function of the measured points.
-        reason: why we differ, printed unless the verdict is `agrees`.
-        ours: whether this product makes the claim, not the paper.
-    """
-
-    words: str
-    judge: Callable[[Sequence[Point]], Judgement]
-    reason: str = ""
-    ours: bool = False
-
-
 @dataclass(frozen=True)
 class Layout:
     """How points are drawn: scores against a quantity, a line per `lines`, a panel per value of `panels`.
@@ -254,113 +221,6 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Point:
-    """Trainings of one setting under one budget: curves of test loss and accuracy for each seed.
-
-    Attributes:
-        mechanism: kind of noise.
-        epsilon: budget, or the largest where clients draw their own; infinite without noise.
-        fraction: share of the records.
-        series: label of the setting.
-        role: whose setting it is.
-        algorithm: its name.
-        setting: its quantities; all are 0 where the plan was not to train, and curves then hold the
-            untrained model.
-        clip_norm: C.
-        step_size: the first one.
-        at: rounds that were scored.
-        losses: in the unit of the bench, shape (seeds, rounds scored).
-        accuracies: of the same shape; R^2 for regression.
-        seconds: of training and planning.
-        budget: resource budget of every client; infinite where only privacy is scarce.
-        cost: what the training spends of it.
-        alpha: of the Dirichlet partition, if there is one.
-    """
-
-    mechanism: Family
-    epsilon: float
-    fraction: float
-    series: str
-    role: Role
-    algorithm: str
-    setting: dict[str, float]
-    clip_norm: float
-    step_size: float
-    at: list[int]
-    losses: list[list[float]]
-    accuracies: list[list[float]]
-    seconds: float
-    budget: float = float("inf")
-    cost: float = 0.0
-    alpha: float | None = None
-
-    @property
-    def rounds(self) -> int:
-        """T, or T_g for local algorithms; 0 if nothing was trained."""
-        return int(self.setting["rounds"])
-
-    @property
-    def name(self) -> str:
-        """The setting in words."""
-        return named(self.algorithm, self.setting)
-
-    @property
-    def noise(self) -> str:
-        """Whether the noise keeps its promise, in words."""
-        return "as printed (not private)" if self.role == "as printed" else "sound noise"
-
-    def quantity(self, name: str) -> float:
-        """Something to draw or judge along: of the setting, or of the point."""
-        return self.setting[name] if name in self.setting else getattr(self, name)
-
-    @property
-    def loss(self) -> float:
-        """Mean final loss over seeds; infinite where a training diverged."""
-        final = np.array(self.losses)[:, -1]
-        return float(final.mean()) if np.all(np.isfinite(final)) else float("inf")
-
-    @property
-    def accuracy(self) -> float:
-        """Mean final accuracy over seeds."""
-        return float(np.mean(np.array(self.accuracies)[:, -1]))
-
-    @property
-    def local_steps(self) -> float:
-        """Local steps per upload; 0 if nothing was trained."""
-        return self.setting["local_steps"]
-
-    @property
-    def error(self) -> float:
-        """1 - accuracy."""
-        return 1 - self.accuracy
-
-    def curves(self, score: Score) -> np.ndarray:
-        """A score while training, shape (seeds, rounds scored)."""
-        if score == "loss":
-            return np.array(self.losses)
-        accuracies = np.array(self.accuracies)
-        return 1 - accuracies if score == "error" else accuracies
-
-    def std(self, score: Score) -> float:
-        """Standard deviation over seeds of a final score."""
-        if score == "local_steps":
-            return 0.0
-        final = self.curves(score)[:, -1]
-        return float(np.std(final, ddof=1)) if len(final) > 1 else float("nan")
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A judged claim."""
-
-    claim: str
-    word: Word
-    evidence: str
-    reason: str
-    ours: bool
-
-
-@dataclass(frozen=True)
 class Table:
     """Numbers of the paper beside ours, as text."""
 
@@ -374,7 +234,8 @@ class Reproduction:
     """A reproduced item: what was run, what came out, and what it says of the paper.
 
     `repeats` are those of the paper, 0 where it does not say.
-    `estimates` (`experiments.estimates`) are drawn in place of points where an item is about them.
+    `estimates` (`experiments.estimates`) are drawn in place of points where an item is about them; its claims
+    are judged on `statistics`.
     """
 
     paper: str
@@ -391,6 +252,7 @@ class Reproduction:
     tables: list[Table]
     notes: list[str]
     estimates: dict[str, Any] | None = None
+    statistics: list[Statistic] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
@@ -412,9 +274,15 @@ class Circumstances(NamedTuple):
 
 @dataclass(frozen=True)
 class SelfMeasured:
-    """An item that is no figure of trainings: it measures and judges by itself."""
+    """An item that is no figure of trainings: it measures by itself.
+
+    Attributes:
+        measure: what it measures.
+        claims: judged on the statistics of the result; empty where the verdicts need no statistics.
+    """
 
     measure: Callable[[Circumstances], Reproduction]
+    claims: tuple[Claim, ...] = ()
 
 
 Item = Figure | SelfMeasured | Callable[[float], Figure | Reproduction]
@@ -431,9 +299,15 @@ class Paper:
         authors: as in `Reproductions of Zhou et al.`.
         items: in their order.
         common: what is common to all items, markdown.
+        ours: items that are no table or figure of the paper.
+        simpler: items that train less than the paper did whatever the scale: a pattern of names, and how.
+        missing: why items were not measured: a pattern of names, and the reason; the first that fits.
     """
 
     name: str
     authors: str
     items: dict[str, Item]
     common: str
+    ours: tuple[str, ...] = ()
+    simpler: tuple[tuple[str, str], ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noiseworthy.experiments.papers import zhou_claims as says
+from noiseworthy.experiments.papers.points import Role
 from noiseworthy.experiments.papers.settings import FedSGD
-from noiseworthy.experiments.papers.spec import Arm, Bench, Figure, Layout, Paper, Role, Series
+from noiseworthy.experiments.papers.spec import Arm, Bench, Figure, Layout, Paper, Series
 from noiseworthy.experiments.papers.trial_planner import by_trial
 from noiseworthy.experiments.papers.zhou_table import FEMNIST, MNIST, Row, reproduce_table
 from noiseworthy.planning.plan import StepSize

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
+from noiseworthy.experiments.papers.judge import Claim, verdict
+from noiseworthy.experiments.papers.kinds import Facts
 from noiseworthy.experiments.papers.settings import FedSGD
-from noiseworthy.experiments.papers.spec import OURS, Reproduction, Table, Verdict, Word
+from noiseworthy.experiments.papers.spec import OURS, Reproduction, Table
 from noiseworthy.planning.replies_bound import LaplaceCurve
 
 CLIENTS = 10
@@ -74,31 +76,26 @@ def reproduce_table(scale: float) -> Reproduction:
     shown = "; ".join(
         f"{row.data}: γ in [{low:.2f}, {high:.2f}]" for row, (low, high) in zip(ROWS, ranges, strict=True)
     )
-    verdicts = [
-        Verdict(
+    equal = tuple(printed == ours for *_, printed, ours in entries)
+    one = tuple(b == 1 for b in joint)
+    claims = (
+        Claim(
             "The planner gives the T* and b* of Table I.",
-            _word(same == len(entries)),
-            f"{same} of {len(entries)} entries equal, T* rounded to nearest and b* rounded up",
-            "",
-            False,
+            (Facts(equal, f"{same} of {len(equal)} entries equal, T* rounded to nearest, b* rounded up"),),
         ),
-        Verdict(
+        Claim(
             "Jointly b* = 1 for every budget.",
-            _word(all(b == 1 for b in joint)),
-            f"{sum(b == 1 for b in joint)} of {len(joint)} joint optima have b* = 1",
-            "",
-            False,
+            (Facts(one, f"{sum(one)} of {len(one)} joint optima have b* = 1"),),
         ),
-        Verdict(
-            "The constants behind the table are those of the trained problem.",
-            "disagrees",
-            f"the printed integers need {shown}",
+        Claim(
+            "The constants behind the table are those of the trained problem (judged: γ = 2λ/μ is finite "
+            "only where the loss is strongly convex).",
+            (Facts((False,) * len(ROWS), f"the printed integers need {shown}"),),
             "γ = 2λ/μ near 3 means λ/μ near 1.5. Softmax regression without a ridge term is not strongly "
             "convex at all (μ = 0), and the CNN is not convex: these constants cannot have been measured "
             "there. The table confirms the form of the bound, not that it can be computed beforehand.",
-            False,
         ),
-    ]  # fmt: skip
+    )
     table = Table(
         ["data", "entry", "ε", "paper", "ours"],
         [
@@ -120,7 +117,7 @@ def reproduce_table(scale: float) -> Reproduction:
         scale=scale,
         seeds=0,
         repeats=0,
-        verdicts=verdicts,
+        verdicts=[verdict(claim, []) for claim in claims],
         points=[],
         tables=[table],
         notes=notes,
@@ -150,7 +147,3 @@ def _half_spaces(row: Row) -> list[tuple[list[float], float]]:
         spaces.append(([0.0, epsilon**2, 0.0], float((c * FIXED_ROUNDS) ** 2)))
         spaces.append(([0.0, -(epsilon**2), 0.0], -float(((c - 1) * FIXED_ROUNDS) ** 2)))
     return spaces
-
-
-def _word(holds: bool) -> Word:
-    return "agrees" if holds else "disagrees"

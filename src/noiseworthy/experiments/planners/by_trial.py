@@ -52,7 +52,7 @@ def _can_be_tried(prepared: Prepared) -> bool:
     study = prepared.study
     if prepared.federation is None or study.privacy.mechanism == "none":
         return False
-    if study.constants.assumed() or isinstance(study.constants.heterogeneity, list):
+    if study.constants.assumed() or isinstance(study.constants.heterogeneity, list | dict):
         return False
     return not _selects(study)
 
@@ -68,7 +68,7 @@ def _selects(study: Study) -> bool:
 def _leaves_something_free(study: Study) -> bool:
     table = study.algorithm
     if isinstance(table, FedSGDTable):
-        return True
+        return not fedsgd_dpc.all_stated(study, table)
     left = ("step_size", "total_iterations", "iterations", "local_steps", "communication_probability")
     free = [getattr(table, name, None) == "auto" for name in left]
     return any(free) or study.privacy.clip_norm == "auto"

@@ -17,7 +17,7 @@ from noiseworthy.experiments.planners.decision import (
 )
 from noiseworthy.experiments.prepare import Prepared
 from noiseworthy.planning.local_bound import local_bound
-from noiseworthy.planning.local_iterations import affordable, curves, plan, stated
+from noiseworthy.planning.local_iterations import affordable, curves, plan, stated, theory_step
 from noiseworthy.planning.local_work import LocalSteps
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.privacy.clipping import ClippingMode
@@ -35,7 +35,9 @@ def decide(prepared: Prepared, table: FedAvgTable) -> Decision:
     """
     _check_mode(prepared, table)
     if _all_stated(prepared, table):
-        return _as_stated(prepared, table)
+        return _as_stated(prepared, table, _stated_step(table))
+    if _clips_updates(prepared, table):
+        return _without_bound(prepared, table)
     found = [_planned(prepared, table, mode) for mode in _modes(prepared, table)]
     return min(found, key=lambda one: one.plan.prediction.bound if one.plan.prediction else float("inf"))
 
@@ -92,8 +94,34 @@ def _all_stated(prepared: Prepared, table: FedAvgTable) -> bool:
     return "auto" not in free and not prepared.study.constants.assumed()
 
 
-def _as_stated(prepared: Prepared, table: FedAvgTable) -> Decision:
-    local_steps, step = int(table.local_steps), StepSize(float(table.step_size), decay(table.step_decay))
+def _stated_step(table: FedAvgTable) -> StepSize:
+    return StepSize(float(table.step_size), decay(table.step_decay))
+
+
+def _clips_updates(prepared: Prepared, table: FedAvgTable) -> bool:
+    """Whether whole updates are clipped (mode D, which no bound covers) in stated counts."""
+    if "auto" in (table.total_iterations, table.local_steps):
+        return False
+    return mode_for(prepared, table, int(table.local_steps))[0] == "D"
+
+
+def _without_bound(prepared: Prepared, table: FedAvgTable) -> Decision:
+    """Stated counts under mode D; constants serve for the theory's step size alone."""
+    if table.step_size != "auto":
+        return _noted(_as_stated(prepared, table, _stated_step(table)), "constants are not used.")
+    constants = local_constants(prepared, lambda: analytic(prepared, _clip(prepared)), NEEDED)
+    step = theory_step(local_bound(constants), int(table.local_steps))
+    made = _noted(_as_stated(prepared, table, step), "constants serve for the step size alone.")
+    return replace(made, plan=replace(made.plan, constants=constants))
+
+
+def _noted(decision: Decision, use: str) -> Decision:
+    note = f"No bound covers clipped updates (mode D): {use}"
+    return replace(decision, plan=replace(decision.plan, notes=(*decision.plan.notes, note)))
+
+
+def _as_stated(prepared: Prepared, table: FedAvgTable, step: StepSize) -> Decision:
+    local_steps = int(table.local_steps)
     chosen = mode_for(prepared, table, local_steps)
     made = stated(
         prepared.problem(_clip(prepared), chosen[0]),

@@ -48,7 +48,6 @@ def decide(prepared: Prepared, table: SelectionTable) -> Decision:
         loss_cap=_stated_cap(prepared, table),
         step=_step(table),
         momentum=given(table.momentum) or 0.0,
-        curvature_spread=prepared.study.constants.curvature_spread,
         notes=(advice.reason,) if advice.reason else (),
     )
     return Decision(made, None)
@@ -98,7 +97,7 @@ def _stated_cap(prepared: Prepared, table: SelectionTable) -> float:
 def chosen(prepared: Prepared, table: SelectionTable | RivalTable) -> Plan:
     """Who is asked how often, by the study's budgets, sizes and heterogeneity; errors as in `decide`."""
     problem = prepared.problem(clip_of(prepared))
-    stated = prepared.study.constants.heterogeneity
+    stated = prepared.heterogeneity
     return participation.plan(
         problem,
         _constants(prepared, problem),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.config import FedSGDTable
+from noiseworthy.config import FedSGDTable, Study
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError
 from noiseworthy.experiments.planners.decision import (
@@ -22,10 +22,11 @@ from noiseworthy.experiments.planners.decision import (
 )
 from noiseworthy.experiments.prepare import Prepared
 from noiseworthy.planning.estimation import bought_constants, bought_noise, split_budget
-from noiseworthy.planning.plan import Pilot, StepSize
+from noiseworthy.planning.plan import Pilot, Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.planning.queries_replies import check_paid, curves
 from noiseworthy.planning.queries_replies import plan as plan_replies
+from noiseworthy.planning.queries_replies import stated as stated_replies
 from noiseworthy.planning.replies_bound import theory_bound
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.noise import simulated_noise
@@ -35,9 +36,11 @@ _LONGEST_CURVE = 500
 
 
 def decide(prepared: Prepared, table: FedSGDTable) -> Decision:
-    """Plan FedSGD-DPC from stated, analytic or bought constants."""
+    """Plan FedSGD-DPC from stated, analytic or bought constants; where all is stated, take it as it is."""
     study = prepared.study
     check_stated(prepared, table)
+    if all_stated(study, table) and study.constants.source is None and not stated_constants(study):
+        return Decision(_as_stated(prepared, table), None)
     source = study.constants.source or "assumed"
     problem = prepared.problem(_stated_clip(prepared, source))
     constants, problem, pilot = _constants(prepared, problem, source)
@@ -54,6 +57,20 @@ def decide(prepared: Prepared, table: FedSGDTable) -> Decision:
         pilot=pilot,
     )
     return Decision(plan, curves(plan.problem, bound, plan, max(plan.rounds, _LONGEST_CURVE)))
+
+
+def all_stated(study: Study, table: FedSGDTable) -> bool:
+    """Whether counts, clip and step size are stated; levers of the server are off unless they are stated."""
+    counts = (table.rounds, table.clients_per_round, table.step_size, study.privacy.clip_norm)
+    levers = [getattr(table, name) for name in ("momentum", "averaging", "weighting")
+              if name in table.model_fields_set]  # fmt: skip
+    return "auto" not in (*counts, *levers)
+
+
+def _as_stated(prepared: Prepared, table: FedSGDTable) -> Plan:
+    problem, step = prepared.problem(float(prepared.study.privacy.clip_norm)), float(table.step_size)
+    steps = StepSize(step, decay(table.step_decay))
+    return stated_replies(problem, int(table.rounds), int(table.clients_per_round), steps)
 
 
 def check_stated(prepared: Prepared, table: FedSGDTable) -> None:

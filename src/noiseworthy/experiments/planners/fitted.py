@@ -25,6 +25,10 @@ SEEDS = range(500_000, 500_003)
 TEST_LOSS = "test loss, predicted from trials on public data"
 SHARE = "loss over that of no training, predicted from trials on public data"
 _PLACES = 60
+FAR = 2.0
+"""Factor between the rounds of a plan and those that the fitted bound would rather have, and"""
+MUCH = 0.05
+"""share of the attainable gain between them by that bound, from which a note becomes a warning."""
 
 
 def explained(
@@ -89,9 +93,18 @@ def _notes(guess: WhatIf, plan: Plan) -> tuple[str, ...]:
     best = guess.at(guess.plan.problem)
     if not plan.train or not best.loss + bound.error < bound.at(plan):
         return (fits,)
+    planned = bound.at(plan)
+    rather = (
+        f"would rather have T = {best.rounds} rounds: {best.loss:.1%} of the untrained loss, against "
+        f"{planned:.1%} for the plan."
+    )
+    apart = max(best.rounds / plan.rounds, plan.rounds / best.rounds)
+    missed = (planned - best.loss) / (1 - best.loss)
+    if apart < FAR or missed < MUCH:
+        return fits, f"The fitted bound {rather}"
     return fits, (
-        f"The fitted bound would rather have T = {best.rounds} rounds: {best.loss:.1%} of the untrained "
-        f"loss, against {bound.at(plan):.1%} for the plan."
+        f"Warning: the plan has T = {plan.rounds} rounds, the bound fitted to its own trials {rather} By it "
+        f"the plan misses {missed:.0%} of what can be gained; compare both, with T stated under [algorithm]."
     )
 
 

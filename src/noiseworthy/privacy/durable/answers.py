@@ -48,12 +48,13 @@ class Refusal(NamedTuple):
     """The releases must not be made; nothing was charged.
 
     Attributes:
-        why: `budget` where a client cannot pay, `lost` where noise may have been drawn and was never sealed.
+        why: `budget` where a client cannot pay, `leased` where what is left is held for other runs, `lost`
+            where noise may have been drawn and was never sealed.
         client: whose release it is.
         message: the reason with its remedy.
     """
 
-    why: Literal["budget", "lost"]
+    why: Literal["budget", "leased", "lost"]
     client: str
     message: str
 

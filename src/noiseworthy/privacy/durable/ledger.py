@@ -5,21 +5,23 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 from noiseworthy.errors import InvalidInput, LedgerError
 from noiseworthy.privacy.durable import chain
-from noiseworthy.privacy.durable.accounts import COLUMNS, LAST_BITS, WHOLE, Account
+from noiseworthy.privacy.durable.accounts import COLUMNS, Account
 from noiseworthy.privacy.durable.answers import Answer, Charge, Grant, Refusal, Resend
 from noiseworthy.privacy.durable.chain import Head
-from noiseworthy.privacy.durable.storage import connected, named_errors, opened_to_read, transaction
+from noiseworthy.privacy.durable.leases import refused
+from noiseworthy.privacy.durable.rows import Rows, number_of
+from noiseworthy.privacy.durable.storage import connected, named_errors, opened_to_read, settled
 from noiseworthy.privacy.durable.verification import verified
+from noiseworthy.privacy.durable.witness import Witness, seen_now
 
 
-class DurableLedger:
+class DurableLedger(Rows):
     """What clients have spent of their lifetime budgets, in one SQLite file that processes may share.
 
     A release goes through three states: spent (on disk, before its noise is drawn), sealed (its bytes, or
@@ -47,18 +49,23 @@ class DurableLedger:
         (b'noised upload', 'budget')
     """
 
-    def __init__(self, path: Path, db: sqlite3.Connection):
-        self.path = path
-        self._db = db
+    def __init__(self, path: Path, db: sqlite3.Connection, witness: Witness | None = None):
+        super().__init__(path, db)
+        self._witness = witness
 
     @classmethod
-    def open(cls, path: Path) -> Self:
+    def open(cls, path: Path, witness: Path | None = None) -> Self:
         """The ledger of a file, which is made where there is none; its chain is verified.
 
+        Args:
+            path: of the file.
+            witness: a file elsewhere that is told what was spent, before anything is made of it.
+
         Raises:
-            LedgerError: a folder that cannot be written to, a damaged file, or a chain that is broken.
+            LedgerError: a folder that cannot be written to, a damaged file, a chain that is broken, or one
+                that lacks what the witness saw.
         """
-        return cls(path, connected(path))._verified()
+        return cls(path, connected(path), witness and Witness(witness))._verified()
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -72,14 +79,25 @@ class DurableLedger:
     def _verified(self) -> Self:
         try:
             self.verify()
+            if self._witness is not None:
+                self._hear(self._witness)
         except BaseException:
             self.close()
             raise
         return self
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file; the last process that does leaves one whole file, and nothing beside it."""
         self._db.close()
+
+    def settle(self) -> bool:
+        """Move all that was written into the ledger's own file, so that a copy of it holds everything.
+
+        Returns:
+            Whether it is there now; while others read or write it is not, and nobody is waited for.
+        """
+        with named_errors(self.path):
+            return settled(self._db)
 
     def __enter__(self) -> Self:
         return self
@@ -102,6 +120,7 @@ class DurableLedger:
         key = account.data, account.world, account.client
         found = self._account("data = ? AND world = ? AND client = ?", key)
         if found is None:
+            self._check_new(account)
             terms = account.row
             return self._entered("account", "accounts", COLUMNS, terms, chain.digest([terms]))
         number, known = found
@@ -174,20 +193,31 @@ class DurableLedger:
 
         Raises:
             InvalidInput: no charge, the same release twice, a negative share, an unknown account.
-            LedgerError: releases of which some were asked before, or at another price.
+            LedgerError: releases of which some were asked before, or at another price; a ledger that was put
+                back and not accepted; a witness that cannot be told, before anything was spent.
+            Unwitnessed: a witness that cannot be told any more; what was spent must not be made.
         """
         _check(charges)
+        if self._witness is not None:
+            self._witness.check_there()
+        answer = self._reserved(run, charges)
+        if isinstance(answer, Grant):
+            self._tell()
+        return answer
+
+    def _reserved(self, run: int, charges: Sequence[Charge]) -> Answer:
         with self._writing():
+            self._check_accepted()
             before = self._granted(run, charges)
             if before is not None:
                 return self._answered_again(before, charges)
-            short = self._short(charges)
+            short = self._short(charges, run)
             return self._spend(run, charges) if short is None else short
 
     def _spend(self, run: int, charges: Sequence[Charge]) -> Grant:
         """A grant for new releases; the charges were checked."""
         row = self._db.execute("INSERT INTO grants (run, releases) VALUES (?, ?)", (run, len(charges)))
-        grant = _number(row)
+        grant = number_of(row)
         rows = sorted((account, run, number, share, grant) for account, number, share in charges)
         self._db.executemany("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", rows)
         sums = [(share, account) for account, share in _sums(charges).items()]
@@ -225,22 +255,20 @@ class DurableLedger:
         )
         return Refusal("lost", client, message)
 
-    def shortage(self, charges: Sequence[Charge]) -> Refusal | None:
-        """The refusal that new releases would get now, of the first client that cannot pay, or None."""
-        with named_errors(self.path):
-            return self._short(charges)
+    def shortage(self, charges: Sequence[Charge], run: int | None = None) -> Refusal | None:
+        """The refusal that new releases would get now, of the first client that cannot pay, or None.
 
-    def _short(self, charges: Sequence[Charge]) -> Refusal | None:
+        Args:
+            charges: of the releases.
+            run: that would make them; None for one that is not known yet.
+        """
+        with named_errors(self.path):
+            return self._short(charges, run)
+
+    def _short(self, charges: Sequence[Charge], run: int | None) -> Refusal | None:
         for account, asked in _sums(charges).items():
-            terms = self._known(account)
-            (spent,) = self._db.execute("SELECT spent FROM accounts WHERE id = ?", [account]).fetchone()
-            if spent + asked > WHOLE + LAST_BITS:
-                message = (
-                    f"{terms.client} has spent {100 * spent / WHOLE:.4g} % of its lifetime budget "
-                    f"(epsilon {terms.epsilon:g}) on {terms.data} and another {100 * asked / WHOLE:.4g} % is "
-                    "asked; nothing was charged, plan with what is left or ask others"
-                )
-                return Refusal("budget", terms.client, message)
+            if (short := refused(self, account, run, asked)) is not None:
+                return short
         return None
 
     def seal(self, grant: int, sealed: bytes) -> None:
@@ -289,27 +317,6 @@ class DurableLedger:
 
     # The chain ----------------------------------------------------------------------------------------
 
-    @property
-    def head(self) -> Head:
-        """The end of the chain; keep it elsewhere to notice a ledger that was set back."""
-        with named_errors(self.path):
-            length, last = self._last()
-        return Head(length, last.hex())
-
-    def check_holds(self, head: Head) -> None:
-        """Refuse a ledger that lacks what it once held.
-
-        Raises:
-            LedgerError: a chain that does not contain `head`.
-        """
-        with named_errors(self.path):
-            row = self._db.execute("SELECT hash FROM entries WHERE id = ?", [head.length]).fetchone()
-        if head.length and (row is None or row[0].hex() != head.digest):
-            raise LedgerError(
-                f"{self.path} lacks what it held before (entry {head.length}): it was set back or replaced; "
-                "put the latest ledger back, or start anew elsewhere"
-            )
-
     def verify(self) -> None:
         """Check every entry of the chain against what the ledger holds.
 
@@ -328,52 +335,42 @@ class DurableLedger:
                 "that it shows"
             )
 
-    # Rows ---------------------------------------------------------------------------------------------
+    # Put back -----------------------------------------------------------------------------------------
 
-    def query(self, sql: str, values: Sequence[object] = ()) -> list[tuple]:
-        """Rows of a question to the tables, for reports and tests."""
-        with named_errors(self.path):
-            return self._db.execute(sql, values).fetchall()
+    def _check_accepted(self) -> None:
+        if not self.accepted:
+            raise LedgerError(
+                f"{self.path} was put back from a backup, and nobody has said what was spent since that was "
+                "made; say it with noiseworthy ledger accept, nothing was spent"
+            )
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with named_errors(self.path), transaction(self._db):
-            yield
+    def _check_new(self, account: Account) -> None:
+        """A ledger that was put back may have lost accounts: none is opened as if it were new."""
+        if self.query("SELECT 1 FROM restores LIMIT 1"):
+            raise LedgerError(
+                f"{self.path} was put back from a copy that does not know {account.client} on {account.data} "
+                "and may have lost what was spent there; name another ledger for data that are new"
+            )
 
-    def _entered(self, kind: str, table: str, columns: str, row: tuple, body: bytes) -> int:
-        places = ", ".join("?" * len(row))
-        number = _number(self._db.execute(f"INSERT INTO {table} ({columns}) VALUES ({places})", row))
-        self._extend(kind, number, body)
-        return number
+    def _tell(self) -> None:
+        """Tell the witness, one process at a time, so that it never goes back."""
+        if self._witness is not None:
+            with self._writing():
+                self._witness.write(self._identity, seen_now(self._db, self.head))
 
-    def _extend(self, kind: str, subject: int, body: bytes) -> None:
-        length, last = self._last()
-        row = length + 1, kind, subject, body, chain.extended(last, kind, subject, body)
-        self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", row)
-
-    def _last(self) -> tuple[int, bytes]:
-        found = self._db.execute("SELECT id, hash FROM entries ORDER BY id DESC LIMIT 1").fetchone()
-        if found is not None:
-            return found
-        (identity,) = self._db.execute("SELECT value FROM identity").fetchone()
-        return 0, chain.start(identity)
-
-    def _account(self, where: str, values: tuple) -> tuple[int, Account] | None:
-        row = self._db.execute(f"SELECT id, {COLUMNS} FROM accounts WHERE {where}", values).fetchone()
-        return None if row is None else (row[0], Account(*row[1:]))
-
-    def _known(self, account: int) -> Account:
-        found = self._account("id = ?", (account,))
-        if found is None:
-            raise InvalidInput(f"account {account} is not in {self.path}; enrol the client first")
-        return found[1]
-
-    def _grant(self, grant: int) -> tuple[int, int, bytes | None, int]:
-        find = "SELECT run, releases, sealed, acknowledged FROM grants WHERE id = ?"
-        row = self._db.execute(find, [grant]).fetchone()
-        if row is None:
-            raise InvalidInput(f"grant {grant} is not in {self.path}; reserve releases first")
-        return row
+    def _hear(self, witness: Witness) -> None:
+        seen = witness.read(self._identity)
+        if seen is None and self.query("SELECT 1 FROM grants LIMIT 1"):
+            raise LedgerError(
+                f"{self.path} has spent and its witness {witness.path} is missing; mount its disk, or make a "
+                "new one with noiseworthy ledger witness"
+            )
+        if seen is not None and not self.holds(seen.head):
+            raise LedgerError(
+                f"{self.path} lacks what its witness {witness.path} saw (entry {seen.head.length}): it was "
+                "set back; put the latest ledger back, or say what was spent with noiseworthy ledger accept"
+            )
+        self._tell()
 
 
 def _check(charges: Sequence[Charge]) -> None:
@@ -390,13 +387,6 @@ def _sums(charges: Sequence[Charge]) -> Counter[int]:
     for charge in charges:
         sums[charge.account] += charge.share
     return sums
-
-
-def _number(done: sqlite3.Cursor) -> int:
-    """The number of the row that was inserted."""
-    if done.lastrowid is None:
-        raise sqlite3.DatabaseError("a row was not inserted")
-    return done.lastrowid
 
 
 def _terms(account: Account) -> str:

@@ -14,6 +14,8 @@ from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 
 APPLICATION = 0x6E774C31
 """Marks the file as a ledger of this format."""
+BACKUP = 0x6E774C42
+"""Marks the file as a copy of such a ledger, from which nothing is paid."""
 _PATIENCE = 60.0
 """Seconds to wait for other processes, each of which writes for milliseconds."""
 
@@ -47,17 +49,53 @@ CREATE TABLE entries (
 );
 PRAGMA application_id = {APPLICATION};
 """
+_LATER = {
+    "leases": """(
+        id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs,
+        account INTEGER NOT NULL REFERENCES accounts, shares INTEGER NOT NULL CHECK (shares >= 0),
+        ended INTEGER NOT NULL DEFAULT 0
+    )""",
+    "fingerprints": """(
+        id INTEGER PRIMARY KEY, account INTEGER NOT NULL REFERENCES accounts,
+        key TEXT NOT NULL, digest TEXT NOT NULL
+    )""",
+    "restores": """(
+        id INTEGER PRIMARY KEY, lost TEXT NOT NULL, accepted INTEGER NOT NULL DEFAULT 0
+    )""",
+}
+"""Tables that ledgers of before do not know, and need not. A row of `restores` is a time that the ledger was
+put back: a head that is missing since, where one is known, and whether the owner has said what was spent
+meanwhile."""
+_BESIDE = ("", "-wal", "-shm")
+"""A ledger's own file, and those that SQLite keeps beside it."""
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files of a ledger that are there."""
+    return [file for end in _BESIDE if (file := Path(f"{path}{end}")).exists()]
+
+
+def make_private(path: Path) -> None:
+    """Leave the files of a ledger to its owner's user alone.
+
+    Raises:
+        LedgerError: another user's files.
+    """
+    with named_errors(path):
+        for file in files_of(path):
+            file.chmod(0o600)
 
 
 def connected(path: Path) -> sqlite3.Connection:
-    """A connection to a ledger, which is made where there is none.
+    """A connection to a ledger, which is made where there is none, for its user alone.
 
     Raises:
         LedgerError: a folder that cannot be written to, a damaged file, or one that is no ledger.
     """
     with named_errors(path):
         new = not path.exists()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # what SQLite puts beside has the same mode
         db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
         try:
             _prepared(db, path)
@@ -79,10 +117,16 @@ def _prepared(db: sqlite3.Connection, path: Path) -> None:
         (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if not mark and not tables:
             _make(db)
+        elif mark == BACKUP:
+            raise LedgerError(
+                f"{path} is a backup, from which nothing is paid; put it back with noiseworthy ledger restore"
+            )
         elif mark != APPLICATION:
             raise LedgerError(
                 f"{path} is no privacy ledger of this version; name another file, nothing was spent"
             )
+        for table, columns in _LATER.items():
+            db.execute(f"CREATE TABLE IF NOT EXISTS {table} {columns}")
 
 
 def _make(db: sqlite3.Connection) -> None:
@@ -103,10 +147,27 @@ def opened_to_read(path: Path) -> sqlite3.Connection:
     with named_errors(path):
         uri = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
         db = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
-        if db.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
+        if db.execute("PRAGMA application_id").fetchone() not in ((APPLICATION,), (BACKUP,)):
             db.close()
             raise LedgerError(f"{path} is no privacy ledger of this version; name another file")
+        known = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+        for table, columns in _LATER.items():
+            if table not in known:
+                db.execute(f"CREATE TEMP TABLE {table} {columns}")
     return db
+
+
+def settled(db: sqlite3.Connection) -> bool:
+    """Whether all that was committed lies in the ledger's own file now, and nothing beside it.
+
+    It does not while others read or write; then nothing is waited for.
+    """
+    db.execute("PRAGMA busy_timeout = 0")
+    try:
+        (busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {1000 * _PATIENCE:.0f}")
+    return not busy
 
 
 @contextmanager

@@ -16,6 +16,11 @@ _COVERED = {
     "spend": "SELECT count(*) FROM grants",
     "seal": "SELECT count(*) FROM grants WHERE sealed IS NOT NULL",
     "acknowledge": "SELECT count(*) FROM grants WHERE acknowledged",
+    "restore": "SELECT count(*) FROM restores",
+    "accept": "SELECT count(*) FROM restores WHERE accepted",
+    "lease": "SELECT count(*) FROM leases",
+    "lease-end": "SELECT count(*) FROM leases WHERE ended",
+    "records": "SELECT count(*) FROM fingerprints",
 }
 """How many entries of each kind the tables ask for."""
 
@@ -51,7 +56,9 @@ class _Bodies:
         self._spent = _digests_of_grants(db)
         self._kinds: dict[str, Callable[[int], bytes | None]] = {
             "account": self._account, "run": self._run, "plan": self._plan, "spend": self._spent.get,
-            "seal": self._seal, "acknowledge": self._acknowledged,
+            "seal": self._seal, "acknowledge": self._acknowledged, "restore": self._restore,
+            "accept": self._accepted, "lease": self._lease, "lease-end": self._ended,
+            "records": self._records,
         }  # fmt: skip
 
     def of(self, kind: str, subject: int) -> bytes | None:
@@ -75,6 +82,25 @@ class _Bodies:
     def _acknowledged(self, subject: int) -> bytes | None:
         found = self._db.execute("SELECT 1 FROM grants WHERE id = ? AND acknowledged", [subject])
         return b"" if found.fetchone() else None
+
+    def _restore(self, subject: int) -> bytes:
+        return chain.digest(self._db.execute("SELECT lost FROM restores WHERE id = ?", [subject]))
+
+    def _accepted(self, subject: int) -> bytes | None:
+        found = self._db.execute("SELECT 1 FROM restores WHERE id = ? AND accepted", [subject])
+        return b"" if found.fetchone() else None
+
+    def _lease(self, subject: int) -> bytes:
+        find = "SELECT run, account, shares FROM leases WHERE id = ?"
+        return chain.digest(self._db.execute(find, [subject]))
+
+    def _ended(self, subject: int) -> bytes | None:
+        found = self._db.execute("SELECT 1 FROM leases WHERE id = ? AND ended", [subject])
+        return b"" if found.fetchone() else None
+
+    def _records(self, subject: int) -> bytes:
+        find = "SELECT account, key, digest FROM fingerprints WHERE id = ?"
+        return chain.digest(self._db.execute(find, [subject]))
 
 
 def _digests_of_grants(db: sqlite3.Connection) -> dict[int, bytes]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.curvature_estimation import (
+from noiseworthy.experiments.papers.ma_curvature import (
     Course,
     PrintedStage,
     PrintedUnknowns,

@@ -1,8 +1,9 @@
-"""Smoothness L and strong convexity mu from losses released in stage 1: P2 of Ma et al., and one that works.
+"""Smoothness L and strong convexity mu from losses released in stage 1: P2 of Ma et al., and P2' beside it.
 
 P2 asks one number, the mean loss of the last cohort, for five unknowns; whatever it starts from, it ends in
 an exact fit. P2' fits the whole course of the losses and holds on to public values of L and mu (theory 5.6).
-Post-processing of released values; nothing here reads data.
+It is no better: a bound is no model of a loss. Plans take L and mu as stated; both are here for the
+reproduction alone. Post-processing of released values; nothing here reads data.
 """
 
 from __future__ import annotations

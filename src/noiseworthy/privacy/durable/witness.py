@@ -1,0 +1,130 @@
+"""A witness: how far a ledger had come and what it had spent, told to a file elsewhere before noise is drawn.
+
+    signature = HMAC-SHA256(SHA-256("noiseworthy witness 1 " + identity of the ledger), content)
+
+A ledger that is set back lacks the head that its witness holds. The key is made of the ledger's own secret:
+so there is no other file to guard or to lose, a backup can read the witness, and a file that was damaged or
+belongs to another ledger is not believed. Who may read the ledger can sign a witness, and an old witness that
+is put back beside an old ledger is believed. Against both helps a disk that nobody there can set back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from noiseworthy.errors import InvalidInput, LedgerError, Unwitnessed
+from noiseworthy.privacy.durable.accounts import COLUMNS, Account
+from noiseworthy.privacy.durable.chain import Head
+from noiseworthy.privacy.durable.storage import sync_folder
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a witness saw.
+
+    Attributes:
+        head: of the ledger.
+        spent: shares of every account.
+    """
+
+    head: Head
+    spent: Mapping[Account, int] = field(hash=False)
+
+    def fields(self) -> dict[str, Any]:
+        """As plain values."""
+        accounts = [{**vars(account), "shares": shares} for account, shares in self.spent.items()]
+        return {"version": _VERSION, "head": str(self.head), "accounts": accounts}
+
+    @classmethod
+    def of_fields(cls, fields: dict[str, Any]) -> Seen:
+        """What `fields` said."""
+        spent = {Account(**rest): shares for rest in fields["accounts"] for shares in [rest.pop("shares")]}
+        return cls(Head.read(fields["head"]), spent)
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The file of a witness.
+
+    Attributes:
+        path: on another disk than the ledger, best of all on another machine's.
+    """
+
+    path: Path
+
+    def read(self, identity: str) -> Seen | None:
+        """What was told last; None where there is no such file.
+
+        Args:
+            identity: of the ledger.
+
+        Raises:
+            LedgerError: a file that was changed, is damaged, cannot be read, or belongs to another ledger.
+        """
+        try:
+            fields = json.loads(self.path.read_bytes())
+            if not hmac.compare_digest(str(fields.pop("signature")), _signature(identity, fields)):
+                raise ValueError("its signature is wrong")
+            return Seen.of_fields(fields)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidInput) as error:
+            raise LedgerError(
+                f"{self.path} is not this ledger's witness, or was changed ({error}); put back the ledger "
+                "that it belongs to, or the witness as that wrote it"
+            ) from None
+
+    def check_there(self) -> None:
+        """Refuse to spend what the witness could not be told.
+
+        Raises:
+            LedgerError: a file that is gone, or a folder that cannot be written to.
+        """
+        if not (self.path.exists() and os.access(self.path.parent, os.W_OK)):
+            raise LedgerError(
+                f"witness {self.path} is gone or cannot be written; mount its disk, nothing was spent"
+            )
+
+    def write(self, identity: str, seen: Seen) -> None:
+        """Replace the file whole, durably, before this returns.
+
+        Raises:
+            Unwitnessed: a file that cannot be replaced.
+        """
+        fields = seen.fields()
+        signed = {**fields, "signature": _signature(identity, fields)}
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        try:
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                json.dump(signed, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self.path)
+            sync_folder(self.path.parent)
+        except OSError as error:
+            raise Unwitnessed(
+                f"witness {self.path} cannot be written ({error}); mount its disk or free space, what was "
+                "paid for last is not made"
+            ) from None
+
+
+def seen_now(db: sqlite3.Connection, head: Head) -> Seen:
+    """What a witness is told of a ledger whose chain ends at `head`."""
+    rows = db.execute(f"SELECT spent, {COLUMNS} FROM accounts ORDER BY id")
+    return Seen(head, {Account(*terms): shares for shares, *terms in rows})
+
+
+def _signature(identity: str, fields: dict[str, Any]) -> str:
+    key = hashlib.sha256(f"noiseworthy witness {_VERSION} {identity}".encode()).digest()
+    content = json.dumps(fields, sort_keys=True).encode()
+    return hmac.new(key, content, hashlib.sha256).hexdigest()

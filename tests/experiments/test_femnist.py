@@ -1,0 +1,59 @@
+"""A folder of LEAF's FEMNIST is planned, trained and tested with a CNN."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from noiseworthy.config import parse_study
+from noiseworthy.experiments.planner import plan_study
+from noiseworthy.experiments.planners import by_trial
+from noiseworthy.experiments.prepare import prepare
+from noiseworthy.experiments.runner import train
+from noiseworthy.tasks import make_task
+
+
+def study_of(folder, **tables):
+    return parse_study({
+        "federation": {"data": f"leaf:{folder}"},
+        "task": {"model": "cnn"},
+        "privacy": {"mechanism": "gaussian", "epsilon": 50.0, "delta": 1e-4},
+        **tables,
+    })  # fmt: skip
+
+
+def test_images_stand_in_for_femnist(femnist_folder):
+    """Tables did: "cnn needs images, got records of 30 numbers"."""
+    prepared = prepare(study_of(femnist_folder))
+    bench = by_trial.open_bench(prepared)
+    assert bench.sources == ("digits", "mixture")
+    assert bench.record_shapes == [(28, 28)] * 2
+
+
+def test_flat_squares_of_any_table_are_images_to_a_cnn(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "flat.npz", x=rng.random((40, 256), np.float32), label=np.arange(40) % 4)
+    table = {"data": str(tmp_path / "flat.npz"), "clients": 2, "partition": "iid"}
+    facts = prepare(study_of("", federation=table)).public_facts()
+    assert facts.record_shape == (16, 16)
+    assert facts.make_task(facts.record_shape, 4, None).dimension == make_task("cnn", (256,), 4).dimension
+
+
+STATED = {"rounds": 2, "clients_per_round": 4, "step_size": 0.1, "step_decay": "none"}
+FREE = {"rounds": 2, "clients_per_round": 4, "averaging": 0.0, "momentum": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "clip"), [(STATED, 1.0), pytest.param(FREE, "auto", marks=pytest.mark.slow)]
+)
+def test_a_folder_of_the_true_format_plans_trains_and_is_tested(algorithm, clip, femnist_folder):
+    privacy = {"mechanism": "gaussian", "epsilon": 50.0, "delta": 1e-4, "clip_norm": clip}
+    planning = {"seeds": 1, "budget_seconds": 2.0}
+    study = study_of(femnist_folder, algorithm=algorithm, privacy=privacy, planning=planning)
+    prepared, decision = plan_study(prepare(study))
+    federation, task = prepared.trained()
+    assert decision.plan.train
+    assert np.all(decision.plan.spent() <= 50.0)
+    run = train(decision.plan, federation, task, seeds=[0], evaluations=1)
+    assert np.isfinite(run.final_loss[0])
+    assert 0 <= run.final_accuracy[0] <= 1

@@ -1,0 +1,140 @@
+"""What a run says at once: it gained nothing, or ended where its plan did not foresee it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from noiseworthy.data import load_federation
+from noiseworthy.experiments.flags import class_prior, flags, foretold
+from noiseworthy.experiments.planners.decision import Decision, Foretold
+from noiseworthy.experiments.planners.fitted import _notes
+from noiseworthy.planning.plan import Prediction, StepSize
+from noiseworthy.planning.problem import Problem
+from noiseworthy.planning.queries_replies import stated
+from noiseworthy.privacy.budget import PrivacyBudget
+
+PROBLEM = Problem(np.full(4, 50), 8, PrivacyBudget.of(1.0, 1e-5, 4), "gaussian", 1.0)
+SAID = Foretold(
+    loss=0.5, losses=(0.4, 0.6), accuracy=0.8, accuracies=(0.75, 0.85), least=0.7, most=0.9,
+    sources=("wine", "mixture"), lost=(0.0, 0.1),
+)  # fmt: skip
+
+
+def plan_of(rounds=13):
+    return stated(PROBLEM, rounds, 4, StepSize(1.0))
+
+
+def record_of(classes=2, said=SAID, prediction=None):
+    plan = replace(plan_of(), prediction=prediction)
+    found = foretold(Decision(plan, None, foretold=said), classes)
+    return {"federation": {"classes": classes}} | ({} if found is None else {"foretold": found})
+
+
+def ended(loss, accuracy, *, untrained=0.69, prior=None):
+    return {
+        "loss": [[untrained, loss]],
+        "accuracy": [[0.5, accuracy]],
+        "untrained_loss": untrained,
+        "prior": prior,
+    }
+
+
+def test_a_training_as_foretold_raises_no_flag():
+    assert flags(record_of(), ended(0.35, 0.8, prior=0.6)) == []
+    assert flags({"federation": {"classes": 2}}, ended(0.35, 0.8, prior=0.6)) == []
+    assert flags({"federation": None}, ended(0.35, 0.8)) == []
+
+
+def test_the_band_is_that_of_the_public_data_a_quarter_wider():
+    band = record_of()["foretold"]["loss"]
+    assert (band["mean"], band["least"], band["most"]) == pytest.approx(
+        (0.5 * np.log(2), 0.4 * np.log(2) / 1.25, 0.6 * np.log(2) * 1.25)
+    )
+    assert record_of()["foretold"]["accuracy"] == pytest.approx({"mean": 0.8, "least": 0.65, "most": 0.95})
+    bound = record_of(prediction=Prediction(0.2, 0.69, "test loss"))["foretold"]["loss"]
+    assert (bound["mean"], bound["least"]) == pytest.approx((0.2, 0.16))
+    assert foretold(Decision(plan_of(), None), 2) is None
+    assert foretold(Decision(replace(plan_of(), rounds=0), None, foretold=SAID), 2) is None
+
+
+@pytest.mark.parametrize(
+    ("loss", "accuracy", "says"),
+    [
+        (0.61, 0.8, "predicted test loss 0.347 [0.222, 0.52], measured 0.61. These records are harder"),
+        (0.35, 0.41, "predicted accuracy 80 % [65 %, 95 %], measured 41 %."),
+        (
+            0.1,
+            0.99,
+            "measured 0.1; predicted accuracy 80 % [65 %, 95 %], measured 99 %. These records are easier",
+        ),
+        (float("nan"), None, "measured diverged"),
+    ],
+)
+def test_a_prediction_that_its_measurement_contradicts_is_flagged(loss, accuracy, says):
+    found = [one for one in flags(record_of(), ended(loss, accuracy)) if one.startswith("The measurement")]
+    assert len(found) == 1
+    assert says in found[0]
+
+
+def test_the_loss_of_a_regression_is_a_share_of_the_untrained_one():
+    record = record_of(classes=None, prediction=Prediction(0.5, 1.0, "share"))
+    assert flags(record, ended(49.0, 0.8, untrained=98.0)) == []
+    (said,) = flags(record, ended(6.0, 0.8, untrained=98.0))
+    assert "predicted share of the untrained test loss 0.5 [0.32, 0.75], measured 0.0612" in said
+
+
+@pytest.mark.parametrize(
+    ("classes", "end", "says"),
+    [
+        (None, ended(90.0, -9.27, untrained=98.0), "Worse than a constant: R² is -9.27 on the test records"),
+        (2, ended(0.6, 0.71, prior=0.76), "test accuracy is 71.0%, and 76.0% for always answering the most"),
+        (2, ended(0.7, 0.8, prior=0.76), "Training did not help: test loss 0.7 against 0.69 untrained."),
+        (2, ended(float("inf"), None), "Training did not help: test loss diverged against 0.69 untrained."),
+    ],
+)
+def test_a_model_that_does_no_better_than_nothing_is_flagged(classes, end, says):
+    (found,) = flags({"federation": {"classes": classes}}, end)
+    assert says in found
+
+
+def test_the_prior_is_what_the_most_frequent_class_of_the_test_records_scores():
+    federation = load_federation("breast-cancer", clients=3, seed=0)
+    assert class_prior(federation) == pytest.approx(max(np.mean(federation.test_y == k) for k in (0, 1)))
+    assert class_prior(load_federation("diabetes-progression", clients=3, seed=0)) is None
+
+
+# A plan whose own notes prefer another ---------------------------------------------------------------
+
+
+def guess_of(best_rounds, best_loss, planned_loss):
+    """What a fitted bound says of a plan, and what it would rather have."""
+    bound = SimpleNamespace(
+        shape=SimpleNamespace(source="theory"), quality="fits", points=(1,), error=0.001,
+        at=lambda plan: planned_loss,
+    )  # fmt: skip
+    best = SimpleNamespace(rounds=best_rounds, loss=best_loss)
+    return SimpleNamespace(bound=bound, plan=plan_of(), at=lambda problem: best)
+
+
+def test_a_plan_whose_own_bound_prefers_other_rounds_by_far_carries_a_warning():
+    """T = 13 was planned, T = 133 preferred: 57 % of the gain was lost without a warning."""
+    _, said = _notes(guess_of(133, 0.4, 0.74), plan_of(13))
+    assert said.startswith(
+        "Warning: the plan has T = 13 rounds, the bound fitted to its own trials would rather"
+    )
+    assert "have T = 133 rounds: 40.0% of the untrained loss, against 74.0% for the plan" in said
+    assert "misses 57% of what can be gained" in said
+
+
+@pytest.mark.parametrize(("rounds", "loss"), [(20, 0.4), (133, 0.735)])
+def test_a_near_or_hardly_better_preference_stays_a_note(rounds, loss):
+    _, said = _notes(guess_of(rounds, loss, 0.74), plan_of(13))
+    assert said.startswith("The fitted bound would rather have T = ")
+
+
+def test_a_plan_that_its_bound_agrees_with_says_nothing_of_others():
+    assert len(_notes(guess_of(133, 0.7395, 0.74), plan_of(13))) == 1
