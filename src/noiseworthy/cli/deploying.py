@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from noiseworthy.experiments.deployment import Deployment
     from noiseworthy.experiments.planner import Decision
     from noiseworthy.experiments.prepare import Prepared
-    from noiseworthy.gateway.messages import About
+    from noiseworthy.gateway.messages import About, ModelOffer
 
 deploy = typer.Typer(no_args_is_help=True, help="Train a study over a network of data owners, with Flower.")
 
@@ -85,16 +85,25 @@ def run(
 
 @deploy.command()
 def status(study: StudyFile, folder: Folder = None, as_json: AsJson = False) -> None:
-    """Which processes of a deployment run, and what its owners have spent."""
+    """Which parts of a deployment run and are connected, and what its owners have spent."""
+    from noiseworthy.engines.flower.processes import LINK, look
     from noiseworthy.experiments.owners import standings
     from noiseworthy.reports.network import status_table
 
     place = _place(study, folder)
     found = standings(place)
+    (link,) = [one for one in look(place) if one.name == LINK and one.alive] or (None,)
     if as_json:
-        print(json.dumps([one.as_dict() for one in found], allow_nan=False))
+        told = {"runs": link is not None, "port": link.port if link else None}
+        owners = [one.as_dict() for one in found]
+        print(json.dumps({"link": told, "owners": owners}, allow_nan=False))
         return
     out.print(status_table(found))
+    if link is None:
+        again = f"deploy up {study}" if (place / "owners").exists() else f"deploy link {place}"
+        out.print(f"The superlink is down; start it with noiseworthy {again}", soft_wrap=True)
+        return
+    out.print(f"The superlink runs at port {link.port}; its log is {link.log}.", soft_wrap=True)
 
 
 @deploy.command()
@@ -152,7 +161,7 @@ def ask(
     check.positive("--patience", patience)
     abouts = _met(folder.absolute(), owner or [], patience)
     write_owners(file, abouts)
-    out.print(status_table([Standing(about.client, True, True, about) for about in abouts]))
+    out.print(status_table([Standing(about.client, True, True, True, about) for about in abouts]))
     out.print(f'Wrote {file}: a study names it as data = "owners:{file}"', soft_wrap=True)
 
 
@@ -272,7 +281,7 @@ def _trained(
 ) -> dict[str, Any]:
     """The record of a training over an exchange, whose checkpoints, model and record lie in `folder`."""
     from noiseworthy.engines.correspondence import introduced
-    from noiseworthy.experiments.deployed import train, with_network
+    from noiseworthy.experiments.deployed import final_model, train, with_network
     from noiseworthy.experiments.known_ledgers import KnownLedgers
     from noiseworthy.experiments.record import new_record, save_record
 
@@ -292,7 +301,23 @@ def _trained(
     record = with_network(record, deployment, done, abouts, time.monotonic() - started)
     save_record(record, folder)
     known.note(abouts)
+    _deliver(exchange, federation.clients, final_model(deployment, done), folder, patience)
     return record
+
+
+def _deliver(
+    exchange: Exchange, owners: Sequence[str], offer: ModelOffer, folder: Path, patience: float
+) -> None:
+    """Send owners the model, and name those who did not take it."""
+    from noiseworthy.engines.correspondence import delivered
+
+    with err.status("Sending the model to its owners"):
+        why = delivered(exchange, owners, offer, patience / 4)
+    for owner, reason in sorted(why.items()):
+        err.print(
+            f"{owner} was not given the model ({reason}); send it {folder / 'model.npz'}",
+            soft_wrap=True, markup=False,
+        )  # fmt: skip
 
 
 def _shown(bar: Callable[..., None]) -> Callable[[float, Round | None], None]:

@@ -49,6 +49,19 @@ def node(
 
 
 @deploy.command()
+def model(file: OwnerFile) -> None:
+    """The models that an owner's gateway was sent at the end of trainings, the last one first."""
+    from noiseworthy.gateway.models import Models
+    from noiseworthy.gateway.owner import load_owner
+
+    kept = Models.beside(load_owner(file).files.ledger).kept()
+    if not kept:
+        raise ConfigError("no training has sent its model yet; it comes when noiseworthy deploy run ends")
+    for path in kept:
+        out.print(str(path), soft_wrap=True, highlight=False, markup=False)
+
+
+@deploy.command()
 def units(
     file: OwnerFile,
     link: LinkAddress,
