@@ -44,12 +44,14 @@ def study(tmp_path, data_dir) -> Path:
 def test_five_owners_train_over_tls_and_their_ledgers_hold_the_plan(study, tmp_path):
     try:
         typed("deploy", "up", study, folder=tmp_path)
-        before = json.loads(typed("deploy", "status", study, "--json", folder=tmp_path))
+        first = json.loads(typed("deploy", "status", study, "--json", folder=tmp_path))
         typed("deploy", "run", study, folder=tmp_path)
-        after = json.loads(typed("deploy", "status", study, "--json", folder=tmp_path))
+        after = json.loads(typed("deploy", "status", study, "--json", folder=tmp_path))["owners"]
     finally:
         typed("deploy", "down", study, folder=tmp_path)
-    assert all(one["gateway"] and one["node"] and one["about"]["spent"] == 0 for one in before)
+    assert first["link"]["runs"]
+    assert all(one["gateway"] and one["node"] and one["about"]["spent"] == 0 for one in first["owners"])
+    assert all(one["connected"] for one in after)
     assert all(0.999 < one["about"]["spent"] <= 1 for one in after)
 
     record = load_record(tmp_path / "runs" / "five")
@@ -69,7 +71,12 @@ def test_five_owners_train_over_tls_and_their_ledgers_hold_the_plan(study, tmp_p
         with DurableLedger.read(folder / "ledger.sqlite") as books:
             rows = books.query("SELECT number, share FROM releases ORDER BY number")
         assert rows == [(k + 1, tariff.of(place, k)) for k in range(ROUNDS)]
-    assert np.load(tmp_path / "runs" / "five" / "model.npz")["theta"].shape == (1, 7840)
+    theta = np.load(tmp_path / "runs" / "five" / "model.npz")["theta"]
+    assert theta.shape == (1, 7840)
+    for path in (tmp_path / "deployments" / "five" / "owners").iterdir():
+        kept = typed("deploy", "model", path / "owner.toml", folder=tmp_path)
+        with np.load(kept.strip()) as model:
+            assert np.array_equal(model["theta"], theta)
 
 
 BUNDLED = """
@@ -113,6 +120,27 @@ def test_what_is_wrong_is_said_in_one_line(bundled, tmp_path):
         assert re.search(said, error)
     bundled.write_text(BUNDLED.replace("gaussian", "none").replace("epsilon = 4.0\ndelta = 1e-5\n", ""))
     assert "without noise" in typed("deploy", "up", bundled, folder=tmp_path, code=2)
+
+
+def test_the_status_of_a_server_of_several_machines_names_its_keys_and_its_command(bundled, tmp_path):
+    """It said to start a deployment with deploy up, which is not how this one is started."""
+    from noiseworthy.engines.flower.keys import make_node_key
+
+    for name in ("north", "south"):
+        make_node_key(tmp_path / "ward" / "keys", name)
+    words = ("deploy", "status", bundled, "--folder", "ward")
+    said = typed(*words, folder=tmp_path)
+    assert re.search(r"north\s+elsewhere\s+elsewhere", said)
+    assert "deploy link" in " ".join(said.split())
+    told = json.loads(typed(*words, "--json", folder=tmp_path))
+    assert told["link"] == {"runs": False, "port": None}
+    assert [one["client"] for one in told["owners"]] == ["north", "south"]
+
+
+def test_a_model_that_has_not_come_is_said_so(bundled, tmp_path):
+    typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
+    (file, _) = sorted((tmp_path / "deployments" / "two" / "owners").glob("*/owner.toml"))
+    assert "no training has sent its model yet" in typed("deploy", "model", file, folder=tmp_path, code=2)
 
 
 def test_files_and_commands_for_several_machines_are_written_and_nothing_is_started(bundled, tmp_path):

@@ -41,6 +41,7 @@ most_releases = 10
 [files]
 socket = "gateway.sock"
 ledger = "ledger.sqlite"
+same_user = true
 """
 STUDY = """
 [federation]

@@ -11,8 +11,10 @@ import stat
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ import pytest
 from noiseworthy.errors import GatewayError
 from noiseworthy.gateway import framing, server
 from noiseworthy.gateway.client import GatewayClient
-from noiseworthy.gateway.messages import LARGEST, Refused, Uploaded
+from noiseworthy.gateway.messages import LARGEST, Refused, Uploaded, read_reply
 from noiseworthy.gateway.server import Ending, listening
 from noiseworthy.privacy.durable import DurableLedger
 
@@ -109,6 +111,78 @@ def test_a_file_that_is_no_socket_is_left_alone(path):
     assert path.read_text() == "mine"
 
 
+def test_a_process_of_the_gateways_own_user_is_refused_unless_told(path):
+    """Sent code that ran as the gateway's user read 64 of 64 private records, at no epsilon."""
+    with listening(path) as listener:
+
+        def serve(*, apart):
+            stream, _ = listener.accept()
+            with stream:
+                server.answer(Sayings(), stream, Ending(), apart=apart)
+
+        said = []
+        for apart in (True, False):
+            thread = threading.Thread(target=serve, kwargs={"apart": apart}, daemon=True)
+            thread.start()
+            said.append(GatewayClient(path, 10).forward(b"abc"))
+            thread.join(10)
+    refused = read_reply(said[0])
+    assert isinstance(refused, Refused)
+    assert "own user" in refused.message
+    assert said[1] == b"cba"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may start a process of another user")
+def test_a_process_of_another_user_in_the_group_is_answered_and_one_outside_is_not():
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o711)
+        path = Path(folder) / "g.sock"
+        with listening(path, OTHER) as listener:
+            said = [
+                said_by(listener, path, user, group) for user, group in ((OTHER, OTHER), (OTHER, OTHER + 1))
+            ]
+    assert said == ["cba", "denied"]
+
+
+OTHER = 65534
+ASKS = """
+import os, socket, struct, sys
+user, group = map(int, sys.argv[2:])
+os.setgroups([]), os.setgid(group), os.setuid(user)
+stream = socket.socket(socket.AF_UNIX)
+try:
+    stream.connect(sys.argv[1])
+except PermissionError:
+    sys.exit("denied")
+stream.sendall(struct.pack("<Q", 3) + b"abc")
+sys.exit(stream.recv(100)[8:].decode())
+"""
+
+
+def said_by(listener, path, user, group):
+    """What a process of another user is told."""
+    command = [sys.executable, "-c", ASKS, str(path), str(user), str(group)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    listener.settimeout(2.0)
+    try:
+        stream, _ = listener.accept()
+    except TimeoutError:
+        return process.communicate(timeout=30)[1].strip()
+    with stream:
+        server.answer(Sayings(), stream, Ending(), apart=True)
+    return process.communicate(timeout=30)[1].strip()
+
+
+def test_a_gateway_refuses_its_own_user_where_its_file_says_nothing(tmp_path):
+    (gateway,), (client,) = started(tmp_path, "own", owner=OWNER.replace("same_user = true", ""))
+    try:
+        reply = client.about()
+    finally:
+        ended(gateway)
+    assert isinstance(reply, Refused)
+    assert "same_user = true" in reply.message
+
+
 def test_messages_come_whole_in_whatever_pieces(path):
     data = bytes(range(256)) * 5000
     with listening(path) as listener:
@@ -192,14 +266,15 @@ most_releases = 9
 [files]
 socket = "SOCKET"
 ledger = "ledger.sqlite"
+same_user = true
 """
 
 
-def started(folder, *names):
+def started(folder, *names, owner=OWNER):
     """Gateways as owners start them, in processes of their own, listening."""
     found = []
     for name in names:
-        (folder / f"{name}.toml").write_text(OWNER.replace("SOCKET", f"{name}.sock"))
+        (folder / f"{name}.toml").write_text(owner.replace("SOCKET", f"{name}.sock"))
         command = [sys.executable, "-m", "noiseworthy", "gateway", str(folder / f"{name}.toml")]
         found.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
     for process in found:

@@ -17,7 +17,7 @@ from typing import Any
 import typer
 
 from noiseworthy._names import shown
-from noiseworthy.cli import audit, deploying, gateways, ledgers, measuring, papers, planning, training
+from noiseworthy.cli import audit, gateways, ledgers, measuring, owning, papers, planning, training
 from noiseworthy.errors import UserError
 
 COMMANDS = (
@@ -35,7 +35,7 @@ COMMANDS = (
     training.report,
     gateways.gateway,
 )
-GROUPS = {"ledger": ledgers.ledger, "deploy": deploying.deploy}
+GROUPS = {"ledger": ledgers.ledger, "deploy": owning.deploy}
 
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]  # of click, which some releases of typer contain
 _INTERRUPTED = 130

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from noiseworthy.experiments.deployment import Deployment
     from noiseworthy.experiments.planner import Decision
     from noiseworthy.experiments.prepare import Prepared
-    from noiseworthy.gateway.messages import About
+    from noiseworthy.gateway.messages import About, ModelOffer
 
 deploy = typer.Typer(no_args_is_help=True, help="Train a study over a network of data owners, with Flower.")
 
@@ -88,16 +88,25 @@ def run(
 
 @deploy.command()
 def status(study: StudyFile, folder: Folder = None, as_json: AsJson = False) -> None:
-    """Which processes of a deployment run, and what its owners have spent."""
+    """Which parts of a deployment run and are connected, and what its owners have spent."""
+    from noiseworthy.engines.flower.processes import LINK, look
     from noiseworthy.experiments.owners import standings
     from noiseworthy.reports.network import status_table
 
     place = _place(study, folder)
     found = standings(place)
+    (link,) = [one for one in look(place) if one.name == LINK and one.alive] or (None,)
     if as_json:
-        print(json.dumps([one.as_dict() for one in found], allow_nan=False))
+        told = {"runs": link is not None, "port": link.port if link else None}
+        owners = [one.as_dict() for one in found]
+        print(json.dumps({"link": told, "owners": owners}, allow_nan=False))
         return
     out.print(status_table(found))
+    if link is None:
+        again = f"deploy up {study}" if (place / "owners").exists() else f"deploy link {place}"
+        out.print(f"The superlink is down; start it with noiseworthy {again}", soft_wrap=True)
+        return
+    out.print(f"The superlink runs at port {link.port}; its log is {link.log}.", soft_wrap=True)
 
 
 @deploy.command()
@@ -118,7 +127,7 @@ def link(
     port: Annotated[int, typer.Option(help="that owners' nodes connect to")] = _PORT,
 ) -> None:
     """Start a superlink for owners on other machines, whose public keys lie in FOLDER/keys/nodes."""
-    _check_installed()
+    check_installed()
     from noiseworthy.engines.flower.keys import Keys, add_hosts, make_authority
     from noiseworthy.engines.flower.processes import Local, end_link
 
@@ -140,36 +149,6 @@ def link(
 
 
 @deploy.command()
-def node(
-    file: Annotated[Path, typer.Argument(help="owner's file (TOML)", show_default=False)],
-    link: Annotated[str, typer.Option(help="superlink as HOST:PORT", show_default=False)],
-) -> None:
-    """Connect an owner's gateway with a superlink; its keys lie in keys beside the owner's file."""
-    _check_installed()
-    import os
-
-    from noiseworthy.engines.flower.commands import Node, environment
-    from noiseworthy.engines.flower.keys import make_node_key
-    from noiseworthy.engines.flower.processes import free_ports
-    from noiseworthy.experiments.owners import folder_name
-    from noiseworthy.gateway.owner import load_owner
-
-    owner = load_owner(file)
-    name, socket = folder_name(owner.owner.client), owner.files.socket.absolute()
-    beside = Node(file.absolute().parent, name, socket, link, free_ports(1)[0])
-    if not beside.keys.node_key(name).exists():
-        make_node_key(beside.keys.folder, name)
-    if not beside.keys.authority.exists():
-        raise ConfigError(
-            f"send the server {beside.keys.node_public_key(name)} and put its ca.crt at "
-            f"{beside.keys.authority}, then type this again"
-        )
-    command = beside.command()
-    beside.home.mkdir(parents=True, exist_ok=True)
-    os.execvpe(command[0], command, environment(beside.home))
-
-
-@deploy.command()
 def ask(
     folder: Annotated[Path, typer.Argument(help="of the deployment", show_default=False)],
     file: Annotated[Path, typer.Argument(help="file to write (JSON)", show_default=False)],
@@ -185,7 +164,7 @@ def ask(
     check.positive("--patience", patience)
     abouts = _met(folder.absolute(), owner or [], patience)
     write_owners(file, abouts)
-    out.print(status_table([Standing(about.client, True, True, about) for about in abouts]))
+    out.print(status_table([Standing(about.client, True, True, True, about) for about in abouts]))
     out.print(f'Wrote {file}: a study names it as data = "owners:{file}"', soft_wrap=True)
 
 
@@ -210,14 +189,15 @@ def _place(study: Path, folder: Path | None) -> Path:
 
 
 def _decided(study: Path, data: Path | None) -> tuple[Prepared, Decision, Deployment]:
-    _check_installed()
+    check_installed()
     from noiseworthy.experiments.deployment import Deployment
 
     prepared, decision = decide_plan(prepare_study(study, data))
     return prepared, decision, Deployment.of(prepared, decision.plan)
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
+    """Refuse to go on without what a deployment needs."""
     from importlib.util import find_spec
 
     if missing := [name for name in ("flwr", "opendp") if find_spec(name) is None]:
@@ -226,9 +206,9 @@ def _check_installed() -> None:
 
 def _start(place: Path, files: Mapping[str, Path], insecure: bool) -> None:
     from noiseworthy.engines.flower.processes import Local
-    from noiseworthy.experiments.owners import sockets_of, wait_for_gateways
+    from noiseworthy.experiments.owners import folder_name, sockets_of, wait_for_gateways
 
-    owners = {path.parent.name: path for path in files.values()}  # a name that a file of keys can have
+    owners = {folder_name(name): path for name, path in files.items()}
     sockets = sockets_of(owners)
     with err.status(f"Starting a superlink and {len(files)} owners"):
         Local(place, sockets, insecure, owners).start()
@@ -279,7 +259,7 @@ def _check_there(exchange: Exchange, owners: Sequence[str], abouts: Sequence[Abo
 @contextmanager
 def _exchange(place: Path) -> Iterator[Exchange]:
     """The owners behind a deployment's superlink, each known by its key."""
-    _check_installed()
+    check_installed()
     from noiseworthy.engines.flower.processes import link_of
     from noiseworthy.engines.flower.registration import key_in
     from noiseworthy.engines.flower.session import LinkExchange
@@ -304,7 +284,7 @@ def _trained(
 ) -> dict[str, Any]:
     """The record of a training over an exchange, whose checkpoints, model and record lie in `folder`."""
     from noiseworthy.engines.correspondence import introduced
-    from noiseworthy.experiments.deployed import train, with_network
+    from noiseworthy.experiments.deployed import final_model, train, with_network
     from noiseworthy.experiments.known_ledgers import KnownLedgers
     from noiseworthy.experiments.record import new_record, save_record
 
@@ -326,7 +306,23 @@ def _trained(
     record = with_network(record, deployment, done, abouts, time.monotonic() - started)
     save_record(record, folder)
     known.note(abouts)
+    _deliver(exchange, federation.clients, final_model(deployment, done), folder, patience)
     return record
+
+
+def _deliver(
+    exchange: Exchange, owners: Sequence[str], offer: ModelOffer, folder: Path, patience: float
+) -> None:
+    """Send owners the model, and name those who did not take it."""
+    from noiseworthy.engines.correspondence import delivered
+
+    with err.status("Sending the model to its owners"):
+        why = delivered(exchange, owners, offer, patience / 4)
+    for owner, reason in sorted(why.items()):
+        err.print(
+            f"{owner} was not given the model ({reason}); send it {folder / 'model.npz'}",
+            soft_wrap=True, markup=False,
+        )  # fmt: skip
 
 
 def _shown(bar: Callable[..., None]) -> Callable[[float, Round | None], None]:

@@ -51,6 +51,7 @@ def gateway(
                 soft_wrap=True, markup=False,
             )  # fmt: skip
         try:
-            serve(opened, listener, ending, terms.allowed.reply_seconds)
+            every, apart = terms.allowed.reply_seconds, not terms.files.same_user
+            serve(opened, listener, ending, every, apart=apart)
         except KeyboardInterrupt:
             err.print("Gateway ended.")

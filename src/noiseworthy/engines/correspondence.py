@@ -16,6 +16,7 @@ from noiseworthy.errors import GatewayError, WireError
 from noiseworthy.gateway.messages import (
     About,
     LeaseRequest,
+    ModelOffer,
     Receipt,
     Received,
     Refused,
@@ -24,6 +25,7 @@ from noiseworthy.gateway.messages import (
     Uploaded,
     pack_about,
     pack_lease,
+    pack_model,
     pack_receipt,
     pack_request,
     read_reply,
@@ -187,6 +189,22 @@ def leased(exchange: Exchange, wanted: Mapping[str, LeaseRequest], seconds: floa
     found = _answers(exchange, messages, seconds, (Received, Refused))
     why = {owner: one.message for owner, one in found.items() if isinstance(one, Refused)}
     return why | dict.fromkeys(wanted.keys() - found.keys(), SILENT)
+
+
+def delivered(
+    exchange: Exchange, owners: Collection[str], offer: ModelOffer, seconds: float
+) -> dict[str, str]:
+    """Send owners the model of a run; why those do not keep it who do not, in words.
+
+    Args:
+        exchange: with the owners.
+        owners: by name.
+        offer: the model.
+        seconds: to wait for them.
+    """
+    found = _answers(exchange, dict.fromkeys(owners, pack_model(offer)), seconds, (Received, Refused))
+    why = {owner: one.message for owner, one in found.items() if isinstance(one, Refused)}
+    return why | dict.fromkeys(set(owners) - found.keys(), SILENT)
 
 
 def introduced(exchange: Exchange, owners: Collection[str], seconds: float) -> list[About]:

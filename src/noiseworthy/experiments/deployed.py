@@ -37,7 +37,7 @@ from noiseworthy.experiments.run_folder import check_unused
 from noiseworthy.experiments.told import Told
 from noiseworthy.experiments.training import Trained
 from noiseworthy.experiments.two_stages import estimation_of, joined, onward, seeds_of_stage_2
-from noiseworthy.gateway.messages import About, LeaseRequest
+from noiseworthy.gateway.messages import About, LeaseRequest, ModelOffer
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.two_stages import FirstStage
 
@@ -224,6 +224,13 @@ class _Session:
         scored = evaluation_rounds(plan_of_all.all_rounds, training.evaluations) - before
         within = scored[(scored > 0) & (scored < plan.rounds)]
         return np.concatenate([[0], within, [plan.rounds]])
+
+
+def final_model(deployment: Deployment, done: DeployedRun) -> ModelOffer:
+    """The model that a training has reached, as owners are sent it."""
+    theta = np.asarray(done.trained.run.theta[0], np.float32)
+    task, seen = task_table(deployment.prepared), seen_of(deployment.task)
+    return ModelOffer(run=done.told.run, task=task, theta=theta, seen=seen)
 
 
 def with_network(

@@ -12,7 +12,7 @@ from typing import Any
 
 import tomli_w
 
-from noiseworthy.engines.flower.processes import GATEWAY, look
+from noiseworthy.engines.flower.processes import GATEWAY, link_of, look
 from noiseworthy.errors import ConfigError, GatewayError, WireError
 from noiseworthy.experiments.deployment import Deployment
 from noiseworthy.gateway.client import GatewayClient
@@ -23,6 +23,9 @@ FILE = "owner.toml"
 _HEAD = """\
 # What the owner of these records allows, offered by the study. No request changes it, and the owner may
 # tighten it: a smaller epsilon, a higher noise_floor, fewer releases. See docs/gateway.md.
+#
+# same_user: gateway and node run as one user, for a demonstration on one machine. Where records are real, run
+# them as two users (noiseworthy deploy units) and remove the line: the node talks to a network.
 
 """
 
@@ -57,7 +60,7 @@ def owner_tables(deployment: Deployment, client: str) -> dict[str, Any]:
             "most_parameters": demand.parameters,
             "most_local_steps": demand.local_steps,
         },
-        "files": {"socket": "gateway.sock", "ledger": "ledger.sqlite"},
+        "files": {"socket": "gateway.sock", "ledger": "ledger.sqlite", "same_user": True},
     }
 
 
@@ -126,38 +129,65 @@ class Standing:
     """How it stands with one owner of a deployment.
 
     Attributes:
-        client: by name.
-        gateway: whether its process runs.
-        node: whether its process runs.
-        about: what the gateway tells; None if it does not answer.
+        client: by name; of an owner on another machine, the name of its key.
+        gateway: whether its process runs; None on another machine.
+        node: whether its process runs; None on another machine.
+        connected: whether the superlink has heard of the node lately; None if nobody can tell.
+        about: what the gateway tells; None if it does not answer, or lies on another machine.
     """
 
     client: str
-    gateway: bool
-    node: bool
+    gateway: bool | None
+    node: bool | None
+    connected: bool | None
     about: About | None
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values."""
         told = None if self.about is None else self.about.model_dump(mode="json")
-        return {"client": self.client, "gateway": self.gateway, "node": self.node, "about": told}
+        return {**vars(self), "about": told}
 
 
 def standings(folder: Path) -> list[Standing]:
-    """The owners of a deployment on this machine.
+    """The owners of a deployment: on this machine, or by the keys that they have sent.
 
     Raises:
         ConfigError: no deployment in the folder.
     """
     running = {process.name for process in look(folder) if process.alive}
+    online = connected_in(folder)
     files = sorted((folder / "owners").glob(f"*/{FILE}"))
-    if not files:
-        raise ConfigError(f"no owners in {folder}; start a deployment with noiseworthy deploy up")
-    owners = [(path.parent.name, load_owner(path)) for path in files]
+    here = [(folder_name(owner.owner.client), owner) for owner in map(load_owner, files)]
+    elsewhere = {path.stem for path in (folder / "keys" / "nodes").glob("*.pub")} - {name for name, _ in here}
+    if not files and not elsewhere:
+        raise ConfigError(
+            f"no owners in {folder}; start a deployment on one machine with noiseworthy deploy up, on "
+            "several with noiseworthy deploy link, or name its --folder"
+        )
     return [
-        Standing(owner.owner.client, f"{GATEWAY}{name}" in running, name in running, told(owner.files.socket))
-        for name, owner in owners
-    ]
+        Standing(
+            owner.owner.client, f"{GATEWAY}{name}" in running, name in running, online.get(name),
+            told(owner.files.socket),
+        )
+        for name, owner in here
+    ] + [Standing(name, None, None, online.get(name), None) for name in sorted(elsewhere)]  # fmt: skip
+
+
+def connected_in(folder: Path) -> dict[str, bool]:
+    """Nodes that a deployment's superlink knows, by the names of their keys, and whether they are online.
+
+    Nothing where it does not run, or serves without keys.
+    """
+    try:
+        link = link_of(folder)
+        if link.insecure:
+            return {}
+        from noiseworthy.engines.flower.orders import orders_to
+
+        with orders_to(link) as orders:
+            return {node.name: node.online for node in orders.nodes()}
+    except GatewayError:
+        return {}
 
 
 def told(socket: Path, seconds: float = 5.0) -> About | None:

@@ -19,6 +19,7 @@ from noiseworthy.gateway.messages import (
     FedAvgWork,
     LeaseRequest,
     Message,
+    ModelOffer,
     PasgdWork,
     Reason,
     Receipt,
@@ -31,6 +32,7 @@ from noiseworthy.gateway.messages import (
     read_message,
     read_reply,
 )
+from noiseworthy.gateway.models import Models
 from noiseworthy.gateway.owner import Owner
 from noiseworthy.gateway.price import price_of
 from noiseworthy.gateway.turns import turn
@@ -175,6 +177,8 @@ class Gateway:
                 return self._released(message)
             if isinstance(message, LeaseRequest):
                 return pack_reply(self._leased(message))
+            if isinstance(message, ModelOffer):
+                return pack_reply(self._kept(message))
             return pack_reply(self.about if message == "about" else self._received(message))
         except Unwitnessed:
             _log.exception("a release was paid for and is lost")
@@ -221,6 +225,26 @@ class Gateway:
             raise Declined(short.why, short.message)
         _log.info("run %r holds its price", asked.run)
         return Received(head=str(self.ledger.head))
+
+    def _kept(self, offer: ModelOffer) -> Received:
+        """Keep the model of a run that this owner took part in; nothing here looks at it again."""
+        if self._run(offer.run) is None:
+            raise Declined("not-allowed", "the owner took part in no such run; its model was not kept")
+        try:
+            self._check_model(offer)
+            path = Models.beside(self.ledger.path).keep(offer)
+        except UserError as error:
+            raise Declined("not-allowed", str(error)) from None
+        _log.info("the model of run %r is kept at %s", offer.run, path)
+        return Received(head=str(self.ledger.head))
+
+    def _check_model(self, offer: ModelOffer) -> None:
+        allowed, size = self.owner.allowed, len(offer.theta)
+        if offer.task.model not in allowed.models or size > allowed.most_parameters:
+            raise Declined("not-allowed", f"the owner does not allow this model of {size} parameters")
+        dimension = self.holding.task(offer.task, offer.seen).dimension
+        if dimension != size:
+            raise Declined("not-allowed", f"the model has {dimension} parameters, got {size}")
 
     def _run(self, name: str) -> int | None:
         """The number of a run that the ledger knows."""

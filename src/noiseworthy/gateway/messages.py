@@ -300,13 +300,31 @@ class LeaseRequest(Table):
     delta: Annotated[float, Field(ge=0, lt=1)]
 
 
+class ModelOffer(Table):
+    """The model that a run has reached, for its owners to keep.
+
+    Attributes:
+        run: by name.
+        task: the model, as `[task]` of a study states it.
+        theta: its parameters, float32, shape (p,), finite.
+        seen: numbers of the reference that `task` names; None where it names none.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    run: RunName
+    task: TaskTable
+    theta: Vector
+    seen: Seen | None = None
+
+
 class Received(Table):
-    """The answer to a receipt or to a lease; `head` is that of the owner's ledger, which has noted it."""
+    """The answer to a receipt, a lease or a model, which are noted; `head` is that of the owner's ledger."""
 
     head: HeadText
 
 
-Message: TypeAlias = Request | Receipt | LeaseRequest | Literal["about"]
+Message: TypeAlias = Request | Receipt | LeaseRequest | ModelOffer | Literal["about"]
 """What may be asked of a gateway."""
 Reply: TypeAlias = Uploaded | Refused | About | Received
 
@@ -324,6 +342,11 @@ def pack_receipt(receipt: Receipt) -> bytes:
 def pack_lease(lease: LeaseRequest) -> bytes:
     """A request for a lease as bytes."""
     return wire.pack({"kind": "lease", **lease.model_dump()})
+
+
+def pack_model(offer: ModelOffer) -> bytes:
+    """A model as bytes."""
+    return wire.pack({"kind": "model", **offer.model_dump()}, most=LARGEST)
 
 
 def pack_request(request: Request) -> bytes:
@@ -346,18 +369,20 @@ def read_message(data: bytes) -> Message:
     if kind == "about" and not fields:
         return "about"
     if kind not in _KINDS:
-        raise WireError("this is no request; its kind must be 'release', 'lease', 'receipt' or 'about'")
+        raise WireError(f"this is no request; its kind must be one of {', '.join(_KINDS)} or about")
     return _validated(_KINDS[kind], fields)
 
 
-_KINDS: dict[str, type[Request] | type[Receipt] | type[LeaseRequest]] = {
+_Sent: TypeAlias = type[Request] | type[Receipt] | type[LeaseRequest] | type[ModelOffer]
+_KINDS: dict[str, _Sent] = {
     "release": Request,
     "receipt": Receipt,
     "lease": LeaseRequest,
+    "model": ModelOffer,
 }
 
 
-def _validated(kind: type[Request] | type[Receipt] | type[LeaseRequest], fields: dict[str, Any]) -> Message:
+def _validated(kind: _Sent, fields: dict[str, Any]) -> Message:
     try:
         return kind.model_validate(fields)
     except ValidationError as error:

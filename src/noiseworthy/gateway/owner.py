@@ -74,14 +74,16 @@ class AllowedTable(Table):
 class FilesTable(Table):
     """`[files]`: socket and ledger; relative paths are looked up beside the owner's file.
 
-    Members of `group` (a name or a number) may ask over the socket; without it the owner's user alone. A
-    `witness`, on another disk, is told what was spent, so that a ledger that is set back is noticed.
+    Members of `group` (a name or a number) may ask over the socket; without it the owner's user alone.
+    Processes of the gateway's own user, who could read records and ledger, are refused unless `same_user`.
+    A `witness`, on another disk, is told what was spent, so that a ledger that is set back is noticed.
     """
 
     socket: Location
     ledger: Location
     witness: Location | None = None
     group: str | Annotated[int, Field(ge=0)] | None = None
+    same_user: bool = False
 
 
 class Owner(Table):

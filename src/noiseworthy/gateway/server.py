@@ -7,6 +7,7 @@ import math
 import os
 import socket
 import stat
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +17,14 @@ from typing import NoReturn
 from noiseworthy.errors import GatewayError
 from noiseworthy.gateway.framing import address, bind, receive, send
 from noiseworthy.gateway.gateway import Gateway
-from noiseworthy.gateway.messages import LARGEST
+from noiseworthy.gateway.messages import LARGEST, Refused, pack_reply
 
+OWN_USER = Refused(
+    reason="not-allowed",
+    message="the node runs as the gateway's own user, who can read records and ledger; run it as another "
+    "user (noiseworthy deploy units), or state same_user = true under [files] of the owner's file",
+)
+_PEER = struct.Struct("3i")
 _PATIENCE = 60.0
 """Seconds in which a request must have come."""
 _QUIET = 1.0
@@ -49,7 +56,9 @@ class Ending:
             raise KeyboardInterrupt
 
 
-def serve(gateway: Gateway, listener: socket.socket, ending: Ending, every: float = 0.0) -> NoReturn:
+def serve(
+    gateway: Gateway, listener: socket.socket, ending: Ending, every: float = 0.0, *, apart: bool = False
+) -> NoReturn:
     """Answer the requests that come to a socket of `listening`, until the process is told to end.
 
     Args:
@@ -57,6 +66,7 @@ def serve(gateway: Gateway, listener: socket.socket, ending: Ending, every: floa
         listener: of `listening`.
         ending: notes that the process is to end.
         every: seconds, at whose multiples after a request its reply leaves; 0 sends it at once.
+        apart: refuse processes of this one's own user.
 
     Raises:
         KeyboardInterrupt: from `ending`.
@@ -70,22 +80,31 @@ def serve(gateway: Gateway, listener: socket.socket, ending: Ending, every: floa
             listener.settimeout(None)
             continue
         with stream:
-            answer(gateway, stream, ending, every)
+            answer(gateway, stream, ending, every, apart=apart)
         listener.settimeout(_QUIET)
 
 
-def answer(gateway: Gateway, stream: socket.socket, ending: Ending, every: float = 0.0) -> None:
+def answer(
+    gateway: Gateway, stream: socket.socket, ending: Ending, every: float = 0.0, *, apart: bool = False
+) -> None:
     """Answer the one request of a connection; who does not ask in time or goes away gets nothing."""
+    refused = OWN_USER if apart and _user_of(stream) == os.geteuid() else None
     try:
         data = receive(stream, LARGEST, _PATIENCE)
         came = time.monotonic()
         with ending.put_off():
-            reply = gateway.answer(data)
+            reply = gateway.answer(data) if refused is None else pack_reply(refused)
             time.sleep(_left(time.monotonic() - came, every))
             stream.settimeout(_PATIENCE)
             send(stream, reply)
     except (OSError, GatewayError):
         return
+
+
+def _user_of(stream: socket.socket) -> int:
+    """Number of the user whose process is at the other end, by the kernel's word."""
+    _, user, _ = _PEER.unpack(stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return user
 
 
 def _left(gone: float, every: float) -> float:

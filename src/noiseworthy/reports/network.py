@@ -106,23 +106,32 @@ def network_clauses(record: Record) -> list[Clause]:
 
 
 def status_table(standings: Sequence[Standing]) -> Table:
-    """Owners of a deployment on this machine: what runs, and what is spent."""
+    """Owners of a deployment: what runs on this machine, whose nodes are connected, and what is spent."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0, header_style="dim")
     table.add_column("owner", no_wrap=True)
     for column in ("gateway", "node", "records", "budget", "delta", "spent", "ledger"):
         table.add_column(column, justify="right", no_wrap=True)
     for one in standings:
-        table.add_row(Text(shown(one.client)), _runs(one.gateway), _runs(one.node), *_told(one))
+        table.add_row(Text(shown(one.client)), _runs(one.gateway), _node(one), *_told(one))
     return table
 
 
-def _runs(running: bool) -> Text:
+def _runs(running: bool | None) -> Text:
+    if running is None:
+        return Text("elsewhere")
     return Text("runs") if running else Text("down", "bold")
+
+
+def _node(one: Standing) -> Text:
+    """A process that runs is of no use until the superlink hears of it; on another machine that is all."""
+    if one.node is False or one.connected is None:
+        return _runs(one.node)
+    return Text("connected" if one.connected else "not connected")
 
 
 def _told(one: Standing) -> tuple[str, ...]:
     if one.about is None:
-        return ("no answer", *[""] * 4)
+        return ("" if one.gateway is None else "no answer", *[""] * 4)
     about = one.about
     budget = f"{about.mechanism} {rounded_up(about.epsilon)}"
     entries = f"{int(about.head.split(':')[0]):,} entries"
