@@ -2,27 +2,60 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noiseworthy.cli.console import err
+from noiseworthy.cli.console import err, out, progress_bar
+from noiseworthy.cli.options import AsJson
+from noiseworthy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from noiseworthy.gateway.owner import Owner
+
+SelfAudit = Annotated[
+    bool, typer.Option("--self-audit", help="attack this installation on made-up records, and answer nobody")
+]
+Trials = Annotated[
+    int | None, typer.Option(help="of a self-audit: releases to attack; by default 4,000", min=2)
+]
+AuditSeconds = Annotated[
+    float | None,
+    typer.Option("--budget-seconds", help="of a self-audit: time for them; by default 45", min=0),
+]
 
 
 def gateway(
     owner: Annotated[Path, typer.Argument(help="the owner's file (TOML)", show_default=False)],
+    self_audit: SelfAudit = False,
+    as_json: AsJson = False,
+    trials: Trials = None,
+    seconds: AuditSeconds = None,
 ) -> None:
     """Answer requests for releases from one owner's data, within the owner's lifetime budget."""
-    from noiseworthy.gateway.gateway import Gateway
     from noiseworthy.gateway.owner import load_owner
+
+    if self_audit:
+        _audited(load_owner(owner), as_json, trials, seconds)
+        return
+    if as_json or trials is not None or seconds is not None:
+        raise ConfigError(
+            "--json, --trials and --budget-seconds belong to --self-audit; add it, or leave them"
+        )
+    _served(load_owner(owner))
+
+
+def _served(terms: Owner) -> None:
+    from noiseworthy.gateway.gateway import Gateway
     from noiseworthy.gateway.server import Ending, listening, serve
 
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("noiseworthy.gateway").setLevel(logging.INFO)
-    terms, ending = load_owner(owner), Ending()
+    ending = Ending()
     with Gateway.open(terms) as opened, listening(terms.files.socket, terms.files.group) as listener:
         signal.signal(signal.SIGTERM, ending)
         signal.signal(signal.SIGINT, ending)
@@ -32,3 +65,23 @@ def gateway(
             serve(opened, listener, ending, terms.allowed.reply_seconds)
         except KeyboardInterrupt:
             err.print("Gateway ended.")
+
+
+def _audited(terms: Owner, as_json: bool, trials: int | None, seconds: float | None) -> None:
+    """Verdict of a self-audit; exit code 1 if anything speaks against the installation."""
+    from noiseworthy.audit.deployed import SECONDS, TRIALS, self_audit
+    from noiseworthy.engines.compilation import use_persistent_cache
+    from noiseworthy.reports.self_audit import self_audit_panel
+
+    use_persistent_cache()
+    with progress_bar("Attacking", 100, "%") as bar:
+        made = self_audit(
+            terms, trials=TRIALS if trials is None else trials,
+            seconds=SECONDS if seconds is None else seconds, on_progress=bar,
+        )  # fmt: skip
+    if as_json:
+        print(json.dumps(made.as_dict(), allow_nan=False))
+    else:
+        out.print(self_audit_panel(made.as_dict()))
+    if not made.passed:
+        raise typer.Exit(1)
