@@ -267,7 +267,7 @@ def test_a_broken_installation_with_the_noise_of_opendp_is_caught_by_its_attack(
     tmp_path, monkeypatch, broken, budget
 ):
     broken(monkeypatch)
-    made = self_audit(owner_of(tmp_path, budget=budget), trials=2_000, seconds=np.inf)
+    made = self_audit(owner_of(tmp_path, budget=budget), trials=1_000, seconds=np.inf)
     assert "bound" in failed(made), made.checks
 
 
