@@ -37,25 +37,19 @@ def gateway(
     seconds: AuditSeconds = None,
 ) -> None:
     """Answer requests for releases from one owner's data, within the owner's lifetime budget."""
+    from noiseworthy.gateway.gateway import Gateway
     from noiseworthy.gateway.owner import load_owner
+    from noiseworthy.gateway.server import Ending, listening, serve
 
     if self_audit:
-        _audited(load_owner(owner), as_json, trials, seconds)
-        return
+        return _audited(load_owner(owner), as_json, trials, seconds)
     if as_json or trials is not None or seconds is not None:
         raise ConfigError(
             "--json, --trials and --budget-seconds belong to --self-audit; add it, or leave them"
         )
-    _served(load_owner(owner))
-
-
-def _served(terms: Owner) -> None:
-    from noiseworthy.gateway.gateway import Gateway
-    from noiseworthy.gateway.server import Ending, listening, serve
-
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("noiseworthy.gateway").setLevel(logging.INFO)
-    ending = Ending()
+    terms, ending = load_owner(owner), Ending()
     with Gateway.open(terms) as opened, listening(terms.files.socket, terms.files.group) as listener:
         signal.signal(signal.SIGTERM, ending)
         signal.signal(signal.SIGINT, ending)
