@@ -116,6 +116,12 @@ def test_the_client_that_is_worst_off_is_named_and_not_taken_for_all():
     assert told["power"] == pytest.approx(worst.at(FALSE_ALARMS).tolist(), rel=1e-6)
 
 
+@pytest.mark.parametrize(("family", "delta"), [("gaussian", 1e-5), ("laplace", 0.0), ("laplace", 1e-5)])
+def test_clients_of_different_sizes_with_one_budget_are_alike(family, delta):
+    problem = Problem(np.array([37, 50, 91]), 4, PrivacyBudget.of(2.0, delta, 3), family, CLIP)
+    assert claim_facts(queries_replies.stated(problem, ROUNDS, 3, STEP))["told_apart"]["alike"]
+
+
 @pytest.mark.parametrize(("family", "delta"), [("gaussian", 1e-5), ("laplace", 0.0)])
 def test_what_was_bought_before_counts_too(family, delta):
     plan = plan_of(family, delta, "record", "replace-one")

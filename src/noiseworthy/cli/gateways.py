@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from noiseworthy._names import shown
-from noiseworthy.cli.console import err
+from noiseworthy.cli.console import err, out, progress_bar
+from noiseworthy.cli.options import AsJson
+from noiseworthy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from noiseworthy.gateway.owner import Owner
+
+SelfAudit = Annotated[
+    bool, typer.Option("--self-audit", help="attack this installation on made-up records, and answer nobody")
+]
+Trials = Annotated[
+    int | None, typer.Option(help="of a self-audit: releases to attack; by default 4,000", min=2)
+]
+AuditSeconds = Annotated[
+    float | None,
+    typer.Option("--budget-seconds", help="of a self-audit: time for them; by default 45", min=0),
+]
 
 
 class _Plain(logging.Formatter):
@@ -26,12 +43,22 @@ def gateway(
     records_changed: Annotated[
         bool, typer.Option("--records-changed", help="go on with records that were changed on purpose")
     ] = False,
+    self_audit: SelfAudit = False,
+    as_json: AsJson = False,
+    trials: Trials = None,
+    seconds: AuditSeconds = None,
 ) -> None:
     """Answer requests for releases from one owner's data, within the owner's lifetime budget."""
     from noiseworthy.gateway.gateway import Gateway
     from noiseworthy.gateway.owner import load_owner
     from noiseworthy.gateway.server import Ending, listening, serve
 
+    if self_audit:
+        return _audited(load_owner(owner), as_json, trials, seconds)
+    if as_json or trials is not None or seconds is not None:
+        raise ConfigError(
+            "--json, --trials and --budget-seconds belong to --self-audit; add it, or leave them"
+        )
     handler = logging.StreamHandler()
     handler.setFormatter(_Plain("%(asctime)s %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
@@ -42,10 +69,13 @@ def gateway(
         signal.signal(signal.SIGTERM, ending)
         signal.signal(signal.SIGINT, ending)
         name, head = opened.account.client, opened.ledger.head
-        err.print(f"Gateway of {name}: listening at {terms.files.socket}, ledger head {head}", soft_wrap=True)
+        err.print(
+            f"Gateway of {shown(name)}: listening at {terms.files.socket}, ledger head {head}",
+            soft_wrap=True, markup=False,
+        )  # fmt: skip
         if not opened.fingerprint.fits:
             err.print(
-                f"The records of {name} changed since the first release from {opened.account.data} was paid "
+                f"The records of {shown(name)} changed since the first release from {shown(opened.account.data)} was paid "
                 "for: all releases are refused. Put them back, name another data_set, or start with "
                 "--records-changed.",
                 soft_wrap=True, markup=False,
@@ -55,3 +85,23 @@ def gateway(
             serve(opened, listener, ending, every, apart=apart)
         except KeyboardInterrupt:
             err.print("Gateway ended.")
+
+
+def _audited(terms: Owner, as_json: bool, trials: int | None, seconds: float | None) -> None:
+    """Verdict of a self-audit; exit code 1 if anything speaks against the installation."""
+    from noiseworthy.audit.deployed import SECONDS, TRIALS, self_audit
+    from noiseworthy.engines.compilation import use_persistent_cache
+    from noiseworthy.reports.self_audit import self_audit_panel
+
+    use_persistent_cache()
+    with progress_bar("Attacking", 100, "%") as bar:
+        made = self_audit(
+            terms, trials=TRIALS if trials is None else trials,
+            seconds=SECONDS if seconds is None else seconds, on_progress=bar,
+        )  # fmt: skip
+    if as_json:
+        print(json.dumps(made.as_dict(), allow_nan=False))
+    else:
+        out.print(self_audit_panel(made.as_dict()))
+    if not made.passed:
+        raise typer.Exit(1)

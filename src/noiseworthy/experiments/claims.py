@@ -21,6 +21,8 @@ from noiseworthy.privacy.power import (
 Parts = list[tuple[Release, NDArray[np.int64]]]
 FALSE_ALARMS = (0.01, 0.05)
 """At which the power of the best test is told."""
+_LAST_BITS = 1e-9
+"""Relative difference of clients that are alike."""
 
 
 def claim_facts(plan: Plan) -> dict[str, Any]:
@@ -55,22 +57,26 @@ def _told_apart(plan: Plan) -> dict[str, Any] | None:
     parts = _parts(plan)
     if not parts or plan.problem.family == "none":
         return None
-    kinds = np.stack([k * release.shift for release, k in parts])
-    gaussian = plan.problem.family == "gaussian" and plan.problem.sampling_rate == 1
-    exposed = np.sum([k * np.square(one.shift) for one, k in parts], axis=0) if gaussian else plan.spent()
+    mu = np.sum([k * np.square(one.shift) for one, k in parts], axis=0)
+    exposed = mu if _composes(plan) else plan.spent()
     worst = int(np.argmax(exposed))
-    if not kinds[:, worst].any():
+    if not any(k[worst] for _, k in parts):
         return None
     power = power_against(plan, worst)
     two = plan.budget.relation == "add-remove"
     return {
         "client": worst,
-        "alike": bool(np.all(kinds == kinds[:, :1]) and np.ptp(exposed) == 0),
+        "alike": _alike(exposed) and (_composes(plan) or all(_alike(one.shift, k) for one, k in parts)),
         "false_alarms": list(FALSE_ALARMS),
         "power": power.at(FALSE_ALARMS).tolist(),
         "guess": power.guess,
         "power_of_exchange": after_two_moves(power, FALSE_ALARMS).tolist() if two else None,
     }
+
+
+def _alike(*values: NDArray[Any]) -> bool:
+    """Whether all clients have the same values, but for last bits."""
+    return all(np.ptp(each) <= _LAST_BITS * np.max(each) for each in values)
 
 
 def power_against(plan: Plan, client: int) -> Power:
@@ -85,14 +91,19 @@ def power_against(plan: Plan, client: int) -> Power:
         releases differ, and an upper bound for Poisson batches.
     """
     ratios = [(float(one.shift[client]), int(k[client])) for one, k in _parts(plan) if k[client]]
-    if plan.problem.family == "gaussian" and plan.problem.sampling_rate == 1:
+    if _composes(plan):
         return GaussianPower(sum(k * ratio**2 for ratio, k in ratios) ** 0.5)
-    if len(ratios) > 1:
+    if plan.problem.family == "laplace" and len(ratios) > 1:
         return ProfiledPower(np.array([sum(k * ratio for ratio, k in ratios)]), np.zeros(1))
     ((ratio, k),) = ratios
     if plan.problem.family == "laplace":
         return laplace_power(ratio, k)
     return poisson_power(ratio, plan.problem.sampling_rate, k)
+
+
+def _composes(plan: Plan) -> bool:
+    """Whether all releases are one Gaussian release in the end."""
+    return plan.problem.family == "gaussian" and plan.problem.sampling_rate == 1
 
 
 def _parts(plan: Plan) -> Parts:

@@ -282,8 +282,8 @@ def _measured(record: Record) -> str:
     return (
         f"Yes: an attack in {count(audit['trials'], 'trial')} proves epsilon of at least "
         f"{_rounded_down(audit['epsilon_lower'])} at delta {number(audit['delta'])} with "
-        f"{percent(audit['confidence'])} confidence, beside the {rounded_up(audit['epsilon_claimed'])} "
-        f"claimed. {audit['verdict']}"
+        f"{percent(audit['confidence'])} confidence, for noise of this law, beside the "
+        f"{rounded_up(audit['epsilon_claimed'])} claimed. {audit['verdict']}"
     )
 
 
