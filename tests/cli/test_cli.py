@@ -268,7 +268,7 @@ def test_a_table_of_the_users_own_is_planned_and_trained(suffix, run, write, sit
     record = strictly(answer.out)
     assert record["federation"]["clients"] == ["north", "south", "west"]
     assert record["federation"]["sizes"] == [16, 24, 32]
-    assert record["federation"]["dimension"] == 3 * 2
+    assert record["federation"]["dimension"] == 4 * 2
     noise, uploads = np.array(record["plan"]["noise"]), np.array(record["training"]["uploads"])
     np.testing.assert_allclose(noise[0] / noise, np.array([16, 24, 32]) / 16, rtol=1e-9)
     assert uploads.sum(axis=1).tolist() == [12, 12]

@@ -25,7 +25,7 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewReplies, UnsoundClaim
 from noiseworthy.experiments import two_stages
 from noiseworthy.experiments.deployed import train
-from noiseworthy.experiments.deployment import Deployment
+from noiseworthy.experiments.deployment import Deployment, task_table
 from noiseworthy.experiments.owners import owner_tables
 from noiseworthy.experiments.planner import plan_study
 from noiseworthy.experiments.prepare import prepare
@@ -101,6 +101,15 @@ class Owners:
 @pytest.fixture
 def deployment() -> Deployment:
     return deployment_of()
+
+
+def test_owners_are_asked_for_the_intercept_of_the_plan_as_a_number(deployment, owners):
+    """What "auto" means is the study's to say; the model of every owner is that of the simulation."""
+    table = task_table(deployment.prepared)
+    assert table.bias == pytest.approx(0.3)
+    for gateway in owners.opened.values():
+        assert gateway.holding.task(table) == deployment.task
+        assert gateway.holding.task(table.model_copy(update={"bias": "auto"})).dimension == 30
 
 
 @pytest.fixture

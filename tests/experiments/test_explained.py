@@ -72,6 +72,14 @@ def test_the_record_holds_what_if_as_plain_json(prepared, decision):
     assert len(found["curves"]["epsilon"]["trials"]) == 3
 
 
+def test_the_record_holds_the_band_that_a_measurement_is_held_against(prepared, decision):
+    record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name="study")
+    loss, accuracy = record["foretold"]["loss"], record["foretold"]["accuracy"]
+    assert loss["mean"] == decision.plan.prediction.bound
+    assert loss["least"] < loss["mean"] < loss["most"]
+    assert accuracy["least"] < accuracy["mean"] == decision.foretold.accuracy < accuracy["most"]
+
+
 def test_without_time_the_plan_stands_unexplained(short):
     hurried = prepare(parse_study({**STUDY, "planning": {**STUDY["planning"], "budget_seconds": 1e-6}}))
     found = decide(hurried)

@@ -48,7 +48,7 @@ def class_prior(federation: Federation) -> float | None:
 
     Records with a label for every token or voxel have none, either.
     """
-    if federation.classes is None or federation.label_shape:
+    if federation.classes is None or federation.label_shape or not len(federation.test_y):
         return None
     return float(np.bincount(federation.test_y).max() / len(federation.test_y))
 
