@@ -6,7 +6,7 @@ Of every curve start, least and end are kept for each seed, so that claims can b
     noiseworthy reproduce hu --kept docs/reproductions/results --out docs/reproductions
     python benchmarks/keep_results.py pages docs/reproductions/results docs/reproductions
 
-The last line writes every page anew, with the list of what is measured (`items.md`).
+The last line writes every page anew, the list of what is measured (`items.md`) and the counts of the index.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from noiseworthy.experiments.papers import PAPERS
 from noiseworthy.experiments.papers.coverage import coverage
 from noiseworthy.experiments.papers.keeping import compact, load, save
-from noiseworthy.reports.reproductions import items_page, write_reproductions
+from noiseworthy.reports.reproductions import items_page, with_counts, write_reproductions
 
 
 def keep(paper: str, source: str, folder: str) -> None:
@@ -34,6 +34,8 @@ def pages(results: str, folder: str) -> None:
         write_reproductions(paper, found, folder, drawn=False)
         items += coverage(paper, found)
     (Path(folder) / "items.md").write_text(items_page(items))
+    index = Path(folder).with_suffix(".md")
+    index.write_text(with_counts(index.read_text(), items))
 
 
 if __name__ == "__main__":
