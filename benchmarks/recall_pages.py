@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -52,10 +52,12 @@ Place = tuple[str, str, float | None, float | None]
 Utilities = dict[Place, tuple[float, float]]
 
 
-def recalled(paper: Paper, page: str) -> Iterator[Reproduction]:
-    """The results that a page holds, in its order."""
+def recalled(paper: Paper, page: str, known: Collection[str]) -> Iterator[Reproduction]:
+    """The results that a page holds, in its order, but those of known items."""
     for section in page.split('<a id="')[1:]:
         name = section.split('"')[0].removeprefix(f"{paper.name}-")
+        if name in known:
+            continue
         item = paper.items[name]
         if isinstance(item, SelfMeasured):
             yield _estimated(paper, name, item, section)
@@ -241,9 +243,10 @@ def _statistics(section: str, table: Table, seeds: int) -> list[Statistic]:
              "none, clients alike": estimates.ALIKE}  # fmt: skip
     scores = ("likeness", "distance", "excess")
     biased = re.search(r"rank correlation of T_n\* and ε_n (\S+) ± (\S+)\.$", section, re.MULTILINE)
-    found = (
-        [Statistic(estimates.DECISION, {"likeness": _kept(*biased.groups(), seeds)}, True)] if biased else []
-    )
+    if biased is None:
+        raise ValueError("the page does not say whom stage 2 asks")
+    likeness = {"likeness": _kept(biased[1], biased[2], seeds)}
+    found = [Statistic(estimates.DECISION, likeness, recalled=True)]
     for whose, *cells in table.rows:
         values = {s: _value(cell, seeds) for s, cell in zip(scores, cells, strict=True) if cell}
         found.append(Statistic(names[whose], values, recalled=True))
@@ -279,10 +282,10 @@ def _constants(table: Table) -> dict[tuple[str, Family], dict[str, Any]]:
 def main(name: str, page: str, folder: str) -> None:
     """Write every result of a page that the folder does not hold yet."""
     paper = PAPERS[name]
-    for result in recalled(paper, Path(page).read_text()):
-        if not (Path(folder) / f"{name}-{result.item}.json").exists():
-            save(result, folder)
-            print(f"{name}-{result.item}: {len(result.points)} settings, {len(result.statistics)} statistics")
+    known = {item for item in paper.items if (Path(folder) / f"{name}-{item}.json").exists()}
+    for result in recalled(paper, Path(page).read_text(), known):
+        save(result, folder)
+        print(f"{name}-{result.item}: {len(result.points)} settings, {len(result.statistics)} statistics")
 
 
 if __name__ == "__main__":

@@ -11,13 +11,14 @@ from scipy.stats import norm
 
 from noiseworthy.data import least_squares
 from noiseworthy.errors import DataError, InvalidInput
-from noiseworthy.experiments.papers import claims
 from noiseworthy.experiments.papers.judge import Claim
 from noiseworthy.experiments.papers.keeping import Store, load, save
+from noiseworthy.experiments.papers.kinds import Ahead
 from noiseworthy.experiments.papers.laboratory import Laboratory, Training
 from noiseworthy.experiments.papers.noise_shares import noise_share, printed_share, spent_as_printed
-from noiseworthy.experiments.papers.points import NO_NOISE, Point
+from noiseworthy.experiments.papers.points import NO_NOISE
 from noiseworthy.experiments.papers.reproduction import reproduce_figure
+from noiseworthy.experiments.papers.selecting import Where
 from noiseworthy.experiments.papers.series import fixed, with_printed
 from noiseworthy.experiments.papers.settings import (
     UNTRAINED,
@@ -200,7 +201,7 @@ FIGURE = Figure(
     Layout("local_steps", log="y"),
     BENCH,
     with_printed(Arm("laplace", (50.0, NO_NOISE), 0.0, 5.0, STEP, SERIES, clipping="C"), SERIES[1:]),
-    (Claim("Noise costs.", claims.gap("loss", 0.0)),),
+    (Claim("Noise costs.", (Ahead(Where(noisy=False), Where(noisy=True), match=("series",)),)),),
     repeats=20,
     evaluations=1,
 )
@@ -247,138 +248,3 @@ def test_a_result_of_another_version_is_refused(tmp_path):
     (tmp_path / "known-figure-1.json").write_text('{"paper": "known"}')
     with pytest.raises(DataError, match="another version"):
         load(tmp_path, Paper("known", "Nobody", {"figure-1": FIGURE}, ""))
-
-
-# Judges -----------------------------------------------------------------------------------------------
-
-
-def point(loss, epsilon=1.0, setting=None, series="s", role="grid", accuracy=0.5, curve=None):
-    setting = setting or FedAvg(12, 1, 5)
-    losses = [curve or [10.0, loss]] * 2
-    return Point(
-        "laplace", epsilon, 1.0, series, role, algorithm_of(setting), quantities(setting), 1.0, 0.1,
-        list(range(len(losses[0]))), losses, [[0.1, accuracy]] * 2, 0.0,
-    )  # fmt: skip
-
-
-def steps(losses, epsilon=1.0, score="loss"):
-    """One point per E = 1, 2, 3, 6, with these losses or accuracies."""
-    values = [{score: value} if score == "loss" else {"loss": 1.0, score: value} for value in losses]
-    return [
-        point(**value, epsilon=epsilon, setting=FedAvg(12, e, 5), series=f"E={e}")
-        for e, value in zip((1, 2, 3, 6), values, strict=False)
-    ]
-
-
-def test_gap_compares_with_the_same_setting_without_noise():
-    quiet = point(1.0, NO_NOISE, accuracy=0.9)
-    assert claims.gap("loss", 0.1)([quiet, point(1.2)]).word == "agrees"
-    assert claims.gap("loss", 0.1)([quiet, point(1.05)]).word == "disagrees"
-    assert claims.gap("accuracy", 0.1)([quiet, point(9.0, accuracy=0.8)]).word == "agrees"
-    assert claims.gap("accuracy", 0.1)([quiet, point(9.0, accuracy=0.95)]).word == "disagrees"
-
-
-def test_diverges_looks_for_a_late_rise():
-    judge = claims.diverges(1.0, 10.0)
-    assert judge([point(0, curve=[5.0, 1.0, 20.0])]).word == "agrees"
-    assert judge([point(0, curve=[50.0, 5.0, 1.0])]).word == "disagrees"
-    assert judge([point(0, curve=[5.0, 1.0, 20.0], epsilon=2.0)]).word == "disagrees"  # judged at 1 alone
-
-
-def test_interior_wants_the_best_inside_and_ignores_no_noise():
-    judge = claims.interior("local_steps")
-    assert judge(steps([3.0, 1.0, 2.0]) + steps([1.0, 2.0, 3.0], NO_NOISE)).word == "agrees"
-    assert judge(steps([1.0, 2.0, 3.0])).word == "disagrees"
-    assert judge(steps([3.0, 2.0, 1.0])).word == "disagrees"
-    assert judge(steps([3.0, 1.0, 2.0]) + steps([1.0, 2.0, 3.0], 5.0)).word == "partly"
-    best = claims.interior("local_steps", "accuracy")
-    assert best(steps([0.1, 0.9, 0.2], score="accuracy")).word == "agrees"
-    assert best(steps([0.9, 0.1, 0.2], score="accuracy")).word == "disagrees"
-
-
-def test_falls_over_compares_the_ends():
-    judge = claims.falls_over("local_steps", "accuracy", 0.05)
-    assert judge(steps([0.8, 0.9, 0.7], score="accuracy")).word == "agrees"
-    assert judge(steps([0.8, 0.1, 0.78], score="accuracy")).word == "disagrees"
-    assert (
-        judge(steps([0.8, 0.5], NO_NOISE, "accuracy") + steps([0.5, 0.8], 1.0, "accuracy")).word
-        == "disagrees"
-    )
-
-
-def test_optimum_ordered_allows_ties_but_not_only_ties():
-    judge = claims.optimum_ordered("local_steps", rising=False)
-    large, small = [3.0, 2.0, 1.0], [1.0, 2.0, 3.0]
-    assert judge(steps(large, 1.0) + steps(large, 3.0) + steps(small, NO_NOISE)).word == "agrees"
-    assert judge(steps(large, 1.0) + steps(large, 3.0)).word == "disagrees"
-    assert judge(steps(small, 1.0) + steps(large, 3.0)).word == "disagrees"
-    assert (
-        claims.optimum_ordered("local_steps", rising=True)(steps(small) + steps(large, 3.0)).word == "agrees"
-    )
-
-
-def test_optimum_is_compares_with_the_printed_one():
-    points = steps([3.0, 1.0, 2.0], 1.0) + steps([1.0, 2.0, 3.0], 3.0)
-    assert claims.optimum_is("local_steps", {1.0: 2, 3.0: 1})(points).word == "agrees"
-    assert claims.optimum_is("local_steps", {1.0: 2, 3.0: 2})(points).word == "partly"
-    assert claims.optimum_is("local_steps", {1.0: 3, 3.0: 2})(points).word == "disagrees"
-
-
-def test_planned_near_allows_a_factor():
-    planned = [
-        point(1.0, epsilon, FedAvg(12, e, 5), role="planned rounds") for epsilon, e in ((1.0, 3), (3.0, 2))
-    ]
-    judge = claims.planned_near("planned rounds", "local_steps", {1.0: 2, 3.0: 3}, 1.5)
-    assert judge(planned).word == "agrees"
-    assert (
-        claims.planned_near("planned rounds", "local_steps", {1.0: 2, 3.0: 3}, 1.4)(planned).word
-        == "disagrees"
-    )
-    assert (
-        claims.planned_near("planned rounds", "local_steps", {1.0: 3, 3.0: 3}, 1.4)(planned).word == "partly"
-    )
-
-
-def test_settles_looks_at_long_trainings_only():
-    def lengths(*accuracies):
-        return [
-            point(1.0, accuracy=a, setting=FedAvg(t, 1, 5))
-            for t, a in zip((1, 20, 30), accuracies, strict=True)
-        ]
-
-    judge = claims.settles("accuracy", 20, 0.05)
-    assert judge(lengths(0.1, 0.80, 0.84)).word == "agrees"
-    assert judge(lengths(0.8, 0.80, 0.90)).word == "disagrees"
-
-
-def test_lost_gain_is_the_share_of_what_could_be_gained():
-    """From 10 without training to 2 at best: a plan at 2.4 loses 5 %, one at 4 a quarter."""
-    judge, grid = claims.lost_gain("planned rounds", 0.10), [point(2.0), point(5.0, series="other")]
-    assert judge([*grid, point(2.4, role="planned rounds")]).word == "agrees"
-    assert judge([*grid, point(4.0, role="planned rounds")]).word == "disagrees"
-    assert "lost 25%" in judge([*grid, point(4.0, role="planned rounds")]).evidence
-    hopeless = judge([point(11.0), point(12.0, role="planned rounds")])
-    assert "nothing gains" in hopeless.evidence
-
-
-def line(name, *losses):
-    return [
-        point(loss, setting=FedAvg(t, 1, 5), series=name) for t, loss in zip((1, 12, 24), losses, strict=True)
-    ]
-
-
-def test_best_line_and_flattest_line_look_from_a_length_on():
-    low, high = line("low", 9.0, 1.0, 1.0), line("high", 1.0, 2.0, 8.0)
-    assert claims.best_line("low", "iterations", 12)(low + high).word == "agrees"
-    assert claims.best_line("low", "iterations", 1)(low + high).word == "partly"
-    assert claims.best_line("high", "iterations", 12)(low + high).word == "disagrees"
-    assert claims.best_line("low", "iterations", 12)(low + line("tie", 1.0, 0.99, 0.99)).word == "agrees"
-    assert claims.flattest_line("low", "iterations", 12)(low + high).word == "agrees"
-    assert claims.flattest_line("high", "iterations", 12)(low + high).word == "disagrees"
-
-
-def test_least_enough_wants_the_smallest_within_a_share_of_the_best():
-    points = [replace(point(loss), step_size=eta) for eta, loss in ((0.1, 2.0), (0.2, 1.005), (0.4, 1.0))]
-    assert claims.least_enough("step_size", 0.2, 0.01)(points).word == "agrees"
-    assert claims.least_enough("step_size", 0.4, 0.01)(points).word == "disagrees"
-    assert claims.least_enough("step_size", 0.2, 0.001)(points).word == "disagrees"

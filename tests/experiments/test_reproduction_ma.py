@@ -16,17 +16,18 @@ from noiseworthy.data.records import Records
 from noiseworthy.errors import InvalidInput
 from noiseworthy.experiments import papers, two_stages
 from noiseworthy.experiments.pace import Pace
-from noiseworthy.experiments.papers import ma_judges as judges
 from noiseworthy.experiments.papers.budgets import Budgets, bound_share, spent_by_bound
-from noiseworthy.experiments.papers.judge import Claim
+from noiseworthy.experiments.papers.judge import Claim, verdict
 from noiseworthy.experiments.papers.keeping import Store, load, save
+from noiseworthy.experiments.papers.kinds import Ahead
 from noiseworthy.experiments.papers.laboratory import Laboratory, Training
 from noiseworthy.experiments.papers.ma import FIGURES, PAPER, PERSONAL, private
 from noiseworthy.experiments.papers.ma_benches import CASES, MNIST, Case
 from noiseworthy.experiments.papers.ma_tables import TABLE_1, table_1_beside, tables_of
-from noiseworthy.experiments.papers.ma_utility import FREE, ONE_STAGE, PRINTED, TWO_STAGES, Utility
+from noiseworthy.experiments.papers.ma_utility import FREE, ONE_STAGE, PLAIN, PRINTED, TWO_STAGES, Utility
 from noiseworthy.experiments.papers.points import Point
 from noiseworthy.experiments.papers.reproduction import reproduce_figure
+from noiseworthy.experiments.papers.selecting import Where
 from noiseworthy.experiments.papers.selections import Estimating, Selection
 from noiseworthy.experiments.papers.series import fixed
 from noiseworthy.experiments.papers.settings import algorithm_of, from_json, named, quantities, to_json
@@ -303,7 +304,9 @@ def test_stages_of_a_miniature_average_over_the_records_it_holds(laboratory, mon
 
 
 PRIVATE = tuple(one for one in SERIES if one.label in ("DPSGD", TWO_STAGES, ONE_STAGE, PRINTED))
-AHEAD = Claim("One stage is ahead.", judges.ahead(Utility(False), (ONE_STAGE,), {"gaussian": "DPSGD"}))
+AHEAD = Claim(
+    "One stage is ahead.", (Ahead(Where(series=(ONE_STAGE,)), Where(series=("DPSGD",)), "accuracy"),)
+)
 FIGURE = Figure(
     "digits, a stand-in", Layout("round", ("accuracy",), lines="series", zoomed=True), DIGITS,
     (arm(series=PRIVATE),), (AHEAD,), repeats=3, evaluations=3, least_seeds=3, tables=tables_of(CASE),
@@ -374,7 +377,7 @@ def drawn(*points: Point, log=""):
 
 
 def test_the_legend_names_the_lines_of_all_panels():
-    figure = drawn(*(curves(s, m, [[2.0, 1.0]] * 2) for m, s in judges.PLAIN.items()))
+    figure = drawn(*(curves(s, m, [[2.0, 1.0]] * 2) for m, s in PLAIN.items()))
     assert [text.get_text() for text in figure.axes[1].get_legend().get_texts()] == ["DPSGD", "DMLDP"]
 
 
@@ -462,50 +465,6 @@ def test_a_smaller_error_is_better_and_a_diverged_training_is_worst():
     assert (ERROR.shown(good), ERROR.shown(bad)) == ("11.00 ± 1.41", "diverged")
 
 
-def test_leads_needs_the_best_of_all_rivals_in_every_place():
-    judge = judges.leads(ACCURACY, ONE_STAGE)
-    rest = [point("DPSGD", 20.0), point("PFA", 40.0)]
-    assert judge([*rest, point(ONE_STAGE, 41.0)]).word == "agrees"
-    assert judge([*rest, point(ONE_STAGE, 39.0)]).word == "disagrees"
-    elsewhere = [point("DPSGD", 50.0, epsilon=6.0), point(ONE_STAGE, 49.0, epsilon=6.0)]
-    word, evidence = judge([*rest, point(ONE_STAGE, 41.0), *elsewhere])
-    assert word == "partly"
-    assert "gaussian ε=3: 41.00 ± 0.00 %, +1.00 ± 0.00 on PFA" in evidence
-
-
-def test_no_gain_and_as_good_allow_the_deviation():
-    noisy = [point("PrivateFL", [30.0, 40.0]), point("DPSGD", [33.0, 33.0])]  # +2 ± 7.1
-    assert judges.no_gain(ACCURACY, "PrivateFL", "DPSGD", "gaussian")(noisy).word == "agrees"
-    assert judges.as_good(ACCURACY, "DPSGD", "PrivateFL")(noisy).word == "agrees"
-    clear = [point("PrivateFL", [40.0, 41.0]), point("DPSGD", [33.0, 33.0])]
-    assert judges.no_gain(ACCURACY, "PrivateFL", "DPSGD", "gaussian")(clear).word == "disagrees"
-    assert judges.as_good(ACCURACY, "DPSGD", "PrivateFL")(clear).word == "disagrees"
-
-
-def test_rising_is_from_end_to_end_and_hardly_is_half_of_ours():
-    line = [point("DPSGD", a, epsilon=e) for e, a in ((1.0, 20.0), (3.0, 60.0), (6.0, 24.0))]
-    ours = [point(TWO_STAGES, a, epsilon=e) for e, a in ((1.0, 50.0), (6.0, 60.0))]
-    assert judges.rises(ACCURACY, "epsilon", ("DPSGD",))(line).word == "agrees"
-    assert judges.hardly_rises(ACCURACY, "epsilon", ("DPSGD",))([*line, *ours]).word == "agrees"
-    faster = [point("DPSGD", 26.0, epsilon=6.0), *line[:2]]
-    assert judges.hardly_rises(ACCURACY, "epsilon", ("DPSGD",))([*faster, *ours]).word == "disagrees"
-    assert (
-        judges.rises(ACCURACY, "epsilon", ("DPSGD",))([*line[:1], point("DPSGD", 9.0, epsilon=6.0)]).word
-        == "disagrees"
-    )
-
-
-@pytest.mark.parametrize(("ours", "word"), [(71.0, "agrees"), (60.0, "partly"), (30.0, "disagrees")])
-def test_extreme_heterogeneity_is_judged_at_the_least_alpha(ours, word):
-    points = [
-        point(series, value, mechanism, alpha=alpha)
-        for mechanism, plain in (("gaussian", "DPSGD"), ("laplace", "DMLDP"))
-        for alpha, gain in ((0.5, 0.0), (8.0, 90.0))
-        for series, value in ((plain, 20.0), ("WeiAvg", 40.0), (TWO_STAGES, ours + gain))
-    ]
-    assert judges.extreme(ACCURACY)(points).word == word
-
-
 @pytest.mark.parametrize(
     "name", ["figure-2-mnist", "table-1-mnist", "figure-4-mnist", "figure-5-mnist", "figure-5-lending"]
 )
@@ -524,9 +483,9 @@ def test_every_claim_can_be_judged_and_can_fail(name):
             for value in [level + trend * (e + a) + rng.normal(0, 0.1, 2)]
         ]
         for claim in figure.claims:
-            word, evidence = claim.judge(points)
-            assert evidence
-            seen[claim.words].add(word)
+            found = verdict(claim, points)
+            assert found.evidence
+            seen[claim.words].add(found.word)
         assert all(table.rows for table in figure.tables(points))
     assert all(words & {"partly", "disagrees"} for words in seen.values())
     assert all(words & {"partly", "agrees"} for words in seen.values())

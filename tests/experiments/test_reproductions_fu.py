@@ -11,6 +11,7 @@ from noiseworthy.data import least_squares
 from noiseworthy.experiments.papers import fu_network, fu_regression, fu_tables, reproduce
 from noiseworthy.experiments.papers.fu import PAPER
 from noiseworthy.experiments.papers.fu_planner import by_bound, measured_constants
+from noiseworthy.experiments.papers.judge import verdict
 from noiseworthy.experiments.papers.keeping import Store
 from noiseworthy.experiments.papers.laboratory import Laboratory
 from noiseworthy.experiments.papers.points import NO_NOISE, Point
@@ -100,10 +101,10 @@ def test_every_claim_can_be_judged_on_its_item_and_can_fail(name):
     for _ in range(40):
         points = [p for arm in figure.arms for s in arm.series for p in drawn(arm, s, rng)]
         for claim in figure.claims:
-            word, evidence = claim.judge(points)
-            assert evidence
-            assert "0 of 0" not in evidence
-            seen[claim.words].add(word)
+            found = verdict(claim, points)
+            assert found.evidence
+            assert "nothing that was measured" not in found.evidence
+            seen[claim.words].add(found.word)
         for table in figure.tables(points):
             assert {len(row) for row in table.rows} == {len(table.header)}
     assert all(words & {"partly", "disagrees"} for words in seen.values())
@@ -115,10 +116,13 @@ def drawn(arm, series, rng):
         setting = (
             series.setting(epsilon, 1.0) if series.setting else FedAvg(120, int(rng.choice([1, 3, 12])), 500)
         )
-        losses = [[200.0, *rng.uniform(1, 300, 2)]] * 2
+        losses = 200.0, *rng.uniform(1, 300, 2)
+        accuracies = 0.1, *rng.uniform(0, 1, 2)
+        spread = np.array([[0.999], [1.0], [1.001]])
         yield Point(
             arm.mechanism, epsilon, 1.0, series.label, series.role, "dp-fedavg", quantities(setting),
-            arm.clip_norm, arm.step.initial, [0, 1, 2], losses, [[0.1, *rng.uniform(0, 1, 2)]] * 2, 0.0,
+            arm.clip_norm, arm.step.initial, [0, 1, 2], (spread * losses).tolist(),
+            (spread * accuracies).tolist(), 0.0,
         )  # fmt: skip
 
 

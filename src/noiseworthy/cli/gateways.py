@@ -68,15 +68,15 @@ def gateway(
     with opening as opened, listening(terms.files.socket, terms.files.group) as listener:
         signal.signal(signal.SIGTERM, ending)
         signal.signal(signal.SIGINT, ending)
-        name, head = opened.account.client, opened.ledger.head
+        name, head = shown(opened.account.client), opened.ledger.head
         err.print(
-            f"Gateway of {shown(name)}: listening at {terms.files.socket}, ledger head {head}",
+            f"Gateway of {name}: listening at {terms.files.socket}, ledger head {head}",
             soft_wrap=True, markup=False,
         )  # fmt: skip
         if not opened.fingerprint.fits:
             err.print(
-                f"The records of {shown(name)} changed since the first release from {shown(opened.account.data)} was paid "
-                "for: all releases are refused. Put them back, name another data_set, or start with "
+                f"The records of {name} changed since the first release from "
+                f"{shown(opened.account.data)} was paid for: all releases are refused. Put them back, name another data_set, or start with "
                 "--records-changed.",
                 soft_wrap=True, markup=False,
             )  # fmt: skip

@@ -15,6 +15,7 @@ from noiseworthy.experiments.papers.settings import SYMBOLS
 from noiseworthy.experiments.papers.spec import Paper, Reproduction
 
 STYLES = {"agrees": "green", "partly": "yellow", "disagrees": "red", "not testable here": "cyan"}
+_COUNTS, _END = "<!-- counts: written by benchmarks/keep_results.py -->", "<!-- end -->"
 _INTRO = """\
 # Reproductions of {authors}
 
@@ -231,6 +232,12 @@ def items_page(items: Sequence[Covered]) -> str:
         "last column says which. *ours*: no table or figure of the paper.\n\n"
         + _table(["paper", "item", "", "measured", "how, or why not"], rows)
     )
+
+
+def with_counts(index: str, items: Sequence[Covered]) -> str:
+    """The index page with the table of counts between its two marks."""
+    before, rest = index.split(_COUNTS, 1)
+    return f"{before}{_COUNTS}\n\n{counts_table(items)}\n{_END}{rest.split(_END, 1)[1]}"
 
 
 def _counts(items: Sequence[Covered]) -> list[str]:

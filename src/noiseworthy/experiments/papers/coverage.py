@@ -50,7 +50,7 @@ def summed(items: Sequence[Covered]) -> str:
 
 def counted(items: Sequence[Covered]) -> Counter[Status]:
     """Number of the papers' own items by status."""
-    return Counter(dict.fromkeys(STATUSES, 0) | Counter(one.status for one in items if not one.ours))
+    return Counter(one.status for one in items if not one.ours)
 
 
 def _covered(paper: Paper, item: str, result: Reproduction | None) -> Covered:

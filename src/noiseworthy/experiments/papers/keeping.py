@@ -128,10 +128,12 @@ def _parts(raw: dict[str, Any]) -> dict[str, Any]:
 
 def _point(raw: dict[str, Any]) -> Point:
     """A point; a deviation that was not kept is null."""
-    if raw.get("recalled") is None:
+    kept = raw.get("recalled")
+    if kept is None:
         return Point(**raw)
-    recalled = Recalled(*(float("nan") if value is None else value for value in raw["recalled"]))
-    return Point(**(raw | {"recalled": recalled}))
+    seeds, *scores = kept
+    recalled = Recalled(seeds, *(float("nan") if value is None else value for value in scores))
+    return Point(**{**raw, "recalled": recalled})
 
 
 def _layout(raw: dict[str, Any]) -> Layout:
