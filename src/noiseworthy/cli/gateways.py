@@ -76,8 +76,8 @@ def gateway(
         if not opened.fingerprint.fits:
             err.print(
                 f"The records of {name} changed since the first release from "
-                f"{shown(opened.account.data)} was paid for: all releases are refused. Put them back, name another data_set, or start with "
-                "--records-changed.",
+                f"{shown(opened.account.data)} was paid for: all releases are refused. Put them back, "
+                "name another data_set, or start with --records-changed.",
                 soft_wrap=True, markup=False,
             )  # fmt: skip
         try:
