@@ -147,7 +147,7 @@ OWN_DATA = {
     "number as class": ({"federation": {"label_column": "a"}}, "column 'a' must hold whole numbers or text"),
     "regression by trial": (
         {"federation": {"label_column": "a", "regression": True, "feature_columns": ["b"]},
-         "constants": None},
+         "algorithm": {"step_size": "auto"}, "constants": None},
         "planning a regression by trial needs [planning] label_scale",
     ),
     "b above N": ({"algorithm": {"clients_per_round": 4}}, "between 1 and 3, got 4; the federation has 3"),
@@ -157,7 +157,8 @@ OWN_DATA = {
         "clip_norm must be finite and above 0, got 0",
     ),
     "own data as public": (
-        {"planning": {"public": ["own.csv"]}, "constants": None}, "own.csv is the private data of this study"
+        {"planning": {"public": ["own.csv"]}, "algorithm": {"step_size": "auto"}, "constants": None},
+        "own.csv is the private data of this study",
     ),
     "dimension": ({"task": {"dimension": 9}}, "[task] dimension = 9, but the model on own has 8 parameters"),
     "no data folder": ({"federation": {"data": "mnist", "data_dir": "gone"}}, "folder gone does not exist"),

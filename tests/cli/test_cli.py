@@ -78,9 +78,8 @@ def test_a_plan_without_json_reads_as_a_page(run, write):
 
 
 def test_a_plan_by_trial_keeps_stdout_for_json(run, write):
-    study = write(
-        TRAINED, constants=None, algorithm={"max_rounds": 6}, planning={"public": ["mixture"], "seeds": 1}
-    )
+    free = {"max_rounds": 6, "rounds": "auto"}
+    study = write(TRAINED, constants=None, algorithm=free, planning={"public": ["mixture"], "seeds": 1})
     answer = run("plan", study, "--json", "--out", "kept")
     assert answer.code == 0
     assert strictly(answer.out)["constants"]["floor"]["provenance"] == "fitted to trials on mixture"
