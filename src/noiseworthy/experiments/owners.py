@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Mapping
@@ -65,7 +66,7 @@ _FOR_ROUNDING = 0.999
 
 
 def write_owner_files(deployment: Deployment, folder: Path) -> dict[str, Path]:
-    """Write every client's file; one that is there stays as it is, because it is the owner's.
+    """Write every client's file; one that is there stays as and where it is, because it is the owner's.
 
     Args:
         deployment: study and plan.
@@ -75,14 +76,17 @@ def write_owner_files(deployment: Deployment, folder: Path) -> dict[str, Path]:
         The files by client.
 
     Raises:
-        ConfigError: a study whose records lie at their owners, who write their files themselves.
+        ConfigError: a study whose records lie at their owners, who write their files themselves; an owner's
+            file that cannot be read.
     """
     if deployment.prepared.study.federation.of_owners:
         raise ConfigError(
             "the records of this study lie at their owners, who write their files themselves; start with "
             "noiseworthy deploy link, see docs/deployment.md"
         )
-    files = {name: folder / folder_name(name) / FILE for name in deployment.federation.clients}
+    there = {load_owner(path).owner.client: path for path in sorted(folder.glob(f"*/{FILE}"))}
+    fresh = {name: folder / folder_name(name) / FILE for name in deployment.federation.clients}
+    files = {name: there.get(name, path) for name, path in fresh.items()}
     for name, path in files.items():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not path.exists():
@@ -91,13 +95,25 @@ def write_owner_files(deployment: Deployment, folder: Path) -> dict[str, Path]:
 
 
 def folder_name(client: str) -> str:
-    """A client's name as a folder is called.
+    """A client's name as a folder, a node or a key is called; no two names share one, in any writing.
+
+    Names of small letters, digits and single hyphens stay as they are. Others keep what a file system surely
+    takes, with a digest of the whole name behind.
 
     Example:
-        >>> folder_name("client 1"), folder_name("Zürich/Nord")
-        ('client-1', 'Z-rich-Nord')
+        >>> folder_name("north-2"), folder_name("Ward 1"), folder_name("北京")
+        ('north-2', 'Ward-1-e6acf8a9e311', 'owner-68c77e155132')
     """
-    return re.sub(r"[^A-Za-z0-9_]+", "-", client).strip("-") or "owner"
+    if _PLAIN.fullmatch(client) and not _DIGESTED.search(client) and len(client) <= _LONGEST:
+        return client
+    slug = re.sub(r"[^A-Za-z0-9_]+", "-", client)[:_LONGEST].strip("-")
+    return f"{slug or 'owner'}-{hashlib.sha256(client.encode()).hexdigest()[:12]}"
+
+
+_PLAIN = re.compile("[a-z0-9_]+(-[a-z0-9_]+)*")
+_DIGESTED = re.compile("-[0-9a-f]{12}$")
+"""How names end that hold a digest; one that only looks so gets another."""
+_LONGEST = 60
 
 
 def sockets_of(files: Mapping[str, Path]) -> dict[str, Path]:

@@ -12,7 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
+from noiseworthy._names import shown
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import Record
 from noiseworthy.reports.style import MUTED, TONES, drawable, head, new_figure, styled
@@ -108,12 +110,12 @@ def status_table(standings: Sequence[Standing]) -> Table:
     for column in ("gateway", "node", "records", "budget", "delta", "spent", "ledger"):
         table.add_column(column, justify="right", no_wrap=True)
     for one in standings:
-        table.add_row(one.client, _runs(one.gateway), _runs(one.node), *_told(one))
+        table.add_row(Text(shown(one.client)), _runs(one.gateway), _runs(one.node), *_told(one))
     return table
 
 
-def _runs(running: bool) -> str:
-    return "runs" if running else "[bold]down[/]"
+def _runs(running: bool) -> Text:
+    return Text("runs") if running else Text("down", "bold")
 
 
 def _told(one: Standing) -> tuple[str, ...]:
