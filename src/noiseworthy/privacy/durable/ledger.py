@@ -334,8 +334,8 @@ class DurableLedger(Rows):
                 self._db.execute("ROLLBACK")
         if fault is not None:
             raise LedgerError(
-                f"{self.path} was changed past its chain ({fault}); restore its latest copy, trust no budget "
-                "that it shows"
+                f"{self.path} was changed past its chain ({fault}); trust no budget that it shows, put its "
+                "latest backup back with noiseworthy ledger restore"
             )
 
     def _check_accepted(self) -> None:

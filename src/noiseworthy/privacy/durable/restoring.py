@@ -46,13 +46,7 @@ def back_up(ledger: DurableLedger, destination: Path) -> None:
         LedgerError: a file that is there already or cannot be written.
     """
     _check_free(destination, "name another file, a backup replaces none")
-    try:
-        _copy(ledger, destination, BACKUP)
-        with DurableLedger.read(destination):  # verifies
-            pass
-    except BaseException:
-        destination.unlink(missing_ok=True)
-        raise
+    _copy(ledger, destination, BACKUP)
 
 
 def restore(backup: Path, path: Path) -> None:
@@ -144,14 +138,19 @@ def _check_free(path: Path, remedy: str) -> None:
 
 
 def _copy(ledger: DurableLedger, destination: Path, mark: int) -> None:
-    """One whole file beside which SQLite keeps nothing, durably."""
+    """One whole and verified file beside which SQLite keeps nothing, durably; or none."""
     with named_errors(destination):
         os.close(os.open(destination, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        with closing(sqlite3.connect(destination, isolation_level=None)) as copy:
-            ledger._db.backup(copy)
-            copy.execute("PRAGMA journal_mode = DELETE")
-            copy.execute(f"PRAGMA application_id = {mark}")
-        sync_folder(destination.parent)
+        try:
+            with closing(sqlite3.connect(destination, isolation_level=None)) as copy:
+                ledger._db.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")
+                copy.execute(f"PRAGMA application_id = {mark}")
+            sync_folder(destination.parent)
+            DurableLedger.read(destination).close()  # verifies it
+        except BaseException:
+            destination.unlink()
+            raise
 
 
 def _noted(ledger: DurableLedger, lost: str) -> int:

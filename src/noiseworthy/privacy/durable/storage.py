@@ -201,7 +201,7 @@ def _reason(error: str) -> str:
         return "is held by another process; wait for it or end it, nothing was spent"
     if "readonly" in error or "read-only" in error or "unable to open" in error or "permission" in error:
         return "cannot be written; make its folder writable or name another, nothing was spent"
-    return "is damaged; restore its latest copy, and never an earlier one, nothing was spent"
+    return "is damaged; put its latest backup back with noiseworthy ledger restore, nothing was spent"
 
 
 def sync_folder(folder: Path) -> None:
