@@ -49,7 +49,7 @@ OWN: dict[str, dict[str, Any]] = {
     "fedsgd-dpc": {"max_rounds": 60},
     "dp-pasgd": {"step_size": 0.5, "max_iterations": 2000},
     "dp-scaffnew": {"max_iterations": 500},
-    "dpfl-bcs": {"clients_per_round": 2, "rounds": 20},
+    **{name: {"clients_per_round": 2, "rounds": 20} for name in ("dpfl-bcs", *RIVALS)},
 }
 RESOURCES = {"cost_per_round": 2.0, "cost_per_step": 1.0, "budget": 300.0}
 

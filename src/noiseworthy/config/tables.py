@@ -172,7 +172,7 @@ class FedAvgTable(Table):
     clients_per_round: Size | Auto = "auto"
     total_iterations: Count | Auto = "auto"
     local_steps: Count | Auto = "auto"
-    max_iterations: Count = 500
+    max_iterations: Annotated[Count, Field(le=20_000)] = 500
     batch_size: Count | Literal["full"] = "full"
     step_size: Positive | Auto = "auto"
     step_decay: Positive | Literal["none"] = "none"
