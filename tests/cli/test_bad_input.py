@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import struct
 
 import numpy as np
@@ -156,6 +157,14 @@ OWN_DATA = {
         {"privacy": {"clip_norm": 0.0}, "algorithm": {"step_size": "auto"}, "constants": None},
         "clip_norm must be finite and above 0, got 0",
     ),
+    "budgets by position": (
+        {"privacy": {"epsilon": [0.1, 5.0, 1.0]}},
+        "[privacy] epsilon goes by position, but the clients have names ('north', 'south', 'west')",
+    ),
+    "budget of nobody": (
+        {"privacy": {"epsilon": {"north": 0.1, "south": 5.0, "wets": 1.0}}},
+        "[privacy] epsilon has no number for 'west'; the clients are 'north', 'south', 'west'",
+    ),
     "own data as public": (
         {"planning": {"public": ["own.csv"]}, "algorithm": {"step_size": "auto"}, "constants": None},
         "own.csv is the private data of this study",
@@ -197,6 +206,24 @@ def test_a_truncated_idx_file(run, write, tmp_path):
     federation = {"data": "mnist", "clients": 2, "partition": "iid"}
     answer = run("plan", write({**OWN, "federation": federation}), "--data", folder)
     refused(answer, "train-images-idx3-ubyte")
+
+
+def test_budgets_of_a_file_are_told_by_name(run, write, site_records, tmp_path):
+    """The rows of the file are in no order; by their places north had 5 and west 0.1."""
+    site_records("csv")
+    (tmp_path / "budgets.csv").write_text("client,epsilon\nwest,5\nnorth,0.1\nsouth,1\n")
+    study = write(OWN, privacy={"epsilon": {"csv": "budgets.csv", "column": "epsilon"}})
+    said = json.loads(run("plan", study, "--json").out)
+    told = dict(zip(said["clients"], said["privacy"]["clients"], strict=True))
+    assert {name: row["epsilon"] for name, row in told.items()} == {"north": 0.1, "south": 1.0, "west": 5.0}
+    assert "north: 0.1, south: 1, west: 5" in run("plan", study).out
+    assert [line.split(":")[0] for line in run("account", study).out.splitlines()] == [*told]
+
+
+def test_a_simulation_is_not_deployed(run, write, site_records):
+    site_records("csv")
+    answer = run("deploy", "up", write(OWN))
+    refused(answer, "nothing is deployed", 'state classes = ["no", "yes"] in [federation]')
 
 
 # Folders ------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), AfterValidator(_wi
 Momentum = Annotated[float, Field(ge=0, lt=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Part = Annotated[float, Field(ge=0, le=1)]
+Chance = Annotated[float, Field(gt=0, le=1), AfterValidator(_within(LEAST, 1))]
 Steps = Annotated[int, AfterValidator(_within(1, MOST_STEPS))]
 """Rounds, iterations and what else is worked through one by one."""
 Count = Annotated[int, Field(ge=1), AfterValidator(_within(1, MOST_STEPS))]

@@ -18,6 +18,7 @@ from noiseworthy.config.base import (
     LEAST_DELTA,
     MOST,
     Auto,
+    Chance,
     Count,
     Listed,
     Momentum,
@@ -171,7 +172,7 @@ class FedAvgTable(Table):
     clients_per_round: Size | Auto = "auto"
     total_iterations: Count | Auto = "auto"
     local_steps: Count | Auto = "auto"
-    max_iterations: Count = 500
+    max_iterations: Annotated[Count, Field(le=20_000)] = 500
     batch_size: Count | Literal["full"] = "full"
     step_size: Positive | Auto = "auto"
     step_decay: Positive | Literal["none"] = "none"
@@ -184,7 +185,7 @@ class ScaffNewTable(Table):
     name: Literal["dp-scaffnew"]
     rule: Literal["joint", "paper"] = "joint"
     iterations: Count | Auto = "auto"
-    communication_probability: Annotated[float, Field(gt=0, le=1)] | Auto = "auto"
+    communication_probability: Chance | Auto = "auto"
     max_iterations: Count = 10_000
     coin_seed: Seed = 0
     batch_size: Count | Literal["full"] = "full"
@@ -343,7 +344,7 @@ class CompareTable(Table):
     clients_per_round: Listed[Count] | Auto = "auto"
     iterations: Listed[Count] | Auto = "auto"
     local_steps: Listed[Count] | Auto = "auto"
-    communication_probability: Listed[Annotated[float, Field(gt=0, le=1)]] | Auto = "auto"
+    communication_probability: Listed[Chance] | Auto = "auto"
     clip_norm: Positive | None = None
     step_size: Positive | None = None
     seeds: Listed[Seed] = Field(default=[100, 101, 102], min_length=1)

@@ -321,7 +321,8 @@ def _best(problem: Problem, bound: LocalBound, given: Given, most: int) -> Setti
     """The integer optimum; for Gaussian noise and a fixed E the least T near the limit."""
     noise, n = UploadNoise.of(problem), problem.n_clients
     if None in given:
-        uploaded = uploads(most // (given.local_steps or 1), given.clients_per_round or n, n)
+        longest = max(most, given.total_iterations or 0)
+        uploaded = uploads(longest // (given.local_steps or 1), given.clients_per_round or n, n)
         noise = UploadNoise.tabulated(problem, int(uploaded))
     best = optimum(bound, noise, n, most, given, problem.resources)
     if problem.family == "gaussian" and given.total_iterations is None and given.local_steps is not None:

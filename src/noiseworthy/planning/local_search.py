@@ -122,7 +122,7 @@ def most_uploads(resources: Resources | None, longest: int) -> NDArray[np.float6
     """Uploads that every client can pay for, after E steps each; shape (longest + 1,), at the place E."""
     if resources is None:
         return np.full(longest + 1, np.inf)
-    return np.array([resources.most_rounds(steps) for steps in range(longest + 1)])
+    return resources.most_rounds_after(np.arange(longest + 1))
 
 
 def _least(

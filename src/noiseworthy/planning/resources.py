@@ -107,6 +107,20 @@ class Resources:
         """Communications that every client can pay for with so many steps before each; may be infinite."""
         return float(self.rounds_of_each(steps_per_round).min())
 
+    def most_rounds_after(self, steps_per_round: ArrayLike) -> NDArray[np.float64]:
+        """`most_rounds` for several numbers of steps before each communication, of the same shape.
+
+        Example:
+            >>> Resources.of(100.0, 1.0, 1000.0, clients=2).most_rounds_after([1, 400])
+            array([9., 2.])
+        """
+        steps = np.asarray(steps_per_round)
+        most = np.full(steps.shape, np.inf)
+        for c1, c2, budget in np.unique(self._rows, axis=0):
+            with np.errstate(divide="ignore"):
+                most = np.minimum(most, np.floor(budget * (1 + _ROUNDING) / (c1 + c2 * steps)))
+        return most
+
     def most_steps(self) -> float:
         """Local steps that every client can pay for before a single communication; may be infinite."""
         with np.errstate(divide="ignore", invalid="ignore"):
