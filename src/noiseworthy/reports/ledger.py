@@ -74,7 +74,7 @@ def ledger_dict(books: DurableLedger) -> Record:
 def lease_lines(books: DurableLedger) -> list[str]:
     """What is held for runs that have not ended, a line for each."""
     return [
-        f"Held for {run}: {percent(part)} of the budget of {client}" for run, client, part in _leases(books)
+        f"Held for {run!r}: {percent(part)} of the budget of {client}" for run, client, part in _leases(books)
     ]
 
 
