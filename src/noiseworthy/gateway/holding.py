@@ -68,7 +68,7 @@ class Holding:
         """All of it as bytes, in its order, with types and shapes; where it lies, not copied."""
         arrays = [np.ascontiguousarray(self.x), np.ascontiguousarray(self.y)]
         kinds = [f"{array.dtype} {array.shape}" for array in arrays]
-        return repr([*kinds, self.classes]).encode(), *(memoryview(array) for array in arrays)
+        return repr([*kinds, self.classes]).encode(), *(array.data for array in arrays)
 
     def task(self, table: TaskTable, seen: Seen | None = None) -> Task:
         """The model of a request for records of this shape; reads no record.
