@@ -221,7 +221,7 @@ class Training:
 
     def last(self, kind: str) -> tuple[int | None, float | None]:
         """The step, or the second, at which the next process of a kind dies; neither once enough have."""
-        if sum(self.kills.values()) + len(self._at) >= self.quota:
+        if sum(self.kills.values()) >= self.quota:
             return None, None
         if self.draw.random() < TIMED:
             return None, time.monotonic() + self.draw.uniform(0.0, MOST_SECONDS)
@@ -231,8 +231,6 @@ class Training:
         """Start the gateway of an owner, or the server."""
         kind = "server" if name == "server" else "gateway"
         last, second = self.last(kind)
-        if sum(self.kills.values()) >= self.quota:
-            last = second = None
         file = self.folder / name / "owner.toml"
         work = (
             (lambda: run_server(self.folder, last)) if kind == "server" else (lambda: run_gateway(file, last))
