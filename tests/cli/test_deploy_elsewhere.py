@@ -132,9 +132,12 @@ def test_a_server_without_records_trains_over_two_machines(machines):
             said = typed("deploy", "ask", "ward", "owners.json", *words, folder=server)
             assert 'data = "owners:owners.json"' in said
             typed("deploy", "run", "study.toml", "--folder", "ward", folder=server)
-            again = typed("deploy", "run", "study.toml", "--folder", "ward", folder=server, code=2)
+            refused = typed("deploy", "run", "study.toml", "--folder", "ward", folder=server, code=2)
+            other = ("--folder", "ward", "--out", "runs/other")
+            again = typed("deploy", "run", "study.toml", *other, folder=server, code=2)
     finally:
         typed("deploy", "down", "study.toml", "--folder", "ward", folder=server)
+    assert "runs/study holds a run already" in refused
     assert "north has" in again
     assert "left of epsilon 4" in again
     told = json.loads((server / "owners.json").read_text())

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import pytest
 
+from noiseworthy.errors import WireError
 from noiseworthy.gateway import wire
 from noiseworthy.gateway.messages import (
     About,
@@ -13,6 +17,7 @@ from noiseworthy.gateway.messages import (
     pack_about,
     pack_receipt,
     pack_reply,
+    pack_request,
     read_reply,
 )
 from noiseworthy.privacy.durable import Head
@@ -119,3 +124,21 @@ def test_a_ledger_that_cannot_be_read_is_said_so(gateway):
     gateway.ledger.close()
     assert read_reply(gateway.answer(pack_about())).reason == "ledger"
     assert received(gateway, "first study", 1).reason == "ledger"
+
+
+def test_replies_with_any_value_exchanged_are_read_or_refused(gateway):
+    """A server that reads owners' answers ends in no other error, whatever one of them sends."""
+    sent = wire.unpack(gateway.answer(pack_request(request())))
+    odd = [None, True, -1, 2**62, 1.5, "", "x" * 200, b"b", [], {}, [1], np.zeros(3), np.array([1])]
+    places = [(key,) for key in sent] + [("upload", key) for key in sent["upload"]]
+    read = 0
+    for place, value in itertools.product(places, odd):
+        whole = {**sent, "upload": dict(sent["upload"])}
+        inside = whole if len(place) == 1 else whole["upload"]
+        inside[place[-1]] = value
+        try:
+            read_reply(wire.pack(whole))
+            read += 1
+        except WireError:
+            continue
+    assert read < 20

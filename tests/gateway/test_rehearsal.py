@@ -91,6 +91,7 @@ def test_a_rehearsal_reads_no_record_and_draws_no_noise(gateway, monkeypatch, si
         return batch(self, task, x, y)
 
     monkeypatch.setattr(Holding, "_batch", watched)
+    monkeypatch.setattr(gateway.holding, "_prepared", None)
     reserve = DurableLedger.reserve
 
     def killed(*args):

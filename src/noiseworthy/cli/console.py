@@ -78,7 +78,7 @@ class _Lines:
     total: int
     unit: str
     began: tuple[float, float] | None = None
-    said: float = field(default_factory=time.monotonic)
+    said: float = field(default_factory=lambda: time.monotonic())
 
     def update(self, done: float, what: str = "") -> None:
         """Say how far it is, if a line is due."""

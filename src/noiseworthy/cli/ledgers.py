@@ -125,7 +125,7 @@ def end_lease(
     if not ended:
         raise LedgerError(f"{path} holds nothing for run {run!r}; noiseworthy ledger show lists open leases")
     part = sum(one.rest for one in ended) / WHOLE
-    text = f"Ended the lease of {run}: {100 * part:.4g} % of the budget are free again."
+    text = f"Ended the lease of {run}: {100 * part:.4g} % of the budget is free again."
     out.print(text, soft_wrap=True, markup=False)
 
 

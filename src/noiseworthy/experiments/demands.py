@@ -99,8 +99,8 @@ class Demand:
             yield f"has noise_floor {owner.noise_floor:g}, the plan's least noise is {self.noise:.4g}"
         if (1 - spent) * _whole(owner) < (1 - _ROUNDING) * _whole(self):
             yield (
-                f"has {1 - spent:.1%} left of epsilon {owner.epsilon:g} at delta {owner.delta:g} that is not "
-                f"held for other runs, the plan spends epsilon {self.epsilon:g} at {self.delta:g}"
+                f"has {1 - spent:.1%} left of epsilon {owner.epsilon:g} at delta {owner.delta:g}, the plan "
+                f"spends epsilon {self.epsilon:g} at {self.delta:g}"
             )
 
 

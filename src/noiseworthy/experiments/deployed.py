@@ -27,7 +27,7 @@ from noiseworthy.engines.gathering import DRAWN
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.remote import Round, Terms, train_remotely
 from noiseworthy.engines.simulation import Checkpoint
-from noiseworthy.errors import GatewayError, NoMoreReplies, ResumeError
+from noiseworthy.errors import GatewayError, InvalidInput, NoMoreReplies, ResumeError
 from noiseworthy.experiments.checkpoints import load_checkpoint, save_checkpoint
 from noiseworthy.experiments.deployment import Deployment, task_table
 from noiseworthy.experiments.flags import class_prior
@@ -90,7 +90,7 @@ def train(
     session = _Session(deployment, exchange, folder, patience, on_round, told, known)
     try:
         done = session.whole(start)
-    except NoMoreReplies:
+    except (NoMoreReplies, InvalidInput):
         session.end()
         raise
     session.end()

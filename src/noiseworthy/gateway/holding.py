@@ -64,11 +64,11 @@ class Holding:
         return len(self.x)
 
     @property
-    def parts(self) -> tuple[bytes, ...]:
-        """All of it as bytes, in its order, with types and shapes."""
-        arrays = np.asarray(self.x), np.asarray(self.y)
+    def parts(self) -> tuple[bytes | memoryview, ...]:
+        """All of it as bytes, in its order, with types and shapes; where it lies, not copied."""
+        arrays = [np.ascontiguousarray(self.x), np.ascontiguousarray(self.y)]
         kinds = [f"{array.dtype} {array.shape}" for array in arrays]
-        return repr([*kinds, self.classes]).encode(), *(array.tobytes() for array in arrays)
+        return repr([*kinds, self.classes]).encode(), *(array.data for array in arrays)
 
     def task(self, table: TaskTable, seen: Seen | None = None) -> Task:
         """The model of a request for records of this shape; reads no record.

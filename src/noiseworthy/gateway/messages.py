@@ -368,7 +368,7 @@ def read_message(data: bytes) -> Message:
     kind = fields.pop("kind", None) if isinstance(fields, dict) else None
     if kind == "about" and not fields:
         return "about"
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise WireError(f"this is no request; its kind must be one of {', '.join(_KINDS)} or about")
     return _validated(_KINDS[kind], fields)
 
@@ -438,7 +438,7 @@ def read_reply(data: bytes) -> Reply:
         if plain is not None:
             return plain.model_validate(fields)
         return Uploaded(**fields | {"upload": _whole(fields["upload"])})
-    except (KeyError, TypeError, AttributeError, ValueError):
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError):
         raise WireError("this is no reply of a gateway; ask one over its socket") from None
 
 

@@ -93,7 +93,7 @@ def _put_back(books: DurableLedger) -> list[tuple[str, int]]:
 def lease_lines(books: DurableLedger) -> list[str]:
     """What is held for runs that have not ended, a line for each."""
     return [
-        f"Held for {shown(run)}: {percent(part)} of the budget of {shown(client)}"
+        f"Held for '{shown(run)}': {percent(part)} of the budget of {shown(client)}"
         for run, client, part in _leases(books)
     ]
 

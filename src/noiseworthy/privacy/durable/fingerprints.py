@@ -35,7 +35,7 @@ class Fingerprint:
 
     ledger: DurableLedger
     account: int
-    records: Sequence[bytes]
+    records: Sequence[bytes | memoryview]
     _fits: int | None = None
 
     @property
@@ -60,15 +60,16 @@ class Fingerprint:
         _take(self.ledger, self.account, self.records)
 
 
-def _take(ledger: DurableLedger, account: int, records: Sequence[bytes]) -> None:
+def _take(ledger: DurableLedger, account: int, records: Sequence[bytes | memoryview]) -> None:
     key = secrets.token_hex(32)
     row = account, key, _digest(key, records)
     with ledger._writing():
         ledger._entered("records", "fingerprints", "account, key, digest", row, chain.digest([row]))
 
 
-def _digest(key: str, records: Sequence[bytes]) -> str:
+def _digest(key: str, records: Sequence[bytes | memoryview]) -> str:
     running = hmac.new(bytes.fromhex(key), digestmod=hashlib.sha256)
     for part in records:
-        running.update(len(part).to_bytes(8, "little") + part)
+        running.update(memoryview(part).nbytes.to_bytes(8, "little"))
+        running.update(part)
     return running.hexdigest()
