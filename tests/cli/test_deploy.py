@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.config import load_study
+from noiseworthy.experiments.owners import folder_name
 from noiseworthy.experiments.planner import plan_study
 from noiseworthy.experiments.prepare import prepare
 from noiseworthy.experiments.record import load_record
@@ -66,7 +67,7 @@ def test_five_owners_train_over_tls_and_their_ledgers_hold_the_plan(study, tmp_p
     tariff = tariff_of(decision.plan, accounts)
     assert {one["client"] for one in after} == set(federation.clients)
     for place, name in enumerate(federation.clients):
-        folder = tmp_path / "deployments" / "five" / "owners" / name.replace("..", "-")
+        folder = tmp_path / "deployments" / "five" / "owners" / folder_name(name)
         with DurableLedger.read(folder / "ledger.sqlite") as books:
             rows = books.query("SELECT number, share FROM releases ORDER BY number")
         assert rows == [(k + 1, tariff.of(place, k)) for k in range(ROUNDS)]
@@ -145,18 +146,41 @@ def test_a_model_that_has_not_come_is_said_so(bundled, tmp_path):
 def test_files_and_commands_for_several_machines_are_written_and_nothing_is_started(bundled, tmp_path):
     said = typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
     place = tmp_path / "deployments" / "two"
-    for name in ("client-0", "client-1"):
+    for name in map(folder_name, ("client 0", "client 1")):
         file = place / "owners" / name / "owner.toml"
         assert file.exists()
         assert str(file) in said
-    assert "noiseworthy deploy node owner.toml --link far.example:9092" in said
+    assert "noiseworthy deploy units /etc/noiseworthy/owner.toml --link far.example:9092" in said
     assert f"noiseworthy deploy link {place} --host far.example" in said
     assert not (place / "processes.json").exists()
 
 
 def test_an_owners_file_that_is_there_is_never_overwritten(bundled, tmp_path):
     typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
-    file = tmp_path / "deployments" / "two" / "owners" / "client-0" / "owner.toml"
+    file = tmp_path / "deployments" / "two" / "owners" / folder_name("client 0") / "owner.toml"
     file.write_text(file.read_text().replace("epsilon = 4.0", "epsilon = 1.0"))
     typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
     assert "epsilon = 1.0" in file.read_text()
+
+
+def test_a_file_of_an_older_version_keeps_its_place_and_its_ledger(bundled, tmp_path):
+    """Its folder is called otherwise; another one beside it would hold a second budget."""
+    typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
+    owners = tmp_path / "deployments" / "two" / "owners"
+    (owners / folder_name("client 0")).rename(owners / "client-0")
+    said = typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
+    assert str(owners / "client-0" / "owner.toml") in said
+    assert sorted(file.name for file in owners.iterdir()) == sorted(["client-0", folder_name("client 1")])
+
+
+def test_names_that_differ_share_no_folder_in_any_writing():
+    """Other scripts, slashes, brackets, letters that file systems do not tell apart, names like digests."""
+    names = [
+        "北京", "上海", "Ward 1", "Ward/1", "ward-1", "ward 1", "WARD-1", "ward--1", "-ward-1",
+        "site [north]", "site [south]", "[/red]", "", " ", ".", "..", "a" * 300, "a" * 301, "é", "e\u0301",
+        "owner", folder_name("北京"), folder_name("Ward 1"), folder_name("Ward 1").lower(), "\x1b[2J",
+    ]  # fmt: skip
+    found = [folder_name(name).lower() for name in names]
+    assert len(set(found)) == len(names)
+    assert all(re.fullmatch("[a-z0-9_]+(-[a-z0-9_]+)*", name) and len(name) < 80 for name in found)
+    assert [folder_name(name) for name in ("north", "ward-1", "site_2")] == ["north", "ward-1", "site_2"]

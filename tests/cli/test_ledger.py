@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 
+import numpy as np
 import pytest
 
-from noiseworthy.privacy.durable import DurableLedger
+from noiseworthy.experiments.told import Told
+from noiseworthy.privacy.durable import Account, Charge, DurableLedger
 
 STUDY = {
     "federation": {"data": "digits", "clients": 4, "partition": "iid", "records_per_client": 30},
@@ -125,3 +127,96 @@ def test_a_lifetime_epsilon_needs_a_ledger_and_a_number(run, write):
     answer = run("train", write(STUDY), "--ledger", "owner.sqlite", "--lifetime-epsilon", "-1")
     assert answer.code == 2
     assert "lifetime_epsilon must be finite and above 0" in answer.err
+
+
+# Copies, and ledgers that were put back -----------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(trained, tmp_path):
+    """The run's ledger, and what it holds."""
+    return tmp_path / "here" / "ledger.sqlite"
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A ledger that has spent a half."""
+    one = Account("wards", "", "north", "epsilon", 1.0, 1.0, 0.0, "replace-one", "record")
+    with DurableLedger.open(tmp_path / "small.sqlite") as ledger:
+        ledger.reserve(ledger.begin("study"), [Charge(ledger.enrol([one])[0], 1, one.share(0.5))])
+    return tmp_path / "small.sqlite"
+
+
+def test_a_backup_is_verified_shown_and_replaces_nothing(run, trained, tmp_path):
+    answer = run("ledger", "backup", "here", "copy.sqlite")
+    assert answer.code == 0, answer.err
+    assert answer.out.count("client 3") == 2
+    assert f"head {trained['ledger']['head']}" in answer.out
+    assert (tmp_path / "copy.sqlite").stat().st_mode & 0o777 == 0o600
+    again = run("ledger", "backup", "here", "copy.sqlite")
+    assert again.code == 2
+    assert "copy.sqlite exists; name another file" in again.err
+    assert json.loads(run("ledger", "show", "copy.sqlite", "--json").out)["head"] == trained["ledger"]["head"]
+    nowhere = run("ledger", "backup", "here", "none/copy.sqlite")
+    assert nowhere.code == 2
+    assert "has no folder to lie in" in nowhere.err
+
+
+def test_a_restored_ledger_says_what_it_waits_for_and_is_accepted(run, kept, write):
+    assert run("ledger", "backup", "here", "copy.sqlite").code == 0
+    there = run("ledger", "restore", "copy.sqlite", kept)
+    assert there.code == 2
+    assert "ledger.sqlite exists; move it" in there.err
+    kept.unlink()
+    answer = run("ledger", "restore", "copy.sqlite", kept)
+    assert answer.code == 0, answer.err
+    assert "Put back, and nothing is paid" in answer.out
+    assert answer.out.endswith(f"Next: noiseworthy ledger accept {kept}\n")
+    shown = json.loads(run("ledger", "show", kept, "--json").out)
+    assert shown["put_back"] == [{"lost": None, "accepted": False}]
+    (kept.parent / "checkpoint.npz").unlink()
+    refused = run("train", write(STUDY, algorithm={"step_size": 4.0}), "--ledger", kept, "--out", "other")
+    assert refused.code == 2
+    assert "put back from a" in refused.err
+    assert run("ledger", "accept", kept, "--spent-since", "0 %").code == 0
+    shown = json.loads(run("ledger", "show", kept, "--json").out)
+    assert shown["put_back"] == [{"lost": None, "accepted": True}]
+    assert "Put back 1 time;" in run("ledger", "show", kept).out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--spent-since", "101"], "a percentage from 0 to 100, got '101'"),
+        (["--spent-since", "half"], "a percentage from 0 to 100, got 'half'"),
+        (["--spent-since=-1"], "a percentage from 0 to 100, got '-1'"),
+        (["--spent-since", "nan"], "a percentage from 0 to 100, got 'nan'"),
+        (["--lost", "7:0a1b"], "a head as the gateway's log names it, whole, got '7:0a1b'"),
+        ([], "was not put back"),
+    ],
+)
+def test_what_cannot_be_accepted_is_said_in_one_line(words, said, run, small):
+    answer = run("ledger", "accept", small, *words)
+    assert answer.code == 2
+    assert said in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_a_witness_is_begun_once(run, small, tmp_path):
+    answer = run("ledger", "witness", small, "witness.json")
+    assert answer.code == 0, answer.err
+    with DurableLedger.open(small, tmp_path / "witness.json") as ledger:
+        assert json.loads((tmp_path / "witness.json").read_text())["head"] == str(ledger.head)
+    again = run("ledger", "witness", small, "witness.json")
+    assert again.code == 2
+    assert "replaced by ledger accept alone" in again.err
+
+
+def test_the_folder_of_a_simulated_run_in_which_a_deployed_one_ran_is_shown(run, trained, tmp_path):
+    """The checkpoint is the deployed run's, whose owners hold the ledgers; the one here is whole."""
+    checkpoint = dict(np.load(tmp_path / "here" / "checkpoint.npz"))
+    told = Told("run 0a1b", heads={"north": "7:0a"}).as_json()
+    np.savez(tmp_path / "here" / "checkpoint.npz", **checkpoint | {"ledger": told})
+    answer = run("ledger", "show", "here")
+    assert answer.code == 0, answer.err
+    assert f"head {trained['ledger']['head']}" in answer.out

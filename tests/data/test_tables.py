@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from noiseworthy.data import Columns, from_columns, load_federation, load_records, read_hub
+from noiseworthy.data.records import holdout_of_each
 from noiseworthy.errors import DataError, InvalidInput
 
 TABLE = {
@@ -282,3 +283,129 @@ def test_missing_values_of_heart_disease_are_named_by_column(data_dir):
             label_column="num",
             client_column="site",
         )
+
+
+# Neighbours ---------------------------------------------------------------------------------------------
+
+WARDS = {
+    "a": np.random.default_rng(1).random(120).astype(np.float32),
+    "b": np.random.default_rng(2).integers(0, 9, 120),
+    "ward": np.repeat(["east", "north", "south"], 40),
+    "label": np.tile(["ill", "well", "ill"], 40),
+}
+BY_WARD = Columns(client="ward")
+
+
+def rows_of(records, part):
+    """The records of a part with their owners, as a set that knows no places."""
+    if part == "test":
+        return {tuple(row) for row in records.test_x.tolist()}
+    return {(owner, *row) for owner, row in zip(records.client_ids.tolist(), records.x.tolist(), strict=True)}
+
+
+def without(table, row):
+    return {name: np.delete(column, row) for name, column in table.items()}
+
+
+def test_under_add_remove_no_record_moves_when_another_is_left_out():
+    """Every one of 120 records left out, once: all others stay where they are, of all clients.
+
+    Held out by places, as under replace-one, one record more moved dozens of others.
+    """
+    whole = from_columns(WARDS, BY_WARD, "t", held_out="records")
+    assert whole.test_origin == "records"
+    assert 10 < len(whole.test_x) < 40
+    for row in range(120):
+        left = from_columns(without(WARDS, row), BY_WARD, "t", held_out="records")
+        gone = {part: rows_of(whole, part) - rows_of(left, part) for part in ("train", "test")}
+        assert sum(map(len, gone.values())) == 1
+        for part in gone:
+            assert rows_of(left, part) <= rows_of(whole, part)
+        (mine,) = gone["train"] or gone["test"]
+        assert mine[-2] == pytest.approx(WARDS["a"][row])
+
+
+@pytest.mark.parametrize("kind", ["float", "text label", "order"])
+def test_where_a_record_goes_does_not_hang_on_how_others_are_written(tmp_path, kind):
+    """A fraction among whole numbers makes pandas read the whole column otherwise."""
+    frame = pd.DataFrame(WARDS).drop(columns=["a"]).assign(c=np.arange(120), label=np.tile([0, 1], 60))
+    more = {"b": 2.5 if kind == "float" else 2, "c": 500, "label": 1, "ward": "east"}
+    grown = pd.concat([frame, pd.DataFrame([more])], ignore_index=True)
+    if kind == "text label":
+        grown["label"] = grown["label"].astype(object)
+        grown.loc[120, "label"] = "unclear"
+    if kind == "order":
+        grown = grown.sample(frac=1, random_state=3)
+    before, after = (
+        load_records(write(tmp_path / name, table), client_column="ward", held_out="records")
+        for name, table in (("one.csv", frame), ("two.csv", grown))
+    )
+    extra = {500.0}
+    for part in ("train", "test"):
+        assert {row[-1] for row in rows_of(after, part)} - extra == {row[-1] for row in rows_of(before, part)}
+
+
+def test_under_replace_one_sizes_are_the_same_whatever_a_record_is():
+    """Held out by hashes a changed record could change sides, and with it sizes that are public."""
+    rng = np.random.default_rng(0)
+    whole = from_columns(WARDS, BY_WARD, "t")
+    assert whole.test_origin == "rows"
+    for row in range(120):
+        changed = {name: column.copy() for name, column in WARDS.items()}
+        changed["a"][row], changed["b"][row] = rng.random(), rng.integers(0, 9)
+        changed["label"][row] = "ill" if changed["label"][row] == "well" else "well"
+        other = from_columns(changed, BY_WARD, "t")
+        np.testing.assert_array_equal(other.client_ids, whole.client_ids)
+        assert len(rows_of(other, "train") - rows_of(whole, "train")) <= 1
+        assert len(rows_of(other, "test") - rows_of(whole, "test")) <= 1
+
+
+def test_about_a_fifth_is_held_out_by_hashes_in_every_class_and_ward():
+    """Binomial(6000, 0.2) is within 0.2 +- 0.026 but for one in a million; the same for the parts."""
+    rng = np.random.default_rng(4)
+    x, labels = rng.normal(size=(6000, 3)).astype(np.float32), rng.integers(0, 2, 6000)
+    mask = holdout_of_each(x, labels)
+    assert abs(mask.mean() - 0.2) < 0.026
+    for part in (labels == 0, labels == 1, x[:, 0] > 1):
+        assert abs(mask[part].mean() - 0.2) < 5 * np.sqrt(0.16 / part.sum())
+
+
+def test_minus_zero_is_zero_and_a_label_counts():
+    zeros = np.zeros((50, 2), np.float32)
+    np.testing.assert_array_equal(
+        holdout_of_each(zeros, np.arange(50)), holdout_of_each(-zeros, np.arange(50))
+    )
+    assert 0 < holdout_of_each(zeros, np.arange(50)).sum() < 50
+
+
+def test_a_client_that_would_keep_nothing_is_named():
+    x = np.arange(30.0)
+    held = int(np.flatnonzero(holdout_of_each(x.astype(np.float32)[:, None], np.tile(["0", "1"], 15)))[0])
+    table = {"a": x, "label": np.tile([0, 1], 15), "client": np.where(np.arange(30) == held, "lone", "many")}
+    with pytest.raises(DataError, match=r"all records of 'lone' are held out .* in a column split"):
+        from_columns(table, Columns(), "t", held_out="records")
+
+
+def test_a_column_split_is_kept_under_every_relation():
+    split = np.tile(["train", "test", "train"], 40)
+    for held_out in ("rows", "records"):
+        records = from_columns({**WARDS, "split": split}, BY_WARD, "t", held_out=held_out)
+        assert (records.test_origin, len(records.test_x)) == ("marked", 40)
+
+
+def test_classes_that_were_read_off_the_labels_are_kept_in_their_order():
+    found = {
+        ("ill", "well"): WARDS,
+        ("9", "10"): WARDS | {"label": np.tile([10, 9, 10], 40)},
+        ("1", "2"): WARDS | {"label": np.tile([1.0, 2.0, 1.0], 40)},
+    }
+    for classes, columns in found.items():
+        records = from_columns(columns, BY_WARD, "t")
+        assert records.classes_found == classes
+        stated = from_columns(columns, Columns(client="ward", classes=classes), "t")
+        assert stated.classes_found == ()
+        np.testing.assert_array_equal(stated.y, records.y)
+    regression = from_columns(
+        WARDS | {"label": np.arange(120.0)}, Columns(client="ward", regression=True), "t"
+    )
+    assert regression.classes_found == ()

@@ -12,7 +12,7 @@ import pytest
 
 from noiseworthy.engines import correspondence
 from noiseworthy.engines.exchange import Direct
-from noiseworthy.errors import GatewayError, LedgerError, TooFewReplies
+from noiseworthy.errors import ConfigError, GatewayError, LedgerError, TooFewReplies
 from noiseworthy.experiments.deployed import train
 from noiseworthy.experiments.known_ledgers import FILE, KnownLedgers
 from noiseworthy.experiments.owners import owner_tables
@@ -190,3 +190,20 @@ def test_another_data_set_of_an_owner_has_a_head_of_its_own(tmp_path):
     other = [about.model_copy(update={"data_set": "of next year"}) for about in abouts]
     assert KnownLedgers.of(tmp_path, other).heads() == {}
     assert KnownLedgers.of(tmp_path, abouts).heads() == dict.fromkeys(NAMES, "3:" + 64 * "a")
+
+
+def test_what_is_no_head_is_not_kept_for_the_next_run(tmp_path):
+    """An owner may tell anything; a request that carries it could not be made, in any run."""
+    with gateways(tmp_path) as opened:
+        known = KnownLedgers.of(tmp_path, told(opened))
+    good = "3:" + 64 * "a"
+    known.keep(dict.fromkeys(NAMES, good))
+    known.keep({NAMES[0]: "not a head", NAMES[1]: "9" * 19 + ":" + 64 * "a", "a stranger": good})
+    assert known.heads() == dict.fromkeys(NAMES, good)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"client 0": 3}', '{"client 0": {"x": {"head": "none"}}}'])
+def test_a_file_that_was_changed_is_named(text, tmp_path):
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(ConfigError, match=r"ledgers\.json cannot be read or was changed"):
+        KnownLedgers(tmp_path / FILE, {"client 0": "x"}).heads()

@@ -16,6 +16,7 @@ from typing import Any
 
 import typer
 
+from noiseworthy._names import shown
 from noiseworthy.cli import audit, gateways, ledgers, measuring, owning, papers, planning, training
 from noiseworthy.errors import UserError
 
@@ -62,7 +63,7 @@ def main() -> None:
         if (complaint := _complaint(error)) is None:
             raise
         if complaint:
-            print(f"error: {' '.join(complaint.split())}", file=sys.stderr)
+            print(f"error: {shown(' '.join(complaint.split()))}", file=sys.stderr)
         raise SystemExit(2) from None
     if code == _INTERRUPTED:
         print(_INTERRUPTION, file=sys.stderr)

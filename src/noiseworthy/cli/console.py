@@ -5,12 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.text import Text
 
-err = Console(stderr=True)
-out = Console()
+from noiseworthy._names import shown
+
+
+class Plain(Console):
+    """A terminal on which all strings are data: no markup, no emoji by name, no control characters.
+
+    What is to be bold is a `Text`.
+    """
+
+    def __init__(self, *, stderr: bool = False):
+        super().__init__(stderr=stderr, markup=False, emoji=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """As rich renders it, with what would move the terminal made visible."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=_lines_shown(segment.text))
+
+
+def _lines_shown(text: str) -> str:
+    return "\n".join(map(shown, text.split("\n")))
+
+
+err = Plain(stderr=True)
+out = Plain()
 
 
 def foretell(seconds: float) -> None:

@@ -9,7 +9,16 @@ from typing import Annotated
 
 import typer
 
+from noiseworthy._names import shown
 from noiseworthy.cli.console import err
+
+
+class _Plain(logging.Formatter):
+    """Lines in which nothing that a server sent moves the owner's terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """As logging formats it, with control characters made visible."""
+        return "\n".join(map(shown, super().format(record).split("\n")))
 
 
 def gateway(
@@ -23,7 +32,9 @@ def gateway(
     from noiseworthy.gateway.owner import load_owner
     from noiseworthy.gateway.server import Ending, listening, serve
 
-    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Plain("%(asctime)s %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("noiseworthy.gateway").setLevel(logging.INFO)
     terms, ending = load_owner(owner), Ending()
     opening = Gateway.open(terms, records_changed=records_changed)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from noiseworthy.cli.console import err, foretell, out, progress_bar
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, Seconds, StudyFile
@@ -86,7 +87,9 @@ def quickstart(out_folder: OutFolder = None) -> None:
         prepared = prepare_study(path, None)
     folder = out_folder or Path("runs") / "quickstart"
     err.print(
-        "[bold]noiseworthy quickstart[/]: ten clients, two kinds of digits each, epsilon = 4 for every record"
+        Text("noiseworthy quickstart", "bold"),
+        "ten clients, two kinds of digits each, epsilon = 4 for every record",
+        sep=": ",
     )
     prepared, decision = decide_plan(prepared)
     record = train_plan(prepared, decision, folder, name="quickstart")

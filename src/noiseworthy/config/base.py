@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
+
+def _within(least: float, most: float) -> Callable[[float], float]:
+    """A check that a number other than 0 has a size that can be computed with; its sign is checked later."""
+
+    def checked(value: float) -> float:
+        if value and not least <= abs(value) <= most and value == value:
+            real = isinstance(value, float)
+            said = f"between {least:g} and {most:g} in size" if real else f"at most {most:,}"
+            raise PydanticCustomError("out_of_limits", said)  # pyright: ignore[reportArgumentType]
+        return value
+
+    return checked
+
+
+LEAST, MOST = 1e-15, 1e15
+"""Sizes of what a study states: squares of them, and quotients of these, are well within a float64."""
+LEAST_DELTA = 1e-100
+MOST_STEPS, MOST_RECORDS, MOST_LISTED = 1_000_000, 10**12, 1000
 Auto = Literal["auto"]
-PerClient = float | list[float]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Number = Annotated[float, AfterValidator(_within(LEAST, MOST))]
+Delta = Annotated[float, AfterValidator(_within(LEAST_DELTA, MOST))]
+PerClient = Number | list[Number]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), AfterValidator(_within(LEAST, MOST))]
 Momentum = Annotated[float, Field(ge=0, lt=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Part = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=1)]
+Steps = Annotated[int, AfterValidator(_within(1, MOST_STEPS))]
+"""Rounds, iterations and what else is worked through one by one."""
+Count = Annotated[int, Field(ge=1), AfterValidator(_within(1, MOST_STEPS))]
+Size = Annotated[int, AfterValidator(_within(1, MOST_RECORDS))]
+"""Records, clients or parameters: numbers that arrays are not made for."""
+T = TypeVar("T")
+Listed = Annotated[list[T], Field(max_length=MOST_LISTED)]
+"""What is planned or trained one by one."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 

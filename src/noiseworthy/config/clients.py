@@ -12,12 +12,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from noiseworthy.config.base import PerClient
+from noiseworthy.config.base import Delta, Number, PerClient
 from noiseworthy.errors import ConfigError
 
-ByName = Annotated[dict[str, float], Field(min_length=1)]
+ByName = Annotated[dict[str, Number], Field(min_length=1)]
 Stated = PerClient | ByName
 """One number for all clients, one for each by position, or one for each by name."""
+StatedDelta = Delta | list[Delta] | Annotated[dict[str, Delta], Field(min_length=1)]
 
 CLIENT_COLUMN = "client"
 _FORMS = ("a number", "a list", '{ csv = "...", column = "..." }', "{ NAME = number, ... }")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from noiseworthy.config.base import Auto, Count, Positive, Table
+from noiseworthy.config.base import Auto, Count, Positive, Size, Table
 from noiseworthy.data.tables import Columns
 
 
@@ -17,15 +17,15 @@ class FederationTable(Table):
     Of `data = "owners:FILE"` the records lie at their owners, and `test` is a table of test records.
     """
 
-    sizes: list[int] | None = None
+    sizes: list[Size] | None = None
     data: str | None = None
     test: str | None = None
     data_dir: Annotated[Path, Field(strict=False)] | None = None
-    clients: int | None = None
+    clients: Size | None = None
     partition: Literal["iid", "dirichlet", "sorted", "label-shards", "quantity-skew", "natural"] | None = None
     alpha: Positive | None = None
-    labels_per_client: int | None = None
-    records_per_client: int | None = None
+    labels_per_client: Size | None = None
+    records_per_client: Size | None = None
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     client_column: str = "client"
     feature_columns: list[str] | None = None
@@ -97,7 +97,7 @@ class TaskTable(Table):
     and none where they are images.
     """
 
-    dimension: int | None = None
+    dimension: Size | None = None
     model: (
         Literal[
             "softmax",

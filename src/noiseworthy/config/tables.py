@@ -13,8 +13,24 @@ from pydantic import (
     model_validator,
 )
 
-from noiseworthy.config.base import Auto, Count, Momentum, Part, Positive, Seed, Share, Table
-from noiseworthy.config.clients import Stated, forms, is_named
+from noiseworthy.config.base import (
+    LEAST,
+    LEAST_DELTA,
+    MOST,
+    Auto,
+    Count,
+    Listed,
+    Momentum,
+    Number,
+    Part,
+    Positive,
+    Seed,
+    Share,
+    Size,
+    Steps,
+    Table,
+)
+from noiseworthy.config.clients import Stated, StatedDelta, forms, is_named
 from noiseworthy.config.records import FederationTable, TaskTable
 from noiseworthy.planning.averaging_bound import LossShape
 from noiseworthy.planning.resources import ResourceUnit
@@ -39,6 +55,11 @@ Budget = Annotated[
     Discriminator(lambda budget: "drawn" if isinstance(budget, Drawn) else "stated"),
 ]
 """One number for all clients, one for each, or a range to draw them from."""
+DeltaBudget = Annotated[
+    Annotated[StatedDelta, Tag("stated")] | Annotated[Drawn, Tag("drawn")],
+    Discriminator(lambda budget: "drawn" if isinstance(budget, Drawn) else "stated"),
+]
+_MOST_DELTA = 0.99
 _LAWS = ("{ uniform = [least, greatest] }", "{ loguniform = [least, greatest] }")
 
 
@@ -51,6 +72,9 @@ def _drawn(key: str, source: dict[str, Any]) -> Drawn:
     numbers = isinstance(ends, list) and all(type(end) in (int, float) for end in ends)
     if not numbers or len(ends) != 2 or not ends[0] <= ends[1] < float("inf"):
         raise ValueError(f"{where} must be two numbers, the least and the greatest, got {ends!r}")
+    least = LEAST_DELTA if key == "delta" else LEAST
+    if not all(least <= abs(end) <= MOST for end in ends if end):
+        raise ValueError(f"{where} must have ends between {least:g} and {MOST:g} in size, got {ends}")
     if (key == "epsilon" or law == "loguniform") and ends[0] <= 0:
         raise ValueError(f"{where} must begin above 0, got {ends[0]}")
     if key == "delta" and not 0 <= ends[0] <= ends[1] < 1:
@@ -70,8 +94,8 @@ class PrivacyTable(Table):
 
     mechanism: Literal["laplace", "gaussian", "none"]
     epsilon: Budget = 1.0
-    delta: Budget = 0.0
-    clip_norm: float | Auto = "auto"
+    delta: DeltaBudget = 0.0
+    clip_norm: Number | Auto = "auto"
     relation: Literal["replace-one", "add-remove"] = "replace-one"
     sampling_rate: float = 1.0
     accountant: Literal["auto", "pure"] = "auto"
@@ -84,17 +108,31 @@ class PrivacyTable(Table):
         return _drawn(str(info.field_name), value)
 
     @model_validator(mode="after")
+    def _is_a_delta(self) -> PrivacyTable:
+        if any(_MOST_DELTA < delta < 1 for delta in self._deltas()):
+            raise ValueError(
+                f"[privacy] delta must be at most {_MOST_DELTA:g}, got {max(self._deltas())!r}; use a delta "
+                "far below 1/records"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _pure_is_pure(self) -> PrivacyTable:
-        delta = self.delta.ends if isinstance(self.delta, Drawn) else self.delta
-        deltas = [*delta.values()] if isinstance(delta, dict) else delta
-        deltas = deltas if isinstance(deltas, list) else [deltas]
-        if self.accountant == "pure" and (self.mechanism != "laplace" or any(deltas)):
+        if self.accountant == "pure" and (self.mechanism != "laplace" or any(self._deltas())):
+            delta = self.delta.ends if isinstance(self.delta, Drawn) else self.delta
             raise ValueError(
                 f'accountant = "pure" is Laplace noise with delta = 0, got {self.mechanism} with delta '
                 f"{delta}; "
                 "set delta = 0.0, or leave accountant out to account with a delta"
             )
         return self
+
+    def _deltas(self) -> list[float]:
+        """Every delta that is stated, the ends of a range."""
+        stated = self.delta.ends if isinstance(self.delta, Drawn) else self.delta
+        if isinstance(stated, dict):
+            return [*stated.values()]
+        return stated if isinstance(stated, list) else [stated]
 
 
 class ResourcesTable(Table):
@@ -115,9 +153,9 @@ class FedSGDTable(Table):
     """`[algorithm]` of Zhou et al.: one gradient per reply."""
 
     name: Literal["fedsgd-dpc"] = "fedsgd-dpc"
-    rounds: int | Auto = "auto"
-    clients_per_round: int | Auto = "auto"
-    max_rounds: int = 500
+    rounds: Steps | Auto = "auto"
+    clients_per_round: Size | Auto = "auto"
+    max_rounds: Steps = 500
     step_size: Positive | Auto = "auto"
     step_decay: Positive | Literal["none"] = 50.0
     momentum: Momentum | Auto = "auto"
@@ -130,7 +168,7 @@ class FedAvgTable(Table):
 
     name: Literal["dp-fedavg"]
     clipping_mode: ClippingMode | Auto = "auto"
-    clients_per_round: int | Auto = "auto"
+    clients_per_round: Size | Auto = "auto"
     total_iterations: Count | Auto = "auto"
     local_steps: Count | Auto = "auto"
     max_iterations: Count = 500
@@ -173,7 +211,7 @@ class SelectionTable(Table):
     name: Literal["dpfl-bcs"]
     rounds: Count = 200
     clients_per_round: Count
-    estimation_rounds: Annotated[int, Field(ge=0)] | Auto = "auto"
+    estimation_rounds: Annotated[Steps, Field(ge=0)] | Auto = "auto"
     loss_cap: Positive | Auto = "auto"
     step_size: Positive | Auto = "auto"
     step_decay: Positive | Literal["none"] = "none"
@@ -241,17 +279,17 @@ class ConstantsTable(Table):
 
     source: Literal["fitted", "analytic", "bought", "rule"] | None = None
     share: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    smoothness: float | None = None
-    strong_convexity: float | None = None
-    gradient_bound: float | None = None
-    initial_distance_sq: float | None = None
+    smoothness: Number | None = None
+    strong_convexity: Number | None = None
+    gradient_bound: Number | None = None
+    initial_distance_sq: Number | None = None
     heterogeneity: Stated | None = None
     heterogeneity_spread: Positive | None = None
-    record_variance: float | None = None
-    optimum_gradient_sq: float | None = None
-    gradient_variance: float | None = None
-    initial_gap: float | None = None
-    noise_dimension: float | None = None
+    record_variance: Number | None = None
+    optimum_gradient_sq: Number | None = None
+    gradient_variance: Number | None = None
+    initial_gap: Number | None = None
+    noise_dimension: Number | None = None
 
     @field_validator("heterogeneity", mode="before")
     @classmethod
@@ -281,7 +319,7 @@ class PlanningTable(Table):
     """
 
     public: list[str] | Auto = "auto"
-    seeds: Annotated[int, Field(ge=1)] = 5
+    seeds: Annotated[int, Field(ge=1, le=1000)] = 5
     budget_seconds: Positive | None = None
     label_scale: Positive | None = None
 
@@ -289,8 +327,8 @@ class PlanningTable(Table):
 class TrainingTable(Table):
     """`[training]`: seeds of the simulation and how often to score."""
 
-    seeds: list[Seed] = Field(default=[0], min_length=1)
-    evaluations: Annotated[int, Field(ge=1)] = 25
+    seeds: Listed[Seed] = Field(default=[0], min_length=1)
+    evaluations: Count = 25
 
 
 class CompareTable(Table):
@@ -301,14 +339,14 @@ class CompareTable(Table):
     of a training that asks all clients alike.
     """
 
-    rounds: Annotated[list[Count], Field(min_length=1)] | Auto = "auto"
-    clients_per_round: list[Count] | Auto = "auto"
-    iterations: list[Count] | Auto = "auto"
-    local_steps: list[Count] | Auto = "auto"
-    communication_probability: list[Annotated[float, Field(gt=0, le=1)]] | Auto = "auto"
+    rounds: Annotated[Listed[Count], Field(min_length=1)] | Auto = "auto"
+    clients_per_round: Listed[Count] | Auto = "auto"
+    iterations: Listed[Count] | Auto = "auto"
+    local_steps: Listed[Count] | Auto = "auto"
+    communication_probability: Listed[Annotated[float, Field(gt=0, le=1)]] | Auto = "auto"
     clip_norm: Positive | None = None
     step_size: Positive | None = None
-    seeds: list[Seed] = Field(default=[100, 101, 102], min_length=1)
+    seeds: Listed[Seed] = Field(default=[100, 101, 102], min_length=1)
 
 
 class TradeoffTable(Table):
@@ -319,9 +357,9 @@ class TradeoffTable(Table):
     times the study's own epsilon, and a quarter to twice its own resources.
     """
 
-    epsilon: Annotated[list[Positive], Field(min_length=1)] | Auto = "auto"
-    budget: Annotated[list[Positive], Field(min_length=1)] | Auto = "auto"
-    seeds: list[Seed] = Field(default=[200, 201, 202], min_length=1)
+    epsilon: Annotated[Listed[Positive], Field(min_length=1)] | Auto = "auto"
+    budget: Annotated[Listed[Positive], Field(min_length=1)] | Auto = "auto"
+    seeds: Listed[Seed] = Field(default=[200, 201, 202], min_length=1)
 
 
 class RivalsTable(Table):
@@ -332,9 +370,9 @@ class RivalsTable(Table):
     """
 
     mechanisms: Annotated[list[Literal["gaussian", "laplace"]], Field(min_length=1)] | Auto = "auto"
-    epsilon_max: list[Positive] = Field(default=[])
-    alpha: list[Positive] = Field(default=[])
-    seeds: list[Seed] = Field(default=[0, 1, 2, 3, 4], min_length=1)
+    epsilon_max: Listed[Positive] = Field(default=[])
+    alpha: Listed[Positive] = Field(default=[])
+    seeds: Listed[Seed] = Field(default=[0, 1, 2, 3, 4], min_length=1)
 
 
 class Study(Table):

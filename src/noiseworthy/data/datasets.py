@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from noiseworthy.data.leaf import read_leaf
 from noiseworthy.data.partition import Parts
 from noiseworthy.data.partition import partition as deal_out
 from noiseworthy.data.records import Records
-from noiseworthy.data.tables import CLIENT_COLUMN, Columns, is_table, read_table
+from noiseworthy.data.tables import CLIENT_COLUMN, Columns, HeldOut, is_table, read_table
 from noiseworthy.errors import DataError, InvalidInput
 
 EMBEDDED: dict[str, Callable[[], Records]] = {
@@ -57,6 +58,7 @@ def load_records(
     feature_columns: Sequence[str] | None = None,
     regression: bool = False,
     classes: Sequence[str | int] | None = None,
+    held_out: HeldOut = "rows",
 ) -> Records:
     """The records of a source, before anybody owns them.
 
@@ -72,6 +74,7 @@ def load_records(
         feature_columns: of a table or hub data set; None takes all others.
         regression: whether the label of a table or hub data set is a number to predict, not a class.
         classes: of a table or hub data set, all labels that there are; None takes those that occur, sorted.
+        held_out: of a table or hub data set without test records, how they are chosen (`from_columns`).
 
     Raises:
         InvalidInput: an unknown source, or columns for a source that has none.
@@ -86,9 +89,9 @@ def load_records(
     columns = Columns(label_column, client_column, features, regression, stated)
     kind, _, rest = source.partition(":")
     if is_table(source):
-        return read_table(locate(source, data_dir), columns)
+        return read_table(locate(source, data_dir), columns, held_out=held_out)
     if kind == "hub" and rest:
-        return read_hub(rest, columns)
+        return read_hub(rest, columns, held_out=held_out)
     if columns != Columns():
         raise InvalidInput(
             f"{source} has fixed columns; leave out label, client and feature columns, classes and regression"
@@ -160,6 +163,7 @@ def load_federation(
     feature_columns: Sequence[str] | None = None,
     regression: bool = False,
     classes: Sequence[str | int] | None = None,
+    held_out: HeldOut = "rows",
 ) -> Federation:
     """The records of a source dealt out to clients.
 
@@ -178,6 +182,7 @@ def load_federation(
         feature_columns=feature_columns,
         regression=regression,
         classes=classes,
+        held_out=held_out,
     )
     return federate(
         records,
@@ -226,10 +231,11 @@ def _names(records: Records, clients: int, rule: str) -> list[str]:
 
 
 def _stacked(records: Records, parts: Parts, names: list[str]) -> Federation:
-    return Federation.from_clients(
+    federation = Federation.from_clients(
         [(records.x[part], records.y[part]) for part in parts],
         test=(records.test_x, records.test_y),
         classes=records.classes,
         name=records.name,
         client_names=names,
     )
+    return replace(federation, test_origin=records.test_origin, classes_found=records.classes_found)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy._validate import counts
-from noiseworthy.data.records import Features, Labels
+from noiseworthy.data.records import Features, Labels, TestOrigin
 from noiseworthy.errors import DataError
 
 
@@ -29,6 +29,8 @@ class Federation:
         classes: number of classes, or None for regression.
         name: what the data are, for reports.
         clients: names of the clients, in order.
+        test_origin: where the test set comes from.
+        classes_found: labels that were read off the records because nobody stated them; empty where stated.
 
     Example:
         >>> fed = Federation.from_clients(
@@ -46,6 +48,8 @@ class Federation:
     classes: int | None
     name: str
     clients: tuple[str, ...]
+    test_origin: TestOrigin = "apart"
+    classes_found: tuple[str, ...] = ()
 
     @classmethod
     def from_clients(

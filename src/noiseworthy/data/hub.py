@@ -9,21 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data.records import Records
-from noiseworthy.data.tables import CLIENT_COLUMN, SPLIT_COLUMN, Columns, from_columns
+from noiseworthy.data.tables import CLIENT_COLUMN, SPLIT_COLUMN, Columns, HeldOut, from_columns
 from noiseworthy.errors import DataError
 
 Load = Callable[[str], Mapping[str, Any]]
 
 
-def read_hub(name: str, columns: Columns, load: Load | None = None) -> Records:
+def read_hub(name: str, columns: Columns, load: Load | None = None, *, held_out: HeldOut = "rows") -> Records:
     """Records of a public data set by name, e.g. `mnist` or `flwrlabs/femnist`.
 
-    The splits `train` and `test` are used; without `test`, a fixed random fifth of every client is set aside.
+    The splits `train` and `test` are used; without `test`, a fifth is set aside as by `from_columns`.
 
     Args:
         name: repository on the hub.
         columns: what the columns mean; an image column keeps its axes and is scaled to [0, 1].
         load: name to splits, each with `column_names` and columns by name; None: `datasets.load_dataset`.
+        held_out: as for `from_columns`.
 
     Raises:
         DataError: no package `datasets`, no split `train`, or columns that `from_columns` refuses.
@@ -34,7 +35,7 @@ def read_hub(name: str, columns: Columns, load: Load | None = None) -> Records:
     if "test" in tables:
         rows = [len(table[columns.label]) for table in tables.values()]
         joined[SPLIT_COLUMN] = np.repeat(["train", "test"], rows)
-    return from_columns(joined, columns, name)
+    return from_columns(joined, columns, name, held_out=held_out)
 
 
 def _load_dataset() -> Load:

@@ -63,7 +63,7 @@ def read_ixi(folder: Path) -> Records:
         x[i], y[i] = _prepared(scan, _label_of(subject), nibabel)
     is_test = np.array([_number(subject) in TEST_SUBJECTS for subject in subjects])
     centres = np.array([_centre(subject) for subject in subjects])
-    return split_records(x, y, is_test, classes=2, name="ixi", client_ids=centres)
+    return split_records(x, y, is_test, classes=2, name="ixi", client_ids=centres, test_origin="marked")
 
 
 def resized(volume: NDArray, shape: tuple[int, ...]) -> NDArray[np.float64]:

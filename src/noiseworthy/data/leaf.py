@@ -46,7 +46,9 @@ def read_leaf(folder: Path) -> Records:
     labels = np.concatenate([y for *_, y in train + test])
     y, classes = class_numbers(labels, f"{folder}: y")
     owners = np.concatenate([np.full(len(y), user) for user, _, y in train])
-    return Records(x, y[: len(x)], test_x, y[len(x) :], classes, folder.name, client_ids=owners)
+    return Records(
+        x, y[: len(x)], test_x, y[len(x) :], classes, folder.name, client_ids=owners, test_origin="marked"
+    )
 
 
 def femnist_images(records: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +16,9 @@ HOLDOUT_FRACTION = 0.2
 HOLDOUT_SEED = 0
 """The split of data that bring no test set; fixed, so that every run is scored on the same records."""
 
+TestOrigin = Literal["apart", "marked", "rows", "records"]
+"""Where test records come from: a set apart, rows that the data mark, or held out of everybody's own by their
+places (`rows`) or each by itself (`records`)."""
 Features = NDArray[np.float32] | NDArray[np.int32]
 Labels = NDArray[np.int32] | NDArray[np.float32]
 
@@ -32,6 +37,8 @@ class Records:
         classes: number of classes, or None for regression.
         name: what the data are, for reports.
         client_ids: owner of each private record, shape (n,), or None where the data name no owners.
+        test_origin: where the test records come from.
+        classes_found: labels that were read off the records because nobody stated them, in order; else empty.
     """
 
     x: Features
@@ -41,6 +48,8 @@ class Records:
     classes: int | None
     name: str
     client_ids: NDArray | None = None
+    test_origin: TestOrigin = "apart"
+    classes_found: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.x)
@@ -64,6 +73,8 @@ def split_records(
     classes: int | None,
     name: str,
     client_ids: NDArray | None = None,
+    test_origin: TestOrigin = "rows",
+    classes_found: tuple[str, ...] = (),
 ) -> Records:
     """Records from one table and a mask of its test rows.
 
@@ -83,7 +94,9 @@ def split_records(
             "bring more records or mark rows 'train' and 'test' in a column named split"
         )
     owners = None if client_ids is None else client_ids[~is_test]
-    return Records(x[~is_test], y[~is_test], x[is_test], y[is_test], classes, name, owners)
+    return Records(
+        x[~is_test], y[~is_test], x[is_test], y[is_test], classes, name, owners, test_origin, classes_found
+    )
 
 
 def holdout(groups: NDArray) -> NDArray[np.bool_]:
@@ -104,6 +117,34 @@ def holdout(groups: NDArray) -> NDArray[np.bool_]:
     for members in members_of(groups):
         is_test[rng.permutation(members)[: round(HOLDOUT_FRACTION * len(members))]] = True
     return is_test
+
+
+def holdout_of_each(x: Features, labels: NDArray) -> NDArray[np.bool_]:
+    """Mask of about a fifth of the records, each chosen by a public hash of itself and of nothing else.
+
+    A record that is added or left out moves no other. The number that is held out depends on the records, so
+    that this is no split where sizes are to be public whatever the records are.
+
+    Args:
+        x: features, shape (n, *record_shape).
+        labels: one of each record, numbers or text, shape (n, ...).
+
+    Returns:
+        True for the test records, shape (n,).
+
+    Example:
+        >>> x = np.arange(1000, dtype=np.float32)[:, None]
+        >>> mask = holdout_of_each(x, np.zeros(1000))
+        >>> int(mask.sum()), bool(np.all(holdout_of_each(x[5:], np.zeros(995)) == mask[5:]))
+        (198, True)
+    """
+    key, most = HOLDOUT_SEED.to_bytes(8, "little"), HOLDOUT_FRACTION * 2.0**64
+    rows = zip(np.ascontiguousarray(x + x.dtype.type(0)), labels, strict=True)
+    drawn = [
+        int.from_bytes(blake2b(row.tobytes() + str(label).encode(), key=key, digest_size=8).digest(), "big")
+        for row, label in rows
+    ]
+    return np.array(drawn, np.uint64) < np.uint64(most)
 
 
 def members_of(groups: NDArray) -> list[NDArray[np.int64]]:
@@ -153,9 +194,29 @@ def class_numbers(
     return numbers.astype(np.int32), len(values)
 
 
+def as_text(labels: NDArray) -> NDArray[np.str_]:
+    """Labels that are classes, as they are compared: whole numbers without a point.
+
+    Example:
+        >>> as_text(np.array([1.0, 2.0])).tolist(), as_text(np.array([True])).tolist()
+        (['1', '2'], ['True'])
+    """
+    return (labels.astype(np.int64) if labels.dtype.kind == "f" else labels).astype(str)
+
+
+def classes_among(labels: NDArray) -> tuple[str, ...]:
+    """The distinct labels as text, in the order that `class_numbers` numbers them.
+
+    Example:
+        >>> classes_among(np.array([10, 9, 10]))
+        ('9', '10')
+    """
+    return tuple(as_text(np.unique(labels.astype(str) if labels.dtype == object else labels)).tolist())
+
+
 def _numbered(labels: NDArray, name: str, classes: list[str]) -> NDArray[np.int32]:
     """Places of labels in a stated list."""
-    text = (labels.astype(np.int64) if labels.dtype.kind == "f" else labels).astype(str)
+    text = as_text(labels)
     places = np.argsort(classes)
     found = places[np.searchsorted(classes, text, sorter=places) % len(classes)]
     other = np.asarray(classes)[found] != text

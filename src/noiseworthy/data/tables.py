@@ -15,8 +15,12 @@ from noiseworthy.data.records import (
     Features,
     Labels,
     Records,
+    TestOrigin,
+    as_text,
     class_numbers,
+    classes_among,
     holdout,
+    holdout_of_each,
     scaled_images,
     split_records,
 )
@@ -24,6 +28,9 @@ from noiseworthy.errors import DataError
 
 CLIENT_COLUMN = "client"
 SPLIT_COLUMN = "split"
+HeldOut = Literal["rows", "records"]
+"""How test records are chosen where no column marks them: by their places, so that sizes are the same
+whatever the records are, or each by itself, so that one more or less moves no other."""
 Table = Mapping[str, NDArray]
 
 
@@ -46,21 +53,26 @@ class Columns:
     classes: tuple[str | int, ...] | None = None
 
 
-def from_columns(table: Mapping[str, ArrayLike], columns: Columns, name: str) -> Records:
+def from_columns(
+    table: Mapping[str, ArrayLike], columns: Columns, name: str, *, held_out: HeldOut = "rows"
+) -> Records:
     """Records from named columns of equal length.
 
     Several feature columns are laid side by side; a single one keeps its shape, so it may hold images. Bytes
     of two or more axes per record are taken as images and divided by 255; nothing else is scaled. A column
-    `split` of 'train' and 'test' gives the test set; without one, a fixed random fifth of every client does.
+    `split` of 'train' and 'test' gives the test set; without one, a fixed random fifth of every client does,
+    or a fifth by a hash of each record.
 
     Args:
         table: columns, each of shape (n, ...).
         columns: what they mean.
         name: what the data are, for reports.
+        held_out: how test records are chosen without a column `split`: replace-one neighbours, whose sizes
+            are public, need `rows`, add-remove neighbours `records`.
 
     Raises:
         DataError: a column is missing, of another length, not numeric, has missing or infinite values, or
-            labels that are no classes.
+            labels that are no classes; or a client keeps no training record.
 
     Example:
         >>> table = {"age": np.arange(10.0), "label": np.tile([0, 1], 5), "site": np.repeat(["a", "b"], 5)}
@@ -72,19 +84,51 @@ def from_columns(table: Mapping[str, ArrayLike], columns: Columns, name: str) ->
     owners = _owners(arrays, columns.client, name)
     x, y, classes = _examples(arrays, columns, name)
     groups = np.zeros(len(y), int) if owners is None else owners
-    is_test = _marked(arrays[SPLIT_COLUMN], name) if SPLIT_COLUMN in arrays else holdout(groups)
+    origin: TestOrigin = "marked" if SPLIT_COLUMN in arrays else held_out
+    if origin == "marked":
+        is_test = _marked(arrays[SPLIT_COLUMN], name)
+    elif origin == "rows":
+        is_test = holdout(groups)
+    else:
+        is_test = _held_out_of_each(x, _plain_labels(arrays, columns, name), groups, name)
     _same_length({"labels": y, "clients": groups, SPLIT_COLUMN: is_test}, len(y), name)
-    return split_records(x, y, is_test, classes=classes, name=name, client_ids=owners)
+    stated = columns.classes or columns.regression
+    found = () if stated else classes_among(_complete_labels(arrays, columns, name))
+    return split_records(
+        x, y, is_test, classes=classes, name=name, client_ids=owners, test_origin=origin, classes_found=found
+    )
 
 
-def read_table(path: Path, columns: Columns) -> Records:
+def _held_out_of_each(x: Features, labels: NDArray, owners: NDArray, name: str) -> NDArray[np.bool_]:
+    """A split by hashes, which must leave every owner something to train on."""
+    _same_length({"clients": owners}, len(x), name)
+    is_test = holdout_of_each(x, labels)
+    if bare := sorted(set(owners.tolist()) - set(owners[~is_test].tolist())):
+        raise DataError(
+            f"{name}: all records of {bare[0]!r} are held out as test records, which under add-remove are "
+            f"chosen one by one; mark rows 'train' and 'test' in a column {SPLIT_COLUMN}"
+        )
+    return is_test
+
+
+def _complete_labels(table: Table, columns: Columns, name: str) -> NDArray:
+    return _complete(_column(table, columns.label, name), columns.label, name)
+
+
+def _plain_labels(table: Table, columns: Columns, name: str) -> NDArray:
+    """Labels that do not depend on those of other records: numbers to predict, else text."""
+    labels = _complete_labels(table, columns, name)
+    return _numbers(labels, columns.label, name) if columns.regression else as_text(labels)
+
+
+def read_table(path: Path, columns: Columns, *, held_out: HeldOut = "rows") -> Records:
     """Records from a .csv, .csv.gz, .npz or .parquet file; the name of the file becomes the name of the data.
 
     Raises:
         DataError: an unreadable file, another suffix, or columns that `from_columns` refuses.
     """
     table, name = _read(path)
-    return from_columns(table, columns, name)
+    return from_columns(table, columns, name, held_out=held_out)
 
 
 def read_whole(

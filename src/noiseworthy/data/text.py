@@ -52,7 +52,7 @@ def shakespeare(data_dir: Path, length: int = LENGTH) -> Records:
     texts = _texts(data_dir / "shakespeare" / "speeches.csv.gz")
     train, test = zip(*(_split(encode(text), length) for text in texts.values()), strict=True)
     owners = np.repeat(list(texts), [len(x) for x, _ in train])
-    return Records(*_joined(train), *_joined(test), len(ALPHABET), "shakespeare", owners)
+    return Records(*_joined(train), *_joined(test), len(ALPHABET), "shakespeare", owners, "rows")
 
 
 def encode(text: str) -> Tokens:

@@ -83,9 +83,12 @@ def load_checkpoint(folder: Path | None, mark: str) -> Checkpoint:
 
 
 def load_head(folder: Path) -> Head | None:
-    """Where the chain of the run's ledger ended when its checkpoint was kept; None without a ledger."""
+    """Where the chain of the run's ledger ended when its checkpoint was kept.
+
+    None without a ledger, and after a training over a network, whose ledgers are its owners'.
+    """
     kept = load_told(folder)
-    return Head.read(kept) if kept else None
+    return Head.read(kept) if kept and not kept.startswith("{") else None
 
 
 def load_told(folder: Path) -> str:

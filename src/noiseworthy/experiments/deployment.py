@@ -11,6 +11,7 @@ from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
 from noiseworthy.experiments.checkpoints import fingerprint
 from noiseworthy.experiments.demands import Demand
 from noiseworthy.experiments.prepare import Prepared
+from noiseworthy.experiments.read_off import check_nothing_is
 from noiseworthy.gateway.messages import About
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.two_stages import FirstStage
@@ -36,10 +37,11 @@ class Deployment:
         """A study and its plan.
 
         Raises:
-            ConfigError: a study without data, or a plan that does not train.
+            ConfigError: a study without data or one that is a simulation, or a plan that does not train.
             UnsoundClaim: a plan that owners cannot follow, by name.
         """
-        prepared.trained()
+        federation, _ = prepared.trained()
+        check_nothing_is(prepared.study.federation, federation)
         if not plan.train:
             raise ConfigError(f"there is nothing to deploy: {plan.outcome}")
         if plan.pilot is not None and not isinstance(plan.pilot, FirstStage):

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field, TypeAdapter
+
+from noiseworthy.config.base import Part, Table
 from noiseworthy.errors import ConfigError, GatewayError
 from noiseworthy.gateway.messages import About
+from noiseworthy.privacy.durable.chain import HEAD, Head
 from noiseworthy.privacy.durable.storage import sync_folder
 
 FILE = "ledgers.json"
 _ROUNDING = 1e-9
+
+
+class _Known(Table):
+    """What an owner told of one ledger."""
+
+    head: Annotated[str, Field(pattern=f"^{HEAD}$")] | None = None
+    spent: Part = 0.0
+
+
+_TABLE = TypeAdapter(dict[str, dict[str, _Known]])
+"""By owner and data set."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +61,12 @@ class KnownLedgers:
 
     def heads(self) -> dict[str, str]:
         """By owner, of those who ever told one for the data set that they tell of now."""
-        return {owner: one["head"] for owner, one in self._mine().items() if "head" in one}
+        return {owner: one.head for owner, one in self._mine().items() if one.head is not None}
 
     def keep(self, heads: Mapping[str, str]) -> None:
-        """Note the heads that owners told, durably."""
-        self._write({owner: {"head": head} for owner, head in heads.items() if owner in self.data_sets})
+        """Note the heads that owners told, durably; what is none is left out, and the one before kept."""
+        usable = {owner: head for owner, head in heads.items() if Head.is_whole(head)}
+        self._write({owner: {"head": head} for owner, head in usable.items() if owner in self.data_sets})
 
     def note(self, abouts: Sequence[About]) -> None:
         """Note how much is spent, which never falls.
@@ -61,7 +76,7 @@ class KnownLedgers:
         """
         mine = self._mine()
         for about in abouts:
-            before = mine.get(about.client, {}).get("spent", 0.0)
+            before = mine[about.client].spent
             if about.spent < before - _ROUNDING:
                 raise GatewayError(
                     f"{about.client} told that {before:.4%} of its budget for {about.data_set} was spent and "
@@ -70,28 +85,31 @@ class KnownLedgers:
                 )
         self._write({about.client: {"spent": about.spent} for about in abouts})
 
-    def _mine(self) -> dict[str, dict[str, Any]]:
+    def _mine(self) -> dict[str, _Known]:
         everything = self._read()
-        return {owner: everything.get(owner, {}).get(data, {}) for owner, data in self.data_sets.items()}
+        return {
+            owner: everything.get(owner, {}).get(data, _Known()) for owner, data in self.data_sets.items()
+        }
 
-    def _read(self) -> dict[str, dict[str, dict[str, Any]]]:
+    def _read(self) -> dict[str, dict[str, _Known]]:
         try:
-            return json.loads(self.path.read_text())
+            return _TABLE.validate_json(self.path.read_bytes())
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError):
             raise ConfigError(
-                f"{self.path} cannot be read ({error}), which holds what owners told of their ledgers; "
+                f"{self.path} cannot be read or was changed, which holds what owners told of their ledgers; "
                 "put its copy back"
             ) from None
 
     def _write(self, changes: Mapping[str, dict[str, Any]]) -> None:
         everything = self._read()
         for owner, change in changes.items():
-            everything.setdefault(owner, {}).setdefault(self.data_sets[owner], {}).update(change)
+            ledgers, data = everything.setdefault(owner, {}), self.data_sets[owner]
+            ledgers[data] = ledgers.get(data, _Known()).model_copy(update=change)
         draft = self.path.with_name(f".{self.path.name}")
-        with draft.open("w") as file:
-            json.dump(everything, file, indent=1)
+        with draft.open("wb") as file:
+            file.write(_TABLE.dump_json(everything, indent=1))
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Mapping
@@ -22,19 +23,22 @@ FILE = "owner.toml"
 _HEAD = """\
 # What the owner of these records allows, offered by the study. No request changes it, and the owner may
 # tighten it: a smaller epsilon, a higher noise_floor, fewer releases. See docs/gateway.md.
-#
+
+"""
+_DEMONSTRATION = """\
 # same_user: gateway and node run as one user, for a demonstration on one machine. Where records are real, run
 # them as two users (noiseworthy deploy units) and remove the line: the node talks to a network.
 
 """
 
 
-def owner_tables(deployment: Deployment, client: str) -> dict[str, Any]:
+def owner_tables(deployment: Deployment, client: str, *, apart: bool = False) -> dict[str, Any]:
     """What one client is offered: budget, floor and counts of the plan, so that hardly anything else fits.
 
     Args:
         deployment: study and plan.
         client: by name.
+        apart: gateway and node run as two users of a machine of the owner's.
 
     Returns:
         The tables of an owner's file.
@@ -59,48 +63,71 @@ def owner_tables(deployment: Deployment, client: str) -> dict[str, Any]:
             "most_parameters": demand.parameters,
             "most_local_steps": demand.local_steps,
         },
-        "files": {"socket": "gateway.sock", "ledger": "ledger.sqlite", "same_user": True},
+        "files": _APART if apart else _TOGETHER,
     }
 
 
+_TOGETHER = {"socket": "gateway.sock", "ledger": "ledger.sqlite", "same_user": True}
+_APART = {
+    "socket": "/run/noiseworthy/gateway.sock",
+    "ledger": "/var/lib/noiseworthy-gateway/ledger.sqlite",
+    "group": "noiseworthy-asking",
+}
 _FOR_ROUNDING = 0.999
 """Part of the plan's noise that an owner's floor is."""
 
 
-def write_owner_files(deployment: Deployment, folder: Path) -> dict[str, Path]:
-    """Write every client's file; one that is there stays as it is, because it is the owner's.
+def write_owner_files(deployment: Deployment, folder: Path, *, apart: bool = False) -> dict[str, Path]:
+    """Write every client's file; one that is there stays as and where it is, because it is the owner's.
 
     Args:
         deployment: study and plan.
         folder: in which each client gets a folder.
+        apart: as of `owner_tables`.
 
     Returns:
         The files by client.
 
     Raises:
-        ConfigError: a study whose records lie at their owners, who write their files themselves.
+        ConfigError: a study whose records lie at their owners, who write their files themselves; an owner's
+            file that cannot be read.
     """
     if deployment.prepared.study.federation.of_owners:
         raise ConfigError(
             "the records of this study lie at their owners, who write their files themselves; start with "
             "noiseworthy deploy link, see docs/deployment.md"
         )
-    files = {name: folder / folder_name(name) / FILE for name in deployment.federation.clients}
+    there = {load_owner(path).owner.client: path for path in sorted(folder.glob(f"*/{FILE}"))}
+    fresh = {name: folder / folder_name(name) / FILE for name in deployment.federation.clients}
+    files = {name: there.get(name, path) for name, path in fresh.items()}
     for name, path in files.items():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not path.exists():
-            path.write_text(_HEAD + tomli_w.dumps(owner_tables(deployment, name)))
+            head = _HEAD if apart else _HEAD + _DEMONSTRATION
+            path.write_text(head + tomli_w.dumps(owner_tables(deployment, name, apart=apart)))
     return files
 
 
 def folder_name(client: str) -> str:
-    """A client's name as a folder is called.
+    """A client's name as a folder, a node or a key is called; no two names share one, in any writing.
+
+    Names of small letters, digits and single hyphens stay as they are. Others keep what a file system surely
+    takes, with a digest of the whole name behind.
 
     Example:
-        >>> folder_name("client 1"), folder_name("Zürich/Nord")
-        ('client-1', 'Z-rich-Nord')
+        >>> folder_name("north-2"), folder_name("Ward 1"), folder_name("北京")
+        ('north-2', 'Ward-1-e6acf8a9e311', 'owner-68c77e155132')
     """
-    return re.sub(r"[^A-Za-z0-9_]+", "-", client).strip("-") or "owner"
+    if _PLAIN.fullmatch(client) and not _DIGESTED.search(client) and len(client) <= _LONGEST:
+        return client
+    slug = re.sub(r"[^A-Za-z0-9_]+", "-", client)[:_LONGEST].strip("-")
+    return f"{slug or 'owner'}-{hashlib.sha256(client.encode()).hexdigest()[:12]}"
+
+
+_PLAIN = re.compile("[a-z0-9_]+(-[a-z0-9_]+)*")
+_DIGESTED = re.compile("-[0-9a-f]{12}$")
+"""How names end that hold a digest; one that only looks so gets another."""
+_LONGEST = 60
 
 
 def sockets_of(files: Mapping[str, Path]) -> dict[str, Path]:

@@ -18,6 +18,7 @@ from noiseworthy.experiments.planners import (
 )
 from noiseworthy.experiments.planners.decision import Decision, Progress
 from noiseworthy.experiments.prepare import Prepared, with_task
+from noiseworthy.experiments.read_off import read_off
 from noiseworthy.tasks import LinearModel
 
 
@@ -30,7 +31,8 @@ def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Dec
     Raises:
         ConfigError: constants are missing and cannot be had from what the study gives.
     """
-    return _as_stated(_planned(prepared, on_progress), prepared.study.algorithm)
+    decision = _as_stated(_planned(prepared, on_progress), prepared.study.algorithm)
+    return _with_what_was_read(decision, prepared)
 
 
 def plan_study(prepared: Prepared, on_progress: Progress = lambda done: None) -> tuple[Prepared, Decision]:
@@ -44,6 +46,13 @@ def plan_study(prepared: Prepared, on_progress: Progress = lambda done: None) ->
     if not isinstance(made.task, LinearModel):
         return made, decision
     return replace(made, study=with_task(made.study, {"bias": made.task.bias})), decision
+
+
+def _with_what_was_read(decision: Decision, prepared: Prepared) -> Decision:
+    """The decision with a warning for everything that it owes to private records."""
+    said = read_off(prepared.study.federation, prepared.federation)
+    notes = (*(f"Warning: {one}" for one in said), *decision.plan.notes)
+    return replace(decision, plan=replace(decision.plan, notes=notes))
 
 
 def _as_stated(decision: Decision, table: Table) -> Decision:

@@ -245,7 +245,8 @@ def open_federation(study: Study) -> Federation:
             "data_dir", "regression", "label_column", "client_column", "feature_columns", "classes",
             "seed"}  # fmt: skip
     settings: dict[str, Any] = table.model_dump(include=keys)
-    return load_federation(str(table.data), **settings)
+    held_out = "records" if study.privacy.relation == "add-remove" else "rows"
+    return load_federation(str(table.data), **settings, held_out=held_out)
 
 
 def _of_owners(table: FederationTable) -> Federation:

@@ -21,6 +21,7 @@ from noiseworthy.experiments.claims import claim_facts
 from noiseworthy.experiments.estimates import describe
 from noiseworthy.experiments.flags import flags, foretold
 from noiseworthy.experiments.planners.decision import Decision
+from noiseworthy.experiments.read_off import read_off
 from noiseworthy.experiments.rivals import Contest
 from noiseworthy.experiments.runner import Cell, Comparison
 from noiseworthy.experiments.standings import standings
@@ -46,6 +47,7 @@ def new_record(
         "plan": _plan(decision.plan),
         "claim": claim_facts(decision.plan),
         "federation": None if federation is None else _federation(federation, dimension),
+        "read_off": read_off(study.federation, federation),
         "evidence": _evidence(decision),
         "training": None,
         "compare": None,
@@ -179,6 +181,7 @@ def _federation(federation: Federation, dimension: int) -> Record:
         "classes": federation.classes,
         "dimension": dimension,
         "test_records": len(federation.test_x),
+        "test_origin": federation.test_origin,
     }
 
 

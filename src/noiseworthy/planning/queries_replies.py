@@ -13,7 +13,7 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning.curves import BoundCurves, Curve
 from noiseworthy.planning.plan import Pilot, Plan, Prediction, StepSize
-from noiseworthy.planning.problem import Constant, Problem
+from noiseworthy.planning.problem import Constant, Problem, Sketch
 from noiseworthy.planning.replies_bound import RepliesBound, laplace_curve, uploads, vacuous_until
 from noiseworthy.planning.vacuous import BY_TRIAL, unless_noise
 
@@ -39,16 +39,27 @@ def candidates(
     if clients_per_round is not None:
         t, b = horizon, np.full_like(horizon, clients_per_round)
     else:
-        pairs = [_largest_cohorts(int(t), clients) for t in horizon]
-        t, b = np.repeat(horizon, [len(b) for b in pairs]), np.concatenate(pairs)
+        _check_pairs(len(horizon), int(horizon[-1]), clients)
+        cohorts = np.minimum(horizon, clients)
+        t = np.repeat(horizon, cohorts)
+        k = np.arange(1, len(t) + 1) - np.repeat(np.cumsum(cohorts) - cohorts, cohorts)
+        b = np.where(t >= clients, k, k * clients // t)
     paid = uploads(t, b, clients) <= most_uploads
     return t[paid], b[paid]
 
 
-def _largest_cohorts(rounds: int, clients: int) -> NDArray[np.int64]:
-    if clients <= rounds:
-        return np.arange(1, clients + 1)
-    return np.arange(1, rounds + 1) * clients // rounds
+_MOST_PAIRS = 20_000_000
+"""Pairs (T, b) that are weighed in seconds."""
+
+
+def _check_pairs(horizons: int, rounds: int, clients: int) -> None:
+    """Refuse a search over more pairs of rounds and clients than there is memory for."""
+    if (pairs := horizons * min(rounds, clients)) > _MOST_PAIRS:
+        raise InvalidInput(
+            f"max_rounds = {rounds} with {clients} clients gives {pairs:.2g} pairs of rounds and clients to "
+            f"weigh, which must be at most {_MOST_PAIRS:.2g}; lower max_rounds, or state rounds or "
+            "clients_per_round"
+        )
 
 
 def optimum(
@@ -271,7 +282,7 @@ def _outcome(
 
 def curves(problem: Problem, bound: RepliesBound, made: Plan, most: int) -> BoundCurves:
     """The bound against rounds, for the planned b and a few others, up to `most` rounds."""
-    n = problem.n_clients
+    problem, n = Sketch.of(problem) if problem.sampling_rate < 1 else problem, problem.n_clients
     others = {1, max(1, round(np.sqrt(n))), n} - {made.clients_per_round}
     cohorts = [made.clients_per_round] * made.train + sorted(others)
     lines = tuple(_curve(problem, bound, b, most) for b in cohorts)

@@ -295,6 +295,8 @@ def _what_constants_cost(record: Record) -> str:
     sources = sorted(set(_constants(record).values()))
     if any(source.startswith("bought") for source in sources):
         return "One upload per client, before the plan; it is counted in the numbers above."
+    if read := record.get("read_off"):
+        return f"They are counted in no epsilon. {' '.join(read)}"
     if not sources:
         return "Nothing: the plan rests on budgets, sizes and what the study states."
     return f"Nothing of the private data: they are {', '.join(sources)}."

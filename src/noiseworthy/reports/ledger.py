@@ -7,7 +7,9 @@ from typing import Any
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
+from noiseworthy._names import shown
 from noiseworthy.privacy.durable import DurableLedger, Line, statement
 from noiseworthy.privacy.durable.accounts import SCHEDULE
 from noiseworthy.reports.clauses import Clause
@@ -29,7 +31,7 @@ def _whose(line: Line) -> tuple[str, str]:
 
 
 def _table(data: str, world: str, lines: list[Line]) -> Table:
-    title = f"{data}, {'simulated: ' + world if world else 'real data'}"
+    title = Text(shown(f"{data}, {'simulated: ' + world if world else 'real data'}"), "table.title")
     table = Table(
         title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=0, header_style="dim"
     )
@@ -43,12 +45,12 @@ def _table(data: str, world: str, lines: list[Line]) -> Table:
     return table
 
 
-def _row(line: Line) -> tuple[str, ...]:
+def _row(line: Line) -> tuple[str | Text, ...]:
     account = line.account
     most = "at most " if account.currency.startswith(SCHEDULE) and line.spent else ""
     counts = line.planned, line.spent, line.acknowledged, line.remaining
     return (
-        account.client,
+        Text(shown(account.client)),
         *(f"{how_many:,}" for how_many in counts),
         most + rounded_up(line.epsilon),
         number(account.delta),
@@ -66,7 +68,24 @@ def ledger_dict(books: DurableLedger) -> Record:
         "entries": head.length,
         "head": str(head),
         "accounts": [_account(line) for line in statement(books)],
+        "put_back": [
+            {"lost": lost or None, "accepted": bool(accepted)} for lost, accepted in _put_back(books)
+        ],
     }
+
+
+def put_back_line(books: DurableLedger) -> str:
+    """How often a ledger was put back, and what follows; empty where it never was."""
+    if not (times := _put_back(books)):
+        return ""
+    said = f"Put back {count(len(times), 'time')}; accounts hold what the owner said was spent in between."
+    if books.accepted:
+        return said
+    return "Put back, and nothing is paid: say what was spent since with noiseworthy ledger accept."
+
+
+def _put_back(books: DurableLedger) -> list[tuple[str, int]]:
+    return books.query("SELECT lost, accepted FROM restores ORDER BY id")
 
 
 def _account(line: Line) -> Record:

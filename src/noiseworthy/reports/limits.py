@@ -17,12 +17,14 @@ def limits(record: Record) -> Clause | None:
     several = "several records" if unit == "record" else "records at several clients"
     when = ", and when the coins make clients communicate" if by_coins(record["plan"]) else ""
     points = [
-        "How many records each client holds, its budget, and the whole study file are public.",
+        *record.get("read_off", ()),
+        *_sizes(record["plan"]["privacy"]),
         f"Who takes part in which round is seen{when}; no amplification by client sampling is claimed.",
         f"Somebody with {several} is protected less: epsilon grows with their number.",
         f"What is true of many {unit}s is learnt; that is the purpose of training.",
         "Every other run on the same records adds to what is spent, tuning and repeated training included.",
         "The test set and public data are read in the clear; keep records that need protection out of them.",
+        *_test_records(record),
     ]
     if record["compare"]:
         settings = count(len(record["compare"]["cells"]), "setting")
@@ -34,6 +36,37 @@ def limits(record: Record) -> Clause | None:
     if rivals := record.get("rivals"):
         points.append(_rivals(rivals))
     return Clause("What is not protected", "Outside of the guarantee:", tuple(points), "limit")
+
+
+def _sizes(privacy: Record) -> list[str]:
+    """What is public of sizes, under add-remove neighbours against the relation's own word."""
+    public = "How many records each client holds, its budget, and the whole study file are public."
+    if privacy["relation"] == "replace-one" or privacy["unit"] == "client":
+        return [public]
+    return [
+        public,
+        "The relation add-remove hides whether a record is there in the uploads, whose means divide by the "
+        "published sizes, and not in these sizes: whoever knows all other records of a client can tell from "
+        "its size.",
+    ]
+
+
+ORIGINS = {
+    "apart": "a set of their own, which no client holds",
+    "marked": "rows that the data mark as test records",
+    "rows": "held out of the private records: a fifth, drawn in public by their places in the data",
+    "records": "held out of the private records: about a fifth, each by a public hash of itself alone",
+}
+"""Where test records come from, in words."""
+
+
+def _test_records(record: Record) -> list[str]:
+    """Where the test records come from, and what scores on them cost; nothing without data."""
+    federation = record["federation"] or {}
+    if (origin := federation.get("test_origin")) is None:
+        return []
+    many = count(federation["test_records"], "test record")
+    return [f"The {many}: {ORIGINS[origin]}. Scores on them are exact, and no epsilon covers them."]
 
 
 def _rivals(rivals: Record) -> str:

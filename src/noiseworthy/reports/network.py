@@ -12,7 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
+from noiseworthy._names import shown
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import Record
 from noiseworthy.reports.style import MUTED, TONES, drawable, head, new_figure, styled
@@ -108,21 +110,21 @@ def status_table(standings: Sequence[Standing]) -> Table:
     for column in ("gateway", "node", "records", "budget", "delta", "spent", "ledger"):
         table.add_column(column, justify="right", no_wrap=True)
     for one in standings:
-        table.add_row(one.client, _runs(one.gateway), _node(one), *_told(one))
+        table.add_row(Text(shown(one.client)), _runs(one.gateway), _node(one), *_told(one))
     return table
 
 
-def _runs(running: bool | None) -> str:
+def _runs(running: bool | None) -> Text:
     if running is None:
-        return "elsewhere"
-    return "runs" if running else "[bold]down[/]"
+        return Text("elsewhere")
+    return Text("runs") if running else Text("down", "bold")
 
 
-def _node(one: Standing) -> str:
+def _node(one: Standing) -> Text:
     """A process that runs is of no use until the superlink hears of it; on another machine that is all."""
     if one.node is False or one.connected is None:
         return _runs(one.node)
-    return "connected" if one.connected else "not connected"
+    return Text("connected" if one.connected else "not connected")
 
 
 def _told(one: Standing) -> tuple[str, ...]:

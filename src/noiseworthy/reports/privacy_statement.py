@@ -37,8 +37,8 @@ _UNITS = {
 _NEIGHBOURS = {
     ("record", "replace-one"): "one record of a client were exchanged for any other "
     "(how many it holds is public)",
-    ("record", "add-remove"): "one record of a client were left out or added "
-    "(what its mean divides by is public)",
+    ("record", "add-remove"): "one record of a client were left out or added, and its mean divided by the "
+    "published size as before",
     ("client", "replace-one"): "everything that one client holds were exchanged for anything else "
     "(how many records it holds is public)",
     ("client", "add-remove"): "one client had nothing and uploaded noise alone, or the other way round "

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from noiseworthy.experiments.papers.coverage import MISSING, STATUSES, Covered, counted, coverage, summed
 from noiseworthy.experiments.papers.judge import NEAR, SLACK, Verdict
@@ -42,7 +43,7 @@ def verdict_table(paper: Paper, results: Sequence[Reproduction]) -> RichTable:
         table.add_column(name, min_width=width, overflow="fold")
     for result in results:
         for verdict in result.verdicts:
-            word = f"[{STYLES[verdict.word]}]{verdict.word}[/]"
+            word = Text(verdict.word, STYLES[verdict.word])
             measured = verdict.evidence + (f"\nWhy: {verdict.reason}" if verdict.reason else "")
             table.add_row(result.item, _attributed(verdict), word, measured)
     return table

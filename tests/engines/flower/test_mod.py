@@ -355,6 +355,35 @@ def test_the_ledger_is_its_owners_alone(terms):
     assert seen == dict.fromkeys(["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"], 0o600)
 
 
+def test_a_ledger_that_was_set_back_is_noticed_by_its_witness(terms):
+    """Copied before a message, and put back by hand after it."""
+    written(terms, witness="witness.json")
+    ledger = terms.parent / "ledger.sqlite"
+    trainer = Trainer(terms)
+    trainer.asked()
+    kept = ledger.read_bytes()
+    trainer.asked(START | {"bias": np.zeros(10)})
+    ledger.write_bytes(kept)
+    assert trainer.asked(START | {"bias": np.full(10, 2.0)}).error.reason == mod.NO_TERMS
+    assert trainer.calls == 2
+    assert spent(terms) == 1
+
+
+def test_an_update_that_the_witness_cannot_be_told_of_is_lost(terms, monkeypatch):
+    written(terms, witness="witness.json")
+    trainer = Trainer(terms)
+    trainer.asked()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(DurableLedger, "_hear", lambda *_: None)
+    monkeypatch.setattr("noiseworthy.privacy.durable.witness.os.fsync", full)
+    assert trainer.asked(START | {"bias": np.zeros(10)}).error.reason == mod.LOST
+    assert trainer.calls == 1
+    assert spent(terms) == 2
+
+
 def test_flowers_own_averaging_works_with_it_until_the_budget_is_spent(terms, silent):
     """FedAvg weighs replies by num-examples and passes over errors."""
     trainer = Trainer(terms, lambda a: a | {"bias": a["bias"] + 0.125})

@@ -67,3 +67,21 @@ def test_a_ledger_that_others_read_settles_later_and_nobody_waits(books, path):
     assert books.ledger.settle()
     books.ask(3)
     assert statement(books.ledger)[0].spent == 3
+
+
+def test_a_closed_ledger_is_one_whole_file(books, path):
+    books.ask(1)
+    books.ledger.close()
+    assert list(modes(path)) == ["ledger.sqlite"]
+    books.ledger.close()
+
+
+def test_a_ledger_that_is_closed_under_a_reader_is_whole(books, path, tmp_path):
+    """The reader, who is last, could not move the log."""
+    with DurableLedger.read(path) as reader:
+        books.ask(1)
+        reader.query("SELECT count(*) FROM entries")
+        books.ledger.close()
+        shutil.copy(path, tmp_path / "copy.sqlite")
+    with DurableLedger.read(tmp_path / "copy.sqlite") as copy:
+        assert statement(copy)[0].shares == TENTH

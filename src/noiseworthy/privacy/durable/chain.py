@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+
+HEAD = "[0-9]{1,18}:[0-9a-f]{64}"
+"""What heads of ledgers look like."""
 
 
 class Head(NamedTuple):
@@ -28,6 +32,11 @@ class Head(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.length}:{self.digest}"
+
+    @classmethod
+    def is_whole(cls, text: str) -> bool:
+        """Whether a text is a head as `str` writes that of a ledger."""
+        return re.fullmatch(HEAD, text) is not None
 
     @classmethod
     def read(cls, text: str) -> Head:

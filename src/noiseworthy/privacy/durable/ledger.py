@@ -6,6 +6,7 @@ import hashlib
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -87,7 +88,9 @@ class DurableLedger(Rows):
         return self
 
     def close(self) -> None:
-        """Let go of the file; the last process that does leaves one whole file, and nothing beside it."""
+        """Let go of the file, which then holds everything; the last process leaves nothing beside it."""
+        with suppress(sqlite3.Error):  # of one that is only read, or closed already
+            settled(self._db)
         self._db.close()
 
     def settle(self) -> bool:
@@ -334,8 +337,6 @@ class DurableLedger(Rows):
                 f"{self.path} was changed past its chain ({fault}); restore its latest copy, trust no budget "
                 "that it shows"
             )
-
-    # Put back -----------------------------------------------------------------------------------------
 
     def _check_accepted(self) -> None:
         if not self.accepted:

@@ -195,6 +195,8 @@ def named_errors(path: Path) -> Iterator[None]:
 def _reason(error: str) -> str:
     if "full" in error or "no space" in error:
         return "cannot grow; free disk space and ask again, nothing was spent"
+    if "no such file" in error:
+        return "has no folder to lie in; make it or name another, nothing was spent"
     if "locked" in error or "busy" in error:
         return "is held by another process; wait for it or end it, nothing was spent"
     if "readonly" in error or "read-only" in error or "unable to open" in error or "permission" in error:
