@@ -356,7 +356,7 @@ def read_message(data: bytes) -> Message:
     kind = fields.pop("kind", None) if isinstance(fields, dict) else None
     if kind == "about" and not fields:
         return "about"
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise WireError(f"this is no request; its kind must be one of {', '.join(_KINDS)} or about")
     return _validated(_KINDS[kind], fields)
 
