@@ -150,7 +150,9 @@ def test_files_and_commands_for_several_machines_are_written_and_nothing_is_star
         file = place / "owners" / name / "owner.toml"
         assert file.exists()
         assert str(file) in said
-    assert "noiseworthy deploy node owner.toml --link far.example:9092" in said
+        assert 'group = "noiseworthy-asking"' in file.read_text()
+        assert "same_user" not in file.read_text()
+    assert "noiseworthy deploy units /etc/noiseworthy/owner.toml --link far.example:9092" in said
     assert f"noiseworthy deploy link {place} --host far.example" in said
     assert not (place / "processes.json").exists()
 

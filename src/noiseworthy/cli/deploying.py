@@ -51,7 +51,7 @@ def up(
         raise ConfigError("insecure connections stay on this machine; leave out --insecure or --host")
     deployment = _decided(study, data)[2]
     place = _place(study, folder)
-    files = write_owner_files(deployment, place / "owners")
+    files = write_owner_files(deployment, place / "owners", apart=host is not None)
     if host is not None:
         _tell_machines(study, place, files, host)
         return
@@ -218,8 +218,8 @@ def _start(place: Path, files: Mapping[str, Path], insecure: bool) -> None:
 def _tell_machines(study: Path, place: Path, files: Mapping[str, Path], host: str) -> None:
     """What to type on which machine; docs/deployment.md says what is sent between them."""
     owners = [
-        f"# {name}: put {file} beside its records\nnoiseworthy gateway owner.toml &\n"
-        f"noiseworthy deploy node owner.toml --link {host}:{_PORT}"
+        f"# {name}: put {file} at /etc/noiseworthy/owner.toml, and do as this says\n"
+        f"noiseworthy deploy units /etc/noiseworthy/owner.toml --link {host}:{_PORT}"
         for name, file in files.items()
     ]
     server = f"# server: put the owners' public keys into {place}/keys/nodes\nnoiseworthy deploy link {place}"

@@ -23,19 +23,22 @@ FILE = "owner.toml"
 _HEAD = """\
 # What the owner of these records allows, offered by the study. No request changes it, and the owner may
 # tighten it: a smaller epsilon, a higher noise_floor, fewer releases. See docs/gateway.md.
-#
+
+"""
+_DEMONSTRATION = """\
 # same_user: gateway and node run as one user, for a demonstration on one machine. Where records are real, run
 # them as two users (noiseworthy deploy units) and remove the line: the node talks to a network.
 
 """
 
 
-def owner_tables(deployment: Deployment, client: str) -> dict[str, Any]:
+def owner_tables(deployment: Deployment, client: str, *, apart: bool = False) -> dict[str, Any]:
     """What one client is offered: budget, floor and counts of the plan, so that hardly anything else fits.
 
     Args:
         deployment: study and plan.
         client: by name.
+        apart: gateway and node run as two users of a machine of the owner's.
 
     Returns:
         The tables of an owner's file.
@@ -60,20 +63,27 @@ def owner_tables(deployment: Deployment, client: str) -> dict[str, Any]:
             "most_parameters": demand.parameters,
             "most_local_steps": demand.local_steps,
         },
-        "files": {"socket": "gateway.sock", "ledger": "ledger.sqlite", "same_user": True},
+        "files": _APART if apart else _TOGETHER,
     }
 
 
+_TOGETHER = {"socket": "gateway.sock", "ledger": "ledger.sqlite", "same_user": True}
+_APART = {
+    "socket": "/run/noiseworthy/gateway.sock",
+    "ledger": "/var/lib/noiseworthy-gateway/ledger.sqlite",
+    "group": "noiseworthy-asking",
+}
 _FOR_ROUNDING = 0.999
 """Part of the plan's noise that an owner's floor is."""
 
 
-def write_owner_files(deployment: Deployment, folder: Path) -> dict[str, Path]:
+def write_owner_files(deployment: Deployment, folder: Path, *, apart: bool = False) -> dict[str, Path]:
     """Write every client's file; one that is there stays as and where it is, because it is the owner's.
 
     Args:
         deployment: study and plan.
         folder: in which each client gets a folder.
+        apart: as of `owner_tables`.
 
     Returns:
         The files by client.
@@ -93,7 +103,8 @@ def write_owner_files(deployment: Deployment, folder: Path) -> dict[str, Path]:
     for name, path in files.items():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not path.exists():
-            path.write_text(_HEAD + tomli_w.dumps(owner_tables(deployment, name)))
+            head = _HEAD if apart else _HEAD + _DEMONSTRATION
+            path.write_text(head + tomli_w.dumps(owner_tables(deployment, name, apart=apart)))
     return files
 
 

@@ -9,10 +9,12 @@ import stat
 import threading
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from noiseworthy.engines.flower.keys import Keys, make_authority, make_node_key
+from noiseworthy.engines.flower.keys import Keys, add_hosts, make_authority, make_node_key, public_key
 from noiseworthy.errors import ConfigError
 
 
@@ -119,3 +121,42 @@ def test_a_host_that_no_certificate_can_name_is_refused_before_anything_is_writt
     with pytest.raises(ConfigError, match="ASCII"):
         make_authority(tmp_path, ["krankenhaus-köln.example"])
     assert list(tmp_path.iterdir()) == []
+
+
+def named_in(keys: Keys) -> set[str]:
+    certificate = x509.load_pem_x509_certificate(keys.certificate.read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return {str(name.value) for name in names}
+
+
+def test_another_host_gets_a_certificate_of_the_same_authority(tmp_path):
+    """The old certificate was kept without a word, and nodes that knew the new name were turned away."""
+    keys = make_authority(tmp_path, ["old.example"])
+    authority, key = keys.authority.read_bytes(), keys.key.read_bytes()
+    assert add_hosts(tmp_path, ["new.example", "10.0.0.7"])
+    assert named_in(keys) == {"localhost", "127.0.0.1", "old.example", "new.example", "10.0.0.7"}
+    assert (keys.authority.read_bytes(), keys.key.read_bytes()) == (authority, key)
+    assert keys.certificate.stat().st_mode & 0o777 == 0o600
+    root = x509.load_pem_x509_certificate(authority)
+    x509.load_pem_x509_certificate(keys.certificate.read_bytes()).verify_directly_issued_by(root)
+
+
+def test_a_certificate_that_names_them_all_stays(tmp_path):
+    keys = make_authority(tmp_path, ["old.example"])
+    before = keys.certificate.read_bytes()
+    assert not add_hosts(tmp_path, ["old.example", "localhost"])
+    assert keys.certificate.read_bytes() == before
+
+
+def test_without_the_authoritys_key_another_host_is_refused_with_the_remedy(tmp_path):
+    keys = make_authority(tmp_path)
+    keys.authority_key.unlink()
+    with pytest.raises(ConfigError, match=r"does not name new\.example, and .*ca\.key is not here"):
+        add_hosts(tmp_path, ["new.example"])
+
+
+def test_a_node_key_reads_as_the_superlink_tells_it(tmp_path):
+    keys = make_node_key(tmp_path, "north")
+    told = serialization.load_pem_public_key(public_key(keys.node_public_key("north")))
+    held = serialization.load_ssh_private_key(keys.node_key("north").read_bytes(), None)
+    assert told == held.public_key()
