@@ -111,7 +111,10 @@ def _disagreements(results: Sequence[Reproduction]) -> str:
 
 
 def _section(result: Reproduction) -> str:
-    parts = [f'<a id="{_name(result)}"></a>\n\n## {result.title}', " ".join([*result.notes, _effort(result)])]
+    parts = [
+        f'<a id="{_name(result)}"></a>\n\n## {result.title}',
+        " ".join([*result.notes, _effort(result), _recalled(result)]),
+    ]
     if _is_drawn(result):
         parts.append(f"![{result.title}](figures/{_name(result)}.png)")
     parts += [_verdict(verdict) for verdict in result.verdicts]
@@ -133,6 +136,17 @@ def _effort(result: Reproduction) -> str:
     return (
         f"{result.seeds} seeds (scale {result.scale:g}{repeats}). Cost of its trainings and plans: about "
         f"{cost} on two shared CPU cores."
+    )
+
+
+def _recalled(result: Reproduction) -> str:
+    """That only a page was left of the trainings, and how they are measured again."""
+    if not any(p.recalled for p in result.points) and not any(s.recalled for s in result.statistics):
+        return ""
+    return (
+        "**Only means and deviations were kept** of these trainings: they are judged without pairing, "
+        "not at all where no deviation was kept, and measured again with `noiseworthy reproduce "
+        f"{result.paper} {result.item} --scale {result.scale:g} --out FOLDER`."
     )
 
 

@@ -64,9 +64,9 @@ def _covered(paper: Paper, item: str, result: Reproduction | None) -> Covered:
 
 def _smaller(paper: Paper, item: str, result: Reproduction) -> list[str]:
     """In what a result is less than what the paper did."""
-    if not (result.points or result.statistics or result.estimates is not None):
-        return []
     said = [why for pattern, why in paper.simpler if fnmatch(item, pattern)]
+    if not (result.points or result.statistics):
+        return said
     if result.repeats and result.seeds < result.repeats:
         said.append(f"{result.seeds} of {result.repeats} repeats")
     said += [part.strip() for note in result.notes for part in _SCALED.findall(note)]
