@@ -47,6 +47,7 @@ STATED: dict[str, Any] = {
 }  # fmt: skip
 OWN: dict[str, dict[str, Any]] = {
     "fedsgd-dpc": {"max_rounds": 60},
+    "dp-fedavg": {"max_iterations": 60},
     "dp-pasgd": {"step_size": 0.5, "max_iterations": 2000},
     "dp-scaffnew": {"max_iterations": 500},
     **{name: {"clients_per_round": 2, "rounds": 20} for name in ("dpfl-bcs", *RIVALS)},
