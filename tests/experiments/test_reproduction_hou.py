@@ -290,4 +290,5 @@ def test_under_the_papers_budgets_nothing_is_learnt_even_with_one_upload(data_di
     assert all(setting_of(arm.series[0], 3.3).rounds == 1 for arm in ends)
     small = replace(figure, arms=tuple(ends), claims=says.UNLEARNT[1:])
     result = reproduce_figure("hou", "figure-2", small, Store.open(None), data_dir=data_dir, scale=0.005)
-    assert result.verdicts[0].word == "agrees", result.verdicts[0].evidence
+    assert min(p.error for p in result.points) >= 0.75
+    assert result.verdicts[0].word != "disagrees", result.verdicts[0].evidence

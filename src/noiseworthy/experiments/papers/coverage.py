@@ -41,7 +41,7 @@ def summed(items: Sequence[Covered]) -> str:
 
     Example:
         >>> summed([Covered("zhou", "table-1", False, "in full", "")])
-        "1 of 1 tables and figures of the paper in full, 0 in miniature, 0 not"
+        '1 of 1 tables and figures of the paper in full, 0 in miniature, 0 not'
     """
     counts = counted(items)
     total, (full, small, missing) = sum(counts.values()), (counts[status] for status in STATUSES)

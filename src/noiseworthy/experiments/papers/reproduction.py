@@ -58,8 +58,8 @@ def reproduce(
 
     Example:
         >>> (table,) = reproduce("zhou", "table-1")
-        >>> table.verdicts[0].word, table.verdicts[0].evidence[:8]
-        ('agrees', '24 of 24')
+        >>> table.verdicts[0].word, table.verdicts[0].evidence[:17]
+        ('agrees', 'Holds in 24 of 24')
     """
     chosen = PAPERS[check.one_of("paper", paper, PAPERS.keys())]
     check.one_of("item", item, [None, *chosen.items, "all"])
