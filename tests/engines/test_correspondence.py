@@ -12,7 +12,8 @@ import pytest
 from noiseworthy.engines import correspondence
 from noiseworthy.engines.correspondence import Correspondence, all_introduced
 from noiseworthy.engines.exchange import Direct
-from noiseworthy.gateway.messages import About, FedSGDWork, Request, Uploaded, pack_reply
+from noiseworthy.gateway.messages import About, Request, Uploaded, pack_reply
+from noiseworthy.gateway.work import FedSGDWork
 from noiseworthy.privacy.uploads import Grid, Upload
 
 
