@@ -201,6 +201,7 @@ class Gateway:
 
     def _leased(self, asked: LeaseRequest) -> Received:
         """Hold a run's whole price, by the owner's arithmetic, if other runs leave room for it."""
+        self._check_head(asked.head)
         self._check_records()
         budget = PrivacyBudget.of(asked.epsilon, asked.delta, 1, unit=self.account.unit)
         mechanism = self.owner.budget.mechanism
@@ -278,7 +279,7 @@ class Gateway:
         """The memory for a release that may be paid for now; a run is entered for no other."""
         request = accepted.request
         self._check_records()
-        self._check_head(request)
+        self._check_head(request.head)
         _check_time(request)
         run = self._run(request.run)
         before = None if run is None else self._asked_before(run, charge.number)
@@ -327,8 +328,9 @@ class Gateway:
         if not self.fingerprint.fits:
             raise Declined("records", CHANGED)
 
-    def _check_head(self, request: Request) -> None:
-        head = None if request.head is None else Head.read(request.head)
+    def _check_head(self, told: str | None) -> None:
+        """Refuse on a ledger that lacks what the server was told, or that was put back and not accepted."""
+        head = None if told is None else Head.read(told)
         holds = head is None or self.ledger.holds(head)
         if holds and self.ledger.accepted:
             return

@@ -214,11 +214,13 @@ class LeaseRequest(Table):
         run: by name.
         epsilon: of all its releases.
         delta: of all its releases; 0 with Laplace noise.
+        head: of the owner's ledger as it told it last; None if it never did.
     """
 
     run: RunName
     epsilon: Positive
     delta: Annotated[float, Field(ge=0, lt=1)]
+    head: HeadText | None = None
 
 
 class ModelOffer(Table):
