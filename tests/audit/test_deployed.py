@@ -18,8 +18,9 @@ from noiseworthy.audit.rehearsal import RECORDS, World, made_up, questions
 from noiseworthy.cli import app
 from noiseworthy.errors import GatewayError, InvalidInput
 from noiseworthy.gateway import gateway, gradients, jobs, price, sums
-from noiseworthy.gateway.messages import COMPUTED, Request, pack_request, read_message
+from noiseworthy.gateway.messages import Request, pack_request, read_message
 from noiseworthy.gateway.owner import Owner
+from noiseworthy.gateway.work import COMPUTED
 from noiseworthy.privacy import grid_mechanism
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 

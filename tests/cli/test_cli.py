@@ -244,7 +244,11 @@ def test_compare_writes_the_lost_gain_and_report_writes_the_page_again(run, writ
 
 
 def test_a_diverged_run_is_recorded_and_reported(run, write, tmp_path):
-    study = write(TRAINED, algorithm={"step_size": 1e38}, compare={"step_size": 5.0})
+    beyond_float32 = {"mechanism": "laplace", "delta": 0.0, "clip_norm": 1e15, "epsilon": 1e-12}
+    study = write(
+        TRAINED, privacy=beyond_float32, algorithm={"step_size": 1e15},
+        compare={"step_size": 5.0, "clip_norm": 0.5},
+    )  # fmt: skip
     answer = run("compare", study, "--out", "wild")
     assert answer.code == 0, answer.err
     record = strictly((tmp_path / "wild" / "record.json").read_text())

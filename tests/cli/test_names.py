@@ -80,7 +80,7 @@ def printed(*things) -> str:
 
 
 def test_the_status_of_a_deployment_shows_names_as_they_are_called():
-    check(printed(status_table([Standing(name, True, False, None) for name in HOSTILE])))
+    check(printed(status_table([Standing(name, True, False, None, None) for name in HOSTILE])))
 
 
 def test_whatever_is_printed_moves_no_terminal_though_nobody_thought_of_it():

@@ -12,7 +12,8 @@ import pytest
 from noiseworthy.engines import correspondence
 from noiseworthy.engines.correspondence import Correspondence, all_introduced
 from noiseworthy.engines.exchange import Direct
-from noiseworthy.gateway.messages import About, FedSGDWork, Request, Uploaded, pack_reply
+from noiseworthy.gateway.messages import About, Request, Uploaded, pack_reply
+from noiseworthy.gateway.work import FedSGDWork
 from noiseworthy.privacy.uploads import Grid, Upload
 
 
@@ -73,6 +74,9 @@ def test_who_answers_in_anothers_name_is_not_met():
     assert names(Direct({"north": says("south")}), 0.3, quiet=0.1) == []
 
 
+FIRST, SECOND, NEVER_TOLD = (f"{length}:{digit * 64}" for length, digit in ((3, "a"), (5, "b"), (9, "c")))
+
+
 def letter(release: int, head: str) -> tuple[Request, Uploaded]:
     """A request, and the upload that answers it."""
     work = FedSGDWork()
@@ -88,20 +92,20 @@ def letter(release: int, head: str) -> tuple[Request, Uploaded]:
 
 def test_a_known_head_is_moved_by_new_uploads_alone():
     """Not by what an owner tells of itself, whose ledger may have been set back, nor by an old upload."""
-    first, second = letter(1, "3:aa"), letter(2, "5:bb")
+    first, second = letter(1, FIRST), letter(2, SECOND)
     replies = [first[1], second[1], about("north"), first[1]]
     letters = Correspondence(Direct({"north": lambda message: pack_reply(replies.pop(0))}))
     heads = []
-    for wanted, _ in (first, second, letter(3, ""), first):
+    for wanted, _ in (first, second, letter(3, NEVER_TOLD), first):
         letters.ask({"north": wanted}, 0.05)
         heads.append(letters.heads["north"])
         letters._not_before.clear()
     assert replies == []
-    assert heads == ["3:aa", "5:bb", "5:bb", "5:bb"]
+    assert heads == [FIRST, SECOND, SECOND, SECOND]
     assert letters.received == {"north": 2}
 
 
 def test_who_was_never_heard_of_is_known_by_what_it_tells_first():
     letters = Correspondence(Direct({"north": says("north")}), silent={"north"})
-    letters.ask({"north": letter(1, "")[0]}, 0.05)
-    assert letters.heads == {"north": "0:00"}
+    letters.ask({"north": letter(1, NEVER_TOLD)[0]}, 0.05)
+    assert letters.heads == {"north": f"0:{64 * '0'}"}

@@ -12,8 +12,9 @@ import pytest
 from noiseworthy.config.records import FederationTable
 from noiseworthy.gateway.gateway import Gateway
 from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.messages import COMPUTED, FedSGDWork, Request, Seen, pack_request, read_reply
+from noiseworthy.gateway.messages import Request, Seen, pack_request, read_reply
 from noiseworthy.gateway.owner import Owner
+from noiseworthy.gateway.work import COMPUTED, FedSGDWork
 
 FEDERATION = {"data": "breast-cancer", "clients": 5}
 CLIENT = "client 1"

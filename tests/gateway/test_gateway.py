@@ -14,18 +14,9 @@ from noiseworthy.gateway import wire
 from noiseworthy.gateway.gateway import BROKEN, FAILED, Gateway
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.memory import Memories
-from noiseworthy.gateway.messages import (
-    FedAvgWork,
-    LossReportWork,
-    PasgdWork,
-    PrivateFLWork,
-    Refused,
-    ScaffNewWork,
-    Uploaded,
-    pack_request,
-    read_reply,
-)
+from noiseworthy.gateway.messages import Refused, Uploaded, pack_request, read_reply
 from noiseworthy.gateway.price import share_of
+from noiseworthy.gateway.work import FedAvgWork, LossReportWork, PasgdWork, PrivateFLWork, ScaffNewWork
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import WHOLE
@@ -230,7 +221,7 @@ REFUSED = [
     ("not-allowed", {"task": {"model": "softmax"}}),
     ("not-allowed", {"task": {}}),
     ("not-allowed", {"task": {"model": "logistic", "pooling": 2}}),
-    ("not-allowed", {"task": {"model": "logistic", "projection": 10**9}}),
+    ("not-allowed", {"task": {"model": "logistic", "projection": 10**6}}),
     ("not-allowed", {"task": {"model": "logistic", "reference": ["breast-cancer"]}}),
     ("not-allowed", against(seen=None)),
     ("not-allowed", {"seen": numbers()}),

@@ -17,7 +17,8 @@ from noiseworthy.gateway import memory
 from noiseworthy.gateway.client import GatewayClient
 from noiseworthy.gateway.gateway import FAILED, LATE, LEDGER, Gateway
 from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.messages import Refused, ScaffNewWork, Uploaded, pack_request
+from noiseworthy.gateway.messages import Refused, Uploaded, pack_request
+from noiseworthy.gateway.work import ScaffNewWork
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 
 from .conftest import asked, owner_of, request, spent

@@ -13,8 +13,8 @@ from noiseworthy.config.records import FederationTable
 from noiseworthy.gateway.gradients import gradient_rows
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.jobs import job_of
-from noiseworthy.gateway.messages import FedAvgWork, PrivateFLWork
 from noiseworthy.gateway.owner import ModelName
+from noiseworthy.gateway.work import FedAvgWork, PrivateFLWork
 
 from .conftest import request
 

@@ -16,8 +16,9 @@ from noiseworthy.config.records import FederationTable
 from noiseworthy.errors import ConfigError, InvalidInput, WireError
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.memory import Memories
-from noiseworthy.gateway.messages import COMPUTED, Reason, read_reply
+from noiseworthy.gateway.messages import Reason, read_reply
 from noiseworthy.gateway.owner import load_owner
+from noiseworthy.gateway.work import COMPUTED
 
 from .conftest import FEDERATION
 

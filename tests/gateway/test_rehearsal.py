@@ -10,7 +10,8 @@ import pytest
 from jax import monitoring
 
 from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.messages import FedAvgWork, FedSGDWork, Refused, ScaffNewWork, Uploaded
+from noiseworthy.gateway.messages import Refused, Uploaded
+from noiseworthy.gateway.work import FedAvgWork, FedSGDWork, ScaffNewWork
 from noiseworthy.privacy.durable import DurableLedger, Grant
 
 from .conftest import against, asked, numbers, request, spent

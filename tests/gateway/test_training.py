@@ -19,7 +19,8 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.experiments.tariffs import new_accounts, tariff_of, tariff_of_first
 from noiseworthy.gateway.gateway import Gateway
-from noiseworthy.gateway.messages import FedSGDWork, LossReportWork, PasgdWork, PrivateFLWork, Request
+from noiseworthy.gateway.messages import Request
+from noiseworthy.gateway.work import FedSGDWork, LossReportWork, PasgdWork, PrivateFLWork
 from noiseworthy.planning import two_stages
 from noiseworthy.planning.local_work import NoisySteps
 from noiseworthy.planning.plan import Plan, StepSize

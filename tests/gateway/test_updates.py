@@ -13,7 +13,8 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.gateway.gradients import gradient_rows
 from noiseworthy.gateway.holding import Holding
 from noiseworthy.gateway.jobs import job_of
-from noiseworthy.gateway.messages import FedAvgWork, ScaffNewWork, Uploaded
+from noiseworthy.gateway.messages import Uploaded
+from noiseworthy.gateway.work import FedAvgWork, ScaffNewWork
 from noiseworthy.planning.local_work import Coins, LocalSteps
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Problem

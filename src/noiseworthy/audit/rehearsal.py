@@ -22,22 +22,18 @@ from numpy.typing import NDArray
 from noiseworthy.config.records import FederationTable, TaskTable
 from noiseworthy.errors import GatewayError, InvalidInput
 from noiseworthy.gateway.gateway import Gateway
-from noiseworthy.gateway.messages import (
+from noiseworthy.gateway.messages import Refused, Request, Uploaded, pack_request, read_reply
+from noiseworthy.gateway.owner import FilesTable, Owner
+from noiseworthy.gateway.work import (
     AlgorithmName,
     FedAvgWork,
     FedSGDWork,
     LossReportWork,
     PasgdWork,
     PrivateFLWork,
-    Refused,
-    Request,
     ScaffNewWork,
-    Uploaded,
     Work,
-    pack_request,
-    read_reply,
 )
-from noiseworthy.gateway.owner import FilesTable, Owner
 from noiseworthy.privacy.durable import Account
 
 RECORDS = 7

@@ -11,15 +11,14 @@ from noiseworthy.config.records import TaskTable
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.gateway.job import Job
 from noiseworthy.gateway.jobs import job_of
-from noiseworthy.gateway.messages import (
+from noiseworthy.gateway.messages import Request, Seen
+from noiseworthy.gateway.work import (
     FedAvgWork,
     FedSGDWork,
     LossReportWork,
     PasgdWork,
     PrivateFLWork,
-    Request,
     ScaffNewWork,
-    Seen,
     Work,
 )
 from noiseworthy.planning.local_work import Coins, LocalSteps, NoisySteps

@@ -162,7 +162,9 @@ class _Session:
 
     def _lease(self, name: str) -> LeaseRequest:
         demand = self.deployment.demand_of(name)
-        return LeaseRequest(run=self.told.run, epsilon=demand.epsilon, delta=demand.delta)
+        return LeaseRequest(
+            run=self.told.run, epsilon=demand.epsilon, delta=demand.delta, head=self.told.heads.get(name)
+        )
 
     def in_two_stages(self, first: FirstStage, start: Checkpoint | None) -> DeployedRun:
         """Rounds with reported losses, then those of the plan that they make."""

@@ -16,17 +16,13 @@ from noiseworthy.gateway.jobs import job_of
 from noiseworthy.gateway.memory import Memories
 from noiseworthy.gateway.messages import (
     About,
-    FedAvgWork,
     LeaseRequest,
     Message,
     ModelOffer,
-    PasgdWork,
-    Reason,
     Receipt,
     Received,
     Refused,
     Request,
-    ScaffNewWork,
     Uploaded,
     pack_reply,
     read_message,
@@ -35,6 +31,7 @@ from noiseworthy.gateway.messages import (
 from noiseworthy.gateway.models import Models
 from noiseworthy.gateway.owner import Owner
 from noiseworthy.gateway.price import price_of
+from noiseworthy.gateway.terms import Declined, check_allowed, check_floor
 from noiseworthy.gateway.turns import turn
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.deployed_noise import DeployedNoise
@@ -57,14 +54,6 @@ CHANGED = (
 )
 LATE = "the deadline has passed; nothing more was spent, ask again with a later one"
 OTHERWISE = "this release was asked before with other contents; ask as before, or for the next one"
-
-
-class Declined(Exception):
-    """Ends a request in a reply without an upload; its words are made of public things alone."""
-
-    def __init__(self, reason: Reason, message: str, next: int | None = None):
-        super().__init__(message)
-        self.reply = Refused(reason=reason, message=message, next=next)
 
 
 @dataclass(frozen=True)
@@ -212,6 +201,7 @@ class Gateway:
 
     def _leased(self, asked: LeaseRequest) -> Received:
         """Hold a run's whole price, by the owner's arithmetic, if other runs leave room for it."""
+        self._check_head(asked.head)
         self._check_records()
         budget = PrivacyBudget.of(asked.epsilon, asked.delta, 1, unit=self.account.unit)
         mechanism = self.owner.budget.mechanism
@@ -272,7 +262,7 @@ class Gateway:
 
     def _accepted(self, request: Request) -> Accepted:
         """The request within the owner's terms; looks at public things only."""
-        self._check_allowed(request)
+        check_allowed(self.owner.allowed, self.owner.budget, request)
         try:
             task = self.holding.task(request.task, request.seen)
             if task.dimension != len(request.theta):
@@ -280,40 +270,16 @@ class Gateway:
                     "not-allowed", f"the model has {task.dimension} parameters, got {len(request.theta)}"
                 )
             job = job_of(request, task, self.holding.size)
-            self._check_floor(job)
+            check_floor(self.owner.budget, job)
             return Accepted(request, job, price_of(job.sums, self.account))
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
-
-    def _check_allowed(self, request: Request) -> None:
-        allowed, steps = self.owner.allowed, _local_steps(request)
-        limits = [
-            ("algorithm", request.algorithm.name, request.algorithm.name in allowed.algorithms),
-            ("model", request.task.model, request.task.model in allowed.models),
-            ("mechanism", request.mechanism, request.mechanism == self.owner.budget.mechanism),
-            ("release", request.release, request.release <= allowed.most_releases),
-            ("parameters", len(request.theta), len(request.theta) <= allowed.most_parameters),
-            ("local steps", steps, steps <= allowed.most_local_steps),
-        ]
-        for what, asked, fine in limits:
-            if not fine:
-                raise Declined("not-allowed", f"the owner does not allow {what} {asked}; nothing was spent")
-
-    def _check_floor(self, job: Job) -> None:
-        """Noise over sensitivity, as the owner computes it, against the owner's floor."""
-        ratio, floor = min(1 / float(one.release.shift[0]) for one in job.sums), self.owner.budget.noise_floor
-        if not ratio >= floor:
-            raise Declined(
-                "floor",
-                f"noise must be at least {floor:g} times what a neighbour changes, got {ratio:g} times; "
-                "nothing was spent, ask for more noise or a smaller clip",
-            )
 
     def _checked(self, accepted: Accepted, charge: Charge) -> Memory:
         """The memory for a release that may be paid for now; a run is entered for no other."""
         request = accepted.request
         self._check_records()
-        self._check_head(request)
+        self._check_head(request.head)
         _check_time(request)
         run = self._run(request.run)
         before = None if run is None else self._asked_before(run, charge.number)
@@ -362,8 +328,9 @@ class Gateway:
         if not self.fingerprint.fits:
             raise Declined("records", CHANGED)
 
-    def _check_head(self, request: Request) -> None:
-        head = None if request.head is None else Head.read(request.head)
+    def _check_head(self, told: str | None) -> None:
+        """Refuse on a ledger that lacks what the server was told, or that was put back and not accepted."""
+        head = None if told is None else Head.read(told)
         holds = head is None or self.ledger.holds(head)
         if holds and self.ledger.accepted:
             return
@@ -433,10 +400,3 @@ def _read(data: bytes) -> Message:
 def _check_time(request: Request) -> None:
     if time.time() >= request.deadline:
         raise Declined("deadline", LATE)
-
-
-def _local_steps(request: Request) -> int:
-    work = request.algorithm
-    if isinstance(work, FedAvgWork | PasgdWork):
-        return len(work.step_sizes)
-    return work.local_steps if isinstance(work, ScaffNewWork) else 1

@@ -18,17 +18,16 @@ from noiseworthy.algorithms.making import as_float
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.gateway.gradients import LossReport, MeanGradient, NoisedSteps, PersonalGradient
 from noiseworthy.gateway.job import Job
-from noiseworthy.gateway.messages import (
-    Derived,
+from noiseworthy.gateway.messages import Derived, Request
+from noiseworthy.gateway.sums import NoisedSum
+from noiseworthy.gateway.work import (
     FedAvgWork,
     FedSGDWork,
     LossReportWork,
     PasgdWork,
     PrivateFLWork,
-    Request,
     ScaffNewWork,
 )
-from noiseworthy.gateway.sums import NoisedSum
 from noiseworthy.planning.two_stages import LOSSES_PER_REPLY
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace

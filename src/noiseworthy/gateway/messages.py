@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, ConfigDict, Field, InstanceOf, ValidationError, model_validator
 
 from noiseworthy import _validate as check
-from noiseworthy.config.base import Count, Part, Positive, Table
+from noiseworthy.config.base import Part, Positive, Table
 from noiseworthy.config.records import TaskTable
 from noiseworthy.data.owners import OwnerTerms
 from noiseworthy.errors import InvalidInput, WireError
 from noiseworthy.gateway import wire
 from noiseworthy.gateway.framing import LARGEST
+from noiseworthy.gateway.work import COMPUTED, Size, Work
 from noiseworthy.privacy.uploads import ASSURANCES, Assurance, Grid, Upload
 
 Reason: TypeAlias = Literal[
@@ -26,92 +27,12 @@ Reason: TypeAlias = Literal[
 """Why nothing is sent: `lost` and `failed` were paid for, all others cost nothing."""
 
 
-AlgorithmName: TypeAlias = Literal[
-    "fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "privatefl", "dpfl-bcs"
-]
-COMPUTED: tuple[AlgorithmName, ...] = get_args(AlgorithmName)
-"""Algorithms that a gateway computes."""
-
-
-Size = Annotated[float, Field(gt=1e-30, lt=1e30)]
-"""A number that float32 holds."""
 RunName = Annotated[str, Field(min_length=1, max_length=100)]
 Release = Annotated[int, Field(ge=0, lt=2**62)]
 """A number of a release; 0 stands for none."""
 HEAD = r"^[0-9]{1,18}:[0-9a-f]{64}$"
 HeadText = Annotated[str, Field(pattern=HEAD)]
 """The end of a ledger's chain, as `str` of a `Head` makes it."""
-
-
-class FedSGDWork(Table):
-    """The mean of clipped gradients of records, at the model that was sent."""
-
-    name: Literal["fedsgd-dpc"] = "fedsgd-dpc"
-
-
-def _positive(steps: np.ndarray) -> np.ndarray:
-    if steps.dtype != np.float64 or steps.ndim != 1 or not len(steps):
-        raise ValueError("step sizes must be a list of float64")
-    if not np.all((steps > 1e-30) & (steps < 1e30)):
-        raise ValueError("step sizes must be above 0 and within float32")
-    return steps
-
-
-StepSizes = Annotated[np.ndarray, AfterValidator(_positive)]
-"""Of local steps, in their order: float64, shape (steps,)."""
-
-
-class FedAvgWork(Table):
-    """Local steps on all records: the clip holds for each gradient (C) or for the update (D)."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    name: Literal["dp-fedavg"] = "dp-fedavg"
-    clipping: Literal["C", "D"]
-    step_sizes: StepSizes
-
-
-class ScaffNewWork(Table):
-    """Local steps with a control variate that the owner keeps, the update clipped."""
-
-    name: Literal["dp-scaffnew"] = "dp-scaffnew"
-    step_size: Size
-    probability: Annotated[float, Field(gt=0, le=1)]
-    local_steps: Count
-
-
-class PasgdWork(Table):
-    """Local steps on all records, each with noise of its own: of the release, for each of its gradients."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    name: Literal["dp-pasgd"] = "dp-pasgd"
-    step_sizes: StepSizes
-
-
-class PrivateFLWork(Table):
-    """A gradient through the owner's own transform of its records, which moves with its noised part."""
-
-    name: Literal["privatefl"] = "privatefl"
-    personal_step: Annotated[float, Field(ge=0, lt=1e30)]
-
-
-class LossReportWork(Table):
-    """Stage 1 of DPFL-BCS: a gradient, and two noised losses within [0, `loss_cap`].
-
-    `loss_noise` is the size of the noise of one loss, and `step_size` leads to where the second is taken.
-    """
-
-    name: Literal["dpfl-bcs"] = "dpfl-bcs"
-    loss_cap: Size
-    loss_noise: Size
-    step_size: Size
-
-
-Work = Annotated[
-    FedSGDWork | FedAvgWork | ScaffNewWork | PasgdWork | PrivateFLWork | LossReportWork,
-    Field(discriminator="name"),
-]
 
 
 def _finite(axes: int) -> AfterValidator:
@@ -293,11 +214,13 @@ class LeaseRequest(Table):
         run: by name.
         epsilon: of all its releases.
         delta: of all its releases; 0 with Laplace noise.
+        head: of the owner's ledger as it told it last; None if it never did.
     """
 
     run: RunName
     epsilon: Positive
     delta: Annotated[float, Field(ge=0, lt=1)]
+    head: HeadText | None = None
 
 
 class ModelOffer(Table):

@@ -12,7 +12,7 @@ from noiseworthy.config.base import Count, Positive, Table
 from noiseworthy.config.records import FederationTable
 from noiseworthy.data.tables import is_table
 from noiseworthy.errors import ConfigError
-from noiseworthy.gateway.messages import AlgorithmName
+from noiseworthy.gateway.work import AlgorithmName
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import Account, accounts_of
 

@@ -343,7 +343,7 @@ def campaign(seed: int, kills: int, folder: Path) -> dict[str, Any]:
             own = place / f"owner{i}"
             own.mkdir(parents=True)
             tables = tomllib.loads(file.read_text()) | {
-                "files": {"socket": "g.sock", "ledger": "ledger.sqlite"}
+                "files": {"socket": "g.sock", "ledger": "ledger.sqlite", "same_user": True}
             }
             (own / "owner.toml").write_text(tomli_w.dumps(tables))
         quota = min(draw.randint(5, 16), kills - sum(total.values()))
