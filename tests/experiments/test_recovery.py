@@ -33,6 +33,7 @@ from noiseworthy.gateway.messages import (
     Derived,
     LeaseRequest,
     Receipt,
+    Received,
     Refused,
     Uploaded,
     pack_lease,
@@ -320,6 +321,22 @@ def test_where_one_owner_does_not_hold_the_price_the_others_let_go(owners, tmp_p
     owners.opened["client 2"].answer(pack_receipt(Receipt(run="of somebody", ended=True)))
     done = train(owners.deployment, owners.exchange(), tmp_path / "run", resume=True)
     assert done.trained.run.rounds[-1] == 5
+    assert held(owners) == [0.0] * 4
+
+
+def test_an_owner_that_could_not_be_told_of_the_end_is_named(owners, tmp_path, silent):
+    """It may hold a part of its budget for the run; going on with a run that has ended tells it again."""
+    made = []
+
+    def deaf_at_the_end(owner: str, before: int, data: bytes) -> list[bytes | None]:
+        reply = read_reply(data)
+        made.extend([owner] if isinstance(reply, Uploaded) else [])
+        return [] if isinstance(reply, Received) and owner == "client 2" and len(made) == 20 else [data]
+
+    done = train(owners.deployment, spoiled(owners, deaf_at_the_end), tmp_path / "run", patience=12.0)
+    assert done.untold == {"client 2"}
+    again = train(owners.deployment, owners.exchange(), tmp_path / "run", resume=True)
+    assert again.untold == frozenset()
     assert held(owners) == [0.0] * 4
 
 
