@@ -14,6 +14,7 @@ import pytest
 from noiseworthy.config import parse_study
 from noiseworthy.engines import correspondence, remote
 from noiseworthy.engines.correspondence import UNREADABLE
+from noiseworthy.engines.exchange import Direct
 from noiseworthy.errors import (
     GatewayError,
     InvalidInput,
@@ -33,12 +34,12 @@ from noiseworthy.gateway.messages import (
     Derived,
     LeaseRequest,
     Receipt,
-    Received,
     Refused,
     Uploaded,
     pack_lease,
     pack_receipt,
     pack_reply,
+    read_message,
     read_reply,
 )
 from noiseworthy.privacy.durable import Head
@@ -326,14 +327,16 @@ def test_where_one_owner_does_not_hold_the_price_the_others_let_go(owners, tmp_p
 
 def test_an_owner_that_could_not_be_told_of_the_end_is_named(owners, tmp_path, silent):
     """It may hold a part of its budget for the run; going on with a run that has ended tells it again."""
-    made = []
 
-    def deaf_at_the_end(owner: str, before: int, data: bytes) -> list[bytes | None]:
-        reply = read_reply(data)
-        made.extend([owner] if isinstance(reply, Uploaded) else [])
-        return [] if isinstance(reply, Received) and owner == "client 2" and len(made) == 20 else [data]
+    def deaf_at_the_end(data: bytes) -> bytes:
+        message = read_message(data)
+        if isinstance(message, Receipt) and message.ended:
+            raise GatewayError("it went away")
+        return owners.opened["client 2"].answer(data)
 
-    done = train(owners.deployment, spoiled(owners, deaf_at_the_end), tmp_path / "run", patience=12.0)
+    answers = {name: gateway.answer for name, gateway in owners.opened.items()}
+    exchange = Direct(answers | {"client 2": deaf_at_the_end})
+    done = train(owners.deployment, exchange, tmp_path / "run", patience=12.0)
     assert done.untold == {"client 2"}
     again = train(owners.deployment, owners.exchange(), tmp_path / "run", resume=True)
     assert again.untold == frozenset()
