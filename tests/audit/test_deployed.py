@@ -225,7 +225,7 @@ def half_the_price(monkeypatch):
 
 
 def no_floor(monkeypatch):
-    monkeypatch.setattr(gateway.Gateway, "_check_floor", lambda self, job: None)
+    monkeypatch.setattr(gateway, "check_floor", lambda budget, job: None)
 
 
 def every_release_anew(monkeypatch):

@@ -51,10 +51,10 @@ class Training:
         self.resumes += 1
         again = ["--resume"] if (self.folder / "runs" / "three" / "checkpoint.npz").exists() else []
         command = [sys.executable, "-m", "noiseworthy", "deploy", "run", "three.toml", *again]
-        log = (self.folder / "run.log").open("a")
-        return subprocess.Popen(
-            [*command, "--patience", "60"], cwd=self.folder, stdout=log, stderr=log, text=True
-        )
+        with (self.folder / "run.log").open("a") as log:
+            return subprocess.Popen(
+                [*command, "--patience", "60"], cwd=self.folder, stdout=log, stderr=log, text=True
+            )
 
     @property
     def ended(self) -> bool:

@@ -42,6 +42,16 @@ def test_users_of_many_files_become_clients_and_test_records_are_pooled(tmp_path
     np.testing.assert_array_equal(fed.x[1, 0], [5, 6])
 
 
+def test_classes_that_are_stated_are_not_read_off_the_labels(tmp_path):
+    source = f"leaf:{folder(tmp_path)}"
+    found, stated = load_records(source), load_records(source, classes=[9, 5, 7])
+    assert (found.classes, found.classes_found) == (2, ("5", "9"))
+    assert (stated.classes, stated.classes_found) == (3, ())
+    assert stated.y.tolist() == [1, 0, 1]
+    with pytest.raises(DataError, match="labels that are none of the classes 5, 7"):
+        load_records(source, classes=[5, 7])
+
+
 def test_a_user_spread_over_two_files_is_one_client(tmp_path):
     records = read_leaf(folder(tmp_path, train=[TRAIN, {"bob": ([[0.0, 1.0]], [9])}]))
     assert records.client_ids.tolist() == ["ann", "ann", "bob", "bob"]

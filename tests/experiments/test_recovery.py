@@ -14,6 +14,7 @@ import pytest
 from noiseworthy.config import parse_study
 from noiseworthy.engines import correspondence, remote
 from noiseworthy.engines.correspondence import UNREADABLE
+from noiseworthy.engines.exchange import Direct
 from noiseworthy.errors import (
     GatewayError,
     InvalidInput,
@@ -38,6 +39,7 @@ from noiseworthy.gateway.messages import (
     pack_lease,
     pack_receipt,
     pack_reply,
+    read_message,
     read_reply,
 )
 from noiseworthy.privacy.durable import Head
@@ -320,6 +322,24 @@ def test_where_one_owner_does_not_hold_the_price_the_others_let_go(owners, tmp_p
     owners.opened["client 2"].answer(pack_receipt(Receipt(run="of somebody", ended=True)))
     done = train(owners.deployment, owners.exchange(), tmp_path / "run", resume=True)
     assert done.trained.run.rounds[-1] == 5
+    assert held(owners) == [0.0] * 4
+
+
+def test_an_owner_that_could_not_be_told_of_the_end_is_named(owners, tmp_path, silent):
+    """It may hold a part of its budget for the run; going on with a run that has ended tells it again."""
+
+    def deaf_at_the_end(data: bytes) -> bytes:
+        message = read_message(data)
+        if isinstance(message, Receipt) and message.ended:
+            raise GatewayError("it went away")
+        return owners.opened["client 2"].answer(data)
+
+    answers = {name: gateway.answer for name, gateway in owners.opened.items()}
+    exchange = Direct(answers | {"client 2": deaf_at_the_end})
+    done = train(owners.deployment, exchange, tmp_path / "run", patience=12.0)
+    assert done.untold == {"client 2"}
+    again = train(owners.deployment, owners.exchange(), tmp_path / "run", resume=True)
+    assert again.untold == frozenset()
     assert held(owners) == [0.0] * 4
 
 

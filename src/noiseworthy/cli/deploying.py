@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 deploy = typer.Typer(no_args_is_help=True, help="Train a study over a network of data owners, with Flower.")
 
 _PORT = 9092
+_UNTOLD = (
+    "{} could not be told that the training is over, and may hold a part of the budget for it; type this "
+    "again with --resume, or have the owner type: noiseworthy ledger end-lease LEDGER {!r}"
+)
 Folder = Annotated[
     Path | None, typer.Option("--folder", help="of the deployment; by default deployments/NAME-OF-STUDY")
 ]
@@ -301,6 +305,8 @@ def _trained(
                      on_round=_shown(bar))  # fmt: skip
     if done.told.ended:
         err.print(f"The training ended early. {done.told.ended}", soft_wrap=True, markup=False)
+    if done.untold:
+        err.print(_UNTOLD.format(", ".join(sorted(done.untold)), done.told.run), soft_wrap=True, markup=False)
     abouts = introduced(exchange, federation.clients, patience / 4)
     save_model(folder, done.trained.run.theta, [deployment.seed], deployment.task)
     record = with_network(record, deployment, done, abouts, time.monotonic() - started)

@@ -45,7 +45,6 @@ FILES: dict[str, Callable[[Path], Records]] = {
     "heart-disease": heart.heart_disease,
     "school": school.school,
 }
-FOLDERS: dict[str, Callable[[Path], Records]] = {"leaf": read_leaf, "ixi": read_ixi}
 _FORMS = "leaf:FOLDER, ixi:FOLDER, hub:NAME, or a path ending in .csv, .csv.gz, .npz or .parquet"
 
 
@@ -73,7 +72,7 @@ def load_records(
         client_column: of a table or hub data set; the column `client` may be absent: no owners.
         feature_columns: of a table or hub data set; None takes all others.
         regression: whether the label of a table or hub data set is a number to predict, not a class.
-        classes: of a table or hub data set, all labels that there are; None takes those that occur, sorted.
+        classes: of a table, hub data set or LEAF folder, all labels; None takes those that occur, sorted.
         held_out: of a table or hub data set without test records, how they are chosen (`from_columns`).
 
     Raises:
@@ -92,6 +91,8 @@ def load_records(
         return read_table(locate(source, data_dir), columns, held_out=held_out)
     if kind == "hub" and rest:
         return read_hub(rest, columns, held_out=held_out)
+    if kind == "leaf" and rest and columns == Columns(classes=stated):
+        return read_leaf(locate(rest, data_dir), stated)
     if columns != Columns():
         raise InvalidInput(
             f"{source} has fixed columns; leave out label, client and feature columns, classes and regression"
@@ -202,8 +203,8 @@ def _without_columns(source: str, data_dir: str | Path | None) -> Records:
     if source in FILES:
         return FILES[source](required_folder(source, data_dir))
     kind, _, folder = source.partition(":")
-    if kind in FOLDERS and folder:
-        return FOLDERS[kind](locate(folder, data_dir))
+    if kind == "ixi" and folder:
+        return read_ixi(locate(folder, data_dir))
     raise InvalidInput(f"source must be one of {', '.join([*EMBEDDED, *FILES])}, {_FORMS}; got {source!r}")
 
 

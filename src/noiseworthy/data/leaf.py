@@ -10,14 +10,14 @@ Source: Caldas et al. (2018), "LEAF: A Benchmark for Federated Settings", arXiv:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.data.records import Records, class_numbers
+from noiseworthy.data.records import Records, class_numbers, classes_among
 from noiseworthy.errors import DataError
 
 User = tuple[str, NDArray[np.float32], NDArray]
@@ -26,13 +26,14 @@ _WHITE = 0.5
 """A frame that is brighter than this in the median is white paper."""
 
 
-def read_leaf(folder: Path) -> Records:
+def read_leaf(folder: Path, classes: Sequence[str | int] | None = None) -> Records:
     """Records of a LEAF folder; users are the owners, and the test records of all users are pooled.
 
     Records of 784 numbers are FEMNIST's and become images of 28 x 28 (`femnist_images`).
 
     Args:
         folder: holds `train/*.json` and `test/*.json` with numeric features.
+        classes: all labels that there are, in their order; None takes those that occur, sorted.
 
     Returns:
         Records with the labels numbered 0..K-1, in the order of the files. A user without training records
@@ -44,11 +45,12 @@ def read_leaf(folder: Path) -> Records:
     train, test = (list(_users(folder / part)) for part in ("train", "test"))
     x, test_x = (femnist_images(_joined([one for _, one, _ in part], folder)) for part in (train, test))
     labels = np.concatenate([y for *_, y in train + test])
-    y, classes = class_numbers(labels, f"{folder}: y")
+    y, count = class_numbers(labels, f"{folder}: y", classes)
     owners = np.concatenate([np.full(len(y), user) for user, _, y in train])
     return Records(
-        x, y[: len(x)], test_x, y[len(x) :], classes, folder.name, client_ids=owners, test_origin="marked"
-    )
+        x, y[: len(x)], test_x, y[len(x) :], count, folder.name, client_ids=owners, test_origin="marked",
+        classes_found=() if classes else classes_among(labels),
+    )  # fmt: skip
 
 
 def femnist_images(records: NDArray[np.float32]) -> NDArray[np.float32]:

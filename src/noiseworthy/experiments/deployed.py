@@ -8,7 +8,7 @@ round that was asked for and not kept is asked for again, and owners answer it b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -48,10 +48,17 @@ OnRound = Callable[[float, Round | None], None]
 
 @dataclass(frozen=True)
 class DeployedRun:
-    """A training over a network, with what its owners told."""
+    """A training over a network, with what its owners told.
+
+    Attributes:
+        trained: as of a simulation.
+        told: by owners.
+        untold: owners who could not be told that the run is over, and may hold a part of their budget for it.
+    """
 
     trained: Trained
     told: Told
+    untold: frozenset[str] = frozenset()
 
 
 def train(
@@ -93,8 +100,7 @@ def train(
     except (NoMoreReplies, InvalidInput):
         session.end()
         raise
-    session.end()
-    return done
+    return replace(done, untold=session.end())
 
 
 def _going_on(folder: Path, mark: str) -> Checkpoint:
@@ -155,10 +161,10 @@ class _Session:
                 "let go and nothing was asked, see to it and go on with --resume"
             )
 
-    def end(self) -> None:
-        """Have owners let go of what they hold for the run."""
+    def end(self) -> frozenset[str]:
+        """Have owners let go of what they hold for the run; returns those who could not be told."""
         received = dict.fromkeys(self.deployment.federation.clients, 0) | self.told.received
-        released(self.exchange, self.told.run, received, self.patience / 4)
+        return frozenset(released(self.exchange, self.told.run, received, self.patience / 4))
 
     def _lease(self, name: str) -> LeaseRequest:
         demand = self.deployment.demand_of(name)

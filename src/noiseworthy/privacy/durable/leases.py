@@ -60,9 +60,9 @@ def held_for_others(db: sqlite3.Connection, account: int, run: int | None) -> in
 
 
 def leases_of(ledger: DurableLedger) -> list[Lease]:
-    """Leases of a ledger that have not ended."""
+    """Leases of a ledger that hold something still."""
     with named_errors(ledger.path):
-        return open_leases(ledger._db)
+        return [lease for lease in open_leases(ledger._db) if lease.rest]
 
 
 def open_rest(ledger: DurableLedger, account: int) -> int:
