@@ -10,9 +10,18 @@ import numpy as np
 import pytest
 
 from noiseworthy.engines import correspondence
-from noiseworthy.engines.correspondence import Correspondence, all_introduced
+from noiseworthy.engines.correspondence import Correspondence, all_introduced, released
 from noiseworthy.engines.exchange import Direct
-from noiseworthy.gateway.messages import About, Request, Uploaded, pack_reply
+from noiseworthy.gateway.messages import (
+    About,
+    Receipt,
+    Received,
+    Request,
+    Uploaded,
+    pack_receipt,
+    pack_reply,
+    read_message,
+)
 from noiseworthy.gateway.work import FedSGDWork
 from noiseworthy.privacy.uploads import Grid, Upload
 
@@ -103,6 +112,20 @@ def test_a_known_head_is_moved_by_new_uploads_alone():
     assert replies == []
     assert heads == [FIRST, SECOND, SECOND, SECOND]
     assert letters.received == {"north": 2}
+
+
+def test_a_late_reply_to_an_earlier_receipt_is_none_to_the_end_of_a_run():
+    """Else an owner would count as told that a run is over, and hold a part of its budget for ever."""
+    ended = []
+
+    def north(message: bytes) -> bytes:
+        ended.append(read_message(message).ended)
+        return pack_reply(Received(head=FIRST))
+
+    exchange = Direct({"north": north})
+    exchange.send("north", pack_receipt(Receipt(run="a study")), 1e12)
+    assert released(exchange, "a study", {"north": 0}, 0.5) == set()
+    assert ended == [False, True]
 
 
 def test_who_was_never_heard_of_is_known_by_what_it_tells_first():

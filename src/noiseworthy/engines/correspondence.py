@@ -219,14 +219,20 @@ def _answers(
     seconds: float,
     kind: type[Kind] | tuple[type[Kind], ...],
 ) -> dict[str, Kind]:
-    """Answers of a kind to one message for each owner, of those who give them within some seconds."""
+    """Answers of a kind to one message for each owner, of those who give them within some seconds.
+
+    What was under way before is answered first, and that is no answer to these messages.
+    """
     until = time.monotonic() + seconds
     found: dict[str, Kind] = {}
+    earlier = set(exchange.waiting)
     while (open := messages.keys() - found.keys()) and time.monotonic() < until:
         for owner in open & set(exchange.clients) - exchange.waiting:
             exchange.send(owner, messages[owner], time.time() + until - time.monotonic())
         for owner, data in exchange.receive(min(_TICK, until - time.monotonic())):
-            if data is not None and isinstance(reply := _read(data), kind):
+            if owner in earlier:
+                earlier.remove(owner)
+            elif data is not None and isinstance(reply := _read(data), kind):
                 found[owner] = reply
     return found
 
