@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from local_constants import USED, Constants, constants_of, stated
 
 import noiseworthy as nw
+from local_constants import USED, Constants, constants_of, stated
 from noiseworthy.engines.shards import Shards
 from noiseworthy.experiments.grids import grid_of, setting_of
 from noiseworthy.experiments.runner import Cell, run_grid, untrained_loss

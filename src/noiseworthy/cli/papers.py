@@ -26,10 +26,10 @@ def reproduce(
 ) -> None:
     """A table or figure of a paper: its claim beside our numbers, with a verdict."""
     from noiseworthy.engines.compilation import use_persistent_cache
-    from noiseworthy.experiments.papers import PAPERS
-    from noiseworthy.experiments.papers import reproduce as run
-    from noiseworthy.experiments.papers.keeping import load
-    from noiseworthy.reports.reproductions import verdict_table, write_reproductions
+    from noiseworthy_papers import PAPERS
+    from noiseworthy_papers import reproduce as run
+    from noiseworthy_papers.keeping import load
+    from noiseworthy_papers.pages import verdict_table, write_reproductions
 
     if kept is not None:
         check.one_of("paper", paper, PAPERS.keys())
