@@ -17,7 +17,7 @@ test: $(READY)
 	$(BIN)/pytest -q -n 2
 
 search: $(READY)
-	$(BIN)/pytest -q -n 2 --hypothesis-profile=search $$(grep -rl --include='*.py' '@given' tests)
+	$(BIN)/pytest -q -n 2 --hypothesis-profile=search $$(grep -rl --include='*.py' '@given' tests papers)
 
 mutants: $(READY)
 	$(BIN)/pytest -q -n 2 -m slow tests/mutants tests/audit
@@ -27,10 +27,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]' -e papers
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist runs src/*.egg-info
+	rm -rf $(VENV) build dist runs src/*.egg-info papers/src/*.egg-info
