@@ -19,7 +19,7 @@ import typer
 from scipy.stats import kendalltau
 
 import noiseworthy as nw
-from noiseworthy.experiments.advisor import Advice, advise
+from noiseworthy.sweeps.advisor import Advice, advise
 from noiseworthy.trials.advisor import Entry, places
 from plan_quality import CELLS, SITES, Cell, prepared, rounded
 from quality import Arena, bootstrap_limit, score

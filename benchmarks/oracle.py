@@ -16,10 +16,10 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC, make
 from noiseworthy.engines.simulation import simulate
-from noiseworthy.planning import queries_replies
-from noiseworthy.planning.plan import Plan, StepSize
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC, make
+from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.tasks.base import Batch
 from quality import SCORING_SEEDS, Arena, Scores, finite
 

@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.algorithms.registry import make
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import DataError, InvalidInput
-from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.problem import Problem
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks import LinearModel, Task
 
 SCORING_SEEDS = tuple(range(1000, 1010))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from noiseworthy.data import least_squares
-from noiseworthy.planning.local_bound import LocalBound
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.methods.dp_fedavg.bound import LocalBound
+from noiseworthy.plans.plan import StepSize
 from noiseworthy_papers import reproduce
 from noiseworthy_papers.fu import network, regression, tables
 from noiseworthy_papers.fu.paper import PAPER

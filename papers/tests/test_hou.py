@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noiseworthy.algorithms.dp_scaffnew import DPScaffNew
-from noiseworthy.algorithms.registry import make
+from noiseworthy.methods.dp_scaffnew.algorithm import DPScaffNew
+from noiseworthy.methods.registry import make
 from noiseworthy.privacy.gaussian import gaussian_epsilon
 from noiseworthy_papers.figures import draw
 from noiseworthy_papers.hou import claims as says

@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from noiseworthy.data import Federation, federate, load_records
-from noiseworthy.planning.averaging_bound import SHAPES
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.methods.dp_pasgd.bound import SHAPES
+from noiseworthy.plans.plan import StepSize
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.losses import LOSSES

@@ -9,15 +9,15 @@ import pytest
 from scipy.stats import chi2, kstest, norm
 
 import noiseworthy_papers as papers
-from noiseworthy.algorithms import loss_reports
-from noiseworthy.algorithms.registry import make
 from noiseworthy.cli import app
 from noiseworthy.data import load_records
 from noiseworthy.data.records import Records
 from noiseworthy.errors import InvalidInput
-from noiseworthy.experiments import two_stages
-from noiseworthy.experiments.pace import Pace
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.methods.dpfl_bcs import loss_reports
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.studies import two_stages
+from noiseworthy.studies.pace import Pace
 from noiseworthy.tasks import make_task
 from noiseworthy_papers.budgets import Budgets, bound_share, spent_by_bound
 from noiseworthy_papers.figures import draw

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.heterogeneity import ReportedLosses
-from noiseworthy.planning.participation_bound import Curvature, ParticipationBound
+from noiseworthy.methods.dpfl_bcs.bound import Curvature, ParticipationBound
+from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
 from noiseworthy_papers.ma.curvature import (
     Course,
     PrintedStage,

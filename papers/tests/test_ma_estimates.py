@@ -14,12 +14,12 @@ from scipy.special import logsumexp
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
-from noiseworthy.experiments import two_stages
-from noiseworthy.experiments.estimates import describe
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.two_stages import plan, stage_before
+from noiseworthy.methods.dpfl_bcs.two_stages import plan, stage_before
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.studies import two_stages
+from noiseworthy.studies.estimates import describe
 from noiseworthy.tasks import LinearModel
 from noiseworthy_papers.judge import verdict
 from noiseworthy_papers.keeping import Store, load, save

@@ -11,8 +11,8 @@ from scipy.stats import norm
 
 from noiseworthy.data import least_squares
 from noiseworthy.errors import DataError, InvalidInput
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy_papers.judge import Claim
 from noiseworthy_papers.keeping import Store, load, save

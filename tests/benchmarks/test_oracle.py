@@ -9,7 +9,7 @@ import pytest
 
 import oracle
 from noiseworthy.data import load_federation
-from noiseworthy.planning.problem import Problem
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import make_task
 from oracle import Point, best_of_lines, judge, scale_of, search

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import noiseworthy as nw
-from noiseworthy.planning import queries_replies
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from oracle import Oracle, Point, Tried
 from quality import Arena, Scores

@@ -14,9 +14,6 @@ import jax
 import numpy as np
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.algorithms.base import Algorithm
-from noiseworthy.algorithms.making import aligned
-from noiseworthy.algorithms.registry import make
 from noiseworthy.data import EMBEDDED, Federation, federate, load_records
 from noiseworthy.data.files import data_folder
 from noiseworthy.data.partition import partition
@@ -24,13 +21,16 @@ from noiseworthy.data.records import Records
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import Checkpoint, simulate
-from noiseworthy.experiments import two_stages
-from noiseworthy.experiments.pace import Pace, pace_of
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.resources import Resources
+from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.making import aligned
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
+from noiseworthy.studies import two_stages
+from noiseworthy.studies.pace import Pace, pace_of
 from noiseworthy.tasks import Task, make_task
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy_papers.budgets import bound_share

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.plans.plan import StepSize
 from noiseworthy.tasks import LinearModel
 from noiseworthy_papers.keeping import Store
 from noiseworthy_papers.laboratory import Curves, Laboratory, Training

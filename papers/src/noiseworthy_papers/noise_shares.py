@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from noiseworthy.planning.replies_bound import uploads
+from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy_papers.points import NO_NOISE

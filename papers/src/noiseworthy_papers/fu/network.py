@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.plans.plan import StepSize
 from noiseworthy_papers.fu import claims as says
 from noiseworthy_papers.fu.tables import TABLE_4, beside
 from noiseworthy_papers.judge import Claim

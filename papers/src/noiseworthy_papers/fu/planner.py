@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.planning.local_bound import local_bound
-from noiseworthy.planning.local_iterations import plan
-from noiseworthy.planning.local_work import LocalSteps
-from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.problem import Constant
+from noiseworthy.methods.dp_fedavg.bound import local_bound
+from noiseworthy.methods.dp_fedavg.planner import plan
+from noiseworthy.plans.local_work import LocalSteps
+from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.problem import Constant
 from noiseworthy_papers.laboratory import Laboratory
 from noiseworthy_papers.points import NO_NOISE
 from noiseworthy_papers.settings import FedAvg

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.plans.plan import StepSize
 from noiseworthy_papers.fu import claims as says
 from noiseworthy_papers.fu.planner import by_bound
 from noiseworthy_papers.fu.tables import TABLE_2, TABLE_3, beside

@@ -10,7 +10,7 @@ import numpy as np
 
 from noiseworthy.data.records import Records
 from noiseworthy.data.volumes import synthetic_volumes
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.plans.plan import StepSize
 from noiseworthy_papers.spec import Bench
 
 LENGTHS = (6, 12, 24, 36, 60, 120, 240, 600, 1260, 2520, 5040)

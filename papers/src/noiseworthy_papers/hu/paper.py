@@ -14,7 +14,7 @@ import numpy as np
 from noiseworthy.data import Federation, adult, federate, load_records, vehicle
 from noiseworthy.data.files import required_folder
 from noiseworthy.data.records import Records
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.plans.plan import StepSize
 from noiseworthy_papers.hu import claims as says
 from noiseworthy_papers.hu.planner import Public, by_bound, by_validation
 from noiseworthy_papers.laboratory import Laboratory

@@ -10,7 +10,7 @@ import numpy as np
 
 from noiseworthy.data import load_records
 from noiseworthy.data.records import Records
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.plans.plan import StepSize
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy_papers.budgets import Budgets
 from noiseworthy_papers.selections import Estimating

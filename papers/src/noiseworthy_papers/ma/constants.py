@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from noiseworthy.experiments.two_stages import Estimation
-from noiseworthy.planning.heterogeneity import as_printed, rho_min_printed
-from noiseworthy.planning.participation_bound import Curvature
-from noiseworthy.planning.two_stages import stage_before
+from noiseworthy.methods.dpfl_bcs.bound import Curvature
+from noiseworthy.methods.dpfl_bcs.heterogeneity import as_printed, rho_min_printed
+from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
+from noiseworthy.studies.two_stages import Estimation
 from noiseworthy.tasks import LinearModel, Task
 from noiseworthy_papers.ma.curvature import (
     Course,

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.experiments.estimates import describe
-from noiseworthy.experiments.two_stages import Estimation, estimate
-from noiseworthy.planning.heterogeneity import as_printed
-from noiseworthy.planning.participation_bound import participation_costs
-from noiseworthy.planning.participation_search import greedy
-from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.two_stages import replanned
+from noiseworthy.methods.dpfl_bcs.bound import participation_costs
+from noiseworthy.methods.dpfl_bcs.heterogeneity import as_printed
+from noiseworthy.methods.dpfl_bcs.search import greedy
+from noiseworthy.methods.dpfl_bcs.two_stages import replanned
+from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.studies.estimates import describe
+from noiseworthy.studies.two_stages import Estimation, estimate
 from noiseworthy_papers.keeping import Store
 from noiseworthy_papers.laboratory import Laboratory, Training
 from noiseworthy_papers.ma.benches import COHORT, MOMENTUM, ROUNDS, Case

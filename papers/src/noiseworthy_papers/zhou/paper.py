@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.plans.plan import StepSize
 from noiseworthy_papers.points import Role
 from noiseworthy_papers.settings import FedSGD
 from noiseworthy_papers.spec import Arm, Bench, Figure, Layout, Paper, Series

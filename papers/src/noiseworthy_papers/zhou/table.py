@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from noiseworthy.planning.replies_bound import LaplaceCurve
+from noiseworthy.methods.fedsgd_dpc.bound import LaplaceCurve
 from noiseworthy_papers.judge import Claim, verdict
 from noiseworthy_papers.kinds import Facts
 from noiseworthy_papers.settings import FedSGD
