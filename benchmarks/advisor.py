@@ -20,8 +20,8 @@ from plan_quality import CELLS, SITES, Cell, prepared, rounded
 from scipy.stats import kendalltau
 
 import noiseworthy as nw
-from noiseworthy.experiments.advisor import Advice, advise
-from noiseworthy.experiments.quality import Arena, bootstrap_limit, score
+from noiseworthy.sweeps.advisor import Advice, advise
+from noiseworthy.sweeps.quality import Arena, bootstrap_limit, score
 from noiseworthy.trials.advisor import Entry, places
 
 ROOT = Path(__file__).parents[1]

@@ -17,8 +17,8 @@ from noiseworthy.experiments.papers.ma_curvature import (
     literal,
     regularised,
 )
-from noiseworthy.planning.heterogeneity import ReportedLosses
-from noiseworthy.planning.participation_bound import Curvature, ParticipationBound
+from noiseworthy.methods.dpfl_bcs.bound import Curvature, ParticipationBound
+from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
 
 STAGE = PrintedStage(
     loss=1.6, noise=40.0, bias=30.0, mean_heterogeneity=0.15, rho_min=1.04, rounds=9, clients_per_round=20

@@ -14,8 +14,6 @@ from scipy.special import logsumexp
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
-from noiseworthy.experiments import two_stages
-from noiseworthy.experiments.estimates import describe
 from noiseworthy.experiments.papers import ma_estimates_claims as says
 from noiseworthy.experiments.papers.judge import verdict
 from noiseworthy.experiments.papers.keeping import Store, load, save
@@ -27,11 +25,13 @@ from noiseworthy.experiments.papers.ma_stages import distance, likeness, measure
 from noiseworthy.experiments.papers.ma_truth import true_heterogeneity
 from noiseworthy.experiments.papers.reproduction import PAPERS, reproduce
 from noiseworthy.experiments.papers.spec import Bench, Circumstances, Paper, SelfMeasured
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.two_stages import plan, stage_before
+from noiseworthy.methods.dpfl_bcs.two_stages import plan, stage_before
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.reports.reproductions import reproductions_page, write_reproductions
+from noiseworthy.studies import two_stages
+from noiseworthy.studies.estimates import describe
 from noiseworthy.tasks import LinearModel
 
 CLIENTS = 30

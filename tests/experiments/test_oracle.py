@@ -8,11 +8,17 @@ import numpy as np
 import pytest
 
 from noiseworthy.data import load_federation
-from noiseworthy.experiments import oracle
-from noiseworthy.experiments.oracle import Point, best_of_lines, judge, scale_of, search
-from noiseworthy.experiments.quality import Arena, lost_gain, score
-from noiseworthy.planning.problem import Problem
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.sweeps import oracle
+from noiseworthy.sweeps.oracle import (
+    Point,
+    best_of_lines,
+    judge,
+    scale_of,
+    search,
+)
+from noiseworthy.sweeps.quality import Arena, lost_gain, score
 from noiseworthy.tasks import make_task
 
 SCORING = range(50, 54)

@@ -32,8 +32,8 @@ from noiseworthy.experiments.papers.settings import (
     to_json,
 )
 from noiseworthy.experiments.papers.spec import Arm, Bench, Federated, Figure, Layout, LossUnit, Paper
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.reports.reproductions import reproductions_page, write_reproductions
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import noiseworthy as nw
-from noiseworthy.experiments.oracle import Oracle, Point, Tried
-from noiseworthy.experiments.quality import Arena, Scores
-from noiseworthy.planning import queries_replies
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.sweeps.oracle import Oracle, Point, Tried
+from noiseworthy.sweeps.quality import Arena, Scores
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 

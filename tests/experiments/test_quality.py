@@ -13,12 +13,19 @@ from hypothesis import strategies as st
 
 from noiseworthy.data import Federation, load_federation
 from noiseworthy.errors import DataError, InvalidInput
-from noiseworthy.experiments.quality import Arena, bootstrap_limit, lost_gain, p90, score, stand_ins
-from noiseworthy.experiments.runner import train
-from noiseworthy.planning import queries_replies
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.studies.runner import train
+from noiseworthy.sweeps.quality import (
+    Arena,
+    bootstrap_limit,
+    lost_gain,
+    p90,
+    score,
+    stand_ins,
+)
 from noiseworthy.tasks import LinearModel, make_task
 from noiseworthy.tasks.base import Batch
 

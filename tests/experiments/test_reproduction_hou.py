@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noiseworthy.algorithms.dp_scaffnew import DPScaffNew
-from noiseworthy.algorithms.registry import make
 from noiseworthy.experiments.papers import hou
 from noiseworthy.experiments.papers import hou_claims as says
 from noiseworthy.experiments.papers.hou import ITEMS, PAPER
@@ -30,6 +28,8 @@ from noiseworthy.experiments.papers.points import Point
 from noiseworthy.experiments.papers.reproduction import PAPERS, reproduce_figure
 from noiseworthy.experiments.papers.settings import FedAvg, ScaffNew
 from noiseworthy.experiments.papers.spec import Bench, Figure, Series
+from noiseworthy.methods.dp_scaffnew.algorithm import DPScaffNew
+from noiseworthy.methods.registry import make
 from noiseworthy.privacy.gaussian import gaussian_epsilon
 from noiseworthy.reports.reproduction_figures import draw
 from noiseworthy.reports.reproductions import reproductions_page

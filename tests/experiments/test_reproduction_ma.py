@@ -8,14 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest, norm
 
-from noiseworthy.algorithms import loss_reports
-from noiseworthy.algorithms.registry import make
 from noiseworthy.cli import app
 from noiseworthy.data import load_records
 from noiseworthy.data.records import Records
 from noiseworthy.errors import InvalidInput
-from noiseworthy.experiments import papers, two_stages
-from noiseworthy.experiments.pace import Pace
 from noiseworthy.experiments.papers.budgets import Budgets, bound_share, spent_by_bound
 from noiseworthy.experiments.papers.judge import Claim, verdict
 from noiseworthy.experiments.papers.keeping import Store, load, save
@@ -32,9 +28,13 @@ from noiseworthy.experiments.papers.selections import Estimating, Selection
 from noiseworthy.experiments.papers.series import fixed
 from noiseworthy.experiments.papers.settings import algorithm_of, from_json, named, quantities, to_json
 from noiseworthy.experiments.papers.spec import Bench, Figure, Layout, LossUnit, Reproduction
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.methods.dpfl_bcs import loss_reports
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.plan import StepSize
 from noiseworthy.reports.reproduction_figures import draw
 from noiseworthy.reports.reproductions import reproductions_page, write_reproductions
+from noiseworthy.studies import papers, two_stages
+from noiseworthy.studies.pace import Pace
 from noiseworthy.tasks import make_task
 
 SETTING = Selection("dpfl-bcs", 6, 3, momentum=0.5)

@@ -18,8 +18,8 @@ from noiseworthy.experiments.papers.points import NO_NOISE, Point
 from noiseworthy.experiments.papers.reproduction import reproduce_figure
 from noiseworthy.experiments.papers.settings import FedAvg, quantities
 from noiseworthy.experiments.papers.spec import Arm, Bench, Figure
-from noiseworthy.planning.local_bound import LocalBound
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.methods.dp_fedavg.bound import LocalBound
+from noiseworthy.plans.plan import StepSize
 from noiseworthy.reports.reproductions import write_reproductions
 
 SCALE = 0.05

@@ -27,8 +27,8 @@ from noiseworthy.experiments.papers.reproduction import PAPERS, reproduce_figure
 from noiseworthy.experiments.papers.series import fixed
 from noiseworthy.experiments.papers.settings import Averaging, from_json, named, quantities, to_json
 from noiseworthy.experiments.papers.spec import Arm, Bench, Costs, Figure, Layout, Series
-from noiseworthy.planning.averaging_bound import SHAPES
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.methods.dp_pasgd.bound import SHAPES
+from noiseworthy.plans.plan import StepSize
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.losses import LOSSES

@@ -17,11 +17,11 @@ from noiseworthy.experiments.papers.laboratory import Laboratory
 from noiseworthy.experiments.papers.points import NO_NOISE
 from noiseworthy.experiments.papers.settings import FedAvg
 from noiseworthy.experiments.papers.spec import Arm, Planned, Planner
-from noiseworthy.planning.local_bound import local_bound
-from noiseworthy.planning.local_iterations import plan
-from noiseworthy.planning.local_work import LocalSteps
-from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.problem import Constant
+from noiseworthy.methods.dp_fedavg.bound import local_bound
+from noiseworthy.methods.dp_fedavg.planner import plan
+from noiseworthy.plans.local_work import LocalSteps
+from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.problem import Constant
 
 MEASURED = "measured on the simulated federation, not private"
 """Provenance of the constants."""

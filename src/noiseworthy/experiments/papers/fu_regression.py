@@ -12,7 +12,7 @@ from noiseworthy.experiments.papers.points import NO_NOISE
 from noiseworthy.experiments.papers.series import fixed, with_printed
 from noiseworthy.experiments.papers.settings import FedAvg
 from noiseworthy.experiments.papers.spec import Arm, Bench, Figure, Layout, LossUnit, Series
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.plans.plan import StepSize
 
 REPEATS = 20
 EPSILONS = (1.0, 3.0, 5.0, NO_NOISE)

@@ -11,7 +11,7 @@ import numpy as np
 from noiseworthy.data.records import Records
 from noiseworthy.data.volumes import synthetic_volumes
 from noiseworthy.experiments.papers.spec import Bench
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.plans.plan import StepSize
 
 LENGTHS = (6, 12, 24, 36, 60, 120, 240, 600, 1260, 2520, 5040)
 """Numbers of iterations with many divisors, for scales at which the published one is too long."""

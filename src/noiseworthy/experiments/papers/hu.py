@@ -20,7 +20,7 @@ from noiseworthy.experiments.papers.laboratory import Laboratory
 from noiseworthy.experiments.papers.series import fixed
 from noiseworthy.experiments.papers.settings import Averaging
 from noiseworthy.experiments.papers.spec import Arm, Bench, Costs, Figure, Item, Layout, Paper, Series
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.plans.plan import StepSize
 
 DELTA, REPEATS = 1e-4, 5
 EPSILONS = (1.0, 2.0, 4.0, 10.0)

@@ -24,11 +24,11 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.experiments.papers.laboratory import Laboratory, Training
 from noiseworthy.experiments.papers.settings import Averaging
 from noiseworthy.experiments.papers.spec import Arm, Planned, Planner
-from noiseworthy.planning.averaging_bound import LossShape
-from noiseworthy.planning.averaging_period import plan
-from noiseworthy.planning.local_work import NoisySteps
-from noiseworthy.planning.problem import Constant
-from noiseworthy.planning.resources import Resources
+from noiseworthy.methods.dp_pasgd.bound import LossShape
+from noiseworthy.methods.dp_pasgd.planner import plan
+from noiseworthy.plans.local_work import NoisySteps
+from noiseworthy.plans.problem import Constant
+from noiseworthy.plans.resources import Resources
 from noiseworthy.tasks import Batch, LinearModel
 from noiseworthy.tasks.losses import LOSSES
 

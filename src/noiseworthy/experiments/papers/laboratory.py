@@ -14,9 +14,6 @@ import jax
 import numpy as np
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.algorithms.base import Algorithm
-from noiseworthy.algorithms.making import aligned
-from noiseworthy.algorithms.registry import make
 from noiseworthy.data import EMBEDDED, Federation, federate, load_records
 from noiseworthy.data.files import data_folder
 from noiseworthy.data.partition import partition
@@ -24,8 +21,6 @@ from noiseworthy.data.records import Records
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import Checkpoint, simulate
-from noiseworthy.experiments import two_stages
-from noiseworthy.experiments.pace import Pace, pace_of
 from noiseworthy.experiments.papers.budgets import bound_share
 from noiseworthy.experiments.papers.devices import Split, trained_on
 from noiseworthy.experiments.papers.noise_shares import noise_share
@@ -33,11 +28,16 @@ from noiseworthy.experiments.papers.points import NO_NOISE
 from noiseworthy.experiments.papers.selections import Selection
 from noiseworthy.experiments.papers.settings import Setting
 from noiseworthy.experiments.papers.spec import Arm, Bench
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.resources import Resources
+from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.making import aligned
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
+from noiseworthy.studies import two_stages
+from noiseworthy.studies.pace import Pace, pace_of
 from noiseworthy.tasks import Task, make_task
 from noiseworthy.trials.facts import PublicFacts
 

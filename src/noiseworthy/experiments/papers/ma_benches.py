@@ -13,7 +13,7 @@ from noiseworthy.data.records import Records
 from noiseworthy.experiments.papers.budgets import Budgets
 from noiseworthy.experiments.papers.selections import Estimating
 from noiseworthy.experiments.papers.spec import Arm, Bench, LossUnit, Series
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.plans.plan import StepSize
 from noiseworthy.privacy.mechanisms import Family
 
 CLIENTS, COHORT, ROUNDS, FIRST_ROUNDS = 100, 20, 200, 10

@@ -13,10 +13,10 @@ from noiseworthy.experiments.papers.ma_curvature import (
     literal,
     regularised,
 )
-from noiseworthy.experiments.two_stages import Estimation
-from noiseworthy.planning.heterogeneity import as_printed, rho_min_printed
-from noiseworthy.planning.participation_bound import Curvature
-from noiseworthy.planning.two_stages import stage_before
+from noiseworthy.methods.dpfl_bcs.bound import Curvature
+from noiseworthy.methods.dpfl_bcs.heterogeneity import as_printed, rho_min_printed
+from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
+from noiseworthy.studies.two_stages import Estimation
 from noiseworthy.tasks import LinearModel, Task
 
 PRINTED = {

@@ -17,8 +17,8 @@ from scipy.optimize import least_squares
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.heterogeneity import ReportedLosses
-from noiseworthy.planning.participation_bound import Curvature
+from noiseworthy.methods.dpfl_bcs.bound import Curvature
+from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
 
 Real = NDArray[np.float64]
 _SWEEPS = 100

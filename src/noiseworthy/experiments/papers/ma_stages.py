@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.experiments.estimates import describe
 from noiseworthy.experiments.papers.keeping import Store
 from noiseworthy.experiments.papers.laboratory import Laboratory, Training
 from noiseworthy.experiments.papers.ma_benches import COHORT, MOMENTUM, ROUNDS, Case
 from noiseworthy.experiments.papers.ma_constants import constants_of, public_curvature
 from noiseworthy.experiments.papers.ma_truth import Truth, true_heterogeneity
 from noiseworthy.experiments.papers.selections import BIASED, Selection
-from noiseworthy.experiments.two_stages import Estimation, estimate
-from noiseworthy.planning.heterogeneity import as_printed
-from noiseworthy.planning.participation_bound import participation_costs
-from noiseworthy.planning.participation_search import greedy
-from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.two_stages import replanned
+from noiseworthy.methods.dpfl_bcs.bound import participation_costs
+from noiseworthy.methods.dpfl_bcs.heterogeneity import as_printed
+from noiseworthy.methods.dpfl_bcs.search import greedy
+from noiseworthy.methods.dpfl_bcs.two_stages import replanned
+from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.studies.estimates import describe
+from noiseworthy.studies.two_stages import Estimation, estimate
 
 Measured = dict[str, Any]
 REPEATS = 5

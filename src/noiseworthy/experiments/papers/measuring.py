@@ -14,7 +14,7 @@ from noiseworthy.experiments.papers.laboratory import Curves, Laboratory, Traini
 from noiseworthy.experiments.papers.points import Point
 from noiseworthy.experiments.papers.settings import Setting, algorithm_of, from_json, quantities, to_json
 from noiseworthy.experiments.papers.spec import Arm, Bench, Figure, Planned, Series
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.plans.plan import StepSize
 from noiseworthy.tasks import LinearModel
 
 Progress = Callable[[float], None]

@@ -7,7 +7,7 @@ import numpy as np
 from noiseworthy.experiments.papers.points import NO_NOISE
 from noiseworthy.experiments.papers.settings import Averaging, Setting
 from noiseworthy.experiments.papers.spec import Arm, Federated
-from noiseworthy.planning.replies_bound import uploads
+from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from noiseworthy.privacy.mechanisms import Family
 

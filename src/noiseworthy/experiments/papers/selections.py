@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from noiseworthy.planning import participation, rivals, two_stages
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Constant, Problem
+from noiseworthy.methods.dpfl_bcs import planner as participation
+from noiseworthy.methods.dpfl_bcs import two_stages
+from noiseworthy.methods.rivals import planner as rivals
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Constant, Problem
 
 AlgorithmName = Literal["dpfl-bcs"] | rivals.RivalName
 BIASED: Literal["dpfl-bcs"] = "dpfl-bcs"

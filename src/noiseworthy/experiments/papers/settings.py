@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.experiments.papers.selections import ALGORITHMS, Estimating, Selection
-from noiseworthy.planning import (
-    averaging_period,
-    communication_probability,
-    local_iterations,
-    queries_replies,
-)
-from noiseworthy.planning.local_work import Coins
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Problem
+from noiseworthy.methods.dp_fedavg import planner as local_iterations
+from noiseworthy.methods.dp_pasgd import planner as averaging_period
+from noiseworthy.methods.dp_scaffnew import planner as communication_probability
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.plans.local_work import Coins
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Problem
 
 
 @dataclass(frozen=True)

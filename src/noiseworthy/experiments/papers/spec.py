@@ -11,7 +11,7 @@ from noiseworthy.experiments.papers.budgets import Budgets
 from noiseworthy.experiments.papers.judge import Claim, Verdict
 from noiseworthy.experiments.papers.points import Point, Role, Score, Statistic
 from noiseworthy.experiments.papers.settings import Setting
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.plans.plan import StepSize
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family
 

@@ -15,7 +15,7 @@ from noiseworthy.experiments.papers.settings import FedSGD
 from noiseworthy.experiments.papers.spec import Arm, Bench, Figure, Layout, Paper, Series
 from noiseworthy.experiments.papers.trial_planner import by_trial
 from noiseworthy.experiments.papers.zhou_table import FEMNIST, MNIST, Row, reproduce_table
-from noiseworthy.planning.plan import StepSize
+from noiseworthy.plans.plan import StepSize
 
 ROUNDS = (10, 50, 100, 150, 200, 250, 500)
 STEP = StepSize(0.05, 50.0)

@@ -19,7 +19,7 @@ from noiseworthy.experiments.papers.judge import Claim, verdict
 from noiseworthy.experiments.papers.kinds import Facts
 from noiseworthy.experiments.papers.settings import FedSGD
 from noiseworthy.experiments.papers.spec import OURS, Reproduction, Table
-from noiseworthy.planning.replies_bound import LaplaceCurve
+from noiseworthy.methods.fedsgd_dpc.bound import LaplaceCurve
 
 CLIENTS = 10
 EPSILONS = (1.0, 5.0, 10.0)
