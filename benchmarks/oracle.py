@@ -20,15 +20,6 @@ from noiseworthy.engines.simulation import simulate
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC, make
 from noiseworthy.plans.plan import Plan, StepSize
-<<<<<<<< HEAD:benchmarks/oracle.py
-========
-from noiseworthy.sweeps.quality import (
-    SCORING_SEEDS,
-    Arena,
-    Scores,
-    finite,
-)
->>>>>>>> main:src/noiseworthy/sweeps/oracle.py
 from noiseworthy.tasks.base import Batch
 from quality import SCORING_SEEDS, Arena, Scores, finite
 

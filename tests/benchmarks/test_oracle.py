@@ -6,20 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from noiseworthy.sweeps.oracle import (
-    Point,
-    best_of_lines,
-    judge,
-    scale_of,
-    search,
-)
-from noiseworthy.sweeps.quality import Arena, lost_gain, score
 
 import oracle
 from noiseworthy.data import load_federation
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.sweeps import oracle
 from noiseworthy.tasks import make_task
 from oracle import Point, best_of_lines, judge, scale_of, search
 from quality import Arena, lost_gain, score
