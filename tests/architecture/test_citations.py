@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("src", "tests", "benchmarks", "examples", "docs")
 BIBLIOGRAPHY = "docs/theory/bibliography.md"
 
-NUMBERED = re.compile(r"\btheory(?: sections?)?[ _]\d(?:[._]\d+)*\b", re.IGNORECASE)
+NUMBERED = re.compile(r"\btheory(?: sections?)?[\s_#]+\d(?:[._]\d+)*\b", re.IGNORECASE)
 SECTION = re.compile(r"docs/theory/[\w-]+\.md(?:#[\w-]+)?")
 LINK = re.compile(r"\]\((?!https?:|mailto:)(?P<target>[^()\s]+)\)")
 TEST = re.compile(r"`(?P<file>tests/[\w/]+\.py)::(?P<name>\w+)`")

@@ -21,8 +21,9 @@ def spent(**arguments):
 
 
 def gaussian_epsilon(mu, delta):
-    """From the definition: delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)
-    (docs/theory/accounting.md#gaussian-mechanism).
+    """From the definition: delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu).
+
+    Source: docs/theory/accounting.md#gaussian-mechanism.
     """
 
     def excess(eps):

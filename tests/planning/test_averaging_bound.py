@@ -33,8 +33,9 @@ def make_problem(clients: int = 4, dimension: int = 3) -> Problem:
 
 
 def retyped(b: AveragingBound, k: int, tau: int, variance: float) -> tuple[float, float, float, bool]:
-    """Last iterate, average, printed, and the condition of the first, in plain arithmetic
-    (docs/theory/hu.md#bounds).
+    """Last iterate, average, printed, and the condition of the first, in plain arithmetic.
+
+    Source: docs/theory/hu.md#bounds.
     """
     a, step, v = b.initial_gap, b.step_size * b.smoothness, b.gradient_variance + b.dimension * variance
     q = 1 - b.step_size * b.strong_convexity

@@ -1,6 +1,4 @@
-"""The bound equals docs/theory/zhou.md#bound written out once more, and its noise is what an aggregate really
-has.
-"""
+"""docs/theory/zhou.md#bound written out once more, and the noise that an aggregate really has."""
 
 from __future__ import annotations
 
@@ -30,9 +28,7 @@ def constants(**changes) -> dict[str, Constant]:
 
 
 def s_of(epsilon: float, delta: float) -> float:
-    """1/mu of docs/theory/accounting.md#gaussian-mechanism by plain root finding, sharing no code with the
-    product.
-    """
+    """1/mu of docs/theory/accounting.md#gaussian-mechanism by root finding, without product code."""
 
     def excess(log_mu):
         mu = math.exp(log_mu)
@@ -168,9 +164,7 @@ def test_gaussian_constants_are_those_of_the_closed_form():
 
 
 def test_poisson_batches_add_the_variance_of_single_records():
-    """sum d_i Lambda^2 / (q d^2), docs/theory/zhou.md#bound; G^2 stands in where no record variance is
-    given.
-    """
+    """sum d_i Lambda^2 / (q d^2), docs/theory/zhou.md#bound; G^2 stands in for a missing Lambda^2."""
     sizes = np.array([30, 50])
     budget = PrivacyBudget.of(1.0, 1e-5, 2, "add-remove")
     whole = Problem(sizes, 4, budget, "gaussian", 1.0)

@@ -79,9 +79,7 @@ def random_case(rng: np.random.Generator) -> tuple[Problem, dict[str, float]]:
 
 
 def every_value(asked: Problem, value: dict[str, float], most: int, p: np.ndarray) -> np.ndarray:
-    """The bound of docs/theory/hou.md#planner at T = 0..most (rows) and every p (columns), without code of
-    the product.
-    """
+    """docs/theory/hou.md#planner at T = 0..most (rows) and every p (columns), without product code."""
     factor = 2 if asked.budget.relation == "replace-one" else 1
     c = np.mean([(factor * asked.clip_norm * MENU[e]) ** 2 for e in asked.budget.epsilon])
     eta, mu, t = 1 / value["smoothness"], value["strong_convexity"], np.arange(most + 1)[:, None]
@@ -285,9 +283,7 @@ def test_realised_coins_never_overspend_and_the_mean_does_four_times_in_ten():
 
 
 def delta_of(epsilon: float, mu: float) -> float:
-    """docs/theory/accounting.md#gaussian-mechanism with the normal law of SciPy, sharing no code with the
-    product.
-    """
+    """docs/theory/accounting.md#gaussian-mechanism with the normal law of SciPy, without product code."""
     return float(norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
 
 
@@ -296,9 +292,7 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 
 def test_noise_for_the_mean_costs_what_theory_says_it_costs():
-    """docs/theory/hou.md#realised-rounds: 1.38 at the 99 % value of R, 1.47 at 99.9 %, delta(1) = 4.0e-5 on
-    average.
-    """
+    """docs/theory/hou.md#realised-rounds: 1.38 at the 99 % value of R, 1.47 at 99.9 %, mean delta(1) 4e-5."""
     mu = 2 * 0.1 / problem(1.0, 1).release(np.array([10])).mechanism.size[0]
     r = binom.ppf([0.99, 0.999], T, P)
     assert r.tolist() == [18, 20]

@@ -1,6 +1,4 @@
-"""The bound of DP-FedAvg is docs/theory/fu.md#bound written out once more, its noise is what aggregates have;
-it holds.
-"""
+"""docs/theory/fu.md#bound written out once more; its noise is what aggregates have; it holds."""
 
 from __future__ import annotations
 
@@ -418,8 +416,9 @@ def test_the_exponent_of_each_mechanism():
 
 
 def test_laplace_noise_with_a_delta_leaves_its_square_law_behind():
-    """Exponent between 1000 and 4000 uploads, for which `noise_exponent` answers 1
-    (docs/theory/accounting.md#laplace-mechanism).
+    """Exponent between 1000 and 4000 uploads, for which `noise_exponent` answers 1.
+
+    Source: docs/theory/accounting.md#laplace-mechanism.
     """
     problem = make_problem("laplace", "C", [5, 5], 1.0, delta=1e-5)
     few, many = (float(problem.weighted_noise(np.array([k]))[0]) for k in (1000, 4000))

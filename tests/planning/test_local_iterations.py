@@ -63,8 +63,9 @@ def random_case(rng: np.random.Generator, family: str, mode: str | None = None):
 
 
 def one_upload(problem: Problem) -> list[float]:
-    """a_i^2 E||w_i||^2 for one upload, per unit of (eta E)^2, from the table of
-    docs/theory/fu.md#clipping-modes.
+    """a_i^2 E||w_i||^2 for one upload, per unit of (eta E)^2.
+
+    Source: docs/theory/fu.md#clipping-modes.
     """
     terms, total, zeta, p = [], int(problem.sizes.sum()), problem.clip_norm, problem.dimension
     moves = 2 if problem.budget.relation == "replace-one" else 1
@@ -509,8 +510,9 @@ def test_the_printed_plan_takes_the_power_of_t_and_a_fraction_of_an_upload():
 
 
 def test_the_printed_noise_is_that_of_theorems_1_and_2():
-    """Lap T_l eta E xi_1/epsilon and c2 sqrt(T_l ln(1/delta)) eta E xi_2/epsilon,
-    docs/theory/fu.md#clipping-modes.
+    """Lap T_l eta E xi_1/epsilon and c2 sqrt(T_l ln(1/delta)) eta E xi_2/epsilon.
+
+    Source: docs/theory/fu.md#clipped-batches.
     """
     how = {"total_iterations": 12, "local_steps": 3, "clients_per_round": 1, "step": StepSize(0.1)}
     laplace = make(epsilon=2.0, **how).as_printed["noise"]

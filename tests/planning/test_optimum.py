@@ -48,9 +48,7 @@ def random_case(rng: np.random.Generator, family: str, clients: int = 12, least:
 
 
 def every_value(problem: Problem, value: dict[str, float], most: int) -> np.ndarray:
-    """The bound of docs/theory/zhou.md#bound at every T = 1..most (rows) and b = 1..N (columns), without
-    product code.
-    """
+    """docs/theory/zhou.md#bound at every T = 1..most (rows) and b = 1..N (columns), without product code."""
     n = len(problem.sizes)
     t, b = np.arange(1, most + 1)[:, None], np.arange(1, n + 1)[None, :]
     k = np.ceil(b * t / n)

@@ -571,8 +571,9 @@ def overspenders(t: np.ndarray, k: int, rounds: int, rng: np.random.Generator) -
 
 @pytest.mark.parametrize(("family", "share"), [("gaussian", 0.88), ("laplace", 0.85)])
 def test_the_printed_algorithm_overspends_for_about_84_percent_of_its_clients(family, share):
-    """docs/theory/ma.md#fractional-participations; 12 federations and schedules; one share has a standard
-    deviation of 2 points.
+    """12 federations and schedules; one share has a standard deviation of 2 points.
+
+    Source: docs/theory/ma.md#fractional-participations.
     """
     rng, shares = np.random.default_rng(12), []
     for seed in range(12):

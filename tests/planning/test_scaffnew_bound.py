@@ -35,9 +35,7 @@ def problem(epsilon=1.0, clients=3, dimension=7, relation="replace-one", clip=0.
 
 
 def retyped(bound: ScaffNewBound, t, p) -> np.ndarray:
-    """B(T, p) of docs/theory/hou.md#bound, docs/theory/hou.md#planner in its own letters, without code of the
-    product.
-    """
+    """B(T, p) of docs/theory/hou.md#bound in its own letters, without product code."""
     eta = 1 / bound.smoothness
     rho = np.maximum(1 - bound.strong_convexity * eta, 1 - p**2)
     psi_0 = bound.start + eta**2 / p**2 * bound.optimum_gradient_sq
@@ -105,8 +103,9 @@ def test_the_best_iterations_of_every_p_are_the_best_of_all():
 
 
 def test_the_papers_iterations_are_its_logarithm_with_the_dimension_restored():
-    """T* = ln(psi_0 a / (2 d c)) / a at p = sqrt(mu/L); it is 0 exactly if psi_0 a <= 2 d c
-    (docs/theory/hou.md#planner).
+    """T* = ln(psi_0 a / (2 d c)) / a at p = sqrt(mu/L); it is 0 exactly if psi_0 a <= 2 d c.
+
+    Source: docs/theory/hou.md#planner.
     """
     rng = np.random.default_rng(34)
     for _ in range(PROBLEMS):
@@ -144,8 +143,9 @@ def test_without_noise_iterations_go_to_the_cap_and_clients_that_differ_always_t
 
 
 def test_for_fixed_iterations_p_falls_to_the_root_as_noise_grows():
-    """Observation 3 of the paper, which its Corollary 1 does not give
-    (docs/theory/hou.md#start-depends-on-p).
+    """Observation 3 of the paper, which its Corollary 1 does not give.
+
+    Source: docs/theory/hou.md#start-depends-on-p.
     """
     bounds = [ScaffNewBound(1.0, 0.01, 10.0, 50.0, 20, c) for c in np.geomspace(1e-9, 1000, 60)]
     for t in (10, 100, 400):

@@ -24,8 +24,9 @@ ratios = st.floats(-3, 1.7).map(lambda x: 10.0**x)
 
 
 def oracle(epsilon: float, mu: float) -> mpmath.mpf:
-    """delta(epsilon; mu), as written in docs/theory/accounting.md#gaussian-mechanism, with digits enough for
-    any cancellation.
+    """delta(epsilon; mu) by its definition, with digits enough for any cancellation.
+
+    Source: docs/theory/accounting.md#gaussian-mechanism.
     """
     with mpmath.workdps(400):
         e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)

@@ -13,8 +13,8 @@ from noiseworthy.privacy.calibration import unit_noise
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
 
-# docs/theory/accounting.md#subsampled-records: releases, epsilon, std of the mean's noise in units C/n, q =
-# 0.01
+# docs/theory/accounting.md#subsampled-records: releases, epsilon,
+# std of the mean's noise in units C/n, q = 0.01
 POISSON_TABLE = [
     (10, 0.1, 159.7), (10, 0.5, 93.0), (10, 1.0, 77.9),
     (50, 0.1, 249.0), (50, 0.5, 104.9), (50, 1.0, 85.8),

@@ -79,7 +79,7 @@ def test_no_rounds_are_never_optimal_for_laplace_noise():
         gamma, c1, c2, extra = rng.uniform(2, 50), *rng.lognormal(0, 2, 3)
         clients = int(rng.integers(2, 30))
         curve = LaplaceCurve(gamma, c1, c2, extra - c1 / clients)
-        b = rng.integers(1, clients + 1)
+        b = int(rng.integers(1, clients + 1))
         slope = -(c1 / b + curve.c3) / gamma**2
         assert slope < 0
         assert curve.best_rounds(b) > 0
