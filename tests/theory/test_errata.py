@@ -14,6 +14,7 @@ from noiseworthy.planning.estimation import analytic_constants
 from noiseworthy.planning.replies_bound import GaussianCurve, LaplaceCurve
 from noiseworthy.planning.resources import Resources
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from noiseworthy.privacy.laplace import laplace_epsilon
 from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
 
 # Accounting -------------------------------------------------------------------------------------------
@@ -43,6 +44,14 @@ def test_what_other_rules_of_composition_cost(epsilon, releases, table):
     exact = np.sqrt(k) / float(gaussian_mu(epsilon, delta))
     rules = np.array([even, advanced, zcdp, np.sqrt(k * log) / epsilon])
     np.testing.assert_allclose(rules / exact, table, atol=6e-4)
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-3])
+@pytest.mark.parametrize("shift", [0.3, 2.0])
+def test_a_shift_in_one_coordinate_is_the_worst(shift, delta):
+    """A shift of the same L1 norm spread over 2, 5 or 40 coordinates with independent Laplace noise."""
+    spread = [laplace_epsilon(shift / coordinates, coordinates, delta) for coordinates in (1, 2, 5, 40)]
+    assert np.all(np.diff(spread) < 0)
 
 
 def test_a_round_robin_is_uniform_by_itself_and_not_given_the_past():
