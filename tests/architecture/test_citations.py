@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("src", "tests", "benchmarks", "examples", "docs")
+FOLDERS = ("src", "tests", "papers", "benchmarks", "examples", "docs")
 BIBLIOGRAPHY = "docs/theory/bibliography.md"
 
 NUMBERED = re.compile(r"\btheory(?: sections?)?[\s_#]+\d(?:[._]\d+)*\b", re.IGNORECASE)

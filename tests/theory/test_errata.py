@@ -127,7 +127,7 @@ def test_the_printed_estimate_does_not_bound_heterogeneity():
 
 
 def test_a_convex_step_expands_in_l1_and_not_in_l2():
-    """I - eta H for H = v v^T, v = (1, ..., 1)/sqrt(50), eta = 1/lambda = 1."""
+    """I - eta H for H = v v^T, v = (1, ..., 1)/sqrt(50), eta = 1/L = 1."""
     v = np.full(50, 1 / np.sqrt(50))
     step = np.eye(50) - np.outer(v, v)
     assert np.linalg.norm(step, 1) == pytest.approx(1.96)
