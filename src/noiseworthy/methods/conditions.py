@@ -15,7 +15,7 @@ def missing_convexity(task: Task) -> str:
 
     Both rest on theta -> theta - eta grad f(theta) being non-expansive in L2, that is on a convex loss with a
     public smoothness. The clipped gradient of a scalar linear model is the gradient of such a loss; that of
-    a model with several outputs is not a gradient at all (theory 2.2).
+    a model with several outputs is not a gradient at all (docs/theory/fu.md#clipping-modes).
     """
     if not isinstance(task, LinearModel):
         return "the loss of a network is not convex"
@@ -47,7 +47,7 @@ def check_condition(mode: ClippingMode, task: Task, step_size: float, local: Loc
             smooth, or a step above 2/(lambda + ridge); minibatches outside C and D; a step above 1/ridge
             in C.
 
-    Source: theory 2.2.
+    Source: docs/theory/fu.md#clipping-modes.
     """
     if mode == "A" and local.steps > 1:
         raise UnsoundClaim(

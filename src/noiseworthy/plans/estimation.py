@@ -44,7 +44,8 @@ def analytic_constants(
         >>> constants["smoothness"]
         Constant(value=0.6, provenance='analytic')
 
-    Source: theory 1.6; these bounds are sound, and on real data they make the planner's bound vacuous.
+    Source: docs/theory/zhou.md#constants; these bounds are sound, and on real data they make the planner's
+        bound vacuous.
     """
     shape = _shape_of(loss, record_norm, ridge, classes)
     mu = shape.strong_convexity
@@ -105,7 +106,8 @@ def averaging_constants(
         {'smoothness': 1.01, 'strong_convexity': 0.01, 'gradient_variance': 0.0075, 'initial_gap': 0.5, \
 'noise_dimension': 1.485149}
 
-    Source: theory 4.1, 4.3 and 4.6, item 6 (the paper estimates them from private data, un-noised).
+    Source: docs/theory/hu.md#setting, docs/theory/hu.md#bounds, docs/theory/hu.md#assumptions (the paper
+        estimates them from private data, un-noised).
     """
     shape = _shape_of(loss, record_norm, ridge, classes)
     steepest = min(shape.steepest, check.positive("clip_norm", clip_norm).item())
@@ -208,7 +210,8 @@ def bought_constants(
     Returns:
         `gradient_bound`, `heterogeneity`, `initial_distance_sq`, marked `bought`.
 
-    Source: theory 1.6 and 1.8, item 2 (the paper returns these un-noised).
+    Source: docs/theory/zhou.md#constants, docs/theory/zhou.md#released-constants (the paper returns these
+        un-noised).
     """
     variance, weights = pilot.mechanism.variance, problem.weights
     dimension = gradients.shape[1]

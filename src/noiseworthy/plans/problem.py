@@ -131,7 +131,7 @@ class Problem:
         return calibrate(self.family, self.sensitivity, self.budget, releases, self.sampling_rate)
 
     def weighted_noise(self, releases: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Sum over clients of a_i^2 E||w_i||^2 when each is asked `releases` times (theory 0.7).
+        """Sum over clients of a_i^2 E||w_i||^2 when each is asked `releases` times.
 
         Args:
             releases: uploads k per client, the same for all; shape (m,), one plan candidate each.
@@ -140,6 +140,8 @@ class Problem:
             shape (m,). Exact where the noise has a closed form, and for a single candidate of few budgets;
             else, where it comes from a privacy loss distribution, exact on a geometric grid of k and
             monotonely interpolated between.
+
+        Source: docs/theory/accounting.md#aggregates.
         """
         releases = np.asarray(releases)
         if self._closed_form:

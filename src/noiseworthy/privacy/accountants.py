@@ -56,7 +56,7 @@ class Release:
 
 
 def check_sampling(sampling_rate: float, family: str, relation: str) -> None:
-    """Refuse amplification that no proof gives (theory 0.5).
+    """Refuse amplification that no proof gives (docs/theory/accounting.md#subsampled-records).
 
     Raises:
         InvalidInput: a sampling rate outside (0, 1].

@@ -11,7 +11,8 @@ H = sum of the eta_i in one round, what one change of the data can do to Delta d
     E     as B, measured in L1                   sqrt(p) 2 zeta H / n        as B                       record
 
 Clipping records does not give 1/n for E > 1 on a general model, because two runs that differ in one record
-compute their gradients at different parameters (theory 2.6, item 1). Source: theory 2.2.
+compute their gradients at different parameters (docs/theory/fu.md#local-sensitivity).
+Source: docs/theory/fu.md#clipping-modes.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def of_upload(
         >>> float(of_upload("E", 1.0, [100], 9, "laplace").value[0])
         0.06
 
-    Source: theory 2.2.
+    Source: docs/theory/fu.md#clipping-modes.
     """
     check.one_of("clipping_mode", mode, CLIPPING_MODES)
     _check_noise(mode, family)

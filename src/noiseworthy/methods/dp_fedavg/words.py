@@ -111,7 +111,7 @@ def as_printed(problem: Problem, found: Setting, given: Given, step: StepSize) -
 
     E = T^(z/(z+1)) rounded; T_l = b T_g/N uploads that need not be whole; for S = E times the largest step
     size and the sensitivity of one gradient, Laplace noise T_l S/epsilon, Gaussian noise with c2 = 1 and S/2
-    (theory 2.6, items 1, 2, 3 and 7).
+    (docs/theory/fu.md#errata).
     """
     if problem.family == "none":
         return {}

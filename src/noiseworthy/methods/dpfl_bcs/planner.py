@@ -2,7 +2,7 @@
 
 Asking a client more often means more noise in each of its replies, and asking a client that differs from the
 rest pulls the model its way. P1 weighs the two: the exact integer optimum under T_n <= T, whose counts can be
-scheduled and paid for (theory 5.2 to 5.4).
+scheduled and paid for (docs/theory/ma.md#planner).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from noiseworthy.plans.problem import Constant, Problem
 __all__ = ["ParticipationCosts", "continuous", "greedy", "kappa", "plan", "stated", "training"]
 
 CITATION = (
-    "Ma et al., optimizing client selection under heterogeneous differential privacy (DPFL-BCS), "
-    "Theorem 5 and P1; corrected"
+    "Ma et al., the power of bias: optimizing client selection in federated learning with heterogeneous "
+    "differential privacy (DPFL-BCS), Theorem 5 and P1; corrected"
 )
 _NAMED = 10
 """Clients that a note names before it only counts them."""
@@ -95,7 +95,7 @@ def plan(
         >>> made.outcome
         'Train 20 rounds asking 2 of 4 clients in each; clients are asked 1 to 20 times, by their budget.'
 
-    Source: theory 5.4; Ma et al., section 5.
+    Source: docs/theory/ma.md#planner; Ma et al., section 5.
     """
     t, k, gamma = _given(problem, rounds, clients_per_round, heterogeneity)
     costs = participation_costs(problem, constants, gamma, t, k)

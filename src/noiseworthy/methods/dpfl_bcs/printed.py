@@ -1,7 +1,7 @@
 """DPFL-BCS as Ma et al. print it: real numbers of participations, which nobody can make; not private.
 
 For comparison only. A client with a budget for 0.13 replies that is asked once spends 7.8 times its epsilon,
-and no client is kept from being planned for more replies than there are rounds (theory 5.8, items 1, 3, 4).
+and no client is kept from being planned for more replies than there are rounds (docs/theory/ma.md#errata).
 """
 
 from __future__ import annotations

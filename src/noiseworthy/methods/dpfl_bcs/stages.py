@@ -59,7 +59,7 @@ def advise(
         >>> advise(problem, {}, **shape, spread=None).reason
         'One stage: without smoothness and strong_convexity heterogeneity cannot be weighed against noise.'
 
-    Source: theory 5.5 and 5.6; the paper always estimates.
+    Source: docs/theory/ma.md#stages, docs/theory/ma.md#estimation; the paper always estimates.
     """
     if (obstacle := _obstacle(problem, constants, rounds, loss_cap)) or loss_cap is None:
         return Advice(0, f"One stage: {obstacle}.")

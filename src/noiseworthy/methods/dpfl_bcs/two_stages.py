@@ -2,7 +2,7 @@
 
 Stage 1 asks clients by P1 as if their data were alike, and takes the share T0/T of every budget, a tenth of
 it for the losses. Stage 2 plans the other rounds by the heterogeneity that the losses tell, on what the
-privacy filter has left of every budget (theory 5.5).
+privacy filter has left of every budget (docs/theory/ma.md#stages).
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ def plan(
         >>> made.rounds, made.pilot.uploads, made.releases
         (16, array([0, 1, 3, 4]), array([ 1,  3, 12, 16]))
 
-    Source: theory 5.5; Ma et al., Algorithms 1 and 2, which split budgets in another way (theory 5.8, 5).
+    Source: docs/theory/ma.md#stages; Ma et al., Algorithms 1 and 2, which split budgets in another way
+        (docs/theory/ma.md#second-stage).
     """
     total = check.count("rounds", rounds)
     remedy = f"stage 2 needs a round of the {total}"

@@ -1,7 +1,7 @@
 """The algorithms that DPFL-BCS is held against, on the same exact counts and the same accounting.
 
 None of them decides whom to ask: all clients are asked alike, or as often as DPFL-BCS would ask them. Rounds,
-clients per round and the step are stated (theory 6).
+clients per round and the step are stated (docs/theory/baselines.md).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def plan(
         >>> made.outcome
         'Train 10 rounds asking 2 of 4 clients in each; clients are asked 5 times, all alike.'
 
-    Source: theory 6.
+    Source: docs/theory/baselines.md.
     """
     check_fits(name, problem)
     asked = _counts(problem, rounds, clients_per_round) if counts is None else counts
