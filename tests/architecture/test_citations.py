@@ -13,7 +13,7 @@ BIBLIOGRAPHY = "docs/theory/bibliography.md"
 NUMBERED = re.compile(r"\btheory(?: sections?)?[\s_#]+\d(?:[._]\d+)*\b", re.IGNORECASE)
 SECTION = re.compile(r"docs/theory/[\w-]+\.md(?:#[\w-]+)?")
 LINK = re.compile(r"\]\((?!https?:|mailto:)(?P<target>[^()\s]+)\)")
-TEST = re.compile(r"`(?P<file>tests/[\w/]+\.py)::(?P<name>\w+)`")
+TEST = re.compile(r"`(?P<file>(?:papers/)?tests/[\w/]+\.py)::(?P<name>\w+)`")
 HEADING = re.compile(r"^#{1,6} (?P<title>.+?)\s*$", re.MULTILINE)
 MARKED = re.compile(r"<a (?:id|name)=\"(?P<anchor>[^\"]+)\"")
 CODE = re.compile(r"^(?P<fence>```|~~~).*?^(?P=fence)", re.MULTILINE | re.DOTALL)
