@@ -21,7 +21,7 @@ test-all: $(READY)
 	$(BIN)/pytest -q -n 2 --dist worksteal -m 'not slow'
 
 search: $(READY)
-	$(BIN)/pytest -q -n 2 --hypothesis-profile=search $$(grep -rl --include='*.py' '@given' tests)
+	$(BIN)/pytest -q -n 2 --hypothesis-profile=search $$(grep -rl --include='*.py' '@given' tests papers)
 
 mutants: $(READY)
 	$(BIN)/pytest -q -n 2 -m slow tests/mutants tests/audit
@@ -31,10 +31,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]' -e papers
 	touch $@
 
 clean:
-	rm -rf $(VENV) .cache build dist runs src/*.egg-info
+	rm -rf $(VENV) .cache build dist runs src/*.egg-info papers/src/*.egg-info

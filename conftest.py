@@ -1,18 +1,114 @@
-"""How every test compiles: quickly, once on this machine, and with no silent change of a number's type."""
+"""Shared by all tests: how programs are compiled, and where the real data lie."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from noiseworthy.data import load_records
+from noiseworthy.privacy.deployed_noise import DeployedNoise
+from noiseworthy.trials import race, spaces
+
+settings.register_profile("same examples", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None)
+settings.load_profile("same examples")  # make search draws others in every run
 
 KEPT = Path(__file__).parent / ".cache"
 """Compiled programs outlive a run, for processes that tests start too; `make clean` removes them."""
 
 for name, value in {
-    "NOISEWORTHY_CACHE": KEPT,
-    "JAX_COMPILATION_CACHE_DIR": KEPT / "noiseworthy",
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": 0,
+    "NOISEWORTHY_CACHE": str(KEPT),
+    "JAX_COMPILATION_CACHE_DIR": str(KEPT / "noiseworthy"),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": 0.0,
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": -1,
     "XLA_FLAGS": "--xla_backend_optimization_level=0",
 }.items():
-    os.environ.setdefault(name, str(value))
+    if name not in os.environ:
+        os.environ[name] = str(value)
+        if name.startswith("JAX_"):
+            jax.config.update(name.lower(), value)
+
+DATA_DIR = Path(os.environ.get("NOISEWORTHY_DATA", Path(__file__).parents[1] / "shared" / "data"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("data") and not DATA_DIR.is_dir():
+        pytest.skip(f"no data folder {DATA_DIR}; set NOISEWORTHY_DATA")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Folder of the real data files; for tests marked `data`."""
+    return DATA_DIR
+
+
+WRITERS = ("f0000_14", "f0001_41", "f0002_00", "f0003_22")
+
+
+@pytest.fixture(scope="session")
+def femnist_folder(tmp_path_factory) -> Path:
+    """Real digits as LEAF writes FEMNIST: flat lists of 28 x 28 numbers, ink 0 on paper 1, by writer."""
+    digits, folder = load_records("digits"), tmp_path_factory.mktemp("femnist")
+    images = np.pad(np.kron(digits.x, np.ones((3, 3))), ((0, 0), (2, 2), (2, 2)))
+    flat = 1.0 - images.reshape(len(images), -1)
+    for part, first, each in (("train", 0, 20), ("test", 100, 2)):
+        data = {
+            writer: {"x": flat[place : place + each].tolist(), "y": digits.y[place : place + each].tolist()}
+            for place, writer in zip(range(first, first + 4 * each, each), WRITERS, strict=True)
+        }
+        content = {"users": list(WRITERS), "num_samples": [each] * 4, "user_data": data}
+        (folder / part).mkdir()
+        name = f"all_data_0_niid_0_keep_0_{part}_9.json"
+        (folder / part / name).write_text(json.dumps(content))
+    return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def every_race_is_run():
+    """Tests shorten races in ways that no key of the product's own cache tells apart."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("noiseworthy.trials.cache.cache_folder", lambda: None)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_races():
+    """Plans by trial in tests come from a small grid and the final alone; those of `trials` race in full."""
+    grid = spaces.Grid(passes=(2, 20), work=(1, 3), clips=(1.0, 0.2), reaches=(3, 30))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(race, "RUNGS", ())
+        patch.setattr(spaces, "_ONE_STEP_GRID", grid)
+        patch.setattr(spaces, "_GRIDS", dict.fromkeys(spaces._GRIDS, grid))
+        yield
+
+
+_MOST_MAPS = 30_000
+"""Of a process, half of what Linux allows; beyond the limit a compilation crashes."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_programs():
+    """Compiled programs take memory maps: many thousand tests in one process let theirs go in time."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
+        jax.clear_caches()
+
+
+@pytest.fixture
+def silent(monkeypatch) -> list[int]:
+    """Deployed noise that counts its draws and adds nothing, so that totals can be compared."""
+    draws: list[int] = []
+
+    def added(self: DeployedNoise, total: np.ndarray) -> np.ndarray:
+        draws.append(len(total))
+        return total
+
+    monkeypatch.setattr(DeployedNoise, "added_to", added)
+    return draws

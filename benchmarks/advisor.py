@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 import typer
-from plan_quality import CELLS, SITES, Cell, prepared, rounded
 from scipy.stats import kendalltau
 
 import noiseworthy as nw
-from noiseworthy.experiments.advisor import Advice, advise
-from noiseworthy.experiments.quality import Arena, bootstrap_limit, score
+from noiseworthy.sweeps.advisor import Advice, advise
 from noiseworthy.trials.advisor import Entry, places
+from plan_quality import CELLS, SITES, Cell, prepared, rounded
+from quality import Arena, bootstrap_limit, score
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks/results/advisor", ROOT / "docs/advice.md"

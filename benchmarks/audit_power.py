@@ -17,9 +17,9 @@ from noiseworthy.audit.attack import Trials, attack, bound
 from noiseworthy.audit.audits import CONFIDENCE
 from noiseworthy.audit.canaries import twin_of
 from noiseworthy.audit.targets import targets_of
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.queries_replies import stated
+from noiseworthy.methods.fedsgd_dpc.planner import stated
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 
 CLIENTS, RECORDS, ROUNDS = 10, 100, 100

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from noiseworthy.algorithms.registry import make
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
-from noiseworthy.planning.averaging_period import plan, stated
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.resources import Resources
+from noiseworthy.methods.dp_pasgd.planner import plan, stated
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import LinearModel
 

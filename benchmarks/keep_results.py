@@ -14,10 +14,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from noiseworthy.experiments.papers import PAPERS
-from noiseworthy.experiments.papers.coverage import coverage
-from noiseworthy.experiments.papers.keeping import compact, load, save
-from noiseworthy.reports.reproductions import items_page, with_counts, write_reproductions
+from noiseworthy_papers import PAPERS
+from noiseworthy_papers.coverage import coverage
+from noiseworthy_papers.keeping import compact, load, save
+from noiseworthy_papers.pages import items_page, with_counts, write_reproductions
 
 
 def keep(paper: str, source: str, folder: str) -> None:

@@ -21,18 +21,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from local_constants import USED, Constants, constants_of, stated
 
 import noiseworthy as nw
+from local_constants import USED, Constants, constants_of, stated
 from noiseworthy.engines.shards import Shards
-from noiseworthy.experiments.grids import grid_of, setting_of
-from noiseworthy.experiments.runner import Cell, run_grid, untrained_loss
-from noiseworthy.planning.local_iterations import divisors
-from noiseworthy.planning.plan import Plan
+from noiseworthy.methods.dp_fedavg.planner import divisors
+from noiseworthy.plans.plan import Plan
 from noiseworthy.reports.labels import label_right
 from noiseworthy.reports.marks import inks, plan_ring, untrained_line
 from noiseworthy.reports.scales import loss_limits, setting_axis
 from noiseworthy.reports.style import head, new_figure, png, styled
+from noiseworthy.sweeps.compare import Cell, run_grid, untrained_loss
+from noiseworthy.sweeps.grids import grid_of, setting_of
 
 FIGURE = Path(__file__).parents[1] / "docs/figures/local-plans.png"
 Tables = dict[str, Any]

@@ -34,7 +34,7 @@ import numpy as np
 from jax import Array, lax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from noiseworthy.algorithms.local import mean_gradient
+from noiseworthy.methods.local import mean_gradient
 from noiseworthy.tasks import LinearModel, Task
 from noiseworthy.tasks.base import Batch
 from noiseworthy.tasks.linear import Moments

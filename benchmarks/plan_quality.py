@@ -24,13 +24,13 @@ import typer
 from rich.progress import Progress
 
 import noiseworthy as nw
-from noiseworthy.experiments.oracle import Oracle, Tried, best_of_lines, judge, search
-from noiseworthy.experiments.planner import plan_study
-from noiseworthy.experiments.prepare import open_task
-from noiseworthy.experiments.quality import Arena, Scores, bootstrap_limit, lost_gain, p90, score
-from noiseworthy.planning import queries_replies
-from noiseworthy.planning.plan import Plan, StepSize
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.reports.style import MUTED, PLAN, head, new_figure, png, styled
+from noiseworthy.studies.planner import plan_study
+from noiseworthy.studies.prepare import open_task
+from oracle import Oracle, Tried, best_of_lines, judge, search
+from quality import Arena, Scores, bootstrap_limit, lost_gain, p90, score
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks/results/plan_quality", ROOT / "docs/plan_quality.md"

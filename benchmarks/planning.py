@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import plan
-from noiseworthy.planning.replies_bound import theory_bound
+from noiseworthy.methods.fedsgd_dpc.bound import theory_bound
+from noiseworthy.methods.fedsgd_dpc.planner import plan
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import calibrate
 

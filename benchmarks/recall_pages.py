@@ -20,14 +20,15 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from noiseworthy.experiments.papers import PAPERS
-from noiseworthy.experiments.papers import ma_estimates_claims as estimates
-from noiseworthy.experiments.papers.judge import verdict
-from noiseworthy.experiments.papers.keeping import judged_again, save
-from noiseworthy.experiments.papers.ma_constants import STARTS
-from noiseworthy.experiments.papers.points import NO_NOISE, Point, Recalled, Statistic
-from noiseworthy.experiments.papers.settings import FedSGD, Setting, algorithm_of, quantities
-from noiseworthy.experiments.papers.spec import (
+from noiseworthy.privacy.mechanisms import Family
+from noiseworthy_papers import PAPERS
+from noiseworthy_papers.judge import verdict
+from noiseworthy_papers.keeping import judged_again, save
+from noiseworthy_papers.ma import estimates_claims as estimates
+from noiseworthy_papers.ma.constants import STARTS
+from noiseworthy_papers.points import NO_NOISE, Point, Recalled, Statistic
+from noiseworthy_papers.settings import FedSGD, Setting, algorithm_of, quantities
+from noiseworthy_papers.spec import (
     OURS,
     Arm,
     Figure,
@@ -37,7 +38,6 @@ from noiseworthy.experiments.papers.spec import (
     Series,
     Table,
 )
-from noiseworthy.privacy.mechanisms import Family
 
 _EFFORT = re.compile(
     r" ?(\d+) seeds \(scale ([\d.]+)(?:; the paper repeats (\d+) times)?\)\. Cost of its trainings and "

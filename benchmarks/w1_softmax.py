@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from noiseworthy.algorithms.fedsgd_dpc import make
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.queries_replies import stated
+from noiseworthy.methods.fedsgd_dpc.algorithm import make
+from noiseworthy.methods.fedsgd_dpc.planner import stated
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import LinearModel, make_task, model_task
 

@@ -13,8 +13,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 from sklearn.datasets import load_digits
 
-from noiseworthy.engines.flower.inprocess import InProcessGrid
-from noiseworthy.engines.flower.mod import pay_and_noise
+from noiseworthy.deploy.flower.inprocess import InProcessGrid
+from noiseworthy.deploy.flower.mod import pay_and_noise
 
 OWNERS, ROUNDS = 100, 2
 images, labels = load_digits(return_X_y=True)

@@ -1,8 +1,8 @@
 """How many local steps before a noised reply? The plan, the guide, and a mechanism of one's own."""
 
 import noiseworthy as nw
-from noiseworthy.planning.local_bound import LocalBound, PowerLaw
-from noiseworthy.planning.local_search import optimum
+from noiseworthy.methods.dp_fedavg.bound import LocalBound, PowerLaw
+from noiseworthy.methods.dp_fedavg.search import optimum
 
 CONSTANTS = {
     "smoothness": 1.0,

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import noiseworthy as nw
-from noiseworthy.planning.queries_replies import stated
+from noiseworthy.methods.fedsgd_dpc.planner import stated
 
 federation = nw.load_federation("digits", clients=5, partition="iid", seed=0)
 first, second = jax.random.split(jax.random.key(0))

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noiseworthy.config import FedSGDTable, ResourcesTable, Study, load_study, parse_study
-from noiseworthy.config.tables import ALGORITHMS
 from noiseworthy.data import PARTITIONS
 from noiseworthy.errors import ConfigError
-from noiseworthy.planning.rivals import RIVALS
+from noiseworthy.methods.rivals.planner import RIVALS
+from noiseworthy.studies.loading import load_study, parse_study
+from noiseworthy.studies.tables import ALGORITHMS, FedSGDTable, ResourcesTable, Study
 
 MINIMAL = {"federation": {"sizes": [5, 5]}, "privacy": {"mechanism": "laplace"}}
 

@@ -18,13 +18,13 @@ import pytest
 import typer.main
 
 from noiseworthy.cli import app
-from noiseworthy.config.loading import load_study, parse_study
-from noiseworthy.engines.flower.terms import load_terms
-from noiseworthy.gateway.owner import load_owner
-from noiseworthy.planning import queries_replies
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
+from noiseworthy.deploy.flower.terms import load_terms
+from noiseworthy.deploy.gateway.owner import load_owner
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.studies.loading import load_study, parse_study
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

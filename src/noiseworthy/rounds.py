@@ -9,7 +9,12 @@ import numpy as np
 from jax import Array
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.algorithms.base import Algorithm, Memory, ServerState, Shard
+from noiseworthy.methods.algorithm import (
+    Algorithm,
+    Memory,
+    ServerState,
+    Shard,
+)
 from noiseworthy.privacy.ledger import Ledger
 
 

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from noiseworthy.algorithms.base import ServerState
-from noiseworthy.algorithms.registry import make
 from noiseworthy.data.federation import Federation
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput
-from noiseworthy.planning.local_work import LocalSteps, NoisySteps
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.resources import Resources
+from noiseworthy.methods.algorithm import ServerState
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.local_work import LocalSteps, NoisySteps
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.tasks import Batch, LinearModel

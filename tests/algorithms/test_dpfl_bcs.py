@@ -8,14 +8,14 @@ import equinox as eqx
 import numpy as np
 import pytest
 
-from noiseworthy.algorithms.registry import make
 from noiseworthy.data.federation import Federation
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Problem
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import LinearModel
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.algorithms.base import Algorithm, ServerState
-from noiseworthy.algorithms.fedsgd_dpc import make
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.queries_replies import stated
+from noiseworthy.methods.algorithm import Algorithm, ServerState
+from noiseworthy.methods.fedsgd_dpc.algorithm import make
+from noiseworthy.methods.fedsgd_dpc.planner import stated
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.rounds import client_step, run_round
 from noiseworthy.tasks import LinearModel

@@ -10,16 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from noiseworthy.algorithms.registry import make
 from noiseworthy.data.federation import Federation
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput, UnsoundClaim
-from noiseworthy.planning.local_work import Coins, LocalSteps
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.replies_bound import uploads
+from noiseworthy.methods.fedsgd_dpc.bound import uploads
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.local_work import Coins, LocalSteps
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
 from noiseworthy.tasks import Batch, LinearModel, Moments
@@ -276,7 +276,7 @@ def update_of(task):
 
         @jax.jit
         def update(theta, x, y):
-            from noiseworthy.algorithms.base import ServerState
+            from noiseworthy.methods.algorithm import ServerState
 
             shard = Batch(task.prepare(x), y, jnp.ones(len(y)))
             state = ServerState(theta, jnp.ones((), jnp.int32))

@@ -11,15 +11,15 @@ import pytest
 from scipy import stats
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.algorithms import dpfl_bcs
-from noiseworthy.algorithms.loss_reports import make
 from noiseworthy.data.federation import Federation
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.two_stages import plan
+from noiseworthy.methods.dpfl_bcs import algorithm as dpfl_bcs
+from noiseworthy.methods.dpfl_bcs.loss_reports import make
+from noiseworthy.methods.dpfl_bcs.two_stages import plan
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import Gaussian
 from noiseworthy.rounds import client_step

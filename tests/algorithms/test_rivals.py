@@ -21,17 +21,17 @@ from scipy import stats
 from scipy.spatial.distance import pdist
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.algorithms.base import ServerState
-from noiseworthy.algorithms.pfa import public_clients, top_directions
-from noiseworthy.algorithms.registry import make
 from noiseworthy.data.federation import Federation
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning import rivals
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
+from noiseworthy.methods.algorithm import ServerState
+from noiseworthy.methods.registry import make
+from noiseworthy.methods.rivals import planner as rivals
+from noiseworthy.methods.rivals.pfa import public_clients, top_directions
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Batch
@@ -337,13 +337,13 @@ def test_mapped_directions_give_lapack_one_matrix_at_a_time(trainings):
 SIDE_BY_SIDE = """
 import threading
 import numpy as np
-from noiseworthy.algorithms.registry import make
+from noiseworthy.methods.registry import make
 from noiseworthy.data.federation import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
-from noiseworthy.planning import rivals
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
+from noiseworthy.plans import rivals
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import LinearModel
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from noiseworthy._keys import schedule_generator
-from noiseworthy.algorithms.selection import exact_counts, reshuffled_round_robin
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.replies_bound import uploads
+from noiseworthy.methods.fedsgd_dpc.bound import uploads
+from noiseworthy.methods.selection import exact_counts, reshuffled_round_robin
 from noiseworthy.privacy.ledger import Ledger
 
 FALSE_ALARM = 1e-4

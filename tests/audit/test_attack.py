@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom, laplace, norm
 
-from noiseworthy.algorithms.registry import make
 from noiseworthy.audit.attack import Trials, bound, scores
 from noiseworthy.audit.families import GaussianFamily, LaplaceFamily, PoissonFamily
 from noiseworthy.audit.observations import Observations
 from noiseworthy.audit.statistics import least_advantage
 from noiseworthy.audit.targets import Target
-from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.problem import Problem
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu

@@ -42,9 +42,9 @@ def test_sound_plans_of_networks_pass(plans, name):
 @pytest.fixture(scope="module")
 def unlike(request):
     """An audit of clients with budgets of their own."""
-    from noiseworthy.planning.plan import StepSize
-    from noiseworthy.planning.problem import Problem
-    from noiseworthy.planning.queries_replies import stated
+    from noiseworthy.methods.fedsgd_dpc.planner import stated
+    from noiseworthy.plans.plan import StepSize
+    from noiseworthy.plans.problem import Problem
     from noiseworthy.privacy.budget import PrivacyBudget
 
     budget = PrivacyBudget.of([0.5, 2.0, 8.0], 1e-5, 3)

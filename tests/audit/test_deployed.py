@@ -12,15 +12,26 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from noiseworthy.audit import deployed
-from noiseworthy.audit.deployed import self_audit
-from noiseworthy.audit.rehearsal import RECORDS, World, made_up, questions
 from noiseworthy.cli import app
+from noiseworthy.deploy import self_audit as deployed
+from noiseworthy.deploy.gateway import (
+    gateway,
+    gradients,
+    jobs,
+    price,
+    sums,
+)
+from noiseworthy.deploy.gateway.messages import Request, pack_request, read_message
+from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.gateway.work import COMPUTED
+from noiseworthy.deploy.rehearsal import (
+    RECORDS,
+    World,
+    made_up,
+    questions,
+)
+from noiseworthy.deploy.self_audit import self_audit
 from noiseworthy.errors import GatewayError, InvalidInput
-from noiseworthy.gateway import gateway, gradients, jobs, price, sums
-from noiseworthy.gateway.messages import Request, pack_request, read_message
-from noiseworthy.gateway.owner import Owner
-from noiseworthy.gateway.work import COMPUTED
 from noiseworthy.privacy import grid_mechanism
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from noiseworthy.experiments import advisor
+from noiseworthy.sweeps import advisor
 from noiseworthy.trials import landscape, race, spaces
 from noiseworthy.trials.spaces import Grid
 

@@ -7,7 +7,7 @@ import json
 import jax
 import pytest
 
-from noiseworthy.algorithms import fedsgd_dpc
+from noiseworthy.methods.fedsgd_dpc import algorithm as fedsgd_dpc
 from noiseworthy.privacy.noise import simulated_noise
 
 STUDY = {

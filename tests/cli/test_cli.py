@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.cli import planning, steps
-from noiseworthy.experiments.checkpoints import FILE
+from noiseworthy.studies.checkpoints import FILE
 from noiseworthy.trials.reference import reference_of
 
 CONSTANTS = {
@@ -140,7 +140,7 @@ class Killed(KeyboardInterrupt):
 
 
 def test_an_interrupted_training_resumes_to_the_same_end(run, write, tmp_path, monkeypatch):
-    from noiseworthy.experiments import run_folder
+    from noiseworthy.studies import run_folder
 
     study = write(TRAINED)
     whole = strictly(run("train", study, "--out", "whole", "--json").out)
@@ -197,8 +197,8 @@ def test_a_resume_from_a_folder_of_another_study_is_refused_and_leaves_it_alone(
 @pytest.fixture(scope="module")
 def trained_folder(tmp_path_factory):
     """A folder of a finished run of TRAINED."""
-    from noiseworthy.config import parse_study
-    from noiseworthy.experiments.prepare import prepare
+    from noiseworthy.studies.loading import parse_study
+    from noiseworthy.studies.prepare import prepare
 
     folder = tmp_path_factory.mktemp("another") / "run"
     prepared = prepare(parse_study(TRAINED))

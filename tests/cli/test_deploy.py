@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noiseworthy.config import load_study
-from noiseworthy.experiments.owners import folder_name
-from noiseworthy.experiments.planner import plan_study
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.record import load_record
-from noiseworthy.experiments.tariffs import new_accounts, tariff_of
+from noiseworthy.deploy.owners import folder_name
 from noiseworthy.privacy.durable import DurableLedger
+from noiseworthy.studies.loading import load_study
+from noiseworthy.studies.planner import plan_study
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import load_record
+from noiseworthy.studies.tariffs import new_accounts, tariff_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "five_owners.toml"
 ROUNDS = 2
@@ -124,7 +124,7 @@ def test_what_is_wrong_is_said_in_one_line(bundled, tmp_path):
 
 def test_the_status_of_a_server_of_several_machines_names_its_keys_and_its_command(bundled, tmp_path):
     """It said to start a deployment with deploy up, which is not how this one is started."""
-    from noiseworthy.engines.flower.keys import make_node_key
+    from noiseworthy.deploy.flower.keys import make_node_key
 
     for name in ("north", "south"):
         make_node_key(tmp_path / "ward" / "keys", name)

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from noiseworthy.data import load_records
-from noiseworthy.experiments.record import load_record
 from noiseworthy.privacy.durable import DurableLedger
+from noiseworthy.studies.record import load_record
 
 pytest.importorskip("flwr")
 
@@ -106,7 +106,7 @@ def machines(tmp_path) -> dict[str, Path]:
 
 @pytest.mark.slow
 def test_a_server_without_records_trains_over_two_machines(machines):
-    from noiseworthy.engines.flower.processes import free_ports
+    from noiseworthy.deploy.flower.processes import free_ports
 
     server, (port,) = machines["server"], free_ports(1)
     link = f"localhost:{port}"

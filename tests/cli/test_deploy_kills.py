@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from noiseworthy.engines.flower.processes import look
+from noiseworthy.deploy.flower.processes import look
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.durable.leases import leases_of

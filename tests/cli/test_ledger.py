@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from noiseworthy.experiments.told import Told
+from noiseworthy.deploy.told import Told
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger
 
 STUDY = {

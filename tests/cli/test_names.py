@@ -10,9 +10,9 @@ from rich.table import Table
 
 from noiseworthy import _names
 from noiseworthy.cli import console, deploying, gateways
-from noiseworthy.engines.remote import Round
+from noiseworthy.deploy.owners import Standing
+from noiseworthy.deploy.remote import Round
 from noiseworthy.errors import GatewayError
-from noiseworthy.experiments.owners import Standing
 from noiseworthy.privacy.durable import Account, DurableLedger
 from noiseworthy.reports.network import status_table
 
@@ -67,7 +67,7 @@ def test_an_error_names_what_it_names_without_moving_the_terminal(run, monkeypat
     def told(*_):
         raise GatewayError("no gateway answers for \x1b[2Jnorth, [/red]; start it")
 
-    monkeypatch.setattr("noiseworthy.experiments.run_folder.opened_ledger", told)
+    monkeypatch.setattr("noiseworthy.studies.run_folder.opened_ledger", told)
     assert run("ledger", "show", "x").err == "error: no gateway answers for \\x1b[2Jnorth, [/red]; start it\n"
 
 

@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from noiseworthy.config import FederationTable
 from noiseworthy.data import Columns
 from noiseworthy.data.owners import OwnerTerms, federation_of_owners, read_owners, write_owners
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import DataError
+from noiseworthy.studies.records import FederationTable
 from noiseworthy.tasks import make_task
 
 COLUMNS = Columns(classes=("no", "yes"))

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from noiseworthy.algorithms.fedsgd_dpc import make
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.queries_replies import stated
+from noiseworthy.methods.fedsgd_dpc.algorithm import make
+from noiseworthy.methods.fedsgd_dpc.planner import stated
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import LinearModel
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from noiseworthy.engines import correspondence
-from noiseworthy.engines.correspondence import Correspondence, all_introduced, released
-from noiseworthy.engines.exchange import Direct
-from noiseworthy.gateway.messages import (
+from noiseworthy.deploy import correspondence
+from noiseworthy.deploy.correspondence import Correspondence, all_introduced, released
+from noiseworthy.deploy.exchange import Direct
+from noiseworthy.deploy.gateway.messages import (
     About,
     Receipt,
     Received,
@@ -21,7 +21,7 @@ from noiseworthy.gateway.messages import (
     pack_reply,
     read_message,
 )
-from noiseworthy.gateway.work import FedSGDWork
+from noiseworthy.deploy.gateway.work import FedSGDWork
 from noiseworthy.privacy.uploads import Grid, Upload
 
 

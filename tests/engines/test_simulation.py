@@ -11,16 +11,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noiseworthy.algorithms.registry import make
 from noiseworthy.data import Federation
 from noiseworthy.engines import simulation
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput
-from noiseworthy.planning import averaging_period, communication_probability, queries_replies
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
+from noiseworthy.methods.dp_pasgd import planner as averaging_period
+from noiseworthy.methods.dp_scaffnew import planner as communication_probability
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import LinearModel
 

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.experiments.account import account
+from noiseworthy.studies.account import account
 
 COMMON = {"noise": 0.1, "clip_norm": 300.0, "sizes": [6000, 3000], "releases": 4}
 

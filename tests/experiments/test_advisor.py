@@ -10,14 +10,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noiseworthy.config import parse_study
-from noiseworthy.config.tables import ALGORITHMS
 from noiseworthy.errors import ConfigError, InvalidInput
-from noiseworthy.experiments import advisor
-from noiseworthy.experiments.advice_words import assumptions, recommendation, remarks, warnings
-from noiseworthy.experiments.advisor import advice_record, advise, entrants, with_algorithm
-from noiseworthy.experiments.planners.by_trial import space_of
-from noiseworthy.experiments.prepare import prepare
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planners.by_trial import space_of
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.tables import ALGORITHMS
+from noiseworthy.sweeps import advisor
+from noiseworthy.sweeps.advice_words import (
+    assumptions,
+    recommendation,
+    remarks,
+    warnings,
+)
+from noiseworthy.sweeps.advisor import (
+    advice_record,
+    advise,
+    entrants,
+    with_algorithm,
+)
 from noiseworthy.trials import landscape, race, spaces
 from noiseworthy.trials.spaces import Grid
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from noiseworthy._validate import strict_json
-from noiseworthy.experiments.audit import _run_checks, kept_run
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.queries_replies import stated
+from noiseworthy.methods.fedsgd_dpc.planner import stated
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.studies.audit import _run_checks, kept_run
 
 
 @pytest.fixture

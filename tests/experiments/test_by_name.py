@@ -9,17 +9,21 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from noiseworthy.config import load_study, parse_study
-from noiseworthy.config.loading import in_line
-from noiseworthy.experiments.deployment import Deployment
-from noiseworthy.experiments.measure import Costs, TimedStep, as_toml, resource_tables
-from noiseworthy.experiments.owners import owner_tables
-from noiseworthy.experiments.planner import plan_study
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.record import new_record
-from noiseworthy.experiments.tradeoff import Surface, plan_surface
+from noiseworthy.deploy.deployment import Deployment
+from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.reports.html import toml
 from noiseworthy.reports.tables import plan_panel
+from noiseworthy.studies.loading import in_line, load_study, parse_study
+from noiseworthy.studies.measure import (
+    Costs,
+    TimedStep,
+    as_toml,
+    resource_tables,
+)
+from noiseworthy.studies.planner import plan_study
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import new_record
+from noiseworthy.sweeps.tradeoff import Surface, plan_surface
 
 NUMBERS = {"zeta": 0.1, "alpha": 5.0, "mid": 1.0}
 SIZES = {"zeta": 30, "alpha": 60, "mid": 40}

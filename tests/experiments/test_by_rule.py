@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noiseworthy.algorithms.fedsgd_dpc import make
-from noiseworthy.config import Study
 from noiseworthy.data import load_federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import ConfigError
-from noiseworthy.experiments.planner import decide
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.signal_to_noise import PublicScale, plan_by_rule
+from noiseworthy.methods.fedsgd_dpc.algorithm import make
+from noiseworthy.methods.fedsgd_dpc.rule import PublicScale, plan_by_rule
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import make_task
 
 DIGITS = {

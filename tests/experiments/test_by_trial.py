@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noiseworthy.config import parse_study
 from noiseworthy.errors import ConfigError
-from noiseworthy.experiments.planner import decide, plan_study
-from noiseworthy.experiments.planners import by_trial
-from noiseworthy.experiments.prepare import prepare
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import decide, plan_study
+from noiseworthy.studies.planners import by_trial
+from noiseworthy.studies.prepare import prepare
 from noiseworthy.trials import race
 
 IRIS = {

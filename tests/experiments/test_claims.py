@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from noiseworthy.audit.statistics import most_probable
-from noiseworthy.experiments.claims import FALSE_ALARMS, claim_facts, power_against
-from noiseworthy.planning import local_iterations, queries_replies
-from noiseworthy.planning.plan import Pilot, Plan, StepSize
-from noiseworthy.planning.problem import Problem
+from noiseworthy.methods.dp_fedavg import planner as local_iterations
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.plans.plan import Pilot, Plan, StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.power import GaussianPower, after_two_moves
+from noiseworthy.studies.claims import FALSE_ALARMS, claim_facts, power_against
 
 RECORDS, CLIP, ROUNDS, TRIALS = 50, 1.5, 12, 200_000
 STEP = StepSize(0.1)

@@ -14,28 +14,34 @@ import equinox as eqx
 import numpy as np
 import pytest
 
-from noiseworthy.algorithms.making import with_noise
-from noiseworthy.algorithms.registry import make
-from noiseworthy.config import parse_study
-from noiseworthy.engines import correspondence
-from noiseworthy.engines.correspondence import UNREADABLE
+from noiseworthy.deploy import correspondence
+from noiseworthy.deploy.correspondence import UNREADABLE
+from noiseworthy.deploy.deployed import train
+from noiseworthy.deploy.deployment import Deployment, task_table
+from noiseworthy.deploy.exchange import Direct
+from noiseworthy.deploy.gateway.gateway import Gateway
+from noiseworthy.deploy.gateway.messages import (
+    Received,
+    Uploaded,
+    pack_about,
+    pack_reply,
+    read_reply,
+)
+from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.engines.debug import debug
-from noiseworthy.engines.exchange import Direct
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewReplies, UnsoundClaim
-from noiseworthy.experiments import two_stages
-from noiseworthy.experiments.deployed import train
-from noiseworthy.experiments.deployment import Deployment, task_table
-from noiseworthy.experiments.owners import owner_tables
-from noiseworthy.experiments.planner import plan_study
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.tariffs import new_accounts, tariff_of, tariff_of_first
-from noiseworthy.gateway.gateway import Gateway
-from noiseworthy.gateway.messages import Received, Uploaded, pack_about, pack_reply, read_reply
-from noiseworthy.gateway.owner import Owner
-from noiseworthy.planning.two_stages import stage_before
+from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
+from noiseworthy.methods.making import with_noise
+from noiseworthy.methods.registry import make
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import statement
+from noiseworthy.studies import two_stages
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import plan_study
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.tariffs import new_accounts, tariff_of, tariff_of_first
 
 STUDY = """
 [federation]
@@ -280,9 +286,9 @@ def test_a_report_that_is_missing_is_left_out_of_what_was_estimated(tmp_path, si
 def test_five_owners_over_flower_and_twenty_rounds_are_the_simulated_ones(tmp_path, silent, monkeypatch):
     """Flower's own apps and messages, in this process; only the network and the processes are missing."""
     pytest.importorskip("flwr")
-    from noiseworthy.engines.flower import client_app
-    from noiseworthy.engines.flower.exchange import GridExchange
-    from noiseworthy.engines.flower.inprocess import InProcessGrid
+    from noiseworthy.deploy.flower import client_app
+    from noiseworthy.deploy.flower.exchange import GridExchange
+    from noiseworthy.deploy.flower.inprocess import InProcessGrid
 
     five = STUDY.replace("clients = 4", "clients = 5").replace("rounds = 5", "rounds = 20")
     deployment = deployment_of(five)

@@ -9,15 +9,16 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from noiseworthy.config import parse_study
 from noiseworthy.errors import ConfigError, InvalidInput
-from noiseworthy.experiments.grids import grid_of, setting_of, uniform_counts
-from noiseworthy.experiments.measure import step_records
-from noiseworthy.experiments.planner import decide
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.record import new_record
-from noiseworthy.experiments.runner import compare, train
-from noiseworthy.experiments.tradeoff import Surface
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.measure import step_records
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import new_record
+from noiseworthy.studies.runner import train
+from noiseworthy.sweeps.compare import compare
+from noiseworthy.sweeps.grids import grid_of, setting_of, uniform_counts
+from noiseworthy.sweeps.tradeoff import Surface
 
 ISSUE = {
     "federation": {"sizes": [600, 600, 300]},

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noiseworthy.config import ALGORITHMS, Study, parse_study
-from noiseworthy.config.base import Table
+from noiseworthy._tables import Table
 from noiseworthy.errors import UserError
-from noiseworthy.experiments.planner import plan_study
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.planning.rivals import RIVALS
+from noiseworthy.methods.rivals.planner import RIVALS
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import plan_study
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.tables import ALGORITHMS, Study
 
 REALS = (
     0.0,

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from noiseworthy.config import parse_study
-from noiseworthy.experiments.planner import decide
-from noiseworthy.experiments.planners.fitted import TEST_LOSS
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.record import new_record
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.planners.fitted import TEST_LOSS
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import new_record
 from noiseworthy.trials import race
 
 STUDY = {

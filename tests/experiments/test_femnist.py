@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noiseworthy.config import parse_study
-from noiseworthy.experiments.planner import plan_study
-from noiseworthy.experiments.planners import by_trial
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.runner import train
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import plan_study
+from noiseworthy.studies.planners import by_trial
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.runner import train
 from noiseworthy.tasks import make_task
 
 

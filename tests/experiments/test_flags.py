@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from noiseworthy.data import load_federation
-from noiseworthy.experiments.flags import class_prior, flags, foretold
-from noiseworthy.experiments.planners.decision import Decision, Foretold
-from noiseworthy.experiments.planners.fitted import _notes
-from noiseworthy.planning.plan import Prediction, StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.queries_replies import stated
+from noiseworthy.methods.fedsgd_dpc.planner import stated
+from noiseworthy.plans.plan import Prediction, StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.studies.flags import class_prior, flags, foretold
+from noiseworthy.studies.planners.decision import Decision, Foretold
+from noiseworthy.studies.planners.fitted import _notes
 
 PROBLEM = Problem(np.full(4, 50), 8, PrivacyBudget.of(1.0, 1e-5, 4), "gaussian", 1.0)
 SAID = Foretold(

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noiseworthy.experiments.run_folder import opened_ledger
 from noiseworthy.privacy.durable import statement
+from noiseworthy.studies.run_folder import opened_ledger
 
 ZYGOTE = Path(__file__).parent / "kills" / "zygote.py"
 ROUNDS, ASKED, SEEDS = 24, 2, 2

@@ -9,12 +9,13 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from noiseworthy.config import parse_study
 from noiseworthy.errors import ConfigError, InvalidInput, UnsoundClaim
-from noiseworthy.experiments.planner import decide
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.record import new_record
-from noiseworthy.experiments.runner import compare, train
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import new_record
+from noiseworthy.studies.runner import train
+from noiseworthy.sweeps.compare import compare
 
 CURVATURE = {"smoothness": 1.0, "strong_convexity": 0.1, "initial_distance_sq": 900.0}
 FU = {

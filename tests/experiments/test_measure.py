@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from noiseworthy.config import parse_study
 from noiseworthy.errors import ConfigError, InvalidInput
-from noiseworthy.experiments import measure as measuring
-from noiseworthy.experiments.measure import (
+from noiseworthy.studies import measure as measuring
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.measure import (
     MOST_SIZES,
     Costs,
     TimedStep,
@@ -24,8 +24,8 @@ from noiseworthy.experiments.measure import (
     step_records,
     zeros,
 )
-from noiseworthy.experiments.planner import decide
-from noiseworthy.experiments.prepare import prepare
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.prepare import prepare
 
 WINE = {
     "federation": {"data": "wine", "clients": 3, "partition": "quantity-skew", "alpha": 1.0},

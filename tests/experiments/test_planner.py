@@ -11,11 +11,11 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from noiseworthy.config import parse_study
 from noiseworthy.errors import ConfigError, InvalidInput, UnsoundClaim
-from noiseworthy.experiments.planner import decide
-from noiseworthy.experiments.planners import fedsgd_dpc
-from noiseworthy.experiments.prepare import prepare
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.planners import fedsgd_dpc
+from noiseworthy.studies.prepare import prepare
 
 CONSTANTS = {
     "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 10.0, "initial_distance_sq": 9000.0,

@@ -10,18 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from noiseworthy.config import Drawn, parse_study
-from noiseworthy.config.clients import in_order
 from noiseworthy.data import federate
 from noiseworthy.data.volumes import synthetic_volumes
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
-from noiseworthy.experiments.prepare import (
+from noiseworthy.studies.clients import in_order
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.prepare import (
     believed_partition,
     check_same_sizes,
     draw_budgets,
     open_task,
     prepare,
 )
+from noiseworthy.studies.tables import Drawn
 from noiseworthy.tasks import LinearModel, make_task
 from noiseworthy.trials.reference import reference_of
 from noiseworthy.trials.treatment import Treatment
@@ -266,7 +267,7 @@ def test_a_model_for_another_kind_of_labels_is_refused(data, model, words, monke
     volumes = federate(synthetic_volumes(8, (4, 4, 4), seed=0), clients=2, partition="iid", seed=0)
     if data == "volumes":
         monkeypatch.setattr(
-            "noiseworthy.experiments.prepare.open_federation", lambda _: replace(volumes, name="volumes")
+            "noiseworthy.studies.prepare.open_federation", lambda _: replace(volumes, name="volumes")
         )
     raw = {"federation": {"data": "digits", "clients": 2}, "privacy": {"mechanism": "none"}}
     raw["task"] = {} if model is None else {"model": model}

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noiseworthy.config import parse_study
+from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.errors import ConfigError
-from noiseworthy.experiments.deployment import Deployment
-from noiseworthy.experiments.planner import plan_study
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.read_off import read_off
-from noiseworthy.experiments.record import new_record
 from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.findings import warnings_of
 from noiseworthy.reports.privacy_statement import privacy_statement
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import plan_study
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.read_off import read_off
+from noiseworthy.studies.record import new_record
 
 PRIVACY = {"mechanism": "gaussian", "epsilon": 5.0, "delta": 1e-5, "clip_norm": 1.0}
 RULE = {"source": "rule"}

@@ -9,24 +9,19 @@ import numpy as np
 import pytest
 
 from noiseworthy._validate import strict_json
-from noiseworthy.config import parse_study
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import DataError, ResumeError
-from noiseworthy.experiments import checkpoints
-from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint, save_checkpoint
-from noiseworthy.experiments.planner import decide
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.record import (
-    load_record,
-    new_record,
-    save_record,
-    with_comparison,
-    with_training,
-)
-from noiseworthy.experiments.runner import Cell, Comparison
-from noiseworthy.experiments.training import Trained
-from noiseworthy.planning.replies_bound import theory_bound
+from noiseworthy.methods.fedsgd_dpc.bound import theory_bound
+from noiseworthy.studies import checkpoints
+from noiseworthy.studies.checkpoints import fingerprint, load_checkpoint, save_checkpoint
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import load_record, new_record, save_record, with_training
+from noiseworthy.studies.training import Trained
+from noiseworthy.sweeps.compare import Cell, Comparison
+from noiseworthy.sweeps.recorded import with_comparison
 
 STUDY = parse_study(
     {

@@ -11,26 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noiseworthy.config import parse_study
-from noiseworthy.engines import correspondence, remote
-from noiseworthy.engines.correspondence import UNREADABLE
-from noiseworthy.engines.exchange import Direct
-from noiseworthy.errors import (
-    GatewayError,
-    InvalidInput,
-    NoMoreReplies,
-    ResumeError,
-    TooFewReplies,
-    UnsoundClaim,
-)
-from noiseworthy.experiments.checkpoints import FILE
-from noiseworthy.experiments.deployed import train, with_network
-from noiseworthy.experiments.planner import plan_study
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.record import new_record
-from noiseworthy.experiments.told import Told
-from noiseworthy.gateway.gateway import Gateway
-from noiseworthy.gateway.messages import (
+from noiseworthy.deploy import correspondence, remote
+from noiseworthy.deploy.correspondence import UNREADABLE
+from noiseworthy.deploy.deployed import train, with_network
+from noiseworthy.deploy.exchange import Direct
+from noiseworthy.deploy.gateway.gateway import Gateway
+from noiseworthy.deploy.gateway.messages import (
     Derived,
     LeaseRequest,
     Receipt,
@@ -42,9 +28,23 @@ from noiseworthy.gateway.messages import (
     read_message,
     read_reply,
 )
+from noiseworthy.deploy.told import Told
+from noiseworthy.errors import (
+    GatewayError,
+    InvalidInput,
+    NoMoreReplies,
+    ResumeError,
+    TooFewReplies,
+    UnsoundClaim,
+)
 from noiseworthy.privacy.durable import Head
 from noiseworthy.privacy.uploads import Grid
 from noiseworthy.reports import write_report
+from noiseworthy.studies.checkpoints import FILE
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import plan_study
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import new_record
 
 from .test_deployed import STUDY, TWO_STAGES, Owners, deployment_of, left_out, spoiled
 

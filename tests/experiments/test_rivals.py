@@ -7,14 +7,15 @@ import json
 import numpy as np
 import pytest
 
-from noiseworthy.config import parse_study
 from noiseworthy.errors import ConfigError, InvalidInput
-from noiseworthy.experiments.grids import grid_of, setting_of
-from noiseworthy.experiments.measure import step_records
-from noiseworthy.experiments.planner import decide
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.runner import compare, train
-from noiseworthy.planning.rivals import RIVALS
+from noiseworthy.methods.rivals.planner import RIVALS
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.measure import step_records
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.runner import train
+from noiseworthy.sweeps.compare import compare
+from noiseworthy.sweeps.grids import grid_of, setting_of
 
 UNLIKE = [0.0, 0.1, 0.0, 0.4]
 SIZES = {

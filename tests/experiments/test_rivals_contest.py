@@ -10,16 +10,24 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from noiseworthy.config import load_study, parse_study
 from noiseworthy.errors import ConfigError, InvalidInput
-from noiseworthy.experiments import pace, rivals, runner
-from noiseworthy.experiments.pace import Pace, pace_of
-from noiseworthy.experiments.planner import decide
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.record import new_record, with_rivals
-from noiseworthy.experiments.rivals import Contest, Entry, entrants, plan_contest, train_contest
-from noiseworthy.experiments.standings import gap
-from noiseworthy.planning.two_stages import FirstStage
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.studies import pace, runner
+from noiseworthy.studies.loading import load_study, parse_study
+from noiseworthy.studies.pace import Pace, pace_of
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import new_record
+from noiseworthy.sweeps import rivals
+from noiseworthy.sweeps.recorded import with_rivals
+from noiseworthy.sweeps.rivals import (
+    Contest,
+    Entry,
+    entrants,
+    plan_contest,
+    train_contest,
+)
+from noiseworthy.sweeps.standings import gap
 from noiseworthy.tasks import make_task
 
 RAW = {

@@ -9,18 +9,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noiseworthy.config import parse_study
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import BudgetExceeded, InvalidInput, LedgerError, ResumeError
-from noiseworthy.experiments import run_folder
-from noiseworthy.experiments.planner import decide
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.run_folder import opened_ledger
-from noiseworthy.experiments.run_ledger import FILE, SharedLedger, digest_of
-from noiseworthy.experiments.training import train
 from noiseworthy.privacy.accountants import composed_epsilon
 from noiseworthy.privacy.durable import DurableLedger, statement
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.studies import run_folder
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.run_folder import opened_ledger
+from noiseworthy.studies.run_ledger import FILE, SharedLedger, digest_of
+from noiseworthy.studies.training import train
 
 CONSTANTS = {
     "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 1.0, "initial_distance_sq": 25.0,

@@ -7,26 +7,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noiseworthy.config import CompareTable, parse_study
 from noiseworthy.errors import DataError, InvalidInput, ResumeError
-from noiseworthy.experiments import runner
-from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint
-from noiseworthy.experiments.grids import grid_of
-from noiseworthy.experiments.planner import decide
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.runner import Cell, Comparison, compare, search_epsilon, train
-from noiseworthy.planning import (
-    averaging_period,
-    communication_probability,
-    local_iterations,
-    participation,
-    queries_replies,
-)
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.resources import Resources
+from noiseworthy.methods.dp_fedavg import planner as local_iterations
+from noiseworthy.methods.dp_pasgd import planner as averaging_period
+from noiseworthy.methods.dp_scaffnew import planner as communication_probability
+from noiseworthy.methods.dpfl_bcs import planner as participation
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from noiseworthy.studies import runner
+from noiseworthy.studies.checkpoints import fingerprint, load_checkpoint
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.runner import train
+from noiseworthy.studies.tables import CompareTable
+from noiseworthy.sweeps.compare import Cell, Comparison, compare, search_epsilon
+from noiseworthy.sweeps.grids import grid_of
 
 CONSTANTS = {
     "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 1.0, "initial_distance_sq": 25.0,

@@ -10,15 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from noiseworthy.engines import correspondence
-from noiseworthy.engines.exchange import Direct
+from noiseworthy.deploy import correspondence
+from noiseworthy.deploy.deployed import train
+from noiseworthy.deploy.exchange import Direct
+from noiseworthy.deploy.gateway.gateway import PUT_BACK, SET_BACK, Gateway
+from noiseworthy.deploy.gateway.messages import (
+    About,
+    Request,
+    pack_about,
+    read_message,
+    read_reply,
+)
+from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.known_ledgers import FILE, KnownLedgers
+from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.errors import ConfigError, GatewayError, LedgerError, TooFewReplies
-from noiseworthy.experiments.deployed import train
-from noiseworthy.experiments.known_ledgers import FILE, KnownLedgers
-from noiseworthy.experiments.owners import owner_tables
-from noiseworthy.gateway.gateway import PUT_BACK, SET_BACK, Gateway
-from noiseworthy.gateway.messages import About, Request, pack_about, read_message, read_reply
-from noiseworthy.gateway.owner import Owner
 from noiseworthy.privacy.durable import DurableLedger, Head
 from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.privacy.durable.restoring import accept, back_up, restore

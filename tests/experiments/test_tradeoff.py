@@ -13,14 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from noiseworthy.config import load_study, parse_study
 from noiseworthy.errors import ConfigError, InvalidInput
-from noiseworthy.experiments import tradeoff
-from noiseworthy.experiments.planner import decide
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.record import load_record, new_record, save_record, with_tradeoff
-from noiseworthy.experiments.runner import search_epsilon, train
-from noiseworthy.experiments.tradeoff import Axis, Surface, plan_surface, train_surface
+from noiseworthy.studies.loading import load_study, parse_study
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import load_record, new_record, save_record
+from noiseworthy.studies.runner import train
+from noiseworthy.sweeps import tradeoff
+from noiseworthy.sweeps.compare import search_epsilon
+from noiseworthy.sweeps.recorded import with_tradeoff
+from noiseworthy.sweeps.tradeoff import (
+    Axis,
+    Surface,
+    plan_surface,
+    train_surface,
+)
 
 RAW = {
     "federation": {"data": "breast-cancer", "clients": 4, "partition": "iid"},

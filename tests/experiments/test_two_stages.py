@@ -8,24 +8,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noiseworthy.config import parse_study
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import ConfigError, InvalidInput, LedgerError
-from noiseworthy.experiments import two_stages
-from noiseworthy.experiments.grids import grid_of
-from noiseworthy.experiments.planner import decide
-from noiseworthy.experiments.planners.decision import Decision
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.record import new_record, with_training
-from noiseworthy.experiments.run_folder import opened_ledger
-from noiseworthy.experiments.runner import compare, run_grid
-from noiseworthy.experiments.runner import train as train_one_stage
-from noiseworthy.experiments.training import train
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.two_stages import FirstStage
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.plans.plan import StepSize
 from noiseworthy.privacy.accountants import composed_epsilon
 from noiseworthy.privacy.durable import statement
+from noiseworthy.studies import two_stages
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.planners.decision import Decision
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import new_record, with_training
+from noiseworthy.studies.run_folder import opened_ledger
+from noiseworthy.studies.runner import train as train_one_stage
+from noiseworthy.studies.training import train
+from noiseworthy.sweeps.compare import compare, run_grid
+from noiseworthy.sweeps.grids import grid_of
 
 WINE = {
     "federation": {"data": "wine", "clients": 6, "partition": "iid"},

@@ -15,30 +15,30 @@ import pandas as pd
 import pytest
 import tomli_w
 
-from noiseworthy.algorithms.making import with_noise
-from noiseworthy.algorithms.registry import make
-from noiseworthy.config import parse_study
 from noiseworthy.data import load_federation, load_records
 from noiseworthy.data.owners import write_owners
-from noiseworthy.engines import correspondence
-from noiseworthy.engines.correspondence import all_introduced
+from noiseworthy.deploy import correspondence
+from noiseworthy.deploy.correspondence import all_introduced
+from noiseworthy.deploy.demands import Demand
+from noiseworthy.deploy.deployed import train, with_network
+from noiseworthy.deploy.deployment import Deployment
+from noiseworthy.deploy.exchange import Direct
+from noiseworthy.deploy.gateway.gateway import Gateway
+from noiseworthy.deploy.gateway.messages import About
+from noiseworthy.deploy.gateway.owner import load_owner
+from noiseworthy.deploy.owners import write_owner_files
 from noiseworthy.engines.debug import debug
-from noiseworthy.engines.exchange import Direct
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, DataError, GatewayError
-from noiseworthy.experiments.demands import Demand
-from noiseworthy.experiments.deployed import train, with_network
-from noiseworthy.experiments.deployment import Deployment
-from noiseworthy.experiments.owners import write_owner_files
-from noiseworthy.experiments.planner import plan_study
-from noiseworthy.experiments.planners import by_trial
-from noiseworthy.experiments.prepare import Prepared, prepare
-from noiseworthy.experiments.record import new_record
-from noiseworthy.experiments.training import train as simulate
-from noiseworthy.gateway.gateway import Gateway
-from noiseworthy.gateway.messages import About
-from noiseworthy.gateway.owner import load_owner
+from noiseworthy.methods.making import with_noise
+from noiseworthy.methods.registry import make
 from noiseworthy.reports import write_report
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import plan_study
+from noiseworthy.studies.planners import by_trial
+from noiseworthy.studies.prepare import Prepared, prepare
+from noiseworthy.studies.record import new_record
+from noiseworthy.studies.training import train as simulate
 
 SITES = {"north": 60, "south": 150, "west": 200}
 """Hospitals and their records, of the 569 of the breast-cancer data; the rest are test records."""

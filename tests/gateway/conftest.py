@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noiseworthy.config.records import FederationTable
-from noiseworthy.gateway.gateway import Gateway
-from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.messages import Request, Seen, pack_request, read_reply
-from noiseworthy.gateway.owner import Owner
-from noiseworthy.gateway.work import COMPUTED, FedSGDWork
+from noiseworthy.deploy.gateway.gateway import Gateway
+from noiseworthy.deploy.gateway.holding import Holding
+from noiseworthy.deploy.gateway.messages import (
+    Request,
+    Seen,
+    pack_request,
+    read_reply,
+)
+from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.gateway.work import COMPUTED, FedSGDWork
+from noiseworthy.studies.records import FederationTable
 
 FEDERATION = {"data": "breast-cancer", "clients": 5}
 CLIENT = "client 1"

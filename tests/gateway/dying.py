@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from noiseworthy.cli.gateways import gateway
-from noiseworthy.gateway import server
-from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.memory import Memories
+from noiseworthy.deploy.gateway import server
+from noiseworthy.deploy.gateway.holding import Holding
+from noiseworthy.deploy.gateway.memory import Memories
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import DurableLedger
 

@@ -7,9 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from noiseworthy.errors import WireError
-from noiseworthy.gateway import wire
-from noiseworthy.gateway.messages import (
+from noiseworthy.deploy.gateway import wire
+from noiseworthy.deploy.gateway.messages import (
     About,
     Receipt,
     Received,
@@ -20,6 +19,7 @@ from noiseworthy.gateway.messages import (
     pack_request,
     read_reply,
 )
+from noiseworthy.errors import WireError
 from noiseworthy.privacy.durable import Head
 
 from .conftest import P, asked, request, spent

@@ -10,13 +10,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noiseworthy.gateway import wire
-from noiseworthy.gateway.gateway import BROKEN, FAILED, Gateway
-from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.memory import Memories
-from noiseworthy.gateway.messages import Refused, Uploaded, pack_request, read_reply
-from noiseworthy.gateway.price import share_of
-from noiseworthy.gateway.work import FedAvgWork, LossReportWork, PasgdWork, PrivateFLWork, ScaffNewWork
+from noiseworthy.deploy.gateway import wire
+from noiseworthy.deploy.gateway.gateway import BROKEN, FAILED, Gateway
+from noiseworthy.deploy.gateway.holding import Holding
+from noiseworthy.deploy.gateway.memory import Memories
+from noiseworthy.deploy.gateway.messages import (
+    Refused,
+    Uploaded,
+    pack_request,
+    read_reply,
+)
+from noiseworthy.deploy.gateway.price import share_of
+from noiseworthy.deploy.gateway.work import (
+    FedAvgWork,
+    LossReportWork,
+    PasgdWork,
+    PrivateFLWork,
+    ScaffNewWork,
+)
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import WHOLE

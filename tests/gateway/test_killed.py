@@ -12,13 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from noiseworthy.deploy.gateway import memory
+from noiseworthy.deploy.gateway.client import GatewayClient
+from noiseworthy.deploy.gateway.gateway import (
+    FAILED,
+    LATE,
+    LEDGER,
+    Gateway,
+)
+from noiseworthy.deploy.gateway.holding import Holding
+from noiseworthy.deploy.gateway.messages import Refused, Uploaded, pack_request
+from noiseworthy.deploy.gateway.work import ScaffNewWork
 from noiseworthy.errors import GatewayError
-from noiseworthy.gateway import memory
-from noiseworthy.gateway.client import GatewayClient
-from noiseworthy.gateway.gateway import FAILED, LATE, LEDGER, Gateway
-from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.messages import Refused, Uploaded, pack_request
-from noiseworthy.gateway.work import ScaffNewWork
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 
 from .conftest import asked, owner_of, request, spent

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noiseworthy.gateway.gateway import CHANGED, Gateway
-from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.messages import (
+from noiseworthy.deploy.gateway.gateway import CHANGED, Gateway
+from noiseworthy.deploy.gateway.holding import Holding
+from noiseworthy.deploy.gateway.messages import (
     LeaseRequest,
     Receipt,
     Received,

@@ -7,11 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noiseworthy.engines.correspondence import SILENT, delivered
-from noiseworthy.engines.exchange import Direct
-from noiseworthy.gateway import wire
-from noiseworthy.gateway.messages import ModelOffer, Received, Refused, Uploaded, pack_model, read_reply
-from noiseworthy.gateway.models import Models
+from noiseworthy.deploy.correspondence import SILENT, delivered
+from noiseworthy.deploy.exchange import Direct
+from noiseworthy.deploy.gateway import wire
+from noiseworthy.deploy.gateway.messages import (
+    ModelOffer,
+    Received,
+    Refused,
+    Uploaded,
+    pack_model,
+    read_reply,
+)
+from noiseworthy.deploy.gateway.models import Models
 
 from .conftest import KEPT, P, against, asked, numbers, request
 

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from noiseworthy.config.records import FederationTable
-from noiseworthy.gateway.gradients import gradient_rows
-from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.jobs import job_of
-from noiseworthy.gateway.owner import ModelName
-from noiseworthy.gateway.work import FedAvgWork, PrivateFLWork
+from noiseworthy.deploy.gateway.gradients import gradient_rows
+from noiseworthy.deploy.gateway.holding import Holding
+from noiseworthy.deploy.gateway.jobs import job_of
+from noiseworthy.deploy.gateway.owner import ModelName
+from noiseworthy.deploy.gateway.work import FedAvgWork, PrivateFLWork
+from noiseworthy.studies.records import FederationTable
 
 from .conftest import request
 

@@ -6,13 +6,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from noiseworthy.deploy.gateway import wire
+from noiseworthy.deploy.gateway.gradients import gradient_rows
+from noiseworthy.deploy.gateway.jobs import job_of
+from noiseworthy.deploy.gateway.messages import (
+    Derived,
+    Uploaded,
+    pack_reply,
+    pack_request,
+    read_reply,
+)
+from noiseworthy.deploy.gateway.sums import NoisedSum
+from noiseworthy.deploy.gateway.work import LossReportWork, PasgdWork, PrivateFLWork
 from noiseworthy.errors import InvalidInput, WireError
-from noiseworthy.gateway import wire
-from noiseworthy.gateway.gradients import gradient_rows
-from noiseworthy.gateway.jobs import job_of
-from noiseworthy.gateway.messages import Derived, Uploaded, pack_reply, pack_request, read_reply
-from noiseworthy.gateway.sums import NoisedSum
-from noiseworthy.gateway.work import LossReportWork, PasgdWork, PrivateFLWork
 from noiseworthy.privacy.quantised import clipped_sum
 
 from .conftest import P, asked, request, spent

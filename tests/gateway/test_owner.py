@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from noiseworthy.algorithms.dp_scaffnew import Control
-from noiseworthy.config.records import FederationTable
+from noiseworthy.deploy.gateway.holding import Holding
+from noiseworthy.deploy.gateway.memory import Memories
+from noiseworthy.deploy.gateway.messages import Reason, read_reply
+from noiseworthy.deploy.gateway.owner import load_owner
+from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.errors import ConfigError, InvalidInput, WireError
-from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.memory import Memories
-from noiseworthy.gateway.messages import Reason, read_reply
-from noiseworthy.gateway.owner import load_owner
-from noiseworthy.gateway.work import COMPUTED
+from noiseworthy.methods.dp_scaffnew.algorithm import Control
+from noiseworthy.studies.records import FederationTable
 
 from .conftest import FEDERATION
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from noiseworthy.data import datasets, files
-from noiseworthy.gateway import holding as holdings
-from noiseworthy.gateway.gradients import gradient_rows
-from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.messages import Uploaded, pack_request
-from noiseworthy.gateway.work import PrivateFLWork
+from noiseworthy.deploy.gateway import holding as holdings
+from noiseworthy.deploy.gateway.gradients import gradient_rows
+from noiseworthy.deploy.gateway.holding import Holding
+from noiseworthy.deploy.gateway.messages import Uploaded, pack_request
+from noiseworthy.deploy.gateway.work import PrivateFLWork
 from noiseworthy.privacy.quantised import clipped_sum
 
 from .conftest import KEPT, P, against, asked, numbers, request, spent

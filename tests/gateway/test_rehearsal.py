@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from jax import monitoring
 
-from noiseworthy.gateway.holding import Holding
-from noiseworthy.gateway.messages import Refused, Uploaded
-from noiseworthy.gateway.work import FedAvgWork, FedSGDWork, ScaffNewWork
+from noiseworthy.deploy.gateway.holding import Holding
+from noiseworthy.deploy.gateway.messages import Refused, Uploaded
+from noiseworthy.deploy.gateway.work import FedAvgWork, FedSGDWork, ScaffNewWork
 from noiseworthy.privacy.durable import DurableLedger, Grant
 
 from .conftest import against, asked, numbers, request, spent
@@ -113,7 +113,7 @@ def test_a_deadline_that_passes_while_compiling_costs_nothing(gateway, monkeypat
     rehearsal = Holding.rehearsal
 
     def slow(self, task):
-        monkeypatch.setattr("noiseworthy.gateway.gateway.time.time", lambda: 1e12)
+        monkeypatch.setattr("noiseworthy.deploy.gateway.gateway.time.time", lambda: 1e12)
         return rehearsal(self, task)
 
     monkeypatch.setattr(Holding, "rehearsal", slow)

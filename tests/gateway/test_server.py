@@ -18,11 +18,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from noiseworthy.deploy.gateway import framing, server
+from noiseworthy.deploy.gateway.client import GatewayClient
+from noiseworthy.deploy.gateway.messages import (
+    LARGEST,
+    Refused,
+    Uploaded,
+    read_reply,
+)
+from noiseworthy.deploy.gateway.server import Ending, listening
 from noiseworthy.errors import GatewayError
-from noiseworthy.gateway import framing, server
-from noiseworthy.gateway.client import GatewayClient
-from noiseworthy.gateway.messages import LARGEST, Refused, Uploaded, read_reply
-from noiseworthy.gateway.server import Ending, listening
 from noiseworthy.privacy.durable import DurableLedger
 
 from .conftest import asked, request, spent
@@ -239,7 +244,7 @@ def test_no_gateway_is_named_with_the_remedy(path):
 
 
 def test_a_client_needs_no_jax():
-    code = "import noiseworthy.gateway.client, sys; print('jax' in sys.modules)"
+    code = "import noiseworthy.deploy.gateway.client, sys; print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -10,25 +10,29 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from noiseworthy.algorithms import loss_reports
-from noiseworthy.algorithms.making import with_noise
-from noiseworthy.algorithms.registry import make
 from noiseworthy.data import load_federation
+from noiseworthy.deploy.gateway.gateway import Gateway
+from noiseworthy.deploy.gateway.messages import Request
+from noiseworthy.deploy.gateway.work import (
+    FedSGDWork,
+    LossReportWork,
+    PasgdWork,
+    PrivateFLWork,
+)
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
-from noiseworthy.experiments.tariffs import new_accounts, tariff_of, tariff_of_first
-from noiseworthy.gateway.gateway import Gateway
-from noiseworthy.gateway.messages import Request
-from noiseworthy.gateway.work import FedSGDWork, LossReportWork, PasgdWork, PrivateFLWork
-from noiseworthy.planning import two_stages
-from noiseworthy.planning.local_work import NoisySteps
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import stated
-from noiseworthy.planning.two_stages import FirstStage
+from noiseworthy.methods.dpfl_bcs import loss_reports, two_stages
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.fedsgd_dpc.planner import stated
+from noiseworthy.methods.making import with_noise
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.local_work import NoisySteps
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import Gaussian
+from noiseworthy.studies.tariffs import new_accounts, tariff_of, tariff_of_first
 from noiseworthy.tasks import make_task
 
 from .conftest import asked, owner_of

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from noiseworthy.deploy.gateway.units import GATEWAY_USER, NODE_USER, units
 from noiseworthy.errors import ConfigError
-from noiseworthy.gateway.units import GATEWAY_USER, NODE_USER, units
 
 from .conftest import owner_of
 

@@ -7,10 +7,10 @@ import shutil
 
 import pytest
 
+from noiseworthy.deploy.gateway.gateway import FAILED, LEDGER, PUT_BACK
+from noiseworthy.deploy.gateway.messages import Refused, Uploaded
+from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.errors import LedgerError
-from noiseworthy.gateway.gateway import FAILED, LEDGER, PUT_BACK
-from noiseworthy.gateway.messages import Refused, Uploaded
-from noiseworthy.gateway.owner import load_owner
 from noiseworthy.privacy.durable.restoring import accept, back_up, restore
 from noiseworthy.privacy.durable.storage import files_of
 

@@ -19,20 +19,19 @@ import pytest
 
 from noiseworthy import rounds
 from noiseworthy._keys import named_key
-from noiseworthy.algorithms import dp_fedavg, fedsgd_dpc, loss_reports
-from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
-from noiseworthy.algorithms.local import clip_whole
 from noiseworthy.audit.audits import Effort, audit
-from noiseworthy.planning import (
-    averaging_period,
-    communication_probability,
-    local_iterations,
-    queries_replies,
-    two_stages,
-)
-from noiseworthy.planning.local_work import NoisySteps
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Constant, Problem
+from noiseworthy.methods.dp_fedavg import algorithm as dp_fedavg
+from noiseworthy.methods.dp_fedavg import planner as local_iterations
+from noiseworthy.methods.dp_pasgd import planner as averaging_period
+from noiseworthy.methods.dp_scaffnew import planner as communication_probability
+from noiseworthy.methods.dpfl_bcs import loss_reports, two_stages
+from noiseworthy.methods.fedsgd_dpc import algorithm as fedsgd_dpc
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
+from noiseworthy.methods.local import clip_whole
+from noiseworthy.plans.local_work import NoisySteps
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy import accountants, budget, clipping
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from noiseworthy.planning.resources import Resources
+from noiseworthy.plans.resources import Resources
 
 
 def _random_resources(rng: np.random.Generator, clients: int, most: int) -> Resources:

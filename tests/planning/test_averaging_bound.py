@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.averaging_bound import AveragingBound, averaging_bound
-from noiseworthy.planning.problem import Constant, Problem
+from noiseworthy.methods.dp_pasgd.bound import AveragingBound, averaging_bound
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 
 VALUES = {"smoothness": 2.0, "strong_convexity": 0.1, "gradient_variance": 0.3, "initial_gap": 1.5}

@@ -10,11 +10,11 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.averaging_bound import SHAPES, AveragingBound, averaging_bound
-from noiseworthy.planning.averaging_period import plan
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.resources import Resources
+from noiseworthy.methods.dp_pasgd.bound import SHAPES, AveragingBound, averaging_bound
+from noiseworthy.methods.dp_pasgd.planner import plan
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
 

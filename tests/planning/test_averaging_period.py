@@ -14,14 +14,19 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr, ndtr
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.planning.averaging_bound import averaging_bound
-from noiseworthy.planning.averaging_period import curves, plan, stated
-from noiseworthy.planning.averaging_search import Candidates, StepNoise, binding, optimum
-from noiseworthy.planning.local_work import NoisySteps
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import stated as stated_replies
-from noiseworthy.planning.resources import Resources
+from noiseworthy.methods.dp_pasgd.bound import averaging_bound
+from noiseworthy.methods.dp_pasgd.planner import curves, plan, stated
+from noiseworthy.methods.dp_pasgd.search import (
+    Candidates,
+    StepNoise,
+    binding,
+    optimum,
+)
+from noiseworthy.methods.fedsgd_dpc.planner import stated as stated_replies
+from noiseworthy.plans.local_work import NoisySteps
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 
 PROBLEMS = 1000

@@ -10,8 +10,13 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.replies_bound import gaussian_curve, laplace_curve, theory_bound, uploads
+from noiseworthy.methods.fedsgd_dpc.bound import (
+    gaussian_curve,
+    laplace_curve,
+    theory_bound,
+    uploads,
+)
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 
 VALUES = {

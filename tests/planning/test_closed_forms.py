@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from noiseworthy.planning.replies_bound import GaussianCurve, LaplaceCurve
+from noiseworthy.methods.fedsgd_dpc.bound import GaussianCurve, LaplaceCurve
 
 PROBLEMS = 1500
 

@@ -14,12 +14,17 @@ from scipy.optimize import brentq
 from scipy.stats import binom, chisquare, norm
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.communication_probability import _decide, curves, plan, stated
-from noiseworthy.planning.local_work import Coins, LocalSteps
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.resources import Resources
-from noiseworthy.planning.scaffnew_bound import scaffnew_bound
+from noiseworthy.methods.dp_scaffnew.bound import scaffnew_bound
+from noiseworthy.methods.dp_scaffnew.planner import (
+    _decide,
+    curves,
+    plan,
+    stated,
+)
+from noiseworthy.plans.local_work import Coins, LocalSteps
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.budget import PrivacyBudget
 

@@ -11,14 +11,14 @@ from scipy.optimize import minimize, root
 from scipy.special import expit, logsumexp, softmax
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.planning.estimation import (
+from noiseworthy.plans.estimation import (
     analytic_constants,
     averaging_constants,
     bought_constants,
     bought_noise,
     split_budget,
 )
-from noiseworthy.planning.problem import Problem
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.accountants import Release, spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace

@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.heterogeneity import ReportedLosses, as_printed, estimated, rho_min_printed
+from noiseworthy.methods.dpfl_bcs.heterogeneity import (
+    ReportedLosses,
+    as_printed,
+    estimated,
+    rho_min_printed,
+)
 
 SIGMAS = 5.0
 """Deviations of a mean that a test allows: a false alarm in 1.7 million."""

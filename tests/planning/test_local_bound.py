@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from noiseworthy.data.synthetic import least_squares
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.local_bound import (
+from noiseworthy.methods.dp_fedavg.bound import (
     LocalBound,
     PowerLaw,
     UploadNoise,
@@ -19,7 +19,7 @@ from noiseworthy.planning.local_bound import (
     noise_exponent,
     power_law,
 )
-from noiseworthy.planning.local_guides import (
+from noiseworthy.methods.dp_fedavg.guides import (
     asymptotic_local_steps,
     best_growth,
     best_iterations,
@@ -27,9 +27,9 @@ from noiseworthy.planning.local_guides import (
     convergence,
     convergence_statement,
 )
-from noiseworthy.planning.local_iterations import stated
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Constant, Problem
+from noiseworthy.methods.dp_fedavg.planner import stated
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
 

@@ -13,14 +13,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.planning.local_bound import LocalBound, PowerLaw, UploadNoise, local_bound
-from noiseworthy.planning.local_iterations import affordable, curves, plan, stated
-from noiseworthy.planning.local_search import Given, divisors, optimum
-from noiseworthy.planning.local_work import LocalSteps
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import stated as stated_replies
-from noiseworthy.planning.resources import Resources
+from noiseworthy.methods.dp_fedavg.bound import (
+    LocalBound,
+    PowerLaw,
+    UploadNoise,
+    local_bound,
+)
+from noiseworthy.methods.dp_fedavg.planner import (
+    affordable,
+    curves,
+    plan,
+    stated,
+)
+from noiseworthy.methods.dp_fedavg.search import Given, divisors, optimum
+from noiseworthy.methods.fedsgd_dpc.planner import stated as stated_replies
+from noiseworthy.plans.local_work import LocalSteps
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
 

@@ -10,12 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.estimation import split_budget
-from noiseworthy.planning.plan import Pilot, StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import _decide, candidates, optimum, plan, stated
-from noiseworthy.planning.replies_bound import RepliesBound, gaussian_curve, theory_bound
-from noiseworthy.planning.resources import Resources
+from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound, gaussian_curve, theory_bound
+from noiseworthy.methods.fedsgd_dpc.planner import (
+    _decide,
+    candidates,
+    optimum,
+    plan,
+    stated,
+)
+from noiseworthy.plans.estimation import split_budget
+from noiseworthy.plans.plan import Pilot, StepSize
+from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 
 PROBLEMS = 1000

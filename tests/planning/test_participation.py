@@ -13,26 +13,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noiseworthy.algorithms.selection import exact_counts
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.participation import continuous, greedy, kappa, plan, stated
-from noiseworthy.planning.participation_bound import (
+from noiseworthy.methods.dpfl_bcs.bound import (
     Curvature,
     ParticipationBound,
     noise_constant,
     participation_bound,
     participation_costs,
 )
-from noiseworthy.planning.participation_printed import (
+from noiseworthy.methods.dpfl_bcs.planner import (
+    continuous,
+    greedy,
+    kappa,
+    plan,
+    stated,
+)
+from noiseworthy.methods.dpfl_bcs.printed import (
     as_printed,
     overspending,
     printed_noise,
     printed_participations,
 )
-from noiseworthy.planning.participation_search import ParticipationCosts
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.resources import Resources
+from noiseworthy.methods.dpfl_bcs.search import ParticipationCosts
+from noiseworthy.methods.selection import exact_counts
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
 

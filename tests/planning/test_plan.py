@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.estimation import split_budget
-from noiseworthy.planning.plan import Pilot, Plan, StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.queries_replies import plan, stated
-from noiseworthy.planning.replies_bound import RepliesBound, theory_bound, vacuous_until
+from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound, theory_bound, vacuous_until
+from noiseworthy.methods.fedsgd_dpc.planner import plan, stated
+from noiseworthy.plans.estimation import split_budget
+from noiseworthy.plans.plan import Pilot, Plan, StepSize
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 
 VALUES = {

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.local_work import Coins, LocalSteps
-from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.resources import Resources
+from noiseworthy.plans.local_work import Coins, LocalSteps
+from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.problem import Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 
 COSTS = st.one_of(st.just(0.0), st.floats(0.01, 100))

@@ -10,10 +10,11 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning import participation, rivals
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.resources import Resources
+from noiseworthy.methods.dpfl_bcs import planner as participation
+from noiseworthy.methods.rivals import planner as rivals
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 
 STEP = StepSize(0.05, 200.0)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.scaffnew_bound import ScaffNewBound, scaffnew_bound
+from noiseworthy.methods.dp_scaffnew.bound import ScaffNewBound, scaffnew_bound
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 
 PROBLEMS = 1000

@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.resources import Resources
-from noiseworthy.planning.signal_to_noise import CALIBRATIONS, PublicScale, plan_by_rule
+from noiseworthy.methods.fedsgd_dpc.rule import CALIBRATIONS, PublicScale, plan_by_rule
+from noiseworthy.plans.problem import Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 
 FAMILIES = pytest.mark.parametrize("family", ["laplace", "gaussian"])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.planning.problem import Constant, Problem, Sketch
-from noiseworthy.planning.queries_replies import curves, plan
-from noiseworthy.planning.replies_bound import theory_bound
+from noiseworthy.methods.fedsgd_dpc.bound import theory_bound
+from noiseworthy.methods.fedsgd_dpc.planner import curves, plan
+from noiseworthy.plans.problem import Constant, Problem, Sketch
 from noiseworthy.privacy import calibration, loss_distribution
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon

@@ -10,12 +10,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning import participation
-from noiseworthy.planning.heterogeneity import Heterogeneity
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.resources import Resources
-from noiseworthy.planning.two_stages import later_step, plan, replanned, stage_before
+from noiseworthy.methods.dpfl_bcs import planner as participation
+from noiseworthy.methods.dpfl_bcs.heterogeneity import Heterogeneity
+from noiseworthy.methods.dpfl_bcs.two_stages import (
+    later_step,
+    plan,
+    replanned,
+    stage_before,
+)
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.accountants import composed_epsilon
 from noiseworthy.privacy.budget import PrivacyBudget
 

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from noiseworthy.planning import averaging_period, local_iterations, participation, queries_replies
-from noiseworthy.planning.local_bound import PowerLaw, local_bound
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.replies_bound import theory_bound
+from noiseworthy.methods.dp_fedavg import planner as local_iterations
+from noiseworthy.methods.dp_fedavg.bound import PowerLaw, local_bound
+from noiseworthy.methods.dp_pasgd import planner as averaging_period
+from noiseworthy.methods.dpfl_bcs import planner as participation
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.fedsgd_dpc.bound import theory_bound
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 
 EPSILONS = (0.1, 10.0, 1e6)

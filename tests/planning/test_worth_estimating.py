@@ -9,12 +9,18 @@ import numpy as np
 import pytest
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning import worth_estimating
-from noiseworthy.planning.participation_bound import kappa, noise_constant
-from noiseworthy.planning.participation_search import ParticipationCosts, greedy
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.resources import Resources
-from noiseworthy.planning.worth_estimating import Estimation, Worth, break_even, loss_noise, worth
+from noiseworthy.methods.dpfl_bcs import worth_estimating
+from noiseworthy.methods.dpfl_bcs.bound import kappa, noise_constant
+from noiseworthy.methods.dpfl_bcs.search import ParticipationCosts, greedy
+from noiseworthy.methods.dpfl_bcs.worth_estimating import (
+    Estimation,
+    Worth,
+    break_even,
+    loss_noise,
+    worth,
+)
+from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.mechanisms import Family

@@ -9,24 +9,22 @@ import numpy as np
 import pytest
 
 from noiseworthy._validate import strict_json
-from noiseworthy.experiments.claims import claim_facts
-from noiseworthy.planning import (
-    averaging_period,
-    communication_probability,
-    local_iterations,
-    participation,
-    queries_replies,
-    rivals,
-)
-from noiseworthy.planning.curves import BoundCurves
-from noiseworthy.planning.local_bound import local_bound
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.replies_bound import RepliesBound, theory_bound
-from noiseworthy.planning.resources import Resources
-from noiseworthy.planning.scaffnew_bound import scaffnew_bound
+from noiseworthy.methods.dp_fedavg import planner as local_iterations
+from noiseworthy.methods.dp_fedavg.bound import local_bound
+from noiseworthy.methods.dp_pasgd import planner as averaging_period
+from noiseworthy.methods.dp_scaffnew import planner as communication_probability
+from noiseworthy.methods.dp_scaffnew.bound import scaffnew_bound
+from noiseworthy.methods.dpfl_bcs import planner as participation
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound, theory_bound
+from noiseworthy.methods.rivals import planner as rivals
+from noiseworthy.plans.curves import BoundCurves
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
+from noiseworthy.studies.claims import claim_facts
 
 Record = dict[str, Any]
 EXACT = ("dpfl-bcs", *rivals.RIVALS)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from noiseworthy.config import parse_study
 from noiseworthy.errors import DataError
-from noiseworthy.experiments.advice_words import recommendation, remarks, warnings
 from noiseworthy.reports.advice import advice_panel, headline, in_bytes, prices, rows, write_advice
 from noiseworthy.reports.advice_figures import advice_figure, outlook_figure
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.sweeps.advice_words import recommendation, remarks, warnings
 
 STUDY = {"federation": {"data": "digits", "clients": 10}, "privacy": {"mechanism": "gaussian"}}
 

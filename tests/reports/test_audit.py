@@ -13,9 +13,9 @@ from rich.console import Console
 
 from noiseworthy.audit.audits import Check, rounded_down
 from noiseworthy.errors import DataError
-from noiseworthy.experiments.audit import verdict, with_audit
 from noiseworthy.reports.audit import audit_panel, checks, client_rows, page, write_audit
 from noiseworthy.reports.audit_figures import audit_figure
+from noiseworthy.studies.audit import verdict, with_audit
 
 
 def each(client: int, claimed: float) -> dict[str, float]:

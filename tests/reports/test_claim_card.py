@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from noiseworthy.errors import DataError
-from noiseworthy.experiments.claims import claim_facts
-from noiseworthy.planning.plan import Pilot
+from noiseworthy.plans.plan import Pilot
 from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.reports.advice_claim import advice_card
 from noiseworthy.reports.claim_card import FILE, PAGE, assurance, claim_card, write_claim_card
 from noiseworthy.reports.html import card_page, write_report
+from noiseworthy.studies.claims import claim_facts
 
 AUDIT = {
     "epsilon_lower": 3.7189, "epsilon_claimed": 4.0, "delta": 1e-5, "confidence": 0.95, "trials": 40_000,
@@ -148,9 +148,9 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
 
 
 def plan_of_replies(family="gaussian", delta=1e-5, pilot=None):
-    from noiseworthy.planning import queries_replies
-    from noiseworthy.planning.plan import StepSize
-    from noiseworthy.planning.problem import Problem
+    from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+    from noiseworthy.plans.plan import StepSize
+    from noiseworthy.plans.problem import Problem
     from noiseworthy.privacy.budget import PrivacyBudget
 
     budget = PrivacyBudget.of(3.0, delta, 4)

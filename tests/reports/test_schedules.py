@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from noiseworthy.experiments.grids import AXES
 from noiseworthy.reports import schedules
+from noiseworthy.sweeps.grids import AXES
 
 SAID = {
     "full": ("Train 261 rounds, asking all 10 clients in each.", "261 rounds, all 10 clients in each"),

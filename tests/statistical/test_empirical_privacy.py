@@ -9,15 +9,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noiseworthy.algorithms.fedsgd_dpc import make
 from noiseworthy.audit.attack import Trials, bound
 from noiseworthy.audit.families import GaussianFamily
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.queries_replies import stated
+from noiseworthy.methods.fedsgd_dpc.algorithm import make
+from noiseworthy.methods.fedsgd_dpc.planner import stated
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.tasks import LinearModel

@@ -5,8 +5,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from noiseworthy.config import TaskTable
 from noiseworthy.errors import InvalidInput
+from noiseworthy.studies.records import TaskTable
 from noiseworthy.tasks import (
     MODELS,
     LinearModel,

@@ -15,14 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from noiseworthy.algorithms import registry
-from noiseworthy.algorithms.averaged import averaged
-from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
-from noiseworthy.planning import rivals
-from noiseworthy.planning.local_work import Coins, LocalSteps, NoisySteps
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.replies_bound import uploads
+from noiseworthy.methods import registry
+from noiseworthy.methods.averaged import averaged
+from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
+from noiseworthy.methods.fedsgd_dpc.bound import uploads
+from noiseworthy.methods.rivals import planner as rivals
+from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
 from noiseworthy.tasks import LinearModel

@@ -9,19 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from noiseworthy.planning import (
-    averaging_period,
-    communication_probability,
-    local_iterations,
-    participation,
-    queries_replies,
-    rivals,
-    two_stages,
-)
-from noiseworthy.planning.local_bound import local_bound
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Constant, Problem
-from noiseworthy.planning.replies_bound import theory_bound
+from noiseworthy.methods.dp_fedavg import planner as local_iterations
+from noiseworthy.methods.dp_fedavg.bound import local_bound
+from noiseworthy.methods.dp_pasgd import planner as averaging_period
+from noiseworthy.methods.dp_scaffnew import planner as communication_probability
+from noiseworthy.methods.dpfl_bcs import planner as participation
+from noiseworthy.methods.dpfl_bcs import two_stages
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.fedsgd_dpc.bound import theory_bound
+from noiseworthy.methods.rivals import planner as rivals
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of

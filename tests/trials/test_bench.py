@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noiseworthy.algorithms.making import with_noise
-from noiseworthy.algorithms.registry import make
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
-from noiseworthy.experiments.runner import train
+from noiseworthy.methods.making import with_noise
+from noiseworthy.methods.registry import make
+from noiseworthy.studies.runner import train
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.base import Batch
 from noiseworthy.trials.bench import Bench, Candidate, outcomes, trained

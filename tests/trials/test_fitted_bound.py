@@ -8,17 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning import (
-    averaging_period,
-    communication_probability,
-    local_iterations,
-    participation,
-    queries_replies,
-)
-from noiseworthy.planning.local_bound import LocalBound, UploadNoise
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.replies_bound import RepliesBound
+from noiseworthy.methods.dp_fedavg import planner as local_iterations
+from noiseworthy.methods.dp_fedavg.bound import LocalBound, UploadNoise
+from noiseworthy.methods.dp_pasgd import planner as averaging_period
+from noiseworthy.methods.dp_scaffnew import planner as communication_probability
+from noiseworthy.methods.dpfl_bcs import planner as participation
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.trials.fitted_bound import Bend, fit
 from noiseworthy.trials.landscape import REACHES, TrialPoint, scaled

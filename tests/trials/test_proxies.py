@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.errors import DataError, InvalidInput
-from noiseworthy.planning.resources import Resources
+from noiseworthy.plans.resources import Resources
 from noiseworthy.trials.facts import MOST_CLIENTS
 from noiseworthy.trials.proxies import make_proxies, public_sources
 from noiseworthy.trials.treatment import Treatment

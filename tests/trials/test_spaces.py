@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.planning.local_work import Coins, LocalSteps, NoisySteps
-from noiseworthy.planning.resources import Resources
+from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
+from noiseworthy.plans.resources import Resources
 from noiseworthy.trials.spaces import GradientScale, Setting, Space
 
 GAUSSIAN = ("fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs", "dpsgd", "weiavg", "privatefl")

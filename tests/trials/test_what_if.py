@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noiseworthy.planning import participation, queries_replies
-from noiseworthy.planning.plan import StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.replies_bound import RepliesBound
-from noiseworthy.planning.resources import Resources
+from noiseworthy.methods.dpfl_bcs import planner as participation
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.trials.fitted_bound import Bend, fit
 from noiseworthy.trials.landscape import REACHES, TrialPoint, scaled

@@ -24,7 +24,7 @@ from noiseworthy.audit.observations import Observations, observe
 from noiseworthy.audit.reconciliation import Books, reconcile
 from noiseworthy.audit.residuals import Law, ReplayTest, ScaleTest, replay_test, scale_test
 from noiseworthy.audit.targets import Target, targets_of
-from noiseworthy.planning.plan import Plan
+from noiseworthy.plans.plan import Plan
 
 FALSE_ALARM = 1e-3
 """How often a sound plan is accused, at most."""
@@ -157,9 +157,9 @@ def audit(
         InvalidInput: a plan that does not train, without noise or step sizes.
 
     Example:
-        >>> from noiseworthy.planning.plan import StepSize
-        >>> from noiseworthy.planning.problem import Problem
-        >>> from noiseworthy.planning.queries_replies import stated
+        >>> from noiseworthy.plans.plan import StepSize
+        >>> from noiseworthy.plans.problem import Problem
+        >>> from noiseworthy.methods.fedsgd_dpc.planner import stated
         >>> from noiseworthy.privacy.budget import PrivacyBudget
         >>> problem = Problem(np.array([50, 80]), 3, PrivacyBudget.of(3.0, 1e-5, 2), "gaussian", 1.0)
         >>> (made,) = audit(stated(problem, 10, 2, StepSize(0.1)), Effort(trials=4_000))

@@ -20,11 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.audit.targets import Target
 from noiseworthy.engines.shards import Shards
-from noiseworthy.planning.local_work import NoisySteps
-from noiseworthy.planning.plan import Plan
+from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.plans.local_work import NoisySteps
+from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks import LinearModel, Task
 from noiseworthy.tasks.base import Batch
 from noiseworthy.tasks.networks import ModelTask, model_task

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from noiseworthy.planning.plan import Plan
+from noiseworthy.plans.plan import Plan
 
 _ROUNDING = 1e-9
 _OTHER_FORMULA = 1e-6
@@ -54,9 +54,9 @@ def reconcile(plan: Plan, made: NDArray[np.int64]) -> Books:
         made: uploads of each client under it, shape (N,).
 
     Example:
-        >>> from noiseworthy.planning.plan import StepSize
-        >>> from noiseworthy.planning.problem import Problem
-        >>> from noiseworthy.planning.queries_replies import stated
+        >>> from noiseworthy.plans.plan import StepSize
+        >>> from noiseworthy.plans.problem import Problem
+        >>> from noiseworthy.methods.fedsgd_dpc.planner import stated
         >>> from noiseworthy.privacy.budget import PrivacyBudget
         >>> problem = Problem(np.array([50, 50]), 3, PrivacyBudget.of(1.0, 1e-5, 2), "gaussian", 1.0)
         >>> plan = stated(problem, 10, 1, StepSize(0.1))

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.algorithms import loss_reports
-from noiseworthy.algorithms.base import Algorithm
-from noiseworthy.algorithms.registry import make
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.local_work import NoisySteps
-from noiseworthy.planning.plan import Pilot, Plan
-from noiseworthy.planning.two_stages import LOSSES_PER_REPLY, FirstStage
+from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.dpfl_bcs import loss_reports
+from noiseworthy.methods.dpfl_bcs.two_stages import LOSSES_PER_REPLY, FirstStage
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.local_work import NoisySteps
+from noiseworthy.plans.plan import Pilot, Plan
 from noiseworthy.privacy.accountants import Release, spent_epsilon
 from noiseworthy.tasks.base import Task
 

@@ -17,12 +17,18 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from noiseworthy.algorithms.around import Around, own_state
-from noiseworthy.algorithms.averaged import Averaged
-from noiseworthy.algorithms.base import Algorithm, Memory, Numbers, ServerState, Shard
-from noiseworthy.algorithms.fedsgd_dpc import FedSGDDPC
-from noiseworthy.algorithms.making import with_noise
-from noiseworthy.algorithms.privatefl import PrivateFL
+from noiseworthy.methods.algorithm import (
+    Algorithm,
+    Memory,
+    Numbers,
+    ServerState,
+    Shard,
+)
+from noiseworthy.methods.around import Around, own_state
+from noiseworthy.methods.averaged import Averaged
+from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
+from noiseworthy.methods.making import with_noise
+from noiseworthy.methods.rivals.privatefl import PrivateFL
 
 
 class Seen(NamedTuple):

@@ -29,10 +29,15 @@ def audit(
     """What an attacker can prove about epsilon, beside what the study's plan claims; exit code 1 if more."""
     from noiseworthy.audit.audits import TRIALS
     from noiseworthy.engines.compilation import use_persistent_cache
-    from noiseworthy.experiments.audit import SECONDS, audit_study, kept_run, with_audit
-    from noiseworthy.experiments.record import save_record
     from noiseworthy.reports import write_report
     from noiseworthy.reports.audit import audit_panel, write_audit
+    from noiseworthy.studies.audit import (
+        SECONDS,
+        audit_study,
+        kept_run,
+        with_audit,
+    )
+    from noiseworthy.studies.record import save_record
 
     prepared, decision = decide_plan(prepare_study(study, data))
     use_persistent_cache()

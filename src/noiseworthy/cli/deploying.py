@@ -17,12 +17,12 @@ from noiseworthy.cli.steps import decide_plan, finish, prepare_study, save_model
 from noiseworthy.errors import ConfigError, GatewayError
 
 if TYPE_CHECKING:
-    from noiseworthy.engines.exchange import Exchange
-    from noiseworthy.engines.remote import Round
-    from noiseworthy.experiments.deployment import Deployment
-    from noiseworthy.experiments.planner import Decision
-    from noiseworthy.experiments.prepare import Prepared
-    from noiseworthy.gateway.messages import About, ModelOffer
+    from noiseworthy.deploy.deployment import Deployment
+    from noiseworthy.deploy.exchange import Exchange
+    from noiseworthy.deploy.gateway.messages import About, ModelOffer
+    from noiseworthy.deploy.remote import Round
+    from noiseworthy.studies.planner import Decision
+    from noiseworthy.studies.prepare import Prepared
 
 deploy = typer.Typer(no_args_is_help=True, help="Train a study over a network of data owners, with Flower.")
 
@@ -49,7 +49,7 @@ def up(
     ] = None,
 ) -> None:
     """Start an owner's gateway and node for every client on this machine, and a superlink between them."""
-    from noiseworthy.experiments.owners import write_owner_files
+    from noiseworthy.deploy.owners import write_owner_files
 
     if insecure and host is not None:
         raise ConfigError("insecure connections stay on this machine; leave out --insecure or --host")
@@ -76,8 +76,8 @@ def run(
 ) -> None:
     """Train a study over its deployment, and write a run folder with model, record and report."""
     from noiseworthy import _validate as check
-    from noiseworthy.engines.flower.processes import link_of
-    from noiseworthy.experiments.run_folder import check_unused
+    from noiseworthy.deploy.flower.processes import link_of
+    from noiseworthy.studies.run_folder import check_unused
 
     check.positive("--patience", patience)
     place, runs = _place(study, folder), out_folder or Path("runs") / study.stem
@@ -93,8 +93,8 @@ def run(
 @deploy.command()
 def status(study: StudyFile, folder: Folder = None, as_json: AsJson = False) -> None:
     """Which parts of a deployment run and are connected, and what its owners have spent."""
-    from noiseworthy.engines.flower.processes import LINK, look
-    from noiseworthy.experiments.owners import standings
+    from noiseworthy.deploy.flower.processes import LINK, look
+    from noiseworthy.deploy.owners import standings
     from noiseworthy.reports.network import status_table
 
     place = _place(study, folder)
@@ -116,7 +116,7 @@ def status(study: StudyFile, folder: Folder = None, as_json: AsJson = False) -> 
 @deploy.command()
 def down(study: StudyFile, folder: Folder = None) -> None:
     """End all processes of a deployment; keys, owners' files and ledgers stay."""
-    from noiseworthy.engines.flower.processes import look, stop
+    from noiseworthy.deploy.flower.processes import look, stop
 
     place = _place(study, folder)
     ended = [process.name for process in look(place) if process.alive]
@@ -132,8 +132,8 @@ def link(
 ) -> None:
     """Start a superlink for owners on other machines, whose public keys lie in FOLDER/keys/nodes."""
     check_installed()
-    from noiseworthy.engines.flower.keys import Keys, add_hosts, make_authority
-    from noiseworthy.engines.flower.processes import Local, end_link
+    from noiseworthy.deploy.flower.keys import Keys, add_hosts, make_authority
+    from noiseworthy.deploy.flower.processes import Local, end_link
 
     place = folder.absolute()
     keys = Keys(place / "keys")
@@ -162,7 +162,7 @@ def ask(
     """Ask connected owners for their terms, and write them to a file that a study names as its data."""
     from noiseworthy import _validate as check
     from noiseworthy.data.owners import write_owners
-    from noiseworthy.experiments.owners import Standing
+    from noiseworthy.deploy.owners import Standing
     from noiseworthy.reports.network import status_table
 
     check.positive("--patience", patience)
@@ -179,7 +179,7 @@ def keys(
     node: Annotated[list[str] | None, typer.Option(help="name of a node to make a key for")] = None,
 ) -> None:
     """Make a development certificate authority, the superlink's certificate, and keys of nodes."""
-    from noiseworthy.engines.flower.keys import make_authority, make_node_key
+    from noiseworthy.deploy.flower.keys import make_authority, make_node_key
 
     made = make_authority(folder, host or [])
     for name in node or []:
@@ -194,7 +194,7 @@ def _place(study: Path, folder: Path | None) -> Path:
 
 def _decided(study: Path, data: Path | None) -> tuple[Prepared, Decision, Deployment]:
     check_installed()
-    from noiseworthy.experiments.deployment import Deployment
+    from noiseworthy.deploy.deployment import Deployment
 
     prepared, decision = decide_plan(prepare_study(study, data))
     return prepared, decision, Deployment.of(prepared, decision.plan)
@@ -209,8 +209,8 @@ def check_installed() -> None:
 
 
 def _start(place: Path, files: Mapping[str, Path], insecure: bool) -> None:
-    from noiseworthy.engines.flower.processes import Local
-    from noiseworthy.experiments.owners import folder_name, sockets_of, wait_for_gateways
+    from noiseworthy.deploy.flower.processes import Local
+    from noiseworthy.deploy.owners import folder_name, sockets_of, wait_for_gateways
 
     owners = {folder_name(name): path for name, path in files.items()}
     sockets = sockets_of(owners)
@@ -234,8 +234,8 @@ def _tell_machines(study: Path, place: Path, files: Mapping[str, Path], host: st
 
 def _met(place: Path, owners: list[str], patience: float) -> list[About]:
     """What owners of these names tell, or all that are there."""
-    from noiseworthy.engines.correspondence import all_introduced, introduced
-    from noiseworthy.engines.flower.processes import link_of
+    from noiseworthy.deploy.correspondence import all_introduced, introduced
+    from noiseworthy.deploy.flower.processes import link_of
 
     link_of(place)
     with _exchange(place) as exchange, err.status("Waiting for owners"):
@@ -264,10 +264,10 @@ def _check_there(exchange: Exchange, owners: Sequence[str], abouts: Sequence[Abo
 def _exchange(place: Path) -> Iterator[Exchange]:
     """The owners behind a deployment's superlink, each known by its key."""
     check_installed()
-    from noiseworthy.engines.flower.processes import link_of
-    from noiseworthy.engines.flower.registration import key_in
-    from noiseworthy.engines.flower.session import LinkExchange
-    from noiseworthy.experiments.owners import folder_name
+    from noiseworthy.deploy.flower.processes import link_of
+    from noiseworthy.deploy.flower.registration import key_in
+    from noiseworthy.deploy.flower.session import LinkExchange
+    from noiseworthy.deploy.owners import folder_name
 
     known = None if link_of(place).insecure else lambda client: key_in(place, folder_name(client))
     with LinkExchange(place, known) as exchange:
@@ -287,10 +287,10 @@ def _trained(
     patience: float,
 ) -> dict[str, Any]:
     """The record of a training over an exchange, whose checkpoints, model and record lie in `folder`."""
-    from noiseworthy.engines.correspondence import introduced
-    from noiseworthy.experiments.deployed import final_model, train, with_network
-    from noiseworthy.experiments.known_ledgers import KnownLedgers
-    from noiseworthy.experiments.record import new_record, save_record
+    from noiseworthy.deploy.correspondence import introduced
+    from noiseworthy.deploy.deployed import final_model, train, with_network
+    from noiseworthy.deploy.known_ledgers import KnownLedgers
+    from noiseworthy.studies.record import new_record, save_record
 
     federation = deployment.federation
     with err.status(f"Waiting for {federation.n_clients} owners"):
@@ -320,7 +320,7 @@ def _deliver(
     exchange: Exchange, owners: Sequence[str], offer: ModelOffer, folder: Path, patience: float
 ) -> None:
     """Send owners the model, and name those who did not take it."""
-    from noiseworthy.engines.correspondence import delivered
+    from noiseworthy.deploy.correspondence import delivered
 
     with err.status("Sending the model to its owners"):
         why = delivered(exchange, owners, offer, patience / 4)

@@ -16,7 +16,7 @@ from noiseworthy.cli.options import AsJson
 from noiseworthy.errors import ConfigError
 
 if TYPE_CHECKING:
-    from noiseworthy.gateway.owner import Owner
+    from noiseworthy.deploy.gateway.owner import Owner
 
 SelfAudit = Annotated[
     bool, typer.Option("--self-audit", help="attack this installation on made-up records, and answer nobody")
@@ -49,9 +49,9 @@ def gateway(
     seconds: AuditSeconds = None,
 ) -> None:
     """Answer requests for releases from one owner's data, within the owner's lifetime budget."""
-    from noiseworthy.gateway.gateway import Gateway
-    from noiseworthy.gateway.owner import load_owner
-    from noiseworthy.gateway.server import Ending, listening, serve
+    from noiseworthy.deploy.gateway.gateway import Gateway
+    from noiseworthy.deploy.gateway.owner import load_owner
+    from noiseworthy.deploy.gateway.server import Ending, listening, serve
 
     if self_audit:
         return _audited(load_owner(owner), as_json, trials, seconds)
@@ -62,7 +62,7 @@ def gateway(
     handler = logging.StreamHandler()
     handler.setFormatter(_Plain("%(asctime)s %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
-    logging.getLogger("noiseworthy.gateway").setLevel(logging.INFO)
+    logging.getLogger("noiseworthy.deploy.gateway").setLevel(logging.INFO)
     terms, ending = load_owner(owner), Ending()
     opening = Gateway.open(terms, records_changed=records_changed)
     with opening as opened, listening(terms.files.socket, terms.files.group) as listener:
@@ -89,7 +89,7 @@ def gateway(
 
 def _audited(terms: Owner, as_json: bool, trials: int | None, seconds: float | None) -> None:
     """Verdict of a self-audit; exit code 1 if anything speaks against the installation."""
-    from noiseworthy.audit.deployed import SECONDS, TRIALS, self_audit
+    from noiseworthy.deploy.self_audit import SECONDS, TRIALS, self_audit
     from noiseworthy.engines.compilation import use_persistent_cache
     from noiseworthy.reports.self_audit import self_audit_panel
 

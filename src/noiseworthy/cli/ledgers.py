@@ -25,8 +25,8 @@ LedgerFile = Annotated[Path, typer.Argument(help="ledger file", metavar="LEDGER"
 @ledger.command()
 def show(path: RunOrFile, as_json: AsJson = False) -> None:
     """Planned, paid, sealed and acknowledged releases of every client; verifies the chain first."""
-    from noiseworthy.experiments.run_folder import opened_ledger
     from noiseworthy.reports.ledger import ledger_dict
+    from noiseworthy.studies.run_folder import opened_ledger
 
     with opened_ledger(path) as books:
         if as_json:
@@ -41,9 +41,9 @@ def backup(
     destination: Annotated[Path, typer.Argument(help="new file", show_default=False)],
 ) -> None:
     """Copy a ledger, while others may write to it, verify the copy and show it; replaces no file."""
-    from noiseworthy.experiments.run_folder import opened_ledger
     from noiseworthy.privacy.durable import DurableLedger
     from noiseworthy.privacy.durable.restoring import back_up
+    from noiseworthy.studies.run_folder import opened_ledger
 
     with opened_ledger(path) as books:
         back_up(books, destination)

@@ -12,9 +12,9 @@ from noiseworthy.cli.options import AsJson, DataDir, StudyFile
 from noiseworthy.cli.steps import prepare_study
 
 if TYPE_CHECKING:
-    from noiseworthy.config import Study
-    from noiseworthy.experiments.measure import Costs, ResourcesKeys
-    from noiseworthy.planning.resources import ResourceUnit
+    from noiseworthy.plans.resources import ResourceUnit
+    from noiseworthy.studies.measure import Costs, ResourcesKeys
+    from noiseworthy.studies.tables import Study
 
 
 def measure(
@@ -26,8 +26,8 @@ def measure(
 ) -> None:
     """What a communication and a local step cost, as [resources] tables for the study file."""
     from noiseworthy._validate import strict_json
-    from noiseworthy.experiments.measure import as_dict, check_rates, resource_tables
-    from noiseworthy.experiments.measure import measure as run
+    from noiseworthy.studies.measure import as_dict, check_rates, resource_tables
+    from noiseworthy.studies.measure import measure as run
 
     check_rates(bandwidth, watts)
     prepared = prepare_study(study, data)
@@ -43,7 +43,7 @@ def measure(
 def _show_costs(costs: Costs, tables: dict[ResourceUnit, ResourcesKeys], study: Study) -> None:
     from rich.table import Table
 
-    from noiseworthy.experiments.measure import as_toml
+    from noiseworthy.studies.measure import as_toml
 
     half = costs.bytes_per_round // 2
     out.print(f"A communication: {half:,} bytes down, {half:,} up ({costs.dimension:,} parameters, float32).")

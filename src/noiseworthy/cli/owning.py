@@ -27,11 +27,11 @@ def node(
     check_installed()
     import os
 
-    from noiseworthy.engines.flower.commands import Node, environment
-    from noiseworthy.engines.flower.keys import make_node_key
-    from noiseworthy.engines.flower.processes import free_ports
-    from noiseworthy.experiments.owners import folder_name
-    from noiseworthy.gateway.owner import load_owner
+    from noiseworthy.deploy.flower.commands import Node, environment
+    from noiseworthy.deploy.flower.keys import make_node_key
+    from noiseworthy.deploy.flower.processes import free_ports
+    from noiseworthy.deploy.gateway.owner import load_owner
+    from noiseworthy.deploy.owners import folder_name
 
     owner = load_owner(file)
     name, socket = folder_name(owner.owner.client), owner.files.socket.absolute()
@@ -51,8 +51,8 @@ def node(
 @deploy.command()
 def model(file: OwnerFile) -> None:
     """The models that an owner's gateway was sent at the end of trainings, the last one first."""
-    from noiseworthy.gateway.models import Models
-    from noiseworthy.gateway.owner import load_owner
+    from noiseworthy.deploy.gateway.models import Models
+    from noiseworthy.deploy.gateway.owner import load_owner
 
     kept = Models.beside(load_owner(file).files.ledger).kept()
     if not kept:
@@ -68,9 +68,14 @@ def units(
     folder: Annotated[Path, typer.Option("--out", help="folder to write into")] = Path("units"),
 ) -> None:
     """Write systemd units that run an owner's gateway and node as two users, and say how to install them."""
-    from noiseworthy.experiments.owners import folder_name
-    from noiseworthy.gateway.owner import load_owner
-    from noiseworthy.gateway.units import GATEWAY_USER, NODE_FOLDER, NODE_USER, units
+    from noiseworthy.deploy.gateway.owner import load_owner
+    from noiseworthy.deploy.gateway.units import (
+        GATEWAY_USER,
+        NODE_FOLDER,
+        NODE_USER,
+        units,
+    )
+    from noiseworthy.deploy.owners import folder_name
 
     owner = load_owner(file.absolute())
     ledger, folder = owner.files.ledger.parent, folder.absolute()

@@ -1,15 +1,22 @@
-"""The command that holds us against the papers: reproduce."""
+"""The command that holds us against the papers: reproduce. What it runs is the package noiseworthy-papers."""
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from noiseworthy import _validate as check
-from noiseworthy.cli.console import foretell, out, progress_bar
 from noiseworthy.cli.options import DataDir
+from noiseworthy.errors import InvalidInput
+
+_PACKAGE = "noiseworthy_papers"
+_ABSENT = (
+    "reproduce needs the package noiseworthy-papers, which is not installed with noiseworthy; "
+    "clone the repository of noiseworthy and run there: pip install -e papers"
+)
 
 
 def reproduce(
@@ -25,24 +32,10 @@ def reproduce(
     ] = None,
 ) -> None:
     """A table or figure of a paper: its claim beside our numbers, with a verdict."""
-    from noiseworthy.engines.compilation import use_persistent_cache
-    from noiseworthy.experiments.papers import PAPERS
-    from noiseworthy.experiments.papers import reproduce as run
-    from noiseworthy.experiments.papers.keeping import load
-    from noiseworthy.reports.reproductions import verdict_table, write_reproductions
-
+    if find_spec(_PACKAGE) is None:
+        raise InvalidInput(_ABSENT)
+    command = import_module(f"{_PACKAGE}.command")
     if kept is not None:
-        check.one_of("paper", paper, PAPERS.keys())
-        results = load(kept, PAPERS[paper])
-        out.print(verdict_table(PAPERS[paper], results))
-        page = write_reproductions(PAPERS[paper], results, out_folder, drawn=False)
-        out.print(f"Page: {page}", soft_wrap=True)
-        return
-    use_persistent_cache()
-    with progress_bar("Reproducing", 100, "%") as bar:
-        results = run(
-            paper, item, data_dir=data, scale=scale, folder=out_folder, on_progress=bar, on_estimate=foretell
-        )
-    page = write_reproductions(PAPERS[paper], load(out_folder, PAPERS[paper]), out_folder)
-    out.print(verdict_table(PAPERS[paper], results))
-    out.print(f"Page: {page}", soft_wrap=True)
+        command.judge_again(paper, kept, out_folder)
+    else:
+        command.reproduce(paper, item, data, out_folder, scale)

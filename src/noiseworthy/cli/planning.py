@@ -23,7 +23,7 @@ def plan(
 ) -> None:
     """Decide rounds, clients, noise, clip and step size for a study, without training."""
     from noiseworthy._validate import strict_json
-    from noiseworthy.experiments.record import new_record, save_record
+    from noiseworthy.studies.record import new_record, save_record
 
     prepared, decision = decide_plan(prepare_study(study, data, budget_seconds))
     if out_folder is not None:
@@ -50,9 +50,9 @@ def advise(
 ) -> None:
     """Plan a study with every algorithm by trial on public data, side by side, and recommend one."""
     from noiseworthy.engines.compilation import use_persistent_cache
-    from noiseworthy.experiments.advisor import advice_record
-    from noiseworthy.experiments.advisor import advise as run
     from noiseworthy.reports.advice import advice_panel, write_advice
+    from noiseworthy.sweeps.advisor import advice_record
+    from noiseworthy.sweeps.advisor import advise as run
 
     prepared = prepare_study(study, data, budget_seconds)
     use_persistent_cache()
@@ -87,9 +87,9 @@ def account(
     """Exact epsilon per client of a stated schedule, or of a study's plan."""
     from noiseworthy._validate import strict_json
     from noiseworthy.data.federation import numbered
-    from noiseworthy.experiments.account import account as price
-    from noiseworthy.experiments.account import account_plan
     from noiseworthy.reports.schedules import noises_steps
+    from noiseworthy.studies.account import account as price
+    from noiseworthy.studies.account import account_plan
 
     counted, names = "uploads", None
     options = (mechanism, noise, clip_norm, sizes, releases, rounds, clients_per_round)

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from noiseworthy.config import Study
-    from noiseworthy.experiments.planner import Decision
-    from noiseworthy.experiments.prepare import Prepared
-    from noiseworthy.experiments.run_ledger import SharedLedger
+    from noiseworthy.studies.planner import Decision
+    from noiseworthy.studies.prepare import Prepared
+    from noiseworthy.studies.run_ledger import SharedLedger
+    from noiseworthy.studies.tables import Study
     from noiseworthy.tasks import Task
 
 
 def prepare_study(path: Path, data: Path | None, seconds: float | None = None) -> Prepared:
     """The study of a file, with its data, model and public facts."""
-    from noiseworthy.config import load_study
-    from noiseworthy.experiments.prepare import prepare
+    from noiseworthy.studies.loading import load_study
+    from noiseworthy.studies.prepare import prepare
 
     return prepare(_with_seconds(_with_data_dir(load_study(path), data), seconds))
 
@@ -49,7 +49,7 @@ def _with_data_dir(study: Study, data: Path | None) -> Study:
 def decide_plan(prepared: Prepared) -> tuple[Prepared, Decision]:
     """The plan, and the study with the model that the plan trains."""
     from noiseworthy.engines.compilation import use_persistent_cache
-    from noiseworthy.experiments.planner import plan_study
+    from noiseworthy.studies.planner import plan_study
 
     if prepared.federation is None:
         return plan_study(prepared)
@@ -68,12 +68,12 @@ def train_plan(
     ledger: SharedLedger | None = None,
 ) -> dict[str, Any]:
     """The record of a training by the plan, whose checkpoints, model and record lie in `folder`."""
-    from noiseworthy.experiments.checkpoints import fingerprint
-    from noiseworthy.experiments.flags import class_prior
-    from noiseworthy.experiments.record import new_record, save_record, with_training
-    from noiseworthy.experiments.run_folder import check_goes_on
-    from noiseworthy.experiments.run_ledger import FILE as LEDGER
-    from noiseworthy.experiments.training import train as run
+    from noiseworthy.studies.checkpoints import fingerprint
+    from noiseworthy.studies.flags import class_prior
+    from noiseworthy.studies.record import new_record, save_record, with_training
+    from noiseworthy.studies.run_folder import check_goes_on
+    from noiseworthy.studies.run_ledger import FILE as LEDGER
+    from noiseworthy.studies.training import train as run
 
     federation, task = prepared.trained()
     plan, seeds = decision.plan, prepared.study.training.seeds
@@ -114,9 +114,9 @@ def save_model(folder: Path, theta: NDArray[np.float32], seeds: Sequence[int], t
 
 def _entered(path: Path, mark: str) -> dict[str, Any]:
     """What the record keeps of the run's ledger; a training without noise has none."""
-    from noiseworthy.experiments.run_folder import opened_ledger
-    from noiseworthy.experiments.run_ledger import run_name
     from noiseworthy.reports.ledger import summary
+    from noiseworthy.studies.run_folder import opened_ledger
+    from noiseworthy.studies.run_ledger import run_name
 
     if not path.exists():
         return {}

@@ -15,11 +15,11 @@ from noiseworthy.cli.steps import decide_plan, finish, prepare_study, train_plan
 from noiseworthy.errors import ConfigError
 
 if TYPE_CHECKING:
-    from noiseworthy.experiments.planner import Decision
-    from noiseworthy.experiments.prepare import Prepared
-    from noiseworthy.experiments.rivals import Contest
-    from noiseworthy.experiments.run_ledger import SharedLedger
-    from noiseworthy.experiments.tradeoff import Surface
+    from noiseworthy.studies.planner import Decision
+    from noiseworthy.studies.prepare import Prepared
+    from noiseworthy.studies.run_ledger import SharedLedger
+    from noiseworthy.sweeps.rivals import Contest
+    from noiseworthy.sweeps.tradeoff import Surface
 
 
 def train(
@@ -58,7 +58,7 @@ def tradeoff(
     study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Plan and train for other privacy and resource budgets, and draw what each pair of them reaches."""
-    from noiseworthy.experiments.tradeoff import Surface
+    from noiseworthy.sweeps.tradeoff import Surface
 
     prepared = prepare_study(study, data)
     surface = Surface.of(prepared)
@@ -71,7 +71,7 @@ def rivals(
     study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Train DPFL-BCS and the algorithms it is held against side by side, on the study's own federation."""
-    from noiseworthy.experiments.rivals import Contest
+    from noiseworthy.sweeps.rivals import Contest
 
     prepared = prepare_study(study, data)
     contest = Contest.of(prepared)
@@ -98,15 +98,15 @@ def quickstart(out_folder: OutFolder = None) -> None:
 
 def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
     """Write the HTML report of a run folder again."""
-    from noiseworthy.experiments.record import load_record
     from noiseworthy.reports import write_report
+    from noiseworthy.studies.record import load_record
 
     out.print(f"Report: {write_report(load_record(folder), folder)}", soft_wrap=True)
 
 
 def _shared(ledger: Path | None, lifetime_epsilon: float | None) -> SharedLedger | None:
     if ledger is not None:
-        from noiseworthy.experiments.run_ledger import SharedLedger
+        from noiseworthy.studies.run_ledger import SharedLedger
 
         return SharedLedger.of(ledger, lifetime_epsilon)
     if lifetime_epsilon is not None:
@@ -117,8 +117,9 @@ def _shared(ledger: Path | None, lifetime_epsilon: float | None) -> SharedLedger
 def _compare(
     prepared: Prepared, decision: Decision, folder: Path, record: dict[str, Any] | None, *, name: str
 ) -> dict[str, Any]:
-    from noiseworthy.experiments.record import new_record, save_record, with_comparison
-    from noiseworthy.experiments.runner import compare as run
+    from noiseworthy.studies.record import new_record, save_record
+    from noiseworthy.sweeps.compare import compare as run
+    from noiseworthy.sweeps.recorded import with_comparison
 
     federation, task = prepared.trained()
     with progress_bar("Comparing", 100, "%") as bar:
@@ -132,8 +133,9 @@ def _compare(
 def _tradeoff(
     surface: Surface, prepared: Prepared, decision: Decision, folder: Path, *, name: str
 ) -> dict[str, Any]:
-    from noiseworthy.experiments.record import new_record, save_record, with_tradeoff
-    from noiseworthy.experiments.tradeoff import plan_surface, train_surface
+    from noiseworthy.studies.record import new_record, save_record
+    from noiseworthy.sweeps.recorded import with_tradeoff
+    from noiseworthy.sweeps.tradeoff import plan_surface, train_surface
 
     cells = len(surface.points)
     with progress_bar("Budgets", cells, "cells") as bar:
@@ -148,8 +150,9 @@ def _tradeoff(
 
 def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) -> dict[str, Any]:
     from noiseworthy.engines.compilation import use_persistent_cache
-    from noiseworthy.experiments.record import new_record, save_record, with_rivals
-    from noiseworthy.experiments.rivals import plan_contest, train_contest
+    from noiseworthy.studies.record import new_record, save_record
+    from noiseworthy.sweeps.recorded import with_rivals
+    from noiseworthy.sweeps.rivals import plan_contest, train_contest
 
     use_persistent_cache()
     with progress_bar("Planning", len(contest.points), "points") as bar:

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.algorithms.base import Algorithm
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.shards import Shards
+from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import run_round
 

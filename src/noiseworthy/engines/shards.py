@@ -12,8 +12,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from noiseworthy.algorithms.base import Shard
 from noiseworthy.data.federation import Federation
+from noiseworthy.methods.algorithm import Shard
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Batch, Task
 

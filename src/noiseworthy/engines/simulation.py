@@ -19,11 +19,16 @@ from jax import Array, lax
 from numpy.typing import NDArray
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.algorithms.base import Algorithm, Memory, ServerState, Shard
-from noiseworthy.algorithms.making import aligned
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.shards import Group, Shards
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.algorithm import (
+    Algorithm,
+    Memory,
+    ServerState,
+    Shard,
+)
+from noiseworthy.methods.making import aligned
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import client_step
 from noiseworthy.tasks import LinearModel

@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from noiseworthy.errors import DataError
-from noiseworthy.experiments.advice_words import band, written
 from noiseworthy.reports.advice_claim import advice_card
 from noiseworthy.reports.advice_figures import advice_figure, outlook_figure
 from noiseworthy.reports.claim_card import FILE as CARD
@@ -22,6 +21,7 @@ from noiseworthy.reports.html import PAGES, toml
 from noiseworthy.reports.style import png, svg
 from noiseworthy.reports.tables import WIDTH
 from noiseworthy.reports.wording import number, percent, rounded_up, span
+from noiseworthy.sweeps.advice_words import band, written
 
 Record = dict[str, Any]
 FILE, PAGE, STUDY = "advice.json", "report.html", "recommended.toml"

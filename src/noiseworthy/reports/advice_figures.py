@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from noiseworthy.experiments.advice_words import written
 from noiseworthy.reports.style import INK, MUTED, PAPER, PLAN, RULE, TONES, head, new_figure, styled
 from noiseworthy.reports.wording import count, number, rounded_up
+from noiseworthy.sweeps.advice_words import written
 
 Record = dict[str, Any]
 WIDTH = 8.6

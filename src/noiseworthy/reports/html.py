@@ -9,7 +9,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-from noiseworthy.config.loading import in_line
 from noiseworthy.errors import DataError
 from noiseworthy.reports import alternatives, findings, rivals_words, tradeoff_words
 from noiseworthy.reports.claim_card import claim_card, write_claim_card
@@ -34,6 +33,7 @@ from noiseworthy.reports.schedules import (
 from noiseworthy.reports.style import png, svg
 from noiseworthy.reports.what_if_words import what_if_caption
 from noiseworthy.reports.wording import about, count, level, number, rounded_up, span
+from noiseworthy.studies.loading import in_line
 
 FILE = "report.html"
 FOLDED, LISTED = 20, 1000

@@ -21,7 +21,7 @@ from noiseworthy.reports.style import MUTED, TONES, drawable, head, new_figure, 
 from noiseworthy.reports.wording import count, number, percent, rounded_up
 
 if TYPE_CHECKING:
-    from noiseworthy.experiments.owners import Standing
+    from noiseworthy.deploy.owners import Standing
 
 _SHOWN = 20
 """Owners that are drawn; of more, those who answered least."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from noiseworthy.planning.rivals import RIVALS
+from noiseworthy.methods.rivals.planner import RIVALS
 from noiseworthy.privacy.clipping import WORDS
 from noiseworthy.reports.wording import about, count, number, span, times
 

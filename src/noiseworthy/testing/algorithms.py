@@ -13,10 +13,10 @@ from jax import Array
 from numpy.typing import NDArray
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.algorithms import registry
-from noiseworthy.algorithms.base import Algorithm, ServerState
 from noiseworthy.errors import BudgetExceeded
-from noiseworthy.planning.plan import Plan
+from noiseworthy.methods import registry
+from noiseworthy.methods.algorithm import Algorithm, ServerState
+from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import client_step
 from noiseworthy.tasks.base import Batch, Task

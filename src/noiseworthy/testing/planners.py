@@ -7,8 +7,8 @@ import json
 import numpy as np
 
 from noiseworthy.data.federation import Federation
-from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.problem import Problem
+from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.accountants import spent_epsilon
 
 _EPSILON = (0.05, 1.0, 6.0)

@@ -13,13 +13,13 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from noiseworthy.algorithms.averaged import Averaged
-from noiseworthy.algorithms.base import Algorithm
-from noiseworthy.algorithms.making import padded, with_noise
-from noiseworthy.algorithms.registry import make
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.planning.plan import Plan
+from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.averaged import Averaged
+from noiseworthy.methods.making import padded, with_noise
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Batch
 from noiseworthy.trials.facts import PublicFacts

@@ -19,7 +19,7 @@ import noiseworthy
 from noiseworthy.data.files import locate
 from noiseworthy.engines.compilation import cache_folder
 from noiseworthy.errors import DataError
-from noiseworthy.planning.problem import Problem
+from noiseworthy.plans.problem import Problem
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.race import Result

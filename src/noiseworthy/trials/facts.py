@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.resources import Resources
+from noiseworthy.plans.problem import Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.treatment import Treatment

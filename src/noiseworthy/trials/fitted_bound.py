@@ -22,8 +22,8 @@ from scipy.interpolate import PchipInterpolator
 from scipy.optimize import isotonic_regression, nnls
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.problem import Constant
+from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.problem import Constant
 from noiseworthy.trials.landscape import TrialPoint
 from noiseworthy.trials.theory_shapes import Counts, Shape, shape_of
 

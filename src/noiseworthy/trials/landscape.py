@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.problem import Problem
+from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.bench import Bench, Candidate, on_each, outcomes
 from noiseworthy.trials.proxies import Proxy

@@ -13,7 +13,7 @@ from noiseworthy.data import Records
 from noiseworthy.data.mixture import MIXTURE
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning.problem import Problem
+from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.dealing import dealt, weighted
 from noiseworthy.trials.facts import PublicFacts

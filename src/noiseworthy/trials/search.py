@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.planning.plan import Plan
+from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.cache import keep, place_of, recalled

@@ -12,19 +12,17 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from noiseworthy.algorithms.conditions import largest_step, tightest_mode
 from noiseworthy.errors import InvalidInput
-from noiseworthy.planning import (
-    averaging_period,
-    communication_probability,
-    local_iterations,
-    participation,
-    queries_replies,
-    rivals,
-)
-from noiseworthy.planning.plan import Plan, StepSize
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.rivals import RIVALS, RivalName
+from noiseworthy.methods.conditions import largest_step, tightest_mode
+from noiseworthy.methods.dp_fedavg import planner as local_iterations
+from noiseworthy.methods.dp_pasgd import planner as averaging_period
+from noiseworthy.methods.dp_scaffnew import planner as communication_probability
+from noiseworthy.methods.dpfl_bcs import planner as participation
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.rivals import planner as rivals
+from noiseworthy.methods.rivals.planner import RIVALS, RivalName
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.tasks.base import Task
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.planning.local_bound import sampling_share
-from noiseworthy.planning.local_work import Coins
-from noiseworthy.planning.participation_bound import exponent, participation_costs
-from noiseworthy.planning.participation_search import greedy
-from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.problem import Problem
+from noiseworthy.methods.dp_fedavg.bound import sampling_share
+from noiseworthy.methods.dpfl_bcs.bound import exponent, participation_costs
+from noiseworthy.methods.dpfl_bcs.search import greedy
+from noiseworthy.plans.local_work import Coins
+from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.problem import Problem
 
 Real = NDArray[np.float64]
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.planning.local_bound import sampling_share
-from noiseworthy.planning.local_work import Coins, NoisySteps
-from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.problem import Problem
-from noiseworthy.planning.replies_bound import uploads
-from noiseworthy.planning.resources import Resources
+from noiseworthy.methods.dp_fedavg.bound import sampling_share
+from noiseworthy.methods.fedsgd_dpc.bound import uploads
+from noiseworthy.plans.local_work import Coins, NoisySteps
+from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.problem import Problem
+from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.trials.fitted_bound import FittedBound
 from noiseworthy.trials.landscape import REACHES, TrialPoint, scaled

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from noiseworthy.gateway.framing import receive, send
-from noiseworthy.gateway.messages import About, pack_about, pack_reply
+from noiseworthy.deploy.gateway.framing import receive, send
+from noiseworthy.deploy.gateway.messages import About, pack_about, pack_reply
 
 TERMS = {
     "data_set": "digits",

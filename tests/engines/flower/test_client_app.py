@@ -8,10 +8,15 @@ import sys
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from noiseworthy.engines.flower.client_app import app
-from noiseworthy.engines.flower.envelope import APP_FAILED, NO_GATEWAY, enclosed, opened
-from noiseworthy.engines.flower.inprocess import InProcessGrid
-from noiseworthy.gateway.framing import receive
+from noiseworthy.deploy.flower.client_app import app
+from noiseworthy.deploy.flower.envelope import (
+    APP_FAILED,
+    NO_GATEWAY,
+    enclosed,
+    opened,
+)
+from noiseworthy.deploy.flower.inprocess import InProcessGrid
+from noiseworthy.deploy.gateway.framing import receive
 
 
 def asked(config, content):
@@ -63,7 +68,7 @@ def test_an_error_that_speaks_of_records_is_not_passed_on(monkeypatch):
     def broken(*_):
         raise ArithmeticError("record 17 is a man of ninety")
 
-    monkeypatch.setattr("noiseworthy.engines.flower.client_app.forward", broken)
+    monkeypatch.setattr("noiseworthy.deploy.flower.client_app.forward", broken)
     reply = asked({"socket": "/g.sock"}, enclosed(b"abc"))
     assert sentence(reply) == {"fault": APP_FAILED}
     assert "ninety" not in repr(reply)
@@ -82,7 +87,7 @@ def test_a_gateway_that_ends_in_the_middle_counts_as_none(echo):
 def test_it_waits_for_a_gateway_as_long_as_the_message_lives(monkeypatch):
     waited = []
     monkeypatch.setattr(
-        "noiseworthy.engines.flower.client_app.forward",
+        "noiseworthy.deploy.flower.client_app.forward",
         lambda path, data, seconds: waited.append(seconds) or b"",
     )
     asked({"socket": "/g.sock"}, enclosed(b"abc"))
@@ -99,7 +104,7 @@ def test_a_fresh_process_loads_nothing_heavy_besides_flower():
     """Where Flower starts one for every message, pydantic and SciPy would cost seconds, and its task."""
     code = (
         "import flwr.clientapp, sys; before = set(sys.modules); "
-        "import noiseworthy.engines.flower.client_app; print(*(set(sys.modules) - before))"
+        "import noiseworthy.deploy.flower.client_app; print(*(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {name.split(".")[0] for name in done.stdout.split()} == {"noiseworthy"}

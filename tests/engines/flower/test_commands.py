@@ -12,7 +12,7 @@ from flwr.common.config import parse_config_args
 from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
-from noiseworthy.engines.flower.commands import Link, Node, environment
+from noiseworthy.deploy.flower.commands import Link, Node, environment
 from noiseworthy.errors import ConfigError
 
 FOLDER = Path("/d")
@@ -35,7 +35,7 @@ def test_flower_understands_a_link_with_tls_and_registered_keys():
     assert command[:5] == [
         sys.executable,
         "-m",
-        "noiseworthy.engines.flower.lock",
+        "noiseworthy.deploy.flower.lock",
         PASSWORD,
         "flower-superlink",
     ]
@@ -51,7 +51,7 @@ def test_flower_understands_a_link_with_tls_and_registered_keys():
 
 def test_flower_understands_a_node_with_its_key():
     command = node().command()
-    assert command[:4] == [sys.executable, "-m", "noiseworthy.engines.flower.node", "flower-supernode"]
+    assert command[:4] == [sys.executable, "-m", "noiseworthy.deploy.flower.node", "flower-supernode"]
     read = understood(_parse_args_run_supernode, command)
     assert read["root_certificates"] == "/d/keys/ca.crt"
     assert read["auth_supernode_private_key"] == "/d/keys/nodes/north"

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from flwr.proto.control_pb2 import ListRunsRequest
 
-from noiseworthy.engines.flower.commands import Link, Node, environment
-from noiseworthy.engines.flower.fab import write_app
-from noiseworthy.engines.flower.keys import make_node_key
-from noiseworthy.engines.flower.orders import orders_to
-from noiseworthy.engines.flower.processes import (
+from noiseworthy.deploy.flower.commands import Link, Node, environment
+from noiseworthy.deploy.flower.fab import write_app
+from noiseworthy.deploy.flower.keys import make_node_key
+from noiseworthy.deploy.flower.orders import orders_to
+from noiseworthy.deploy.flower.processes import (
     Local,
     Process,
     _family,
@@ -29,8 +29,8 @@ from noiseworthy.engines.flower.processes import (
     look,
     stop,
 )
-from noiseworthy.engines.flower.registration import key_in
-from noiseworthy.engines.flower.session import LinkExchange, run_of
+from noiseworthy.deploy.flower.registration import key_in
+from noiseworthy.deploy.flower.session import LinkExchange, run_of
 
 OWNERS = ("north", "south")
 

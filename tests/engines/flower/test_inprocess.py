@@ -7,7 +7,7 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from noiseworthy.engines.flower.inprocess import InProcessGrid, over_the_wire
+from noiseworthy.deploy.flower.inprocess import InProcessGrid, over_the_wire
 
 
 @pytest.fixture

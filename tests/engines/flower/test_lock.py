@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from noiseworthy.engines.flower.lock import Lock, lock_superlink, password_of
+from noiseworthy.deploy.flower.lock import Lock, lock_superlink, password_of
 
 PATHS = [
     "/v1/fleet/pull-messages",

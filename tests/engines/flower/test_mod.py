@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.datasets import load_digits
 
-from noiseworthy.engines.flower import mod
-from noiseworthy.engines.flower.inprocess import InProcessGrid
-from noiseworthy.engines.flower.mod import Model, pay_and_noise
-from noiseworthy.engines.flower.terms import Terms, load_terms
+from noiseworthy.deploy.flower import mod
+from noiseworthy.deploy.flower.inprocess import InProcessGrid
+from noiseworthy.deploy.flower.mod import Model, pay_and_noise
+from noiseworthy.deploy.flower.terms import Terms, load_terms
 from noiseworthy.errors import ConfigError
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import DurableLedger

@@ -35,11 +35,16 @@ from flwr.supernode import start_client_internal
 from flwr.supernode.main import create_app
 from flwr.supernode.nodestate import NodeStateFactory
 
-from noiseworthy.engines.flower import node
-from noiseworthy.engines.flower.envelope import APP_FAILED, NO_GATEWAY, enclosed, opened
-from noiseworthy.engines.flower.node import Explaining, answer, turned_away
-from noiseworthy.engines.flower.processes import free_ports
-from noiseworthy.engines.flower.tasks import Server, taken
+from noiseworthy.deploy.flower import node
+from noiseworthy.deploy.flower.envelope import (
+    APP_FAILED,
+    NO_GATEWAY,
+    enclosed,
+    opened,
+)
+from noiseworthy.deploy.flower.node import Explaining, answer, turned_away
+from noiseworthy.deploy.flower.processes import free_ports
+from noiseworthy.deploy.flower.tasks import Server, taken
 
 SECRET = b"swordfish"
 RUN = 4
@@ -232,7 +237,7 @@ def test_it_says_so_when_a_superlink_answers_401(capsys, status, silent):
 
 def test_a_second_node_of_one_home_ends_at_once(tmp_path):
     code = (
-        "import sys, time; from pathlib import Path; from noiseworthy.engines.flower.node import _only_one; "
+        "import sys, time; from pathlib import Path; from noiseworthy.deploy.flower.node import _only_one; "
         "held = _only_one(Path(sys.argv[1])); print('first', flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
@@ -248,7 +253,7 @@ def test_a_second_node_of_one_home_ends_at_once(tmp_path):
 def test_a_node_loads_nothing_that_computes():
     """One process for all messages, and a light one: Flower takes away tasks that start too slowly."""
     heavy = {"jax", "jaxlib", "equinox", "optax", "pandas", "scipy", "sklearn", "matplotlib", "opendp"}
-    code = "import noiseworthy.engines.flower.node, sys; print(*{m.split('.')[0] for m in sys.modules})"
+    code = "import noiseworthy.deploy.flower.node, sys; print(*{m.split('.')[0] for m in sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "noiseworthy" in done.stdout.split()
     assert heavy & set(done.stdout.split()) == set()

@@ -11,8 +11,15 @@ import time
 
 import pytest
 
-from noiseworthy.engines.flower import processes
-from noiseworthy.engines.flower.processes import Local, Process, free_ports, link_of, look, stop
+from noiseworthy.deploy.flower import processes
+from noiseworthy.deploy.flower.processes import (
+    Local,
+    Process,
+    free_ports,
+    link_of,
+    look,
+    stop,
+)
 from noiseworthy.errors import ConfigError, GatewayError
 
 FAMILY = (
@@ -73,7 +80,7 @@ def test_nothing_was_started_in_a_fresh_folder(tmp_path):
 
 def test_a_process_outlives_who_started_it_and_its_log_holds_what_it_says(tmp_path):
     code = (
-        "from pathlib import Path; from noiseworthy.engines.flower import processes as p; import sys; "
+        "from pathlib import Path; from noiseworthy.deploy.flower import processes as p; import sys; "
         "p._launch(Path(sys.argv[1]), 'north', [sys.executable, '-c', 'print(\"aye\", flush=True); "
         "import time; time.sleep(60)'], Path(sys.argv[1]), 1)"
     )

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from noiseworthy.engines.flower.keys import Keys, make_node_key
-from noiseworthy.engines.flower.orders import Registered
-from noiseworthy.engines.flower.registration import key_in, known_keys, register
+from noiseworthy.deploy.flower.keys import Keys, make_node_key
+from noiseworthy.deploy.flower.orders import Registered
+from noiseworthy.deploy.flower.registration import key_in, known_keys, register
 from noiseworthy.errors import ConfigError
 
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from noiseworthy.engines.flower import session
-from noiseworthy.engines.flower.client_app import app
-from noiseworthy.engines.flower.inprocess import InProcessGrid
-from noiseworthy.engines.flower.session import LinkExchange
+from noiseworthy.deploy.flower import session
+from noiseworthy.deploy.flower.client_app import app
+from noiseworthy.deploy.flower.inprocess import InProcessGrid
+from noiseworthy.deploy.flower.session import LinkExchange
 from noiseworthy.errors import GatewayError
 
 

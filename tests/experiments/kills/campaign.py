@@ -27,25 +27,24 @@ from typing import Any
 import tomli_w
 
 from noiseworthy.cli.gateways import gateway as serve_gateway
-from noiseworthy.config import parse_study
-from noiseworthy.engines import correspondence
+from noiseworthy.deploy import correspondence, deployed
+from noiseworthy.deploy.deployment import Deployment
+from noiseworthy.deploy.exchange import Direct
+from noiseworthy.deploy.gateway import gateway as gateway_module
+from noiseworthy.deploy.gateway import server as gateway_server
+from noiseworthy.deploy.gateway.client import GatewayClient
+from noiseworthy.deploy.gateway.holding import Holding
+from noiseworthy.deploy.owners import owner_tables
+from noiseworthy.deploy.told import Told
 from noiseworthy.engines.compilation import use_persistent_cache
-from noiseworthy.engines.exchange import Direct
 from noiseworthy.errors import NoMoreReplies, TooFewReplies
-from noiseworthy.experiments import deployed
-from noiseworthy.experiments.deployment import Deployment
-from noiseworthy.experiments.owners import owner_tables
-from noiseworthy.experiments.planner import plan_study
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.told import Told
-from noiseworthy.gateway import gateway as gateway_module
-from noiseworthy.gateway import server as gateway_server
-from noiseworthy.gateway.client import GatewayClient
-from noiseworthy.gateway.holding import Holding
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import DurableLedger, Head
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.durable.leases import leases_of
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import plan_study
+from noiseworthy.studies.prepare import prepare
 
 OWNERS, ROUNDS = 3, 5
 STUDY = f"""

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-from noiseworthy.config import parse_study
 from noiseworthy.engines import simulation
 from noiseworthy.engines.compilation import use_persistent_cache
-from noiseworthy.experiments.planner import decide
-from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.training import train
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.training import train
 
 ONE_STAGE = {
     "federation": {"data": "iris", "clients": 4, "partition": "iid"},

@@ -1,0 +1,1 @@
+"""Fu et al.: how many local steps before a reply, under local noise."""

@@ -1,0 +1,1 @@
+"""Hou et al.: local steps with control variates, and coins that say when to communicate."""

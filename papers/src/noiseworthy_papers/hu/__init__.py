@@ -1,0 +1,1 @@
+"""Hu et al.: averaging periods within a privacy and a resource budget."""

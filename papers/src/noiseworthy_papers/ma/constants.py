@@ -1,0 +1,96 @@
+"""L, mu and gamma of Ma et al.: by P2 from several starts, by P2', and as Table III prints them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from noiseworthy.methods.dpfl_bcs.bound import Curvature
+from noiseworthy.methods.dpfl_bcs.heterogeneity import as_printed, rho_min_printed
+from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
+from noiseworthy.studies.two_stages import Estimation
+from noiseworthy.tasks import LinearModel, Task
+from noiseworthy_papers.ma.curvature import (
+    Course,
+    PrintedStage,
+    PrintedUnknowns,
+    literal,
+    regularised,
+)
+
+PRINTED = {
+    ("Lending", "gaussian"): (0.937, 0.277, 0.997, 0.239),
+    ("Lending", "laplace"): (1.040, 1.046, 3.472, 1.063),
+    ("MNIST", "gaussian"): (1.063, 1.960, 5.514, 4.986),
+    ("MNIST", "laplace"): (1.039, 53.565, 106.463, 55.018),
+    ("F-MNIST", "gaussian"): (1.050, 12.117, 18.062, 14.198),
+    ("F-MNIST", "laplace"): (0.962, 144.688, 406.756, 200.645),
+    ("FEMNIST", "gaussian"): (1.037, 5.971, 11.815, 10.515),
+    ("FEMNIST", "laplace"): (1.053, 118.286, 310.663, 153.461),
+    ("CIFAR-10", "gaussian"): (1.097, 1.958, 5.859, 5.678),
+    ("CIFAR-10", "laplace"): (1.109, 66.112, 125.825, 63.722),
+}
+"""Table III: rho_min, gamma, L and mu."""
+STARTS = (0.1, 10.0, 1000.0)
+"""gamma and L where P2 starts; mu at half of it, ||w^0 - w*||^2 at 1, sigma^2 at 0."""
+LOG_SPREAD = 1.0
+"""By how much P2' lets ln L and ln mu stray from their public values."""
+_LOANS = Curvature(2.5, 0.47)
+"""Both ends of the spectrum of the second moments of loans, as their preparation leaves it."""
+
+
+def constants_of(stage: Estimation, public: Curvature) -> dict[str, Any]:
+    """What P2 and P2' make of the losses of a stage 1, as plain values."""
+    first = printed_stage(stage)
+    fits = [literal(first, PrintedUnknowns(1.0, one, 0.0, one, one / 2)) for one in STARTS]
+    fitted = regularised(_course(stage), public, LOG_SPREAD)
+    return {
+        "loss": first.loss,
+        "rho_min": first.rho_min,
+        "p2": [{**vars(fit.unknowns), "residual": fit.residual} for fit in fits],
+        "regularised": vars(fitted.curvature) | {"gamma": fitted.curvature.gamma},
+        "public": vars(public) | {"gamma": public.gamma},
+    }
+
+
+def public_curvature(task: Task) -> Curvature:
+    """L and mu that are known without records: of pixels in [0, 1] and the ridge.
+
+    Example:
+        >>> public_curvature(LinearModel(784, 10, "softmax", ridge=0.01)).gamma
+        313608.0
+    """
+    if isinstance(task, LinearModel) and task.loss == "softmax":
+        return Curvature(task.features / 2 + task.ridge, task.ridge)
+    return _LOANS
+
+
+def printed_stage(stage: Estimation) -> PrintedStage:
+    """All that eq. (10) knows of the first T0 - 1 rounds, with the noise that was added in them."""
+    reports, plan = stage.reports, stage_before(stage.plan).plan
+    clients, k = plan.problem.n_clients, plan.clients_per_round
+    last = int(np.max(reports.rounds))
+    ending = reports.rounds == last
+    asked = np.bincount(reports.clients[~ending], minlength=clients)
+    gamma = as_printed(reports, clients)
+    return PrintedStage(
+        loss=float(np.mean(reports.before[ending])),
+        noise=float(asked @ _upload_variance(stage)),
+        bias=float(asked @ gamma),
+        mean_heterogeneity=float(np.mean(gamma)),
+        rho_min=rho_min_printed(reports, clients, k),
+        rounds=last,
+        clients_per_round=k,
+    )
+
+
+def _course(stage: Estimation) -> Course:
+    return Course.of(stage.reports, _upload_variance(stage), stage.found.value)
+
+
+def _upload_variance(stage: Estimation) -> np.ndarray:
+    """E||w_n||^2 of each upload of stage 1, shape (N,)."""
+    first = stage_before(stage.plan)
+    gradients, _ = first.parts[0]
+    return first.plan.problem.dimension * gradients.mechanism.variance

@@ -1,0 +1,1 @@
+"""Zhou et al.: how many rounds and clients replies are worth their noise for."""

@@ -1,1 +1,0 @@
-"""Algorithms: one paper, one file; the schedule of who is asked when."""

@@ -1,0 +1,1 @@
+"""The same plan over a network of data owners."""

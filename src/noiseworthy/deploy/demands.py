@@ -1,0 +1,130 @@
+"""What a plan asks of its owners, and whether an owner's terms allow it. Looks at what is public alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from noiseworthy.data.owners import OwnerTerms
+from noiseworthy.deploy.asking import work_of
+from noiseworthy.plans.local_work import LocalSteps, NoisySteps
+from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.budget import PrivacyBudget, Unit
+from noiseworthy.privacy.durable import accounts_of
+
+_ROUNDING = 1e-9
+"""Part of a budget that is a matter of rounding."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a plan asks of one owner.
+
+    Attributes:
+        algorithms: as gateways call them.
+        model: by name.
+        mechanism: of the noise.
+        unit: whose change the budget hides.
+        epsilon: of the whole training.
+        delta: of the whole training.
+        noise: the least that a release gets, in units of what a neighbour changes.
+        releases: of the whole training.
+        parameters: of the model.
+        local_steps: of one release.
+    """
+
+    algorithms: tuple[str, ...]
+    model: str
+    mechanism: str
+    unit: Unit
+    epsilon: float
+    delta: float
+    noise: float
+    releases: int
+    parameters: int
+    local_steps: int
+
+    @classmethod
+    def of(cls, plan: Plan, model: str, client: int) -> Demand:
+        """What a plan asks of one of its clients.
+
+        Args:
+            plan: with noise.
+            model: by name.
+            client: its place in the federation.
+        """
+        budget, before = plan.budget, 0 if plan.pilot is None else int(plan.pilot.uploads[client])
+        return cls(
+            algorithms=_works_of(plan),
+            model=model,
+            mechanism=plan.problem.family,
+            unit=budget.unit,
+            epsilon=float(budget.epsilon[client]),
+            delta=float(budget.delta[client]),
+            noise=_least_noise(plan, client),
+            releases=max(1, int(plan.uploads[client]) + before),
+            parameters=plan.problem.dimension,
+            local_steps=max(1, _most_steps(plan)),
+        )
+
+    def misfit(self, owner: OwnerTerms, spent: float = 0.0) -> str:
+        """Why an owner's terms do not allow the plan, in words of the owner's file; empty if they do.
+
+        Args:
+            owner: its terms.
+            spent: part of its budget that other trainings have spent, or that is held for them, from 0 to 1.
+        """
+        return next(chain(self._beyond_kinds(owner), self._beyond_numbers(owner, spent)), "")
+
+    def _beyond_kinds(self, owner: OwnerTerms) -> Iterator[str]:
+        if owner.mechanism != self.mechanism:
+            yield f"has mechanism {owner.mechanism}, the plan {self.mechanism}"
+        if owner.unit == "client" and self.unit == "record":
+            yield "has a budget for everything it holds (unit client), the plan hides one record"
+        if missing := sorted(set(self.algorithms) - set(owner.algorithms)):
+            yield f"does not allow algorithms {', '.join(missing)}"
+        if self.model not in owner.models:
+            yield f"does not allow models {self.model}"
+
+    def _beyond_numbers(self, owner: OwnerTerms, spent: float) -> Iterator[str]:
+        for name, asked in (
+            ("most_releases", self.releases),
+            ("most_parameters", self.parameters),
+            ("most_local_steps", self.local_steps),
+        ):
+            if asked > (allowed := getattr(owner, name)):
+                yield f"has {name} {allowed}, the plan asks for {asked}"
+        if self.noise < owner.noise_floor:
+            yield f"has noise_floor {owner.noise_floor:g}, the plan's least noise is {self.noise:.4g}"
+        if (1 - spent) * _whole(owner) < (1 - _ROUNDING) * _whole(self):
+            yield (
+                f"has {1 - spent:.1%} left of epsilon {owner.epsilon:g} at delta {owner.delta:g}, the plan "
+                f"spends epsilon {self.epsilon:g} at {self.delta:g}"
+            )
+
+
+def _whole(terms: OwnerTerms | Demand) -> float:
+    """A budget in what releases are added up in: mu^2, or epsilon for Laplace noise."""
+    budget = PrivacyBudget.of(terms.epsilon, terms.delta, 1)
+    return float(accounts_of(budget, terms.mechanism, "", "", [""])[0].whole)
+
+
+def _works_of(plan: Plan) -> tuple[str, ...]:
+    """What gateways call the work of a plan: several algorithms ask for the same gradient."""
+    work = work_of(plan, 0).name
+    return (work,) if plan.pilot is None else (work, "dpfl-bcs")
+
+
+def _least_noise(plan: Plan, client: int) -> float:
+    kinds = [] if plan.release is None else [plan.release]
+    kinds += [part for part, _ in plan.pilot.parts] if plan.pilot is not None else []
+    return min(1 / float(kind.shift[client]) for kind in kinds)
+
+
+def _most_steps(plan: Plan) -> int:
+    if plan.local is None:
+        return 1
+    if isinstance(plan.local, LocalSteps | NoisySteps):
+        return plan.local.steps
+    return int(plan.local.counts(plan.rounds).max())

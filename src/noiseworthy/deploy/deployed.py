@@ -1,0 +1,283 @@
+"""A training by a deployment's plan, over an exchange with its owners, in a run folder like the simulation's.
+
+The plan, the algorithms and the report are those of a simulated training. What differs is who holds records
+and ledgers: the server asks, and every owner decides. A run that was broken off goes on from its folder: a
+round that was asked for and not kept is asked for again, and owners answer it by the same bytes for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy import _validate as check
+from noiseworthy.deploy.asking import Asking, seen_of
+from noiseworthy.deploy.correspondence import Correspondence, confirmed, leased, released
+from noiseworthy.deploy.deployment import Deployment, task_table
+from noiseworthy.deploy.exchange import Exchange
+from noiseworthy.deploy.gateway.messages import About, LeaseRequest, ModelOffer
+from noiseworthy.deploy.gathering import DRAWN
+from noiseworthy.deploy.known_ledgers import KnownLedgers
+from noiseworthy.deploy.remote import Round, Terms, train_remotely
+from noiseworthy.deploy.told import Told
+from noiseworthy.engines.records import Trajectory, evaluation_rounds
+from noiseworthy.engines.simulation import Checkpoint
+from noiseworthy.errors import GatewayError, InvalidInput, NoMoreReplies, ResumeError
+from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.dpfl_bcs import loss_reports
+from noiseworthy.methods.dpfl_bcs.loss_reports import LossReports
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.plan import Plan
+from noiseworthy.studies.checkpoints import load_checkpoint, save_checkpoint
+from noiseworthy.studies.flags import class_prior
+from noiseworthy.studies.record import Record, with_training
+from noiseworthy.studies.run_folder import check_unused
+from noiseworthy.studies.training import Trained
+from noiseworthy.studies.two_stages import (
+    estimation_of,
+    joined,
+    onward,
+    seeds_of_stage_2,
+)
+
+PATIENCE = 120.0
+"""Seconds that a round waits for replies."""
+OnRound = Callable[[float, Round | None], None]
+
+
+@dataclass(frozen=True)
+class DeployedRun:
+    """A training over a network, with what its owners told.
+
+    Attributes:
+        trained: as of a simulation.
+        told: by owners.
+        untold: owners who could not be told that the run is over, and may hold a part of their budget for it.
+    """
+
+    trained: Trained
+    told: Told
+    untold: frozenset[str] = frozenset()
+
+
+def train(
+    deployment: Deployment,
+    exchange: Exchange,
+    folder: Path,
+    *,
+    resume: bool = False,
+    patience: float = PATIENCE,
+    known: KnownLedgers | None = None,
+    on_round: OnRound = lambda done, round: None,
+) -> DeployedRun:
+    """Train by the plan of a deployment, kept in a run folder after every round.
+
+    Args:
+        deployment: study and plan.
+        exchange: with the owners.
+        folder: of the run.
+        resume: go on from the folder's checkpoint, under the same name at the owners.
+        patience: seconds that a round waits for replies.
+        known: what the server knows of owners' ledgers from other runs, which this one adds to.
+        on_round: told the share of rounds done, and what came of the last one.
+
+    Raises:
+        TooFewReplies: a round that cannot be made; go on later with `resume`.
+        NoMoreReplies: no model can come of this run any more.
+        ResumeError: a folder of another study, or without a checkpoint; without `resume`, one that holds a
+            training or a study.
+        GatewayError: an owner that does not hold the price of the run for it.
+    """
+    if not resume:
+        check_unused(folder)
+    start = _going_on(folder, deployment.mark) if resume else None
+    told = Told.kept_in(folder) if resume else Told.nothing()
+    told.heads |= {} if known is None else known.heads()
+    session = _Session(deployment, exchange, folder, patience, on_round, told, known)
+    try:
+        done = session.whole(start)
+    except (NoMoreReplies, InvalidInput):
+        session.end()
+        raise
+    return replace(done, untold=session.end())
+
+
+def _going_on(folder: Path, mark: str) -> Checkpoint:
+    """The checkpoint of a run over a network.
+
+    Raises:
+        ResumeError: as `load_checkpoint`, or a model that no request can carry, as earlier versions kept it.
+    """
+    start = load_checkpoint(folder, mark)
+    if not np.all(np.isfinite(start.theta)):
+        raise ResumeError(
+            f"the checkpoint of {folder} holds a model that is not finite, and no round can go on from it; "
+            "start anew in another folder with --out, what owners paid stays spent"
+        )
+    return start
+
+
+@dataclass
+class _Session:
+    """A run under way: what its stages share."""
+
+    deployment: Deployment
+    exchange: Exchange
+    folder: Path
+    patience: float
+    on_round: OnRound
+    told: Told
+    known: KnownLedgers | None
+    holds: bool = False
+
+    def whole(self, start: Checkpoint | None) -> DeployedRun:
+        """All rounds of the plan, from its start or from a checkpoint."""
+        plan, deployment = self.deployment.plan, self.deployment
+        if isinstance(plan.pilot, FirstStage):
+            return self.in_two_stages(plan.pilot, start)
+        run = self.stage(make(plan, deployment.task, deployment.seed), plan, start)
+        return DeployedRun(Trained(run, (plan,)), self.told)
+
+    def begin(self) -> None:
+        """Have every owner hold the price of the run for it: before round 1 all of them or none.
+
+        A run that goes on has paid for a part already: who does not hold the rest answers for itself, in
+        the rounds.
+
+        Raises:
+            GatewayError: owners that refuse or are silent; the others were told to let go.
+        """
+        if self.holds:
+            return
+        self.holds, seconds = True, self.patience
+        wanted = {name: self._lease(name) for name in self.deployment.federation.clients}
+        missing = leased(self.exchange, wanted, seconds)
+        if missing and not self.told.rounds:
+            self.end()
+            reasons = "; ".join(f"{name}: {why}" for name, why in missing.items())
+            raise GatewayError(
+                f"not all owners hold the price of this training for it ({reasons}); the others were told to "
+                "let go and nothing was asked, see to it and go on with --resume"
+            )
+
+    def end(self) -> frozenset[str]:
+        """Have owners let go of what they hold for the run; returns those who could not be told."""
+        received = dict.fromkeys(self.deployment.federation.clients, 0) | self.told.received
+        return frozenset(released(self.exchange, self.told.run, received, self.patience / 4))
+
+    def _lease(self, name: str) -> LeaseRequest:
+        demand = self.deployment.demand_of(name)
+        return LeaseRequest(
+            run=self.told.run, epsilon=demand.epsilon, delta=demand.delta, head=self.told.heads.get(name)
+        )
+
+    def in_two_stages(self, first: FirstStage, start: Checkpoint | None) -> DeployedRun:
+        """Rounds with reported losses, then those of the plan that they make."""
+        plan, task, seed = self.deployment.plan, self.deployment.task, self.deployment.seed
+        reporting = loss_reports.make(first, task, seed)
+        if self.told.opening is None:
+            self.told.opening = self._opening(first, reporting, start)
+            start = onward(self.told.opening, averaged=plan.averaging > 0)
+        losses = self.told.opening.server[-1][0]
+        stage = estimation_of(plan, np.asarray(reporting.cohorts), losses)
+        (later,) = seeds_of_stage_2([seed])
+        run = self.stage(make(stage.plan, task, later), stage.plan, start, before=first)
+        whole = joined(self.told.opening, run, first.rounds)
+        return DeployedRun(Trained(whole, (stage.plan,), (stage,)), self.told)
+
+    def _opening(self, first: FirstStage, reporting: LossReports, start: Checkpoint | None) -> Checkpoint:
+        reached: list[Checkpoint] = []
+        self.stage(reporting, first.plan, start, first=first, on_end=reached.append)
+        return reached[-1]
+
+    def stage(
+        self,
+        algorithm: Algorithm,
+        plan: Plan,
+        start: Checkpoint | None,
+        *,
+        first: FirstStage | None = None,
+        before: FirstStage | None = None,
+        on_end: Callable[[Checkpoint], None] = lambda reached: None,
+    ) -> Trajectory:
+        """The rounds of a plan, from its start or from a checkpoint."""
+        deployment, told = self.deployment, self.told
+        letters = Correspondence(self.exchange, told.heads, told.received, told.late, ahead=told.ahead)
+        made = np.zeros(deployment.federation.n_clients, np.int64) if before is None else before.uploads
+        cohorts = np.asarray(algorithm.cohorts)
+        table, seen = task_table(deployment.prepared), seen_of(deployment.task)
+        asking = Asking(told.run, plan, table, deployment.task, cohorts, made, first, seen)
+        total, done_before = deployment.plan.all_rounds, 0 if before is None else before.rounds
+
+        def keep(reached: Checkpoint, done: Round | None) -> None:
+            told.late = letters.late
+            told.rounds += [] if done is None else [done._replace(number=done_before + done.number)]
+            if self.known is not None:
+                self.known.keep(told.heads)
+            save_checkpoint(self.folder, reached, deployment.mark, told.as_json())
+            on_end(reached)
+            self.on_round((done_before + reached.round) / total, done)
+
+        terms = _terms(deployment, self._scored_in(plan, done_before), self.patience)
+        run, told.ended = train_remotely(
+            algorithm, asking, letters, terms, resume=start, on_round=keep, before_rounds=self.begin
+        )
+        confirmed(letters, told.run, self.patience / 4)
+        return run
+
+    def _scored_in(self, plan: Plan, before: int) -> NDArray[np.int64]:
+        """Rounds of a stage to score at: its start, its end, and those between of the whole training."""
+        plan_of_all, training = self.deployment.plan, self.deployment.prepared.study.training
+        scored = evaluation_rounds(plan_of_all.all_rounds, training.evaluations) - before
+        within = scored[(scored > 0) & (scored < plan.rounds)]
+        return np.concatenate([[0], within, [plan.rounds]])
+
+
+def final_model(deployment: Deployment, done: DeployedRun) -> ModelOffer:
+    """The model that a training has reached, as owners are sent it."""
+    theta = np.asarray(done.trained.run.theta[0], np.float32)
+    task, seen = task_table(deployment.prepared), seen_of(deployment.task)
+    return ModelOffer(run=done.told.run, task=task, theta=theta, seen=seen)
+
+
+def with_network(
+    record: Record, deployment: Deployment, done: DeployedRun, abouts: list[About], seconds: float
+) -> Record:
+    """The record of a training over a network: as of a simulated one, with what owners did and told.
+
+    Args:
+        record: of the plan.
+        deployment: study and plan.
+        done: the training.
+        abouts: what owners tell of themselves after it.
+        seconds: that it took.
+    """
+    prior = class_prior(deployment.federation)
+    record = with_training(record, done.trained, [deployment.seed], seconds, prior)
+    training = {**record["training"], "assurance": DRAWN}
+    network = {
+        "run": done.told.run,
+        "late": done.told.late,
+        "ended": done.told.ended,
+        "rounds": [one._asdict() for one in done.told.rounds],
+        "owners": [about.model_dump(mode="json") for about in abouts],
+    }
+    return {**record, "training": training, "network": check.strict_json(network)}
+
+
+def _terms(deployment: Deployment, scored: NDArray[np.int64], patience: float) -> Terms:
+    federation, task = deployment.federation, deployment.task
+    test_x, test_y = task.prepare(jnp.asarray(federation.test_x)), jnp.asarray(federation.test_y)
+    return Terms(
+        clients=federation.clients,
+        score=lambda theta: task.score(theta, test_x, test_y),
+        evaluate_at=scored,
+        patience=patience,
+        seed=deployment.seed,
+    )

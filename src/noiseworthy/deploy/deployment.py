@@ -1,0 +1,130 @@
+"""A study whose clients are owners at the end of a network: what is asked of them, and whether they fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from noiseworthy.data import Federation
+from noiseworthy.deploy.asking import work_of
+from noiseworthy.deploy.demands import Demand
+from noiseworthy.deploy.gateway.messages import About
+from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.plans.plan import Plan
+from noiseworthy.studies.checkpoints import fingerprint
+from noiseworthy.studies.prepare import Prepared
+from noiseworthy.studies.read_off import check_nothing_is
+from noiseworthy.studies.records import TaskTable
+from noiseworthy.tasks import Task
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A study whose clients are owners at the end of a network.
+
+    Attributes:
+        prepared: the study, with the model that the plan trains.
+        plan: what every owner is asked for.
+        seed: of the public start and schedule, the first of `[training] seeds`.
+    """
+
+    prepared: Prepared
+    plan: Plan
+    seed: int
+
+    @classmethod
+    def of(cls, prepared: Prepared, plan: Plan) -> Deployment:
+        """A study and its plan.
+
+        Raises:
+            ConfigError: a study without data or one that is a simulation, or a plan that does not train.
+            UnsoundClaim: a plan that owners cannot follow, by name.
+        """
+        federation, _ = prepared.trained()
+        check_nothing_is(prepared.study.federation, federation)
+        if not plan.train:
+            raise ConfigError(f"there is nothing to deploy: {plan.outcome}")
+        if plan.pilot is not None and not isinstance(plan.pilot, FirstStage):
+            raise UnsoundClaim(
+                "constants that are bought from records are not deployed; state them under [planning], or "
+                'plan with source = "trial" on public data'
+            )
+        if plan.budget.relation != "replace-one":
+            raise UnsoundClaim(
+                "owners price releases for neighbours that exchange a record, and the study states relation "
+                f"{plan.budget.relation}, by which the same noise would cost half as much; state [privacy] "
+                'relation = "replace-one" to deploy it'
+            )
+        if plan.release is None or plan.problem.family == "none":
+            raise ConfigError("a plan without noise is not deployed; state a mechanism and a budget")
+        work_of(plan, 0)
+        return cls(prepared, plan, prepared.study.training.seeds[0])
+
+    @property
+    def federation(self) -> Federation:
+        """The study's clients, by name and size, and its test set."""
+        return self.prepared.trained()[0]
+
+    @property
+    def task(self) -> Task:
+        """Model and loss."""
+        return self.prepared.trained()[1]
+
+    @property
+    def mark(self) -> str:
+        """`fingerprint` of the training."""
+        belongs_to = self.prepared.study.model_dump_json(include={"federation", "task"})
+        return fingerprint(self.plan, [self.seed], "deployed" + belongs_to)
+
+    def demand_of(self, client: str) -> Demand:
+        """What the plan asks of a client.
+
+        Args:
+            client: by name.
+        """
+        return Demand.of(self.plan, model_of(self.prepared), self.federation.clients.index(client))
+
+    def check_owners(self, abouts: list[About], *, resume: bool = False) -> None:
+        """Refuse to begin while an owner's terms do not fit the plan; asking costs nobody anything.
+
+        Args:
+            abouts: what owners tell.
+            resume: a part of what is spent was spent by this training.
+
+        Raises:
+            GatewayError: clients that are missing, hold other records than were planned for, or do not allow
+                what the plan asks.
+        """
+        there = {about.client: about for about in abouts}
+        missing = [name for name in self.federation.clients if name not in there]
+        if missing:
+            raise GatewayError(f"no gateway answers for {', '.join(missing)}; start it, then ask again")
+        for name, size in zip(self.federation.clients, self.federation.sizes.tolist(), strict=True):
+            self._check_records(there[name], size)
+            spent = 0.0 if resume else min(1.0, there[name].spent + there[name].leased)
+            if why := self.demand_of(name).misfit(there[name], spent):
+                raise GatewayError(f"{name} {why}; change the study, or have the owner change its file")
+
+    def _check_records(self, about: About, size: int) -> None:
+        if about.records != size:
+            raise GatewayError(
+                f"{about.client} holds {about.records} records, the plan was made for {size}; plan again, "
+                "because noise depends on them"
+            )
+        shape, classes = self.federation.record_shape, self.federation.classes
+        if about.record_shape != shape or about.classes != classes:
+            raise GatewayError(
+                f"{about.client} holds records of shape {about.record_shape} and {about.classes} classes, "
+                f"the study's are {shape} and {classes}; have it choose feature_columns and classes alike"
+            )
+
+
+def task_table(prepared: Prepared) -> TaskTable:
+    """The model that owners are asked for, by name."""
+    return prepared.study.task.model_copy(update={"model": model_of(prepared), "dimension": None})
+
+
+def model_of(prepared: Prepared) -> str:
+    """The model by name, the default one written out."""
+    federation, _ = prepared.trained()
+    return prepared.study.task.model or ("linear" if federation.classes is None else "softmax")

@@ -1,0 +1,115 @@
+"""What an owner agrees to where an app of its own computes updates: whose, at which price, out of what."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from pydantic import Field, ValidationError, model_validator
+
+from noiseworthy._tables import Positive, Table
+from noiseworthy.deploy.gateway.price import price_of
+from noiseworthy.deploy.gateway.sums import NoisedSum
+from noiseworthy.errors import ConfigError
+from noiseworthy.privacy.accountants import Release
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.durable import Account, accounts_of
+from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+from noiseworthy.privacy.sensitivity import of_clipped_whole
+
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class Terms(Table):
+    """An owner's file for `mod.pay_and_noise`; everything in it is public.
+
+    Attributes:
+        client: name of the owner.
+        data_set: name that the lifetime budget is kept under.
+        mechanism: of the noise.
+        epsilon: of all releases from these data, ever.
+        delta: likewise; 0 for laplace.
+        clip_norm: C of the whole update, in l2 for gaussian noise and l1 for laplace.
+        noise: standard deviation or Laplace scale of every coordinate.
+        ledger: file of the budget; other gateways to the same data must share it.
+        witness: file on another disk that is told what was spent, so that a ledger that is set back is
+            noticed; None for none.
+
+    Example:
+        >>> terms = Terms(
+        ...     client="north", data_set="digits", mechanism="gaussian", epsilon=8.0, delta=1e-5,
+        ...     clip_norm=1.0, noise=4.0, ledger=Path("ledger.sqlite"),
+        ... )  # fmt: skip
+        >>> terms.releases(650)
+        11
+    """
+
+    client: Name
+    data_set: Name
+    mechanism: Literal["gaussian", "laplace"]
+    epsilon: Positive
+    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    clip_norm: Positive
+    noise: Positive
+    ledger: Annotated[Path, Field(strict=False)]
+    witness: Annotated[Path, Field(strict=False)] | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.mechanism == "gaussian") != (self.delta > 0):
+            raise ValueError(
+                f"delta must be above 0 for gaussian noise and 0 for laplace, got {self.delta:g} for "
+                f"{self.mechanism}"
+            )
+        return self
+
+    @property
+    def account(self) -> Account:
+        """The lifetime budget, for everything that the owner holds."""
+        budget = PrivacyBudget.of(self.epsilon, self.delta, 1, unit="client")
+        return accounts_of(budget, self.mechanism, self.data_set, "", [self.client])[0]
+
+    def noised_sum(self, dimension: int) -> NoisedSum:
+        """How an update of p numbers is clipped and noised.
+
+        Args:
+            dimension: p.
+
+        Raises:
+            InvalidInput: a clip too large or too small beside the noise.
+        """
+        size = np.array([self.noise])
+        noise = Gaussian(size) if self.mechanism == "gaussian" else Laplace(size)
+        release = Release(noise, of_clipped_whole(self.clip_norm, 1, noise.norm))
+        return NoisedSum.planned(release, self.clip_norm, 1, dimension)
+
+    def releases(self, dimension: int) -> int:
+        """How many updates of p numbers the whole budget pays for.
+
+        Raises:
+            InvalidInput: a clip too large or too small beside the noise.
+            UnsoundClaim: a grid too coarse for delta.
+        """
+        account = self.account
+        return (WHOLE + LAST_BITS) // price_of([self.noised_sum(dimension)], account)
+
+
+def load_terms(path: Path) -> Terms:
+    """Read and check an owner's file; a relative ledger or witness is looked up beside it.
+
+    Raises:
+        ConfigError: a missing or unreadable file, unknown keys, values out of range.
+    """
+    try:
+        terms = Terms.model_validate(tomllib.loads(path.read_text()))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"owner's file {path} cannot be read as TOML: {error}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise ConfigError(f"{path}: {where}: {first['msg']}; see docs/flower.md") from None
+    witness = terms.witness and path.parent / terms.witness
+    return terms.model_copy(update={"ledger": path.parent / terms.ledger, "witness": witness})

@@ -1,0 +1,66 @@
+"""Asking a gateway over its socket; needs no jax and sees no record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from noiseworthy.deploy.gateway import framing
+from noiseworthy.deploy.gateway.messages import (
+    Receipt,
+    Reply,
+    Request,
+    pack_about,
+    pack_receipt,
+    pack_request,
+    read_reply,
+)
+
+
+@dataclass(frozen=True)
+class GatewayClient:
+    """The way to one gateway.
+
+    Attributes:
+        path: of its socket.
+        seconds: to wait for an answer; one that comes too late is kept by the gateway, and asking again
+            brings the same bytes.
+    """
+
+    path: Path
+    seconds: float = 600.0
+
+    def ask(self, request: Request) -> Reply:
+        """The upload, or why there is none.
+
+        Raises:
+            GatewayError: nobody listens, or no answer in time.
+            WireError: a request that no message can carry, or an answer that is none.
+        """
+        return read_reply(self.forward(pack_request(request)))
+
+    def about(self) -> Reply:
+        """The owner's terms and how much is spent (`About`), or why it cannot tell.
+
+        Raises:
+            GatewayError: nobody listens, or no answer in time.
+            WireError: an answer that is none.
+        """
+        return read_reply(self.forward(pack_about()))
+
+    def confirm(self, receipt: Receipt) -> Reply:
+        """`Received`, once the owner's ledger holds that uploads arrived, or why it does not.
+
+        Raises:
+            GatewayError: nobody listens, or no answer in time.
+            WireError: an answer that is none.
+        """
+        return read_reply(self.forward(pack_receipt(receipt)))
+
+    def forward(self, data: bytes) -> bytes:
+        """The reply to a message, both as they are: what an app that connects server and owner does.
+
+        Raises:
+            GatewayError: nobody listens, or no answer in time.
+        """
+        return framing.forward(self.path, data, self.seconds)

@@ -1,0 +1,402 @@
+"""One owner's gateway: from the bytes of a request to the bytes of a reply, paid for in between."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from noiseworthy.deploy.gateway.holding import Holding
+from noiseworthy.deploy.gateway.job import Job
+from noiseworthy.deploy.gateway.jobs import job_of
+from noiseworthy.deploy.gateway.memory import Memories
+from noiseworthy.deploy.gateway.messages import (
+    About,
+    LeaseRequest,
+    Message,
+    ModelOffer,
+    Receipt,
+    Received,
+    Refused,
+    Request,
+    Uploaded,
+    pack_reply,
+    read_message,
+    read_reply,
+)
+from noiseworthy.deploy.gateway.models import Models
+from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.gateway.price import price_of
+from noiseworthy.deploy.gateway.terms import Declined, check_allowed, check_floor
+from noiseworthy.deploy.gateway.turns import turn
+from noiseworthy.errors import LedgerError, Unwitnessed, UserError, WireError
+from noiseworthy.methods.algorithm import Memory
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.deployed_noise import DeployedNoise
+from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal, Resend
+from noiseworthy.privacy.durable.accounts import WHOLE, accounts_of
+from noiseworthy.privacy.durable.fingerprints import Fingerprint
+from noiseworthy.privacy.durable.leases import end_leases, lease, lease_refusal, open_rest
+from noiseworthy.privacy.durable.storage import make_private
+
+_log = logging.getLogger("noiseworthy.deploy.gateway")
+
+FAILED = "the release was paid for and could not be made; it is lost, ask for the next one"
+BROKEN = "the gateway could not look at this request; nothing more was spent, ask the owner"
+LEDGER = "the ledger of the owner cannot be used for this; nothing was spent, ask the owner"
+PUT_BACK = "the ledger of the owner was put back from a backup; the owner must say what was spent since"
+SET_BACK = "the ledger of the owner lacks what it held when this head was told; the owner must put it back"
+CHANGED = (
+    "the records are not those that the budget was spent on; nothing was spent, the owner must put them back "
+    "or say that they were changed on purpose"
+)
+LATE = "the deadline has passed; nothing more was spent, ask again with a later one"
+OTHERWISE = "this release was asked before with other contents; ask as before, or for the next one"
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A request that is within the owner's terms, before anything is spent.
+
+    Attributes:
+        request: as it came.
+        job: what to compute.
+        share: price of the release.
+    """
+
+    request: Request
+    job: Job
+    share: int
+
+
+@dataclass
+class Gateway:
+    """Alone reads an owner's data, and releases what the owner's file and ledger allow.
+
+    Attributes:
+        owner: the owner's file.
+        holding: the records.
+        ledger: of the lifetime budget.
+        account: of the owner.
+        number: of the account in the ledger.
+        memories: what the owner remembers of runs.
+        fingerprint: what binds the account to the records.
+
+    Guarantee: no record is read for a release, and none of its noise drawn, before the ledger holds its price
+    on disk; nothing leaves that is not sealed there; one (run, release) never leaves in two forms.
+    """
+
+    owner: Owner
+    holding: Holding
+    ledger: DurableLedger
+    account: Account
+    number: int
+    memories: Memories
+    fingerprint: Fingerprint
+    _compiled: set[str] = field(default_factory=set)
+
+    @classmethod
+    def open(cls, owner: Owner, *, records_changed: bool = False) -> Self:
+        """The gateway of an owner's file: data loaded, ledger verified.
+
+        Args:
+            owner: the owner's file.
+            records_changed: the owner's word that records which the budget was spent on have been changed
+                on purpose; the budget goes on with those of now.
+
+        Raises:
+            UserError: data, ledger or budget that cannot be used, or OpenDP not installed.
+        """
+        DeployedNoise(owner.budget.mechanism, 1.0)
+        holding, account, path = (
+            Holding.load(owner.federation, owner.owner.client),
+            owner.account,
+            owner.files.ledger,
+        )
+        make_private(path)
+        ledger = DurableLedger.open(path, owner.files.witness)
+        try:
+            (number,) = ledger.enrol([account])
+        except BaseException:
+            ledger.close()
+            raise
+        memories = Memories(Path(f"{path}.memory"), f"{account.data}/{account.client}")
+        fingerprint = Fingerprint(ledger, number, holding.parts)
+        if records_changed and not fingerprint.fits:
+            fingerprint.take()
+        return cls(owner, holding, ledger, account, number, memories, fingerprint)
+
+    def close(self) -> None:
+        """Let go of the ledger."""
+        self.ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def rest(self) -> None:
+        """What to do while nobody asks: leave the ledger in one whole file, if its disk lets us."""
+        try:
+            self.ledger.settle()
+        except LedgerError as error:
+            _log.warning("%s", error)
+
+    def answer(self, data: bytes) -> bytes:
+        """The reply to a message: always one, and no error leaves in any other form.
+
+        What went wrong in full is in the owner's own log, which may tell of records.
+        """
+        try:
+            return self._answered(data)
+        except Declined as declined:
+            _log.info("%s: %s", declined.reply.reason, declined.reply.message)
+            return pack_reply(declined.reply)
+        except Exception:
+            _log.exception("a request could not be looked at")
+            return pack_reply(Refused(reason="fault", message=BROKEN))
+
+    def _answered(self, data: bytes) -> bytes:
+        message = _read(data)
+        try:
+            if isinstance(message, Request):
+                return self._released(message)
+            if isinstance(message, LeaseRequest):
+                return pack_reply(self._leased(message))
+            if isinstance(message, ModelOffer):
+                return pack_reply(self._kept(message))
+            return pack_reply(self.about if message == "about" else self._received(message))
+        except Unwitnessed:
+            _log.exception("a release was paid for and is lost")
+            raise Declined("failed", FAILED) from None
+        except LedgerError as error:
+            _log.warning("%s", error)
+            raise Declined("ledger", LEDGER) from None
+
+    @property
+    def about(self) -> About:
+        """The owner's terms and how much is spent; public, and free."""
+        owner, allowed, holding = self.owner, self.owner.allowed, self.holding
+        ((spent,),) = self.ledger.query("SELECT spent FROM accounts WHERE id = ?", [self.number])
+        return About(
+            **owner.owner.model_dump(), **owner.budget.model_dump(), records=holding.size,
+            record_shape=holding.x.shape[1:], classes=holding.classes, algorithms=list(allowed.algorithms),
+            models=list(allowed.models), most_releases=allowed.most_releases,
+            most_parameters=allowed.most_parameters, most_local_steps=allowed.most_local_steps,
+            head=str(self.ledger.head), spent=min(1.0, spent / WHOLE),
+            leased=min(1.0, open_rest(self.ledger, self.number) / WHOLE),
+        )  # fmt: skip
+
+    def _received(self, receipt: Receipt) -> Received:
+        run = self._run(receipt.run)
+        if run is not None:
+            self._acknowledge(run, receipt.received)
+        if run is not None and receipt.ended:
+            end_leases(self.ledger, run, self.number)
+            _log.info("run %r is over", receipt.run)
+        return Received(head=str(self.ledger.head))
+
+    def _leased(self, asked: LeaseRequest) -> Received:
+        """Hold a run's whole price, by the owner's arithmetic, if other runs leave room for it."""
+        self._check_head(asked.head)
+        self._check_records()
+        budget = PrivacyBudget.of(asked.epsilon, asked.delta, 1, unit=self.account.unit)
+        mechanism = self.owner.budget.mechanism
+        if (mechanism == "gaussian") != (asked.delta > 0):
+            raise Declined("not-allowed", f"the owner's noise is {mechanism}, got delta {asked.delta:g}")
+        (whole,) = accounts_of(budget, mechanism, "", "", [""])
+        shares = self.account.share(whole.whole)
+        short = lease_refusal(self.ledger, self._run(asked.run), self.number, shares)
+        short = short or lease(self.ledger, self.ledger.begin(asked.run), self.number, shares)
+        if short is not None:
+            raise Declined(short.why, short.message)
+        _log.info("run %r holds its price", asked.run)
+        return Received(head=str(self.ledger.head))
+
+    def _kept(self, offer: ModelOffer) -> Received:
+        """Keep the model of a run that this owner took part in; nothing here looks at it again."""
+        if self._run(offer.run) is None:
+            raise Declined("not-allowed", "the owner took part in no such run; its model was not kept")
+        try:
+            self._check_model(offer)
+            path = Models.beside(self.ledger.path).keep(offer)
+        except UserError as error:
+            raise Declined("not-allowed", str(error)) from None
+        _log.info("the model of run %r is kept at %s", offer.run, path)
+        return Received(head=str(self.ledger.head))
+
+    def _check_model(self, offer: ModelOffer) -> None:
+        allowed, size = self.owner.allowed, len(offer.theta)
+        if offer.task.model not in allowed.models or size > allowed.most_parameters:
+            raise Declined("not-allowed", f"the owner does not allow this model of {size} parameters")
+        dimension = self.holding.task(offer.task, offer.seen).dimension
+        if dimension != size:
+            raise Declined("not-allowed", f"the model has {dimension} parameters, got {size}")
+
+    def _run(self, name: str) -> int | None:
+        """The number of a run that the ledger knows."""
+        found = self.ledger.query("SELECT id FROM runs WHERE name = ?", [name])
+        return found[0][0] if found else None
+
+    def _released(self, request: Request) -> bytes:
+        accepted = self._accepted(request)
+        with turn(Path(f"{self.ledger.path}.turn")):
+            return self._paid(accepted)
+
+    def _paid(self, accepted: Accepted) -> bytes:
+        request = accepted.request
+        charge = Charge(self.number, request.release, accepted.share)
+        memory = self._checked(accepted, charge)
+        if not self.fingerprint.taken:
+            self.fingerprint.take()
+        answer = self.ledger.reserve(self.ledger.begin(request.run), [charge])
+        if isinstance(answer, Refusal):
+            later = self._next(request.run) if answer.why == "lost" else None
+            raise Declined(answer.why, answer.message, later)
+        if isinstance(answer, Resend):
+            return self._same(answer.sealed, request)
+        return self._made(answer.number, accepted, memory)
+
+    def _accepted(self, request: Request) -> Accepted:
+        """The request within the owner's terms; looks at public things only."""
+        check_allowed(self.owner.allowed, self.owner.budget, request)
+        try:
+            task = self.holding.task(request.task, request.seen)
+            if task.dimension != len(request.theta):
+                raise Declined(
+                    "not-allowed", f"the model has {task.dimension} parameters, got {len(request.theta)}"
+                )
+            job = job_of(request, task, self.holding.size)
+            check_floor(self.owner.budget, job)
+            return Accepted(request, job, price_of(job.sums, self.account))
+        except UserError as error:
+            raise Declined("not-allowed", str(error)) from None
+
+    def _checked(self, accepted: Accepted, charge: Charge) -> Memory:
+        """The memory for a release that may be paid for now; a run is entered for no other."""
+        request = accepted.request
+        self._check_records()
+        self._check_head(request.head)
+        _check_time(request)
+        run = self._run(request.run)
+        before = None if run is None else self._asked_before(run, charge.number)
+        if run is not None:
+            self._acknowledge(run, request.received)
+        if before is not None:
+            return self._again(request, before, charge)
+        short = self.ledger.shortage([charge], run)
+        if short is not None:
+            raise Declined(short.why, short.message)
+        memory = self._recalled(accepted)
+        self._rehearse(accepted)
+        return memory
+
+    def _rehearse(self, accepted: Accepted) -> None:
+        """Compile before paying: a kill in those seconds would lose the release."""
+        program, job = accepted.request.program, accepted.job
+        if not self.holding.knows(job.task):
+            self._compiled.clear()
+        if program not in self._compiled:
+            job.rehearse(self.holding.rehearsal(job.task))
+            self._compiled.add(program)
+            _check_time(accepted.request)
+
+    def _again(self, request: Request, before: int, charge: Charge) -> Memory:
+        """Nothing is computed for a release that was asked before."""
+        if before != charge.share:
+            raise Declined("conflict", OTHERWISE, self._next(request.run))
+        return ()
+
+    def _same(self, sealed: bytes, request: Request) -> bytes:
+        """The sealed bytes, if they answer this very request."""
+        before = read_reply(sealed)
+        if not isinstance(before, Uploaded) or before.request != request.digest:
+            raise Declined("conflict", OTHERWISE, self._next(request.run))
+        return sealed
+
+    def _next(self, run: str) -> int:
+        """The number after the last that was paid for in a run."""
+        find = "SELECT coalesce(max(number), 0) FROM releases WHERE account = ? AND run = ?"
+        ((last,),) = self.ledger.query(find, [self.number, self._run(run)])
+        return last + 1
+
+    def _check_records(self) -> None:
+        """A budget is for the records that it was spent on: changed ones would be another data set."""
+        if not self.fingerprint.fits:
+            raise Declined("records", CHANGED)
+
+    def _check_head(self, told: str | None) -> None:
+        """Refuse on a ledger that lacks what the server was told, or that was put back and not accepted."""
+        head = None if told is None else Head.read(told)
+        holds = head is None or self.ledger.holds(head)
+        if holds and self.ledger.accepted:
+            return
+        _log.warning("the ledger lacks, or was put back behind, what the server knows: head %s", head)
+        raise Declined("ledger", PUT_BACK if holds else SET_BACK)
+
+    def _recalled(self, accepted: Accepted) -> Memory:
+        request = accepted.request
+        try:
+            kept = self.memories.recall(request.run, accepted.job.fresh_memory)
+        except ValueError:
+            raise Declined(
+                "conflict", "the owner remembers this run otherwise; give the new run another name"
+            ) from None
+        if kept.release >= request.release:
+            message = f"release {kept.release} of this run was made already; ask for a later one"
+            raise Declined("conflict", message, kept.release + 1)
+        return kept.memory
+
+    def _asked_before(self, run: int, release: int) -> int | None:
+        """The price of a release that was asked before."""
+        find = "SELECT share FROM releases WHERE account = ? AND run = ? AND number = ?"
+        found = self.ledger.query(find, [self.number, run, release])
+        return found[0][0] if found else None
+
+    def _acknowledge(self, run: int, received: int) -> None:
+        find = (
+            'SELECT g.id FROM grants g JOIN releases r ON r."grant" = g.id WHERE r.account = ? AND r.run = ? '
+            "AND r.number <= ? AND g.sealed IS NOT NULL AND NOT g.acknowledged"
+        )
+        for (grant,) in self.ledger.query(find, [self.number, run, received]):
+            self.ledger.acknowledge(grant)
+
+    def _made(self, grant: int, accepted: Accepted, memory: Memory) -> bytes:
+        """The sealed reply of a release that was paid for; from here on whatever fails loses it."""
+        try:
+            head = str(self.ledger.head)
+            sealed = pack_reply(self._uploaded(accepted, memory, head))
+            self.ledger.seal(grant, sealed)
+        except Exception:
+            _log.exception("grant %d was paid for and is lost", grant)
+            raise Declined("failed", FAILED, self._next(accepted.request.run)) from None
+        _log.info("release %d of run %r left", accepted.request.release, accepted.request.run)
+        return sealed
+
+    def _uploaded(self, accepted: Accepted, memory: Memory, head: str) -> Uploaded:
+        request, job = accepted.request, accepted.job
+        upload, memory = job.upload(self.holding.batch(job.task), memory)
+        self.memories.keep(request.run, request.release, memory)
+        return Uploaded(
+            run=request.run,
+            release=request.release,
+            client=self.account.client,
+            request=request.digest,
+            upload=upload,
+            head=head,
+        )
+
+
+def _read(data: bytes) -> Message:
+    try:
+        return read_message(data)
+    except WireError as error:
+        raise Declined("malformed", str(error)) from None
+
+
+def _check_time(request: Request) -> None:
+    if time.time() >= request.deadline:
+        raise Declined("deadline", LATE)

@@ -1,0 +1,136 @@
+"""The records of one owner, the only place where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from noiseworthy import _validate as check
+from noiseworthy.data import load_federation
+from noiseworthy.data.files import locate
+from noiseworthy.data.records import Features, Labels
+from noiseworthy.data.tables import is_table, read_whole
+from noiseworthy.deploy.gateway.messages import Seen
+from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.studies.records import FederationTable, TaskTable
+from noiseworthy.tasks import Batch, Reference, Task, make_task
+
+
+@dataclass
+class Holding:
+    """One client's records.
+
+    Attributes:
+        x: features, shape (n, *record_shape).
+        y: labels, shape (n,).
+        classes: number of classes, or None for regression; public.
+    """
+
+    x: Features
+    y: Labels
+    classes: int | None
+    _prepared: tuple[Task, Batch] | None = field(default=None, repr=False)
+    _prepare: tuple[Task, Callable[[Array], Array]] | None = field(default=None, repr=False)
+
+    @classmethod
+    def load(cls, table: FederationTable, client: str) -> Holding:
+        """The records of a client of a federation, as a study would deal them out.
+
+        A table with `clients = 1` is the owner's own, and all of it is taken: none is set aside for tests.
+        Where there is one client, it may be called anything.
+
+        Raises:
+            InvalidInput: a client that the federation does not have.
+            DataError: data that cannot be read.
+        """
+        if table.clients == 1 and is_table(str(table.data)):
+            return cls(*_own(table))
+        settings = table.model_dump(exclude={"sizes", "data", "test"})
+        federation = load_federation(str(table.data), **settings)
+        place = 0
+        if federation.n_clients > 1:
+            place = federation.clients.index(check.one_of("client", client, federation.clients))
+        size = int(federation.sizes[place])
+        return cls(federation.x[place, :size], federation.y[place, :size], federation.classes)
+
+    @property
+    def size(self) -> int:
+        """n, public under replace-one neighbours."""
+        return len(self.x)
+
+    @property
+    def parts(self) -> tuple[bytes | memoryview, ...]:
+        """All of it as bytes, in its order, with types and shapes; where it lies, not copied."""
+        arrays = [np.ascontiguousarray(self.x), np.ascontiguousarray(self.y)]
+        kinds = [f"{array.dtype} {array.shape}" for array in arrays]
+        return repr([*kinds, self.classes]).encode(), *(array.data for array in arrays)
+
+    def task(self, table: TaskTable, seen: Seen | None = None) -> Task:
+        """The model of a request for records of this shape; reads no record.
+
+        Args:
+            table: names the model, and perhaps public data as its reference. It states its bias as a number;
+                one that leaves it out has none.
+            seen: numbers of that reference, which stand for it.
+
+        Raises:
+            InvalidInput: a model that does not fit the shape or the labels; a reference without numbers,
+                numbers without a reference, or such as do not fit the records or the projection.
+
+        Guarantee: nothing is opened by a name that a server sends: it could be that of the owner's own
+        records, on which the proof of privacy lets no other record depend.
+        """
+        bias = 0.0 if table.bias == "auto" else table.bias
+        return make_task(
+            str(table.model), self.x.shape[1:], self.classes, ridge=table.ridge, feature_norm=table.radius,
+            normalise=table.normalise, bias=bias, pooling=table.pooling, projection=table.projection,
+            reference=_reference(table, seen),
+        )  # fmt: skip
+
+    def batch(self, task: Task) -> Batch:
+        """All records as a task wants them, kept for the task that was asked for last."""
+        if self._prepared is None or self._prepared[0] != task:
+            self._prepared = task, self._batch(task, self.x, self.y)
+        return self._prepared[1]
+
+    def knows(self, task: Task) -> bool:
+        """Whether it is the task that was asked for last."""
+        return self._prepare is not None and self._prepare[0] == task
+
+    def rehearsal(self, task: Task) -> Batch:
+        """Zeros in the shapes of all records, as a task wants them; reads no record."""
+        return self._batch(task, np.zeros_like(self.x), np.zeros_like(self.y))
+
+    def _batch(self, task: Task, x: Features, y: Labels) -> Batch:
+        prepare = self._prepare[1] if self._prepare and self.knows(task) else jax.jit(task.prepare)
+        self._prepare, prepared = (task, prepare), prepare(jnp.asarray(x))
+        return Batch(prepared, jnp.asarray(y), jnp.asarray(np.ones(self.size, np.float32)))
+
+
+def _reference(table: TaskTable, seen: Seen | None) -> Reference | None:
+    """The reference of a request, made of the numbers that were sent."""
+    if (table.reference is None) != (seen is None):
+        raise InvalidInput(
+            "a gateway opens no public data by name; send a reference with its numbers in seen, or neither"
+        )
+    if seen is None:
+        return None
+    kept, sent = table.projection or 0, len(seen.directions)
+    if sent != kept:
+        raise InvalidInput(f"the projection keeps {kept} directions, got {sent}; send those that it keeps")
+    return Reference(seen.mean, seen.directions)
+
+
+def _own(table: FederationTable) -> tuple[Features, Labels, int | None]:
+    """All records of an owner's own table."""
+    if table.records_per_client is not None or table.fraction < 1:
+        raise DataError(
+            "all records of an owner's own table are taken; leave out records_per_client and fraction, or "
+            "drop rows of the table"
+        )
+    return read_whole(locate(str(table.data), table.data_dir), table.columns, "train")

@@ -1,0 +1,370 @@
+"""What is asked of a gateway and what it answers, as messages of `gateway.wire`."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, ConfigDict, Field, InstanceOf, ValidationError, model_validator
+
+from noiseworthy import _validate as check
+from noiseworthy._tables import Part, Positive, Table
+from noiseworthy.data.owners import OwnerTerms
+from noiseworthy.deploy.gateway import wire
+from noiseworthy.deploy.gateway.framing import LARGEST
+from noiseworthy.deploy.gateway.work import COMPUTED, Size, Work
+from noiseworthy.errors import InvalidInput, WireError
+from noiseworthy.privacy.uploads import ASSURANCES, Assurance, Grid, Upload
+from noiseworthy.studies.records import TaskTable
+
+Reason: TypeAlias = Literal[
+    "malformed", "not-allowed", "floor", "deadline", "conflict", "budget", "leased", "records", "ledger",
+    "fault", "lost", "failed",
+]  # fmt: skip
+"""Why nothing is sent: `lost` and `failed` were paid for, all others cost nothing."""
+
+
+RunName = Annotated[str, Field(min_length=1, max_length=100)]
+Release = Annotated[int, Field(ge=0, lt=2**62)]
+"""A number of a release; 0 stands for none."""
+HEAD = r"^[0-9]{1,18}:[0-9a-f]{64}$"
+HeadText = Annotated[str, Field(pattern=HEAD)]
+"""The end of a ledger's chain, as `str` of a `Head` makes it."""
+
+
+def _finite(axes: int) -> AfterValidator:
+    def checked(values: np.ndarray) -> np.ndarray:
+        if values.dtype != np.float32 or values.ndim != axes or not np.all(np.isfinite(values)):
+            raise ValueError(f"numbers must be finite float32 with {axes} axes")
+        return values
+
+    return AfterValidator(checked)
+
+
+Vector = Annotated[np.ndarray, _finite(axes=1)]
+Rows = Annotated[np.ndarray, _finite(axes=2)]
+
+
+class Seen(Table):
+    """What records are seen against, by value: an owner opens no data that a server names.
+
+        seen = x/|x| - mean,    projected = directions seen
+
+    Attributes:
+        mean: subtracted from every record of norm 1, float32, shape (d,), finite.
+        directions: that a projection keeps, float32, shape (projection, d), finite; (0, d) without one.
+
+    Guarantee: whatever a server chooses, the numbers are fixed before a record is read for the release, and
+    the map that they make treats each record alone. So a neighbour changes one prepared record, and the
+    clip, which follows the map, bounds what that changes.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    mean: Vector
+    directions: Rows
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Seen:
+        if self.directions.shape[1] != len(self.mean):
+            raise ValueError("directions must have as many numbers as the mean")
+        return self
+
+
+class Request(Table):
+    """One release that is asked for.
+
+    Attributes:
+        run: a name that no other run has.
+        release: counted from 1 within the run.
+        algorithm: what to compute.
+        task: the model, as `[task]` of a study states it.
+        theta: parameters that were sent, float32, shape (p,), finite.
+        mechanism: of the noise.
+        clip_norm: C, of each record's gradient or of what `algorithm` clips.
+        noise: standard deviation or Laplace scale of each coordinate of the upload.
+        deadline: seconds since 1970, past which nothing is spent.
+        head: of the owner's ledger, as the last reply told; None before the first.
+        received: last release of the run whose upload arrived and is kept.
+        seen: numbers of the reference that `task` names; None where it names none.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    FREE: ClassVar = frozenset({"deadline", "head", "received"})
+
+    run: RunName
+    release: Annotated[int, Field(ge=1, lt=2**62)]
+    algorithm: Work
+    task: TaskTable
+    theta: Vector
+    mechanism: Literal["gaussian", "laplace"]
+    clip_norm: Size
+    noise: Size
+    deadline: Positive
+    head: HeadText | None = None
+    received: Release = 0
+    seen: Seen | None = None
+
+    @property
+    def digest(self) -> str:
+        """Of all that the upload depends on: a release is asked again with the same, or it is another."""
+        return hashlib.sha256(wire.pack(self.model_dump(exclude=set(self.FREE)))).hexdigest()
+
+    @property
+    def program(self) -> str:
+        """Digest of all that decides which programs compute it: two that agree need no new ones."""
+        work = {
+            name: len(part) if isinstance(part, np.ndarray) else part
+            for name, part in self.algorithm.model_dump().items()
+            if not isinstance(part, float)
+        }
+        fields = self.model_dump(include={"task", "seen", "mechanism"})
+        shape = {"parameters": len(self.theta), "algorithm": work}
+        return hashlib.sha256(wire.pack(fields | shape)).hexdigest()
+
+
+class Refused(Table):
+    """An answer without an upload; its message is made of public things alone.
+
+    Attributes:
+        reason: of a fixed list.
+        message: the reason in words, with its remedy.
+        next: number of the release that may be asked for instead, where this one never can be made.
+    """
+
+    reason: Reason
+    message: str
+    next: Release | None = None
+
+
+@dataclass(frozen=True)
+class Derived:
+    """What an owner computed from noised sums alone, where the sums themselves do not leave.
+
+    Attributes:
+        values: float64, shape (u,), finite: a model's move (p,), or a gradient and two losses (p + 2,).
+        assurance: the stamp of the sums' noise.
+    """
+
+    values: NDArray[np.float64]
+    assurance: Assurance
+
+    def __post_init__(self):
+        if self.values.dtype != np.float64 or self.values.ndim != 1 or not np.all(np.isfinite(self.values)):
+            raise InvalidInput("what is derived must be a list of finite float64; ask for smaller steps")
+        check.one_of("assurance", self.assurance, ASSURANCES)
+
+
+class Uploaded(Table):
+    """An upload as it left its owner.
+
+    Attributes:
+        run: that asked for it.
+        release: its number there.
+        client: whose it is.
+        request: digest of the request that it answers.
+        upload: whole numbers on a grid and what reads them, or what was derived from such; either has
+            `values`, as the algorithm's `combine` takes them.
+        head: of the owner's ledger once the release was paid for; the next request carries it.
+    """
+
+    run: RunName
+    release: Annotated[int, Field(ge=1, lt=2**62)]
+    client: str
+    request: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    upload: InstanceOf[Upload] | InstanceOf[Derived]
+    head: HeadText
+
+
+class About(OwnerTerms):
+    """What an owner tells everybody: its terms, and how much of its budget is spent. Telling costs nothing.
+
+    Attributes:
+        head: of the ledger.
+        spent: part of the lifetime budget that is spent, from 0 to 1.
+        leased: part of it that is held for runs and not spent yet.
+    """
+
+    head: HeadText
+    spent: Part
+    leased: Part = 0.0
+
+
+class Receipt(Table):
+    """Uploads that arrived and are kept, where no further request of the run will say so.
+
+    Attributes:
+        run: by name.
+        received: last release of the run whose upload arrived.
+        ended: whether the run is over: what is held for it and not spent goes back to the budget.
+    """
+
+    run: RunName
+    received: Release = 0
+    ended: bool = False
+
+
+class LeaseRequest(Table):
+    """The whole price of a run, which is to be held for it before its first release.
+
+    Attributes:
+        run: by name.
+        epsilon: of all its releases.
+        delta: of all its releases; 0 with Laplace noise.
+        head: of the owner's ledger as it told it last; None if it never did.
+    """
+
+    run: RunName
+    epsilon: Positive
+    delta: Annotated[float, Field(ge=0, lt=1)]
+    head: HeadText | None = None
+
+
+class ModelOffer(Table):
+    """The model that a run has reached, for its owners to keep.
+
+    Attributes:
+        run: by name.
+        task: the model, as `[task]` of a study states it.
+        theta: its parameters, float32, shape (p,), finite.
+        seen: numbers of the reference that `task` names; None where it names none.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    run: RunName
+    task: TaskTable
+    theta: Vector
+    seen: Seen | None = None
+
+
+class Received(Table):
+    """The answer to a receipt, a lease or a model, which are noted; `head` is that of the owner's ledger."""
+
+    head: HeadText
+
+
+Message: TypeAlias = Request | Receipt | LeaseRequest | ModelOffer | Literal["about"]
+"""What may be asked of a gateway."""
+Reply: TypeAlias = Uploaded | Refused | About | Received
+
+
+def pack_about() -> bytes:
+    """The question for an owner's terms."""
+    return wire.pack({"kind": "about"})
+
+
+def pack_receipt(receipt: Receipt) -> bytes:
+    """A receipt as bytes."""
+    return wire.pack({"kind": "receipt", **receipt.model_dump()})
+
+
+def pack_lease(lease: LeaseRequest) -> bytes:
+    """A request for a lease as bytes."""
+    return wire.pack({"kind": "lease", **lease.model_dump()})
+
+
+def pack_model(offer: ModelOffer) -> bytes:
+    """A model as bytes."""
+    return wire.pack({"kind": "model", **offer.model_dump()}, most=LARGEST)
+
+
+def pack_request(request: Request) -> bytes:
+    """A request as bytes.
+
+    Raises:
+        WireError: parameters that no message can carry.
+    """
+    return wire.pack({"kind": "release", **request.model_dump()}, most=LARGEST)
+
+
+def read_message(data: bytes) -> Message:
+    """What is asked.
+
+    Raises:
+        WireError: anything else; the sentence is fixed, or names the version or an unknown algorithm.
+    """
+    fields = wire.unpack(data, most=LARGEST)
+    kind = fields.pop("kind", None) if isinstance(fields, dict) else None
+    if kind == "about" and not fields:
+        return "about"
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise WireError(f"this is no request; its kind must be one of {', '.join(_KINDS)} or about")
+    return _validated(_KINDS[kind], fields)
+
+
+_Sent: TypeAlias = type[Request] | type[Receipt] | type[LeaseRequest] | type[ModelOffer]
+_KINDS: dict[str, _Sent] = {
+    "release": Request,
+    "receipt": Receipt,
+    "lease": LeaseRequest,
+    "model": ModelOffer,
+}
+
+
+def _validated(kind: _Sent, fields: dict[str, Any]) -> Message:
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        if first["type"] == "union_tag_invalid":
+            name = str(first.get("ctx", {}).get("tag"))[:40]
+            raise WireError(f"a gateway does not compute {name!r}; ask for {', '.join(COMPUTED)}") from None
+        place = _place(first["loc"])
+        raise WireError(f"this is no request; {place} is missing, unknown or out of range") from None
+
+
+def pack_reply(reply: Reply) -> bytes:
+    """A reply as bytes; equal replies are equal bytes."""
+    if not isinstance(reply, Uploaded):
+        return wire.pack({"kind": type(reply).__name__.lower(), **reply.model_dump()})
+    fields = reply.model_dump(exclude={"upload"})
+    return wire.pack({"kind": "upload", **fields, "upload": _parts(reply.upload)}, most=LARGEST)
+
+
+def _parts(upload: Upload | Derived) -> dict[str, Any]:
+    if isinstance(upload, Derived):
+        return {"values": upload.values, "assurance": upload.assurance}
+    return {
+        "steps": upload.steps,
+        "exponent": upload.grid.exponent,
+        "divisor": upload.divisor,
+        "assurance": upload.assurance,
+    }
+
+
+def _whole(parts: dict[str, Any]) -> Upload | Derived:
+    if "values" in parts:
+        return Derived(**parts)
+    return Upload(parts["steps"], Grid(parts["exponent"]), parts["divisor"], parts["assurance"])
+
+
+_PLAIN_REPLIES: dict[str, type[Refused] | type[About] | type[Received]] = {
+    "refused": Refused,
+    "about": About,
+    "received": Received,
+}
+
+
+def read_reply(data: bytes) -> Reply:
+    """The reply of a message.
+
+    Raises:
+        WireError: bytes that are no reply.
+    """
+    fields = wire.unpack(data, most=LARGEST)
+    try:
+        plain = _PLAIN_REPLIES.get(fields.pop("kind"))
+        if plain is not None:
+            return plain.model_validate(fields)
+        return Uploaded(**fields | {"upload": _whole(fields["upload"])})
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError):
+        raise WireError("this is no reply of a gateway; ask one over its socket") from None
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    """The field that is wrong, by the names that a request may have."""
+    return ".".join(str(part)[:40] for part in location) or "a field"

@@ -1,0 +1,157 @@
+"""The owner's file: which data, what they may cost, and what may be asked of them. No request changes it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from noiseworthy._tables import Count, Positive, Table
+from noiseworthy.data.tables import is_table
+from noiseworthy.deploy.gateway.work import AlgorithmName
+from noiseworthy.errors import ConfigError
+from noiseworthy.privacy.budget import PrivacyBudget, Unit
+from noiseworthy.privacy.durable import Account, accounts_of
+from noiseworthy.studies.records import FederationTable
+
+ModelName = Literal[
+    "softmax", "logistic", "svm", "linear",
+    "cnn", "fu-cnn", "two-layer-cnn", "ma-cnn", "lenet5", "group-cnn",
+]  # fmt: skip
+"""Models whose records' gradients are tested not to depend on other records, to the last bit."""
+Location = Annotated[Path, Field(strict=False)]
+
+
+class OwnerTable(Table):
+    """`[owner]`: which client of `[federation]` the owner is, and the name its budget is kept under.
+
+    Two gateways on the same records must state the same `data_set` and the same ledger.
+    """
+
+    client: str
+    data_set: str
+
+
+class BudgetTable(Table):
+    """`[budget]`: what all releases from these data may cost together, ever, and the least noise on each.
+
+    `noise_floor` is noise over the most that a neighbour changes, so that it holds for every clip.
+    """
+
+    mechanism: Literal["gaussian", "laplace"]
+    epsilon: Positive
+    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    unit: Unit = "record"
+    noise_floor: Positive
+
+    @model_validator(mode="after")
+    def _fits(self) -> BudgetTable:
+        if (self.mechanism == "gaussian") != (self.delta > 0):
+            raise ValueError(
+                f"delta must be above 0 for gaussian noise and 0 for laplace, got {self.delta:g} for "
+                f"{self.mechanism}"
+            )
+        return self
+
+
+class AllowedTable(Table):
+    """`[allowed]`: what may be asked; releases are counted in each run.
+
+    Replies leave at multiples of `reply_seconds` after their requests came, so that how long they take tells
+    nothing; 0 sends them at once.
+    """
+
+    algorithms: Annotated[list[AlgorithmName], Field(min_length=1)]
+    models: Annotated[list[ModelName], Field(min_length=1)]
+    most_releases: Count
+    most_parameters: Count = 100_000
+    most_local_steps: Count = 1000
+    reply_seconds: Annotated[float, Field(ge=0, le=300)] = 0.0
+
+
+class FilesTable(Table):
+    """`[files]`: socket and ledger; relative paths are looked up beside the owner's file.
+
+    Members of `group` (a name or a number) may ask over the socket; without it the owner's user alone.
+    Processes of the gateway's own user, who could read records and ledger, are refused unless `same_user`.
+    A `witness`, on another disk, is told what was spent, so that a ledger that is set back is noticed.
+    """
+
+    socket: Location
+    ledger: Location
+    witness: Location | None = None
+    group: str | Annotated[int, Field(ge=0)] | None = None
+    same_user: bool = False
+
+
+class Owner(Table):
+    """The owner's file.
+
+    Example:
+        >>> owner = Owner.model_validate(
+        ...     {
+        ...         "owner": {"client": "client 0", "data_set": "digits"},
+        ...         "federation": {"data": "digits", "clients": 10},
+        ...         "budget": {"mechanism": "gaussian", "epsilon": 2.0, "delta": 1e-5, "noise_floor": 1.0},
+        ...         "allowed": {"algorithms": ["fedsgd-dpc"], "models": ["softmax"], "most_releases": 100},
+        ...         "files": {"socket": "gateway.sock", "ledger": "ledger.sqlite"},
+        ...     }
+        ... )
+        >>> owner.account.client, owner.account.epsilon, owner.account.currency
+        ('client 0', 2.0, 'mu^2')
+    """
+
+    owner: OwnerTable
+    federation: FederationTable
+    budget: BudgetTable
+    allowed: AllowedTable
+    files: FilesTable
+
+    @model_validator(mode="after")
+    def _has_data(self) -> Owner:
+        if self.federation.data is None:
+            raise ValueError("[federation] needs data; a gateway cannot work with sizes alone")
+        return self
+
+    @model_validator(mode="after")
+    def _has_classes(self) -> Owner:
+        """Classes that are read off the records would tell of them, and be numbered otherwise elsewhere."""
+        table = self.federation
+        if is_table(str(table.data)) and not table.regression and table.classes is None:
+            raise ValueError("[federation] needs classes; list all labels that a record may have")
+        return self
+
+    @property
+    def account(self) -> Account:
+        """The lifetime budget, under replace-one neighbours: the number of records is public."""
+        budget = PrivacyBudget.of(self.budget.epsilon, self.budget.delta, 1, unit=self.budget.unit)
+        names = [self.owner.client]
+        return accounts_of(budget, self.budget.mechanism, self.owner.data_set, "", names)[0]
+
+
+def load_owner(path: Path) -> Owner:
+    """Read and check an owner's file; its relative paths become paths beside it.
+
+    Raises:
+        ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range.
+    """
+    try:
+        owner = Owner.model_validate(tomllib.loads(path.read_text()))
+    except FileNotFoundError:
+        raise ConfigError(f"owner's file {path} does not exist; give the path of a TOML file") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"owner's file {path} cannot be read as TOML: {error}") from None
+    except ValidationError as error:
+        raise ConfigError(_one_line(error)) from None
+    named = {name: getattr(owner.files, name) for name in ("socket", "ledger", "witness")}
+    beside = {name: path.parent / place for name, place in named.items() if place is not None}
+    return owner.model_copy(update={"files": owner.files.model_copy(update=beside)})
+
+
+def _one_line(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    where = " ".join([f"[{part}]" if not place else str(part) for place, part in enumerate(first["loc"])])
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{where} {message[0].lower()}{message[1:]}".strip() + "; see docs/gateway.md"

@@ -1,0 +1,74 @@
+"""What a release costs its owner, by the owner's own arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from noiseworthy.deploy.gateway.sums import NoisedSum
+from noiseworthy.errors import UnsoundClaim
+from noiseworthy.privacy.accountants import Release
+from noiseworthy.privacy.deployed_noise import DeployedNoise, grid_surcharge
+from noiseworthy.privacy.durable import Account
+from noiseworthy.privacy.durable.accounts import WHOLE, costs_of
+from noiseworthy.privacy.gaussian import gaussian_delta
+from noiseworthy.privacy.grid_mechanism import as_drawn
+
+
+def price_of(sums: Sequence[NoisedSum], account: Account) -> int:
+    """Shares of the lifetime budget that a job costs: of all its noised sums, each as often as it is drawn.
+
+    Args:
+        sums: of a job.
+        account: lifetime budget.
+
+    Raises:
+        UnsoundClaim: a unit that the budget does not cover, a grid surcharge above its part, or noise that
+            hides nothing.
+    """
+    return sum(one.times * share_of(one.release, account, _deployed(one), one.dimension) for one in sums)
+
+
+def _deployed(one: NoisedSum) -> DeployedNoise:
+    noise = one.mechanism.noise
+    if not isinstance(noise, DeployedNoise):
+        raise UnsoundClaim("only deployed noise is paid for; simulated noise hides nothing")
+    return noise
+
+
+def share_of(release: Release, account: Account, noise: DeployedNoise, dimension: int) -> int:
+    """Shares of the lifetime budget that one release costs, of 2^62.
+
+    A grid mechanism adds a little more noise than it is charged for, so that a budget that is spent whole
+    leaves delta - delta(epsilon; mu drawn) for the grid. That is given out in proportion to the shares: a
+    release is refused if
+
+        (1 + e^epsilon) p eta > share (delta - delta(epsilon; mu drawn))
+
+    Args:
+        release: with its planned noise.
+        account: lifetime budget.
+        noise: as drawn, in steps of the grid.
+        dimension: coordinates p.
+
+    Raises:
+        UnsoundClaim: a unit that the budget does not cover, or a grid surcharge above its part.
+
+    Guarantee: releases whose shares sum to the whole at most are (epsilon, delta)-private with discrete
+    noise, whatever their clips, sizes and noise.
+    """
+    if account.unit == "client" and release.sensitivity.unit == "record":
+        raise UnsoundClaim(
+            "the budget is for everything that the owner holds, and the noise asked hides one record; ask "
+            "for an algorithm that clips its whole update"
+        )
+    share = account.share(costs_of(release)[0])
+    surcharge = grid_surcharge(noise, account.epsilon, 1, dimension)
+    if account.delta and surcharge > _spare(account, release, share):
+        raise UnsoundClaim("the grid is too coarse for this delta; ask for more noise beside the clip")
+    return share
+
+
+def _spare(account: Account, release: Release, share: int) -> float:
+    """The part of delta that belongs to a share of the budget and its noise does not use."""
+    drawn = account.size * float(release.mechanism.size[0] / as_drawn(release).mechanism.size[0])
+    return share / WHOLE * (account.delta - float(gaussian_delta(account.epsilon, drawn)))

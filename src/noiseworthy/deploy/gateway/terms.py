@@ -1,0 +1,51 @@
+"""The owner's terms: what they allow of a request, before anything is spent."""
+
+from __future__ import annotations
+
+from noiseworthy.deploy.gateway.job import Job
+from noiseworthy.deploy.gateway.messages import Reason, Refused, Request
+from noiseworthy.deploy.gateway.owner import AllowedTable, BudgetTable
+from noiseworthy.deploy.gateway.work import local_steps
+
+
+class Declined(Exception):
+    """Ends a request in a reply without an upload; its words are made of public things alone."""
+
+    def __init__(self, reason: Reason, message: str, next: int | None = None):
+        super().__init__(message)
+        self.reply = Refused(reason=reason, message=message, next=next)
+
+
+def check_allowed(allowed: AllowedTable, budget: BudgetTable, request: Request) -> None:
+    """Hold a request against the owner's file.
+
+    Raises:
+        Declined: it asks for more than is allowed.
+    """
+    steps = local_steps(request.algorithm)
+    limits = [
+        ("algorithm", request.algorithm.name, request.algorithm.name in allowed.algorithms),
+        ("model", request.task.model, request.task.model in allowed.models),
+        ("mechanism", request.mechanism, request.mechanism == budget.mechanism),
+        ("release", request.release, request.release <= allowed.most_releases),
+        ("parameters", len(request.theta), len(request.theta) <= allowed.most_parameters),
+        ("local steps", steps, steps <= allowed.most_local_steps),
+    ]
+    for what, asked, fine in limits:
+        if not fine:
+            raise Declined("not-allowed", f"the owner does not allow {what} {asked}; nothing was spent")
+
+
+def check_floor(budget: BudgetTable, job: Job) -> None:
+    """Hold noise over sensitivity, as the owner computes it, against the owner's floor.
+
+    Raises:
+        Declined: there is too little noise.
+    """
+    ratio, floor = min(1 / float(one.release.shift[0]) for one in job.sums), budget.noise_floor
+    if not ratio >= floor:
+        raise Declined(
+            "floor",
+            f"noise must be at least {floor:g} times what a neighbour changes, got {ratio:g} times; "
+            "nothing was spent, ask for more noise or a smaller clip",
+        )

@@ -1,0 +1,229 @@
+"""What clients of a study are offered as owner's files, each in a folder of its own; see docs/gateway.md."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from noiseworthy.deploy.deployment import Deployment
+from noiseworthy.deploy.flower.processes import GATEWAY, link_of, look
+from noiseworthy.deploy.gateway.client import GatewayClient
+from noiseworthy.deploy.gateway.messages import About
+from noiseworthy.deploy.gateway.owner import load_owner
+from noiseworthy.errors import ConfigError, GatewayError, WireError
+
+FILE = "owner.toml"
+_HEAD = """\
+# What the owner of these records allows, offered by the study. No request changes it, and the owner may
+# tighten it: a smaller epsilon, a higher noise_floor, fewer releases. See docs/gateway.md.
+
+"""
+_DEMONSTRATION = """\
+# same_user: gateway and node run as one user, for a demonstration on one machine. Where records are real, run
+# them as two users (noiseworthy deploy units) and remove the line: the node talks to a network.
+
+"""
+
+
+def owner_tables(deployment: Deployment, client: str, *, apart: bool = False) -> dict[str, Any]:
+    """What one client is offered: budget, floor and counts of the plan, so that hardly anything else fits.
+
+    Args:
+        deployment: study and plan.
+        client: by name.
+        apart: gateway and node run as two users of a machine of the owner's.
+
+    Returns:
+        The tables of an owner's file.
+    """
+    demand, table = deployment.demand_of(client), deployment.prepared.study.federation
+    if table.data_dir is not None:
+        table = table.model_copy(update={"data_dir": table.data_dir.absolute()})
+    return {
+        "owner": {"client": client, "data_set": deployment.federation.name},
+        "federation": table.model_dump(mode="json", exclude_none=True, exclude_defaults=True),
+        "budget": {
+            "mechanism": demand.mechanism,
+            "epsilon": demand.epsilon,
+            "delta": demand.delta,
+            "unit": demand.unit,
+            "noise_floor": _FOR_ROUNDING * demand.noise,
+        },
+        "allowed": {
+            "algorithms": list(demand.algorithms),
+            "models": [demand.model],
+            "most_releases": demand.releases,
+            "most_parameters": demand.parameters,
+            "most_local_steps": demand.local_steps,
+        },
+        "files": _APART if apart else _TOGETHER,
+    }
+
+
+_TOGETHER = {"socket": "gateway.sock", "ledger": "ledger.sqlite", "same_user": True}
+_APART = {
+    "socket": "/run/noiseworthy/gateway.sock",
+    "ledger": "/var/lib/noiseworthy-gateway/ledger.sqlite",
+    "group": "noiseworthy-asking",
+}
+_FOR_ROUNDING = 0.999
+"""Part of the plan's noise that an owner's floor is."""
+
+
+def write_owner_files(deployment: Deployment, folder: Path, *, apart: bool = False) -> dict[str, Path]:
+    """Write every client's file; one that is there stays as and where it is, because it is the owner's.
+
+    Args:
+        deployment: study and plan.
+        folder: in which each client gets a folder.
+        apart: as of `owner_tables`.
+
+    Returns:
+        The files by client.
+
+    Raises:
+        ConfigError: a study whose records lie at their owners, who write their files themselves; an owner's
+            file that cannot be read.
+    """
+    if deployment.prepared.study.federation.of_owners:
+        raise ConfigError(
+            "the records of this study lie at their owners, who write their files themselves; start with "
+            "noiseworthy deploy link, see docs/deployment.md"
+        )
+    there = {load_owner(path).owner.client: path for path in sorted(folder.glob(f"*/{FILE}"))}
+    fresh = {name: folder / folder_name(name) / FILE for name in deployment.federation.clients}
+    files = {name: there.get(name, path) for name, path in fresh.items()}
+    for name, path in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.exists():
+            head = _HEAD if apart else _HEAD + _DEMONSTRATION
+            path.write_text(head + tomli_w.dumps(owner_tables(deployment, name, apart=apart)))
+    return files
+
+
+def folder_name(client: str) -> str:
+    """A client's name as a folder, a node or a key is called; no two names share one, in any writing.
+
+    Names of small letters, digits and single hyphens stay as they are. Others keep what a file system surely
+    takes, with a digest of the whole name behind.
+
+    Example:
+        >>> folder_name("north-2"), folder_name("Ward 1"), folder_name("北京")
+        ('north-2', 'Ward-1-e6acf8a9e311', 'owner-68c77e155132')
+    """
+    if _PLAIN.fullmatch(client) and not _DIGESTED.search(client) and len(client) <= _LONGEST:
+        return client
+    slug = re.sub(r"[^A-Za-z0-9_]+", "-", client)[:_LONGEST].strip("-")
+    return f"{slug or 'owner'}-{hashlib.sha256(client.encode()).hexdigest()[:12]}"
+
+
+_PLAIN = re.compile("[a-z0-9_]+(-[a-z0-9_]+)*")
+_DIGESTED = re.compile("-[0-9a-f]{12}$")
+"""How names end that hold a digest; one that only looks so gets another."""
+_LONGEST = 60
+
+
+def sockets_of(files: Mapping[str, Path]) -> dict[str, Path]:
+    """Where gateways listen, by their owners' files."""
+    return {name: load_owner(path).files.socket for name, path in files.items()}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How it stands with one owner of a deployment.
+
+    Attributes:
+        client: by name; of an owner on another machine, the name of its key.
+        gateway: whether its process runs; None on another machine.
+        node: whether its process runs; None on another machine.
+        connected: whether the superlink has heard of the node lately; None if nobody can tell.
+        about: what the gateway tells; None if it does not answer, or lies on another machine.
+    """
+
+    client: str
+    gateway: bool | None
+    node: bool | None
+    connected: bool | None
+    about: About | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        told = None if self.about is None else self.about.model_dump(mode="json")
+        return {**vars(self), "about": told}
+
+
+def standings(folder: Path) -> list[Standing]:
+    """The owners of a deployment: on this machine, or by the keys that they have sent.
+
+    Raises:
+        ConfigError: no deployment in the folder.
+    """
+    running = {process.name for process in look(folder) if process.alive}
+    online = connected_in(folder)
+    files = sorted((folder / "owners").glob(f"*/{FILE}"))
+    here = [(folder_name(owner.owner.client), owner) for owner in map(load_owner, files)]
+    elsewhere = {path.stem for path in (folder / "keys" / "nodes").glob("*.pub")} - {name for name, _ in here}
+    if not files and not elsewhere:
+        raise ConfigError(
+            f"no owners in {folder}; start a deployment on one machine with noiseworthy deploy up, on "
+            "several with noiseworthy deploy link, or name its --folder"
+        )
+    return [
+        Standing(
+            owner.owner.client, f"{GATEWAY}{name}" in running, name in running, online.get(name),
+            told(owner.files.socket),
+        )
+        for name, owner in here
+    ] + [Standing(name, None, None, online.get(name), None) for name in sorted(elsewhere)]  # fmt: skip
+
+
+def connected_in(folder: Path) -> dict[str, bool]:
+    """Nodes that a deployment's superlink knows, by the names of their keys, and whether they are online.
+
+    Nothing where it does not run, or serves without keys.
+    """
+    try:
+        link = link_of(folder)
+        if link.insecure:
+            return {}
+        from noiseworthy.deploy.flower.orders import orders_to
+
+        with orders_to(link) as orders:
+            return {node.name: node.online for node in orders.nodes()}
+    except GatewayError:
+        return {}
+
+
+def told(socket: Path, seconds: float = 5.0) -> About | None:
+    """What the gateway behind a socket tells of itself; None if it does not answer."""
+    try:
+        reply = GatewayClient(socket, seconds).about()
+    except (GatewayError, WireError):
+        return None
+    return reply if isinstance(reply, About) else None
+
+
+def wait_for_gateways(folder: Path, sockets: Mapping[str, Path], seconds: float = 120.0) -> None:
+    """Wait until every gateway answers.
+
+    Raises:
+        GatewayError: one has ended, or does not answer in time.
+    """
+    until = time.monotonic() + seconds
+    missing = dict(sockets)
+    while missing := {name: socket for name, socket in missing.items() if told(socket) is None}:
+        running = {process.name for process in look(folder) if process.alive}
+        ended = [name for name in missing if f"{GATEWAY}{name}" not in running]
+        if ended or time.monotonic() > until:
+            name = (ended or list(missing))[0]
+            raise GatewayError(
+                f"the gateway of {name} does not run; {folder}/logs/{GATEWAY}{name}.log says why"
+            )
+        time.sleep(0.5)

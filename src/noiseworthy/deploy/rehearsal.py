@@ -1,0 +1,240 @@
+"""An owner's gateway in rehearsal: the owner's file and the deployed code, made-up records and a new ledger.
+
+Nothing of the owner is opened but the owner's file: records, ledger and socket are exchanged before a gateway
+sees it. There are two worlds, neighbouring data sets that differ in one record. All records are alike but for
+their labels, and every model is asked at zero, so that the others cancel and the one record moves an upload
+as far as its clip allows, in opposite directions in the two worlds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.deploy.gateway.gateway import Gateway
+from noiseworthy.deploy.gateway.messages import (
+    Refused,
+    Request,
+    Uploaded,
+    pack_request,
+    read_reply,
+)
+from noiseworthy.deploy.gateway.owner import FilesTable, Owner
+from noiseworthy.deploy.gateway.work import (
+    AlgorithmName,
+    FedAvgWork,
+    FedSGDWork,
+    LossReportWork,
+    PasgdWork,
+    PrivateFLWork,
+    ScaffNewWork,
+    Work,
+)
+from noiseworthy.errors import GatewayError, InvalidInput
+from noiseworthy.privacy.durable import Account
+from noiseworthy.studies.records import FederationTable, TaskTable
+
+RECORDS = 7
+"""Of the made-up owner: the one that is exchanged, and three pairs that cancel."""
+CLIP = 0.25
+_LONG = 4.0
+"""Of the one feature: gradients are several clips long, and would fit on the grid without a clip too."""
+_FEATURES, _SIDE = 8, 16
+_LINEAR = ("logistic", "softmax", "svm", "linear")
+_CAP, _QUIET = 1.0, 1e3
+"""Of losses, and how much more noise they get than their gradient."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A release that is attacked.
+
+    Attributes:
+        algorithm: by name.
+        work: what is asked.
+        divisor: n where records are clipped, 1 where the whole update is.
+        sign: of the upload beside the gradient.
+    """
+
+    algorithm: AlgorithmName
+    work: Work
+    divisor: int
+    sign: float = 1.0
+
+    def noise(self, ratio: float) -> float:
+        """Noise of which 2C / divisor, what an exchanged record changes, is `ratio` times."""
+        return 2 * CLIP / self.divisor / ratio
+
+
+def questions(owner: Owner) -> list[Question]:
+    """The releases that an owner's file allows and its budget covers.
+
+    Raises:
+        InvalidInput: none of them.
+    """
+    steps, whole = np.array([1.0]), np.array([100.0])
+    every = [
+        Question("fedsgd-dpc", FedSGDWork(), RECORDS),
+        Question("dp-fedavg", FedAvgWork(clipping="D", step_sizes=whole), 1, -1.0),
+        Question("dp-scaffnew", ScaffNewWork(step_size=100.0, probability=0.5, local_steps=1), 1, -1.0),
+        Question("dp-pasgd", PasgdWork(step_sizes=steps), RECORDS, -1.0),
+        Question("privatefl", PrivateFLWork(personal_step=0.0), RECORDS),
+        Question("dpfl-bcs", LossReportWork(loss_cap=_CAP, loss_noise=1.0, step_size=1.0), RECORDS),
+    ]
+    fits = [one for one in every if one.algorithm in owner.allowed.algorithms and _covered(one, owner)]
+    if not fits:
+        raise InvalidInput(
+            "no algorithm that the owner's file allows fits its budget; nothing can be audited"
+        )
+    return fits
+
+
+def _covered(one: Question, owner: Owner) -> bool:
+    if one.algorithm == "dp-pasgd" and owner.budget.mechanism != "gaussian":
+        return False
+    return owner.budget.unit == "record" or one.divisor == 1
+
+
+def made_up(owner: Owner, folder: Path, present: bool, **budget: float) -> Owner:
+    """An owner's file with made-up records, a ledger and a socket of its own.
+
+    Args:
+        owner: the owner's file.
+        folder: for all that is made up; it must exist.
+        present: which of the two worlds.
+        budget: keys of `[budget]` to exchange.
+    """
+    model = model_of(owner)
+    held = folder / "records.npz"
+    labels = np.array([int(present), *([0, 1] * RECORDS)[: RECORDS - 1]])
+    np.savez(
+        held,
+        x=_features(model, owner.allowed.most_parameters),
+        label=2.0 * labels - 1 if model == "linear" else labels,
+    )
+    kind: dict[str, Any] = {"regression": True} if model == "linear" else {"classes": [0, 1]}
+    federation = FederationTable(data=str(held), clients=1, label_column="label", **kind)
+    return owner.model_copy(
+        update={
+            "owner": owner.owner.model_copy(update={"client": "rehearsal", "data_set": "made up"}),
+            "federation": federation,
+            "budget": owner.budget.model_copy(update=budget),
+            "files": FilesTable(socket=folder / "gateway.sock", ledger=folder / "ledger.sqlite"),
+        }
+    )
+
+
+def model_of(owner: Owner) -> str:
+    """The model that is asked for: a linear one if the owner allows any."""
+    return next((name for name in _LINEAR if name in owner.allowed.models), owner.allowed.models[0])
+
+
+def _features(model: str, most: int) -> NDArray[np.float32]:
+    """The same for all records: one long feature, so that a gradient has one coordinate in each class."""
+    if model not in _LINEAR:
+        return np.zeros((RECORDS, _SIDE, _SIDE), np.float32)
+    x = np.zeros((RECORDS, max(1, min(_FEATURES, most // 2))), np.float32)
+    x[:, 0] = _LONG
+    return x
+
+
+@dataclass(frozen=True)
+class World:
+    """A gateway in rehearsal, and what an attacker knows of its uploads.
+
+    Attributes:
+        gateway: of made-up records.
+        table: the model that is asked for.
+        gradient: of the record that is exchanged, at zero, clipped to C as the noise needs, shape (p,).
+    """
+
+    gateway: Gateway
+    table: TaskTable
+    gradient: NDArray[np.float64]
+
+    @classmethod
+    def open(cls, owner: Owner) -> World:
+        """The gateway of an owner's file in rehearsal (`made_up`)."""
+        gateway = Gateway.open(owner)
+        table = TaskTable.model_validate({"model": model_of(owner), "bias": False})
+        task = gateway.holding.task(table)
+        one = jax.tree.map(lambda a: a[:1], gateway.holding.batch(task))
+        slope = jax.grad(lambda theta: task.losses(theta, one)[0])(jnp.zeros(task.dimension))
+        raw = np.asarray(slope, np.float64)
+        order = 1 if owner.budget.mechanism == "laplace" else 2
+        return cls(gateway, table, raw * (CLIP / np.linalg.norm(raw, order)))
+
+    def owned_by(self, account: Account, number: int) -> World:
+        """The same records with the budget of another account of the ledger."""
+        return replace(self, gateway=replace(self.gateway, account=account, number=number))
+
+    def accounts(self, names: Sequence[str]) -> list[World]:
+        """The same records with as many fresh budgets as names."""
+        accounts = [replace(self.gateway.account, client=name) for name in names]
+        return [
+            self.owned_by(*pair) for pair in zip(accounts, self.gateway.ledger.enrol(accounts), strict=True)
+        ]
+
+    def request(self, question: Question, run: str, ratio: float) -> Request:
+        """A request whose noise an exchanged record is `ratio` times of."""
+        work, noise = question.work, question.noise(ratio)
+        if isinstance(work, LossReportWork):
+            work = work.model_copy(update={"loss_noise": _QUIET * noise})
+        return Request(
+            run=run, release=1, algorithm=work, task=self.table,
+            theta=np.zeros(len(self.gradient), np.float32), mechanism=self.gateway.owner.budget.mechanism,
+            clip_norm=CLIP, noise=noise, deadline=time.time() + 3600,
+        )  # fmt: skip
+
+    def mean(self, question: Question) -> NDArray[np.float64]:
+        """What an upload would be without its noise, shape (p,)."""
+        return question.sign / question.divisor * self.gradient
+
+    def answer(self, request: Request) -> Uploaded | Refused:
+        """The reply to a request, which goes through the wire format both ways."""
+        reply = read_reply(self.gateway.answer(pack_request(request)))
+        if not isinstance(reply, Uploaded | Refused):
+            raise GatewayError("the gateway answered a request by something else; nothing can be audited")
+        return reply
+
+    def upload(self, request: Request) -> NDArray[np.float64]:
+        """The released numbers that belong to the model, shape (p,).
+
+        Raises:
+            GatewayError: a request that is refused.
+        """
+        reply = self.answer(request)
+        if isinstance(reply, Refused):
+            raise GatewayError(
+                f"in rehearsal {request.algorithm.name} was refused ({reply.reason}: {reply.message}); "
+                "look at [allowed] and [budget] of the owner's file"
+            )
+        return np.asarray(reply.upload.values, np.float64)[: len(self.gradient)]
+
+    @property
+    def charged(self) -> int:
+        """Shares of its budget that the ledger holds for the account."""
+        find = "SELECT spent FROM accounts WHERE id = ?"
+        ((spent,),) = self.gateway.ledger.query(find, [self.gateway.number])
+        return spent
+
+
+def cost(question: Question, ratio: float, mechanism: str) -> float:
+    """What a release costs by the auditor's own arithmetic, in mu^2 (Gaussian) or epsilon (Laplace).
+
+    Example:
+        >>> cost(Question("fedsgd-dpc", FedSGDWork(), 7), 0.5, "gaussian")
+        0.25
+    """
+    ratios = [ratio]
+    if isinstance(question.work, LossReportWork):
+        ratios += [_CAP / RECORDS / (_QUIET * question.noise(ratio))] * 2
+    return float(sum(one**2 if mechanism == "gaussian" else one for one in ratios))

@@ -1,0 +1,250 @@
+"""The remote engine: the server's side of a training whose clients are owners at the end of an exchange.
+
+The rounds are those of `rounds.run_round`, but that local update, noise and charge happen at the owners. What
+the server makes of their uploads is post-processing: nothing here can spend what an owner does not allow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from noiseworthy.deploy.asking import Asking
+from noiseworthy.deploy.correspondence import Correspondence
+from noiseworthy.deploy.gateway.messages import Uploaded
+from noiseworthy.deploy.gathering import Gathering, in_words
+from noiseworthy.engines.records import Trajectory
+from noiseworthy.engines.simulation import Checkpoint
+from noiseworthy.errors import InvalidInput, NoMoreReplies, TooFewReplies
+from noiseworthy.methods.algorithm import Algorithm, ServerState
+from noiseworthy.methods.dpfl_bcs.loss_reports import LossReports
+from noiseworthy.methods.dpfl_bcs.two_stages import LOSSES_PER_REPLY
+from noiseworthy.privacy.ledger import Ledger
+from noiseworthy.tasks import Score
+
+
+class Reached(NamedTuple):
+    """Where a training ended.
+
+    Attributes:
+        run: curves, parameters and uploads that were asked for, as the simulation's.
+        ended: why it ended before its last round, in words; empty if it did not.
+    """
+
+    run: Trajectory
+    ended: str = ""
+
+
+class Round(NamedTuple):
+    """What came of a round.
+
+    Attributes:
+        number: t, from 0.
+        answers: for each owner that was asked, empty if its upload arrived, or why it did not.
+        seconds: that the round took.
+    """
+
+    number: int
+    answers: dict[str, str]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a server decides on its own: none of it touches privacy.
+
+    Attributes:
+        clients: names of the owners, in the plan's order.
+        score: test loss and score of parameters.
+        evaluate_at: rounds to score at, ascending; the last one ends the training.
+        patience: seconds that a round waits for replies.
+        seed: of the public start.
+    """
+
+    clients: tuple[str, ...]
+    score: Callable[[Array], Score]
+    evaluate_at: NDArray[np.int64]
+    patience: float
+    seed: int
+
+
+def train_remotely(
+    algorithm: Algorithm,
+    asking: Asking,
+    correspondence: Correspondence,
+    terms: Terms,
+    *,
+    resume: Checkpoint | None = None,
+    on_round: Callable[[Checkpoint, Round | None], None] = lambda checkpoint, done: None,
+    before_rounds: Callable[[], None] = lambda: None,
+) -> Reached:
+    """One training by a plan, over an exchange.
+
+    An owner whose upload is missing is left out of its round, and the weights of the others grow in
+    proportion; a loss that it would have reported is NaN. At least half of those asked must answer. Where
+    fewer do, because releases were paid for and lost, as many owners as are needed are asked for their next
+    ones, within what was planned. A round for which too few may still answer ends the training: the model of
+    the round before is what comes of it.
+
+    Args:
+        algorithm: of the plan; its noise and its local work are not used here.
+        asking: the requests of the run.
+        correspondence: with the owners.
+        terms: what else the server decides.
+        resume: where to go on. A round that was asked for and not kept is asked for again, which costs its
+            owners nothing and brings the same uploads.
+        on_round: told after the start and after every round, to keep what was reached.
+        before_rounds: called once the start is kept, before anything is asked.
+
+    Returns:
+        What was reached.
+
+    Raises:
+        BudgetExceeded: a schedule beyond the plan's counts; nothing was asked.
+        TooFewReplies: a round that cannot be made; what was reached before is kept.
+        NoMoreReplies: the first round, or one that estimates, can never be made.
+        InvalidInput: a model that ran out of float32; what was reached before is kept.
+    """
+    algorithm = jax.tree.map(jnp.asarray, algorithm)
+    ledger = Ledger.open(asking.plan.uploads).charge_rounds(asking.cohorts[: terms.evaluate_at[-1]])
+    state = algorithm.init(jax.random.key(terms.seed))
+    state = state if resume is None else _state_of(resume, state)
+    reached = resume or _nothing(state, ledger)
+    reached = reached if len(reached.rounds) else _scored(algorithm, state, reached, terms)
+    on_round(reached, None)
+    before_rounds()
+    ended = ""
+    gathering = Gathering(
+        asking, correspondence, terms.clients, terms.patience, lambda: on_round(reached, None)
+    )
+    for t in range(reached.round, int(terms.evaluate_at[-1])):
+        started = time.monotonic()
+        try:
+            state, answers = _round(algorithm, state, t, gathering)
+        except NoMoreReplies as error:
+            if t == 0 or asking.first is not None:
+                raise
+            ended = str(error)
+            reached = _with_score(algorithm, state, reached, terms)
+            break
+        reached = _scored(algorithm, state, reached, terms, asking)
+        on_round(reached, Round(t, answers, time.monotonic() - started))
+    theta = np.asarray(algorithm.model(state))[None]
+    return Reached(Trajectory(reached.rounds, reached.loss, reached.accuracy, theta, reached.used), ended)
+
+
+def _round(
+    algorithm: Algorithm, state: ServerState, t: int, gathering: Gathering
+) -> tuple[ServerState, dict[str, str]]:
+    cohort = np.asarray(algorithm.select(state))
+    found, least = gathering.uploads(t, cohort, np.asarray(state.theta)), gathering.least(cohort)
+    uploads = {place: one for place, one in enumerate(found.values()) if isinstance(one, Uploaded)}
+    answers = in_words(found)
+    if len(uploads) < least:
+        if gathering.may_answer(found) < least:
+            raise NoMoreReplies(_never(t, least, answers))
+        raise TooFewReplies(_too_few(t, least, answers))
+    state = algorithm.aggregate(state, _combined(algorithm, state, cohort, uploads))
+    _check_finite(algorithm, state, t)
+    return state, answers
+
+
+def _check_finite(algorithm: Algorithm, state: ServerState, t: int) -> None:
+    """Refuse a state that no request can carry; losses that were not reported are NaN."""
+    memory = jax.tree.leaves(state.memory)
+    wrong = np.isinf if isinstance(algorithm, LossReports) else lambda leaf: ~np.isfinite(leaf)
+    if not np.all(np.isfinite(state.theta)) or any(np.any(wrong(np.asarray(leaf))) for leaf in memory):
+        raise InvalidInput(
+            f"round {t + 1}: the model ran out of float32; the run is kept as it was before this round, "
+            "train with a smaller [algorithm] step_size in another folder"
+        )
+
+
+def _combined(
+    algorithm: Algorithm, state: ServerState, cohort: NDArray[np.int32], uploads: dict[int, Uploaded]
+) -> Array:
+    """What the uploads at some places of a cohort stand for, as if all of it had answered alike."""
+    values = jnp.asarray(np.stack([one.upload.values for one in uploads.values()]), jnp.float32)
+    if isinstance(algorithm, LossReports):
+        filled = _with_missing(values, list(uploads), len(cohort))
+        return algorithm.combine(state, jnp.asarray(cohort), filled)
+    there = jnp.asarray(cohort[list(uploads)])
+    total = algorithm.combine(state, there, values)
+    if len(uploads) == len(cohort):
+        return total
+    weight = jax.vmap(algorithm.weight)
+    return total * (jnp.sum(weight(jnp.asarray(cohort))) / jnp.sum(weight(there)))
+
+
+def _with_missing(uploads: Array, places: list[int], asked: int) -> Array:
+    """Uploads of gradients and losses in their places; elsewhere the mean gradient, and losses of NaN."""
+    other = jnp.mean(uploads, axis=0).at[-LOSSES_PER_REPLY:].set(jnp.nan)
+    return jnp.tile(other, (asked, 1)).at[jnp.asarray(places)].set(uploads)
+
+
+def _too_few(t: int, least: int, answers: dict[str, str]) -> str:
+    return (
+        f"{_count(t, least, answers)}; the run is kept as it was before this round, see to the owners and go "
+        "on with --resume"
+    )
+
+
+def _never(t: int, least: int, answers: dict[str, str]) -> str:
+    return f"{_count(t, least, answers)}, and too few still may: this round can never be made"
+
+
+def _count(t: int, least: int, answers: dict[str, str]) -> str:
+    missing = "; ".join(f"{name}: {why}" for name, why in answers.items() if why)
+    came = sum(not why for why in answers.values())
+    return f"round {t + 1}: {came} of {len(answers)} owners answered, {least} must ({missing})"
+
+
+def _nothing(state: ServerState, ledger: Ledger) -> Checkpoint:
+    empty = np.empty((1, 0))
+    used = np.zeros_like(ledger.used)[None]
+    return Checkpoint(0, np.asarray(state.theta)[None], used, np.empty(0, np.int64), empty, empty)
+
+
+def _state_of(reached: Checkpoint, start: ServerState) -> ServerState:
+    """The server's state at a checkpoint, in the layout of the one that it starts with."""
+    leaves: Sequence[Array] = [jnp.asarray(leaf[0]) for leaf in reached.server]
+    memory = jax.tree.structure(start.memory).unflatten(leaves)
+    return ServerState(jnp.asarray(reached.theta[0]), jnp.asarray(reached.round, jnp.int32), memory)
+
+
+def _scored(
+    algorithm: Algorithm,
+    state: ServerState,
+    before: Checkpoint,
+    terms: Terms,
+    asking: Asking | None = None,
+) -> Checkpoint:
+    """The checkpoint at a state, with a score where one is due."""
+    t = int(state.round)
+    after = before._replace(
+        round=t,
+        theta=np.asarray(state.theta)[None],
+        used=before.used if asking is None else (asking.releases(t) - asking.made)[None],
+        server=tuple(np.asarray(leaf)[None] for leaf in jax.tree.leaves(state.memory)),
+    )
+    return _with_score(algorithm, state, after, terms) if t in terms.evaluate_at else after
+
+
+def _with_score(algorithm: Algorithm, state: ServerState, reached: Checkpoint, terms: Terms) -> Checkpoint:
+    """The checkpoint with the score at its state, once."""
+    if reached.round in reached.rounds:
+        return reached
+    score = terms.score(algorithm.model(state))
+    return reached._replace(
+        rounds=np.append(reached.rounds, reached.round),
+        loss=np.column_stack([reached.loss, np.float64(score.loss)]),
+        accuracy=np.column_stack([reached.accuracy, np.float64(score.accuracy)]),
+    )

@@ -1,1 +1,0 @@
-"""Experiments: from a study file to a plan, a training, a comparison and a record."""

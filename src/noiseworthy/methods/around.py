@@ -1,0 +1,59 @@
+"""What an algorithm around another one leaves as it is: whom to ask, weights, and the noise of a sum.
+
+An algorithm around another one keeps a memory of its own beside the other's, as `state.memory.own`.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+from jax import Array
+
+from noiseworthy.methods.algorithm import Algorithm, Numbers, ServerState
+from noiseworthy.tasks.base import Task
+
+
+class Around(eqx.Module):
+    """The part of an algorithm that is the inner algorithm's.
+
+    Attributes:
+        algorithm: the inner one.
+    """
+
+    algorithm: eqx.AbstractVar[Algorithm]
+
+    @property
+    def task(self) -> Task:
+        """The algorithm's."""
+        return self.algorithm.task
+
+    @property
+    def cohorts(self) -> Numbers:
+        """The algorithm's."""
+        return self.algorithm.cohorts
+
+    @property
+    def condensed(self) -> bool:
+        """The algorithm's."""
+        return self.algorithm.condensed
+
+    @property
+    def moves_locally(self) -> bool:
+        """The algorithm's."""
+        return self.algorithm.moves_locally
+
+    def select(self, state: ServerState) -> Array:
+        """The algorithm's."""
+        return self.algorithm.select(own_state(state))
+
+    def weight(self, client: Array) -> Array:
+        """The algorithm's."""
+        return self.algorithm.weight(client)
+
+    def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
+        """The algorithm's."""
+        return self.algorithm.aggregate_noise(own_state(state), cohort, key)
+
+
+def own_state(state: ServerState) -> ServerState:
+    """The state as the inner algorithm knows it."""
+    return state._replace(memory=state.memory.own)

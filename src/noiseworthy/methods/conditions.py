@@ -1,0 +1,99 @@
+"""When a clipping mode's proof holds for a task: the tightest is chosen, a false one refused by name."""
+
+from __future__ import annotations
+
+from noiseworthy.errors import UnsoundClaim
+from noiseworthy.plans.local_work import LocalSteps
+from noiseworthy.privacy.clipping import ClippingMode
+from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.linear import LinearModel
+
+
+def missing_convexity(task: Task) -> str:
+    """Why modes B and E have no proof for a task, empty if they have one.
+
+    Both rest on theta -> theta - eta grad f(theta) being non-expansive in L2, that is on a convex loss with a
+    public smoothness. The clipped gradient of a scalar linear model is the gradient of such a loss; that of
+    a model with several outputs is not a gradient at all (theory 2.2).
+    """
+    if not isinstance(task, LinearModel):
+        return "the loss of a network is not convex"
+    if not task.scalar:
+        return "clipped gradients of a model with several outputs are not gradients of a convex loss"
+    if task.smoothness is None:
+        return "no public bound on the smoothness: set [task] feature_norm"
+    return ""
+
+
+def largest_step(task: Task) -> float:
+    """2 / (lambda + ridge), up to which a step of modes B and E is non-expansive; 0 without a lambda."""
+    if not isinstance(task, LinearModel) or task.smoothness is None:
+        return 0.0
+    return 2 / (task.smoothness + task.ridge)
+
+
+def check_condition(mode: ClippingMode, task: Task, step_size: float, local: LocalSteps) -> None:
+    """Refuse a mode whose condition a task does not meet.
+
+    Args:
+        mode: A to E.
+        task: model and loss.
+        step_size: the largest step eta of the training.
+        local: local steps and batch.
+
+    Raises:
+        UnsoundClaim: more than one step in mode A; in modes B and E a loss that is not provably convex and
+            smooth, or a step above 2/(lambda + ridge); minibatches outside C and D; a step above 1/ridge
+            in C.
+
+    Source: theory 2.2.
+    """
+    if mode == "A" and local.steps > 1:
+        raise UnsoundClaim(
+            f"clipping mode A takes one local step, got local_steps = {local.steps}; use mode B, C or D"
+        )
+    if mode in ("A", "B", "E") and local.batch_size is not None:
+        raise UnsoundClaim(
+            f"clipping mode {mode} is proved for full batches, got batch_size = {local.batch_size}; "
+            "leave it out, or use mode C or D"
+        )
+    if mode in ("B", "E"):
+        _check_contraction(mode, task, step_size)
+    if mode == "C" and step_size * task.ridge > 1:
+        raise UnsoundClaim(
+            f"clipping mode C needs step_size * ridge of at most 1, got {step_size * task.ridge:g}; "
+            "take smaller steps"
+        )
+
+
+def _check_contraction(mode: ClippingMode, task: Task, step_size: float) -> None:
+    if missing := missing_convexity(task):
+        raise UnsoundClaim(f"clipping mode {mode} has no proof here: {missing}; use mode C or D")
+    if step_size > largest_step(task):
+        raise UnsoundClaim(
+            f"clipping mode {mode} needs steps of at most 2/(smoothness + ridge) = {largest_step(task):.4g}, "
+            f"got {step_size:.4g}; take smaller steps, or use mode C or D"
+        )
+
+
+def tightest_mode(task: Task | None, family: Family, batch_size: int | None) -> tuple[ClippingMode, str]:
+    """The mode with the least noise whose proof holds for several local steps, and why.
+
+    A client that takes a single full-batch step is better served by mode A, whatever the model.
+
+    Returns:
+        The mode and the reason in words.
+    """
+    if batch_size is not None:
+        return "C", "minibatches have a proof only where the whole batch gradient or update is clipped"
+    if task is None:
+        return "C", "without a model at hand only a clipped batch gradient is proved"
+    if missing := missing_convexity(task):
+        return "C", missing
+    if family == "laplace":
+        return (
+            "C",
+            "convex local steps are non-expansive in L2, not in L1 (mode E pays sqrt(dimension) for it)",
+        )
+    return "B", "a scalar linear model with records in a ball is convex and smooth, so 1/n holds in L2"

@@ -1,0 +1,1 @@
+"""Fu et al.: how many local iterations before a reply."""

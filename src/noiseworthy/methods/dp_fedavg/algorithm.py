@@ -1,0 +1,164 @@
+"""DP-FedAvg: E local steps and one noised update per reply.
+
+Fu et al., "On the optimal number of local iterations in federated learning with differential privacy",
+section III, and Hou et al., "Balancing privacy and performance for private federated learning algorithms",
+Algorithm 1; theory 2.2 and 3.2. Departures that the privacy claim needs: noise pays for ceil(b T_g / N)
+uploads of 2 zeta H_t (theory 2.6, items 1, 3 and 7), and what is clipped is a choice with a condition.
+
+    theta_l <- theta_l - eta_k (g_l(theta_l) + ridge theta_l)     E times, from the model that was sent
+    Delta_l  = theta_l - theta + w_l
+    theta   <- theta + (N/b) sum_{l in P_t} (n_l/n) Delta_l
+
+The ridge reads no record. With eta ridge <= 1 it contracts, so it adds nothing to the sensitivity.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.random import fold_in
+
+from noiseworthy._keys import Purpose, named_key, schedule_generator
+from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.algorithm import (
+    Memory,
+    Numbers,
+    Scheduled,
+    ServerState,
+)
+from noiseworthy.methods.conditions import check_condition
+from noiseworthy.methods.local import clip_whole, mean_gradient
+from noiseworthy.methods.making import as_float, trainable
+from noiseworthy.methods.selection import reshuffled_round_robin
+from noiseworthy.plans.local_work import LocalSteps
+from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.clipping import ClippingMode
+from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.noise import simulated_noise, simulated_sum
+from noiseworthy.privacy.sensitivity import Norm
+from noiseworthy.tasks.base import Task
+
+
+class DPFedAvg(Scheduled):
+    """The numbers of one planned training; a pytree, so trainings can be stacked and mapped.
+
+    Attributes:
+        task: model and loss (static).
+        family: kind of noise (static).
+        norm: norm of the clip (static).
+        clipping: what is clipped, A to E (static).
+        batch_size: records per local step, None for all (static).
+        clip_norm: zeta, or C for mode D.
+        noise: noise size of one upload per unit of `scale`, shape (N,).
+        scale: H_t, the sum of a round's step sizes, or 1 for mode D; shape (T_g,).
+        weights: (N/b) n_l/n, shape (N,).
+        sizes: records n_l, shape (N,).
+        local_steps: E.
+        steps: eta_k, shape (E T_g,).
+        cohorts: whom to ask, shape (T_g, b).
+    """
+
+    task: Task = eqx.field(static=True)
+    family: Family = eqx.field(static=True)
+    norm: Norm = eqx.field(static=True)
+    clipping: ClippingMode = eqx.field(static=True)
+    batch_size: int | None = eqx.field(static=True)
+    clip_norm: Numbers
+    noise: Numbers
+    scale: Numbers
+    weights: Numbers
+    sizes: Numbers
+    local_steps: Numbers
+    steps: Numbers
+    cohorts: Numbers
+
+    @property
+    def condensed(self) -> bool:
+        """Where the batch gradient or the update is clipped, no single record's gradient is needed."""
+        return self.clipping in ("C", "D") and self.batch_size is None
+
+    @property
+    def moves_locally(self) -> bool:
+        """Every local step moves the client's own model."""
+        return True
+
+    def local_update(
+        self, state: ServerState, client: Array, memory: Memory, shard: Any, key: Array
+    ) -> tuple[Array, Memory]:
+        """Delta_l of E local steps, summed on its own so that its rounding is relative to itself."""
+        drawn, first = named_key(key, Purpose.BATCH, state.round, client), state.round * self.local_steps
+
+        def step(j: Array, moved: Array) -> Array:
+            theta = state.theta + moved
+            return moved - self.steps[first + j] * self._direction(theta, client, shard, fold_in(drawn, j))
+
+        moved = lax.fori_loop(0, self.local_steps, step, jnp.zeros_like(state.theta))
+        return (clip_whole(moved, self.clip_norm, self.norm) if self.clipping == "D" else moved), memory
+
+    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
+        """The update plus the noise that the plan calibrated for this client and the steps of this round."""
+        size = self.noise[client] * self.scale[state.round]
+        return update + simulated_noise(key, self.family, size, self.task.dimension)
+
+    def weight(self, client: Array) -> Array:
+        """(N/b) n_l/n, which makes the aggregate unbiased over uniform cohorts."""
+        return self.weights[client]
+
+    def aggregate(self, state: ServerState, total: Array) -> ServerState:
+        """The model moved by the weighted updates."""
+        return ServerState(state.theta + total, state.round + 1)
+
+    def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
+        """The noise of the weighted sum of a cohort's uploads."""
+        sizes = self.weights[cohort] * self.noise[cohort] * self.scale[state.round]
+        return simulated_sum(key, self.family, sizes, self.task.dimension)
+
+    def _direction(self, theta: Array, client: Array, shard: Any, key: Array) -> Array:
+        """The local gradient, clipped where the mode says, with the ridge of the local model."""
+        ridge = self.task.ridge * theta
+        if self.clipping in ("C", "D"):
+            mean = mean_gradient(self.task, theta, shard, self.batch_size, key)
+            return ridge + (mean if self.clipping == "D" else clip_whole(mean, self.clip_norm, self.norm))
+        total = self.task.clipped_gradient_sum(theta, shard, jnp.asarray(self.clip_norm), self.norm)
+        return ridge + total / self.sizes[client]
+
+
+def make(plan: Plan, task: Task, seed: int) -> DPFedAvg:
+    """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
+
+    Args:
+        plan: of `dp-fedavg`, with `train` true.
+        task: of the dimension that the plan was made for.
+        seed: of the public schedule.
+
+    Raises:
+        InvalidInput: a plan that does not train, without step sizes or local steps, or for another dimension.
+        UnsoundClaim: a clipping mode whose condition the task or the step size does not meet.
+
+    Guarantee: the schedule asks no client more often than `plan.releases` says, and no update exceeds the
+    sensitivity that the plan's noise was calibrated for.
+    """
+    step = trainable(plan, task)
+    if not isinstance(plan.local, LocalSteps) or plan.release is None:
+        raise InvalidInput("dp-fedavg needs planned local steps; plan with planning.local_iterations")
+    problem, b = plan.problem, plan.clients_per_round
+    check_condition(problem.clipping, task, step.initial, plan.local)
+    return DPFedAvg(
+        task=task,
+        family=problem.family,
+        norm=problem.norm,
+        clipping=problem.clipping,
+        batch_size=plan.local.batch_size,
+        clip_norm=as_float(problem.clip_norm),
+        noise=as_float(plan.release.mechanism.size),
+        scale=as_float(plan.upload_scale),
+        weights=as_float(problem.n_clients / b * problem.weights),
+        sizes=problem.sizes.astype(np.int32),
+        local_steps=np.asarray(plan.local.steps, np.int32),
+        steps=as_float(plan.local_step_sizes),
+        cohorts=reshuffled_round_robin(problem.n_clients, b, plan.rounds, schedule_generator(seed)),
+    )

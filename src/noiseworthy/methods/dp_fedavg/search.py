@@ -1,0 +1,167 @@
+"""The least bound of DP-FedAvg over whole iterations T, divisors E of T and clients b."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.dp_fedavg.bound import LocalBound, Noise
+from noiseworthy.methods.fedsgd_dpc.bound import uploads
+from noiseworthy.methods.fedsgd_dpc.planner import candidates
+from noiseworthy.plans.resources import Resources
+
+Whole = NDArray[np.int64]
+
+
+class Given(NamedTuple):
+    """What is fixed; None is planned."""
+
+    total_iterations: int | None = None
+    local_steps: int | None = None
+    clients_per_round: int | None = None
+
+
+NOTHING = Given()
+
+
+class Setting(NamedTuple):
+    """T, E and b, with the bound there."""
+
+    total_iterations: int
+    local_steps: int
+    clients_per_round: int
+    value: float
+
+    @property
+    def rounds(self) -> int:
+        """T_g = T/E."""
+        return self.total_iterations // self.local_steps
+
+
+def divisors(number: int) -> Whole:
+    """All divisors, ascending.
+
+    Example:
+        >>> divisors(12)
+        array([ 1,  2,  3,  4,  6, 12])
+    """
+    small = np.arange(1, math.isqrt(number) + 1)
+    small = small[number % small == 0]
+    return np.unique(np.append(small, number // small))
+
+
+def check_divides(total_iterations: int, local_steps: int) -> None:
+    """Refuse local steps that do not divide the iterations.
+
+    Raises:
+        InvalidInput: with the nearest numbers that would do.
+    """
+    t, e = total_iterations, local_steps
+    if t % e == 0:
+        return
+    every = divisors(t)
+    near = [every[every < e].max(), *every[every > e][:1]]
+    lengths = [length for length in (t // e * e, -(-t // e) * e) if length]
+    raise InvalidInput(
+        f"local_steps must divide total_iterations = {t}, got {e}; use local_steps = {_either(near)}, "
+        f"or total_iterations = {_either(lengths)}"
+    )
+
+
+def _either(numbers: list[int]) -> str:
+    return " or ".join(str(number) for number in numbers)
+
+
+def optimum(
+    bound: LocalBound,
+    noise: Noise,
+    clients: int,
+    max_iterations: int,
+    given: Given = NOTHING,
+    resources: Resources | None = None,
+) -> Setting:
+    """The (T, E, b) of least bound over the integers, E a divisor of T; ties go to the fewest rounds.
+
+    Enumerates T <= max_iterations and E | T, at every b that can be best: for T_g rounds and k uploads only
+    the largest b with ceil(b T_g/N) = k. What the clients cannot pay for has an infinite bound.
+
+    Args:
+        bound: from `local_bound`.
+        noise: n(T_g, b): `UploadNoise` of a problem, or a `PowerLaw` of one's own.
+        clients: N.
+        max_iterations: most T to consider where T is not fixed.
+        given: what is fixed.
+        resources: of the clients, who pay k (c1 + E c2) each; None where nothing is scarce.
+
+    Example:
+        >>> from noiseworthy.methods.dp_fedavg.bound import PowerLaw
+        >>> bound = LocalBound(1.0, 0.5, 1.0, 0.1, 100.0)
+        >>> optimum(bound, PowerLaw(2.0, 0.1), 10, 500)[:3]
+        (36, 2, 10)
+        >>> optimum(bound, PowerLaw(2.0, 0.1), 10, 500, Given(total_iterations=64))[:3]
+        (64, 4, 10)
+        >>> battery = Resources.of(10.0, 1.0, 100.0, 10)
+        >>> optimum(bound, PowerLaw(2.0, 0.1), 10, 500, Given(clients_per_round=10), battery)[:3]
+        (16, 2, 10)
+
+    Source: theory 2.4, "this enumeration is the reference answer".
+    """
+    limit = most_uploads(resources, given.total_iterations or max_iterations)
+    blocks = _blocks(clients, max_iterations, given)
+    found = [_least(bound, noise, clients, limit, *block) for block in blocks]
+    value = min(setting.value for setting in found)
+    return next(setting for setting in found if setting.value <= value + 1e-12 * abs(value))
+
+
+def most_uploads(resources: Resources | None, longest: int) -> NDArray[np.float64]:
+    """Uploads that every client can pay for, after E steps each; shape (longest + 1,), at the place E."""
+    if resources is None:
+        return np.full(longest + 1, np.inf)
+    return resources.most_rounds_after(np.arange(longest + 1))
+
+
+def _least(
+    bound: LocalBound,
+    noise: Noise,
+    clients: int,
+    limit: NDArray[np.float64],
+    rounds: Whole,
+    steps: Whole,
+    b: Whole,
+) -> Setting:
+    """The best of some (T_g, E), shape (m,), and some b, shape (n,)."""
+    values = bound.at(noise, (rounds * steps)[:, None], steps[:, None], b, clients)
+    paid = uploads(rounds[:, None], b, clients) <= limit[steps][:, None]
+    values = np.where(paid, values, np.inf)
+    row, column = np.unravel_index(np.argmin(values), values.shape)
+    e = int(steps[row])
+    return Setting(int(rounds[row]) * e, e, int(b[column]), float(values[row, column]))
+
+
+def _blocks(clients: int, most: int, given: Given) -> Iterator[tuple[Whole, Whole, Whole]]:
+    """All (T_g, E), rounds ascending, in blocks that share the candidates b."""
+    rounds, steps = _pairs(most, given)
+    if given.clients_per_round is not None:
+        yield rounds, steps, np.array([given.clients_per_round])
+        return
+    for block in np.split(np.arange(len(rounds)), np.flatnonzero(np.diff(rounds)) + 1):
+        t = int(rounds[block[0]])
+        yield rounds[block], steps[block], candidates(clients, t, t, None)[1]
+
+
+def _pairs(most: int, given: Given) -> tuple[Whole, Whole]:
+    t, e = given.total_iterations, given.local_steps
+    if t is not None:
+        steps = divisors(t)[::-1] if e is None else np.array([e])
+        return t // steps, steps
+    if e is not None:
+        rounds = np.arange(1, most // e + 1)
+        return rounds, np.full_like(rounds, e)
+    rounds = np.arange(1, most + 1)
+    steps = [np.arange(1, most // t + 1) for t in range(1, most + 1)]
+    return np.repeat(rounds, most // rounds), np.concatenate(steps)

@@ -1,0 +1,1 @@
+"""Hu et al.: how many noised local steps between two averagings."""

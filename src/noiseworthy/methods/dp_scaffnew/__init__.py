@@ -1,0 +1,1 @@
+"""Hou et al.: how often local steps with control variates should communicate."""

@@ -1,0 +1,147 @@
+"""DP-ScaffNew: local steps corrected by control variates, communication when a shared public coin falls.
+
+Hou et al., "Balancing privacy and performance for private federated learning algorithms", Algorithm 2;
+theory 3.2. Departures that the privacy claim needs: the coins are shared and drawn before training, and the
+noise pays for the realised number of rounds R with sensitivity 2C (theory 3.6, items 2, 3 and 9).
+
+    x_i <- x_i - eta (g_i(x_i) + ridge x_i - h_i)        until the coin falls, from the common model x
+    Delta_i = clip_C(x_i - (eta/p) h_i - x) + w_i
+    x    <- x + (1/N) sum_i Delta_i
+    h_i  <- h_i + (p/eta) (x - x_i)
+
+A round here is what lies between two communications, so that the common model is where all clients begin.
+A client updates h_i when it receives x, that is at the start of its next round. Noise moves sum h_i away
+from 0; the bound covers that (theory 3.6, item 8).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.random import fold_in
+
+from noiseworthy._keys import Purpose, named_key
+from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.algorithm import Numbers, Scheduled, ServerState
+from noiseworthy.methods.local import clip_whole, mean_gradient
+from noiseworthy.methods.making import as_float, trainable
+from noiseworthy.plans.local_work import Coins
+from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.noise import simulated_noise, simulated_sum
+from noiseworthy.privacy.sensitivity import Norm
+from noiseworthy.tasks.base import Task
+
+
+class Control(NamedTuple):
+    """What a client keeps between rounds: its control variate h_i and where its local steps ended, (p,)."""
+
+    variate: Array
+    reached: Array
+
+
+class DPScaffNew(Scheduled):
+    """The numbers of one planned training; a pytree, so trainings can be stacked and mapped.
+
+    Attributes:
+        task: model and loss (static).
+        family: kind of noise (static).
+        norm: norm of the clip (static).
+        batch_size: records per local step, None for all (static).
+        clip_norm: C.
+        noise: noise size of one upload, shape (N,).
+        step: eta.
+        probability: p.
+        counts: local steps before each communication, shape (R,).
+        cohorts: everybody in every round, shape (R, N).
+    """
+
+    task: Task = eqx.field(static=True)
+    family: Family = eqx.field(static=True)
+    norm: Norm = eqx.field(static=True)
+    batch_size: int | None = eqx.field(static=True)
+    clip_norm: Numbers
+    noise: Numbers
+    step: Numbers
+    probability: Numbers
+    counts: Numbers
+    cohorts: Numbers
+
+    @property
+    def condensed(self) -> bool:
+        """Only the update is clipped, so no single record's gradient is needed."""
+        return self.batch_size is None
+
+    @property
+    def moves_locally(self) -> bool:
+        """Every local step moves the client's own model."""
+        return True
+
+    def init_client(self, theta: Array) -> Control:
+        """h_i = 0, at the common start."""
+        return Control(jnp.zeros_like(theta), theta)
+
+    def local_update(
+        self, state: ServerState, client: Array, memory: Control, shard: Any, key: Array
+    ) -> tuple[Array, Control]:
+        """The clipped update after this round's local steps, and the client's new memory."""
+        drawn = named_key(key, Purpose.BATCH, state.round, client)
+        lead = self.step / self.probability
+        variate = memory.variate + (state.theta - memory.reached) / lead
+
+        def step(j: Array, x: Array) -> Array:
+            mean = mean_gradient(self.task, x, shard, self.batch_size, fold_in(drawn, j))
+            return x - self.step * (mean + self.task.ridge * x - variate)
+
+        reached = lax.fori_loop(0, self.counts[state.round], step, state.theta)
+        update = clip_whole(reached - lead * variate - state.theta, self.clip_norm, self.norm)
+        return update, Control(variate, reached)
+
+    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
+        """The update plus the noise that the plan calibrated for this client."""
+        return update + simulated_noise(key, self.family, self.noise[client], self.task.dimension)
+
+    def weight(self, client: Array) -> Array:
+        """1/N: the objective is the mean of the clients' losses, whatever their sizes."""
+        return jnp.ones(()) / len(self.noise)
+
+    def aggregate(self, state: ServerState, total: Array) -> ServerState:
+        """The common model moved by the mean update."""
+        return ServerState(state.theta + total, state.round + 1)
+
+    def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
+        """The noise of the mean of all uploads."""
+        return simulated_sum(key, self.family, self.noise[cohort] / len(self.noise), self.task.dimension)
+
+
+def make(plan: Plan, task: Task, seed: int) -> DPScaffNew:
+    """The algorithm of a plan, with the coins that its noise was calibrated for.
+
+    Args:
+        plan: of `dp-scaffnew`, with `train` true.
+        task: of the dimension that the plan was made for.
+        seed: unused, because everybody takes part and the coins belong to the plan.
+
+    Raises:
+        InvalidInput: a plan that does not train, without step size or coins, or for another dimension.
+    """
+    step = trainable(plan, task)
+    if not isinstance(plan.local, Coins) or plan.release is None:
+        raise InvalidInput("dp-scaffnew needs planned coins; plan with planning.communication_probability")
+    problem, rounds = plan.problem, plan.rounds
+    return DPScaffNew(
+        task=task,
+        family=problem.family,
+        norm=problem.norm,
+        batch_size=plan.local.batch_size,
+        clip_norm=as_float(problem.clip_norm),
+        noise=as_float(plan.release.mechanism.size),
+        step=as_float(step.initial),
+        probability=as_float(plan.local.probability),
+        counts=plan.local.counts(rounds).astype(np.int32),
+        cohorts=np.tile(np.arange(problem.n_clients, dtype=np.int32), (rounds, 1)),
+    )

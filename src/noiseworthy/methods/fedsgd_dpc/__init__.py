@@ -1,0 +1,1 @@
+"""Zhou et al.: how many rounds, and how many clients in each."""

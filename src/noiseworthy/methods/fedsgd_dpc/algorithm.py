@@ -1,0 +1,148 @@
+"""FedSGD-DPC: one full-batch gradient per reply, clipped per record and noised by the client.
+
+Zhou et al., "The optimal numbers of queries and replies in federated learning with differential
+privacy", Algorithm 1; theory 1.2. Two departures from the paper, both needed for its claims: a client
+replies at most ceil(bT/N) times and its noise pays for just that many, and updates are aggregated, not
+parameters, so that unequal sizes do not rescale the model (theory 0.7).
+
+    upload_i  = (1/d_i) sum_records clip(grad) + w_i
+    v        <- m v + (N/b) sum_{i in P_t} a_i upload_i + ridge theta,    a_i = d_i/d or as the plan weighs
+    theta    <- theta - eta_t v
+
+The momentum m is the server's: it reads noised uploads only. At a client, before the noise, it would carry
+old gradients along, and one record would count up to 1/(1 - m) times.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from noiseworthy._keys import Purpose, named_key, schedule_generator
+from noiseworthy.methods.algorithm import (
+    Memory,
+    Numbers,
+    Scheduled,
+    ServerState,
+)
+from noiseworthy.methods.making import as_float, trainable
+from noiseworthy.methods.selection import reshuffled_round_robin
+from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.noise import simulated_noise, simulated_sum
+from noiseworthy.privacy.sensitivity import Norm
+from noiseworthy.tasks.base import Batch, Task
+
+
+class FedSGDDPC(Scheduled):
+    """The numbers of one planned training; a pytree, so trainings can be stacked and mapped.
+
+    Attributes:
+        task: model and loss (static).
+        family: kind of noise (static).
+        norm: norm of the clip (static).
+        sampled: whether batches are Poisson (static).
+        clip_norm: per-record clip.
+        noise: noise size of one upload, shape (N,).
+        weights: (N/b) a_i, shape (N,).
+        divisors: q d_i, the fixed public divisor, shape (N,).
+        sampling_rate: q.
+        steps: eta_t, shape (T,).
+        momentum: m, in [0, 1).
+        cohorts: whom to ask, shape (T, b).
+    """
+
+    task: Task = eqx.field(static=True)
+    family: Family = eqx.field(static=True)
+    norm: Norm = eqx.field(static=True)
+    sampled: bool = eqx.field(static=True)
+    clip_norm: Numbers
+    noise: Numbers
+    weights: Numbers
+    divisors: Numbers
+    sampling_rate: Numbers
+    steps: Numbers
+    momentum: Numbers
+    cohorts: Numbers
+
+    @property
+    def condensed(self) -> bool:
+        """Clipping reads every record's gradient."""
+        return False
+
+    @property
+    def moves_locally(self) -> bool:
+        """A reply is a gradient at the model that was sent."""
+        return False
+
+    def init(self, key: Array) -> ServerState:
+        """theta_0 from the task, at rest."""
+        start = super().init(key)
+        return start._replace(memory=jnp.zeros_like(start.theta))
+
+    def local_update(
+        self, state: ServerState, client: Array, memory: Memory, shard: Batch, key: Array
+    ) -> tuple[Array, Memory]:
+        """Mean of the client's clipped per-record gradients, over all records or a Poisson batch."""
+        if self.sampled:
+            chosen = jax.random.bernoulli(
+                named_key(key, Purpose.BATCH, state.round, client), self.sampling_rate, shard.mask.shape
+            )
+            shard = shard._replace(mask=shard.mask * chosen)
+        total = self.task.clipped_gradient_sum(state.theta, shard, jnp.asarray(self.clip_norm), self.norm)
+        return total / self.divisors[client], memory
+
+    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
+        """The update plus the noise that the plan calibrated for this client."""
+        return update + simulated_noise(key, self.family, self.noise[client], self.task.dimension)
+
+    def weight(self, client: Array) -> Array:
+        """(N/b) a_i, which makes the aggregate that of all clients on average over uniform cohorts."""
+        return jnp.asarray(self.weights)[client]
+
+    def aggregate(self, state: ServerState, total: Array) -> ServerState:
+        """One step against the aggregate and the data-free ridge term, with what is left of earlier ones."""
+        velocity = self.momentum * state.memory + total + self.task.ridge * state.theta
+        return ServerState(state.theta - self.steps[state.round] * velocity, state.round + 1, velocity)
+
+    def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
+        """The noise of the weighted sum of a cohort's uploads."""
+        sizes = self.weights[cohort] * self.noise[cohort]
+        return simulated_sum(key, self.family, sizes, self.task.dimension)
+
+
+def make(plan: Plan, task: Task, seed: int, *, horizon: int | None = None) -> FedSGDDPC:
+    """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
+
+    Args:
+        plan: with `train` true and step sizes.
+        task: of the dimension that the plan was made for.
+        seed: of the public schedule.
+        horizon: rounds to pad arrays to, so that plans with different T share a compiled program.
+
+    Raises:
+        InvalidInput: a plan that does not train, without step sizes, or for another dimension.
+
+    Guarantee: the schedule asks no client more often than `plan.releases` says.
+    """
+    step = trainable(plan, task)
+    problem, b = plan.problem, plan.clients_per_round
+    cohorts = reshuffled_round_robin(problem.n_clients, b, plan.rounds, schedule_generator(seed))
+    pad = (horizon or plan.rounds) - plan.rounds
+    return FedSGDDPC(
+        task=task,
+        family=problem.family,
+        norm=problem.norm,
+        sampled=problem.sampling_rate < 1,
+        clip_norm=as_float(problem.clip_norm),
+        noise=as_float(plan.noise),
+        weights=as_float(problem.n_clients / b * plan.weights),
+        divisors=as_float(problem.sampling_rate * problem.sizes),
+        sampling_rate=as_float(problem.sampling_rate),
+        steps=as_float(np.pad(step.at(np.arange(plan.rounds)), (0, pad))),
+        momentum=as_float(plan.momentum),
+        cohorts=np.pad(cohorts, ((0, pad), (0, 0))),
+    )

@@ -1,0 +1,1 @@
+"""What DPFL-BCS is held against."""

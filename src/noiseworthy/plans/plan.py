@@ -1,0 +1,300 @@
+"""A plan: one value that binds selection, clip, noise, weights and counts to one privacy claim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy import _validate as check
+from noiseworthy.plans.local_work import LocalSteps, LocalWork, NoisySteps
+from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.privacy.accountants import Release, accountant_name, spent_epsilon, spent_with_pilot
+from noiseworthy.privacy.budget import ADVERSARY, PrivacyBudget
+from noiseworthy.privacy.mechanisms import NoNoise
+
+
+@dataclass(frozen=True)
+class StepSize:
+    """Step size eta_t = initial / (1 + t / decay_rounds); `decay_rounds` infinite keeps it constant.
+
+    t counts steps: rounds where a client takes one step per reply, local iterations where it takes several.
+    The schedule of the theory, (2/mu) / (t + gamma), is `StepSize(2 / (mu gamma), gamma)`.
+
+    Example:
+        >>> StepSize(0.05, 50.0).at(np.array([0, 50]))
+        array([0.05 , 0.025])
+    """
+
+    initial: float
+    decay_rounds: float = 50.0
+
+    def __post_init__(self):
+        check.positive("step_size", self.initial)
+        if self.decay_rounds != float("inf"):
+            check.positive("step_decay", self.decay_rounds, remedy='use "none" for a constant step')
+
+    def at(self, t: NDArray[np.int64]) -> NDArray[np.float64]:
+        """eta_t for round indices t, starting at 0."""
+        return self.initial / (1 + t / self.decay_rounds)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the bound says of the plan, beside what it says of not training.
+
+    Attributes:
+        bound: value at the plan.
+        no_training: value of the untrained start, in the same unit.
+        unit: what is bounded: `squared distance to the optimum` or `test loss on public proxies`.
+        vacuous: whether the bound recommends training at no epsilon, with what was left free.
+    """
+
+    bound: float
+    no_training: float
+    unit: str
+    vacuous: bool = False
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What clients released before the plan was made: an upload each to buy constants, or a first stage.
+
+    Attributes:
+        parts: each kind of release, with how often each client made it, shape (N,).
+        budget: the whole budget, of which the plan's problem holds the rest.
+    """
+
+    parts: tuple[tuple[Release, NDArray[np.int64]], ...]
+    budget: PrivacyBudget
+
+    @property
+    def uploads(self) -> NDArray[np.int64]:
+        """Communications of each client, shape (N,)."""
+        return self.parts[0][1]
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of training among it."""
+        return 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """What a plan says of it, beside what it spends."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The decision of a planner and everything the privacy claim depends on.
+
+    Noise, weights and counts come from this one value, so they cannot disagree.
+
+    Attributes:
+        algorithm: its name, as in a study file.
+        citation: the paper and equations it follows.
+        problem: the public facts it was made for.
+        rounds: T; 0 means do not train.
+        clients_per_round: b.
+        releases: noised values k_i that client i's noise pays for, shape (N,): its uploads, or the noised
+            steps that a record of it takes part in.
+        release: the noise on each of them, or None when nothing is uploaded.
+        prediction: the bound at this plan and without training; None where nothing was predicted.
+        constants: name -> `Constant` that the decision rests on.
+        outcome: the decision and its reason in a sentence.
+        as_printed: what the paper's own formulas would do; not private, for comparison only.
+        step: step sizes, None when training was not asked for.
+        notes: warnings a user should read.
+        pilot: what was released and charged before, if anything was.
+        local: what a client computes before each upload; None where that is one gradient, which the server
+            multiplies by the step size.
+        compared: the same decision under other accounting or relaxed, by name, to look at only.
+        momentum: of the server, in [0, 1), which moves by noised uploads only.
+        personal_step: step size of what clients keep to themselves, where the algorithm has such a thing.
+        averaging: share of the last rounds, in [0, 1), whose models' mean is delivered; 0 delivers the last.
+        weighting: q in [0, 1], how far uploads are weighted by their precision; 0 weighs clients by records.
+    """
+
+    algorithm: str
+    citation: str
+    problem: Problem
+    rounds: int
+    clients_per_round: int
+    releases: NDArray[np.int64]
+    release: Release | None
+    prediction: Prediction | None
+    constants: dict[str, Constant]
+    outcome: str
+    as_printed: dict[str, Any] = field(default_factory=dict)
+    step: StepSize | None = None
+    notes: tuple[str, ...] = ()
+    pilot: Pilot | None = None
+    local: LocalWork | None = None
+    compared: dict[str, Any] = field(default_factory=dict)
+    momentum: float = 0.0
+    personal_step: float = 0.0
+    averaging: float = 0.0
+    weighting: float = 0.0
+
+    @property
+    def train(self) -> bool:
+        """Whether training is worth its noise."""
+        return self.rounds > 0
+
+    @property
+    def all_rounds(self) -> int:
+        """Rounds of the whole training, those of a first stage included."""
+        return self.rounds + (self.pilot.rounds if self.pilot else 0)
+
+    @property
+    def uploads(self) -> NDArray[np.int64]:
+        """Uploads that each client makes at most; it refuses beyond, shape (N,)."""
+        return (
+            np.full_like(self.releases, self.rounds) if isinstance(self.local, NoisySteps) else self.releases
+        )
+
+    @property
+    def cost(self) -> NDArray[np.float64] | None:
+        """What each client spends, a pilot included, shape (N,); None where only privacy is scarce."""
+        resources = self.problem.resources
+        if resources is None:
+            return None
+        before = 0.0 if self.pilot is None else resources.cost(self.pilot.uploads, self.pilot.uploads)
+        return resources.cost(self.uploads, self.steps) + before
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """Local steps of each client before its uploads, shape (N,)."""
+        if self.local is None:
+            return self.uploads
+        if isinstance(self.local, LocalSteps):
+            return self.uploads * self.local.steps
+        return np.full_like(self.uploads, self.local.counts(self.rounds).sum())
+
+    @property
+    def noise(self) -> NDArray[np.float64]:
+        """Per-coordinate noise of the first upload: Laplace scale or Gaussian std, shape (N,)."""
+        if self.release is None:
+            return np.zeros(self.problem.n_clients)
+        return self.release.mechanism.size * self.upload_scale[0]
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Weights of the uploads, a_i^(1-q) / s_i^(2q) over their sum, shape (N,).
+
+        a_i is the share of records, s_i the noise of an upload. With q = 1 and clients alike the noise of
+        the weighted mean is the least; where clients differ, its gradient belongs to another mixture of them.
+        Sizes and budgets are public and weights come after the noise, so that any q is free of privacy cost.
+        """
+        shares, noise = self.problem.weights, self.noise
+        if not self.weighting or not np.all(noise > 0):
+            return shares
+        log = (1 - self.weighting) * np.log(shares) - 2 * self.weighting * np.log(noise)
+        weights = np.exp(log - log.max())
+        return weights / weights.sum()
+
+    @cached_property
+    def upload_scale(self) -> NDArray[np.float64]:
+        """Factor by which the noise of `release` grows in each round, shape (T,).
+
+        The sum H_t of the local step sizes of the round for an update that clips gradients, because its
+        sensitivity is H_t times theirs; 1 for an upload that is clipped as a whole, and for gradients.
+        """
+        if self.step is None or not isinstance(self.local, LocalSteps) or self.problem.clipping == "D":
+            return np.ones(self.rounds)
+        return self.local_step_sizes.reshape(self.rounds, self.local.steps).sum(axis=1)
+
+    @property
+    def local_step_sizes(self) -> NDArray[np.float64]:
+        """eta_k of every local iteration that precedes an upload, in their order, shape (T E,)."""
+        if self.step is None or self.local is None:
+            return np.empty(0)
+        return self.step.at(np.arange(int(self.local.counts(self.rounds).sum())))
+
+    def spent(self, uploads: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """Exact epsilon_i after `uploads` (by default all that are planned) and the pilot, shape (N,)."""
+        used = self.releases if uploads is None else self.released_by(uploads)
+        if self.pilot is not None:
+            return spent_with_pilot(self.pilot.parts, self.release, used, self.budget.delta)
+        if self.release is None:
+            return np.zeros(self.problem.n_clients)
+        return spent_epsilon(self.release, used, self.budget.delta)
+
+    def released_by(self, uploads: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Noised values that depend on one record after so many uploads, shape (N,)."""
+        if isinstance(self.local, NoisySteps):
+            return self.local.uses(uploads * self.local.steps, self.problem.sizes)
+        return uploads
+
+    @property
+    def budget(self) -> PrivacyBudget:
+        """The whole budget of every client, a pilot included."""
+        return self.problem.budget if self.pilot is None else self.pilot.budget
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain values, the contract of `noiseworthy plan --json`."""
+        budget = self.budget
+        rows = zip(budget.epsilon.tolist(), budget.delta.tolist(), self.spent().tolist(), strict=True)
+        private = self.release is None or not isinstance(self.release.mechanism, NoNoise)
+        return {
+            "algorithm": self.algorithm,
+            "citation": self.citation,
+            "mechanism": self.problem.family,
+            "train": self.train,
+            "rounds": self.rounds,
+            "clients_per_round": self.clients_per_round,
+            "releases": self.releases.tolist(),
+            "noise": self.noise.tolist(),
+            "clip_norm": self.problem.clip_norm,
+            "clip": self.problem.norm,
+            "sampling_rate": self.problem.sampling_rate,
+            "step_size": None if self.step is None else self.step.initial,
+            "step_decay_rounds": None if self.step is None else _finite(self.step.decay_rounds),
+            "predicted": None if self.prediction is None else vars(self.prediction),
+            "constants": {name: vars(constant) for name, constant in self.constants.items()},
+            "privacy": {
+                "unit": budget.unit,
+                "relation": budget.relation,
+                "adversary": ADVERSARY,
+                "private": private,
+                "accountant": accountant_name(self.problem.family, self.problem.sampling_rate, budget.delta),
+                "clients": [
+                    {"epsilon": epsilon, "delta": delta, "spent_epsilon": _finite(spent)}
+                    for epsilon, delta, spent in rows
+                ],
+            },
+            "outcome": self.outcome,
+            "notes": list(self.notes),
+            "as_printed": self.as_printed,
+            **({"momentum": self.momentum} if self.momentum else {}),
+            **({"averaging": self.averaging} if self.averaging else {}),
+            **({"weighting": self.weighting} if self.weighting else {}),
+            **({"personal_step_size": self.personal_step} if self.personal_step else {}),
+            **(self.pilot.as_dict() if self.pilot else {}),
+            **self._resource_keys(),
+            **self._local_keys(),
+        }
+
+    def _resource_keys(self) -> dict[str, Any]:
+        """The dearest client's cost, and what each client pays; None where nothing but privacy is scarce."""
+        if self.cost is None or self.problem.resources is None:
+            return {"cost": None, "resources": None}
+        spent = {**self.problem.resources.as_dict(), "cost": self.cost.tolist()}
+        return {"cost": float(self.cost.max()), "resources": spent}
+
+    def _local_keys(self) -> dict[str, Any]:
+        """What plans with local work add: its counts, and the noise of every round where it changes."""
+        if self.local is None:
+            return {}
+        if isinstance(self.local, NoisySteps):
+            return {**self.local.as_dict(self.rounds), "compared": self.compared}
+        keys = {"clipping_mode": self.problem.clipping, **self.local.as_dict(self.rounds)}
+        if self.release is not None and np.ptp(self.upload_scale) > 0:
+            keys["noise_per_round"] = np.outer(self.upload_scale, self.release.mechanism.size).tolist()
+        return keys
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None

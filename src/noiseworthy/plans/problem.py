@@ -1,0 +1,223 @@
+"""What a planner is given: a federation's public facts, its budget, and the constants of a bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import PchipInterpolator
+
+from noiseworthy import _validate as check
+from noiseworthy.errors import UnsoundClaim
+from noiseworthy.plans.resources import Resources
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.calibration import calibrate, unit_noise
+from noiseworthy.privacy.clipping import ClippingMode, clip_norm_of, of_upload, unit_of
+from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.sensitivity import Norm, Sensitivity
+
+ASSUMED = "assumed"
+"""Provenance of a constant that the user stated."""
+_FEW = 8
+"""Distinct budgets that a privacy loss distribution is asked about for one prediction."""
+ANALYTIC = "analytic"
+"""Provenance of a constant that follows from the model and public bounds."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number that a bound rests on, with where it came from.
+
+    `provenance` is one of `analytic`, `assumed`, `fitted to trials on ...`, `bought (epsilon, delta)`.
+    """
+
+    value: float
+    provenance: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The public facts of a private training: sizes, budgets, mechanism, clip and dimension.
+
+    Attributes:
+        sizes: records d_i of each client, shape (N,).
+        dimension: number of parameters p.
+        budget: (epsilon_i, delta_i) with their relation.
+        family: `laplace`, `gaussian` or `none`.
+        clip_norm: clip xi: of a record's gradient, of a batch gradient or of an update, as `clipping` says.
+        sampling_rate: probability q of a record to enter a batch; 1 is the full batch.
+        clipping: what is clipped (`privacy.clipping`): A for one step per upload, B to E for several.
+        resources: what training costs the clients and may cost; None where only privacy is scarce.
+
+    Raises:
+        InvalidInput: a client without records, a clip that is not above 0, lengths that differ, resources
+            that do not pay for one round.
+        UnsoundClaim: a clipping mode without proof for this noise, or a budget of another unit.
+    """
+
+    sizes: NDArray[np.int64]
+    dimension: int
+    budget: PrivacyBudget
+    family: Family
+    clip_norm: float
+    sampling_rate: float = 1.0
+    clipping: ClippingMode = "A"
+    resources: Resources | None = None
+    _settled: ClassVar[bool] = True
+
+    def __post_init__(self):
+        check.counts("sizes", self.sizes, remedy="leave a client without records out of the federation")
+        check.count("dimension", self.dimension)
+        check.one_of("mechanism", self.family, ["laplace", "gaussian", "none"])
+        check.per_client("epsilon", self.budget.epsilon, len(self.sizes))
+        if self.resources is not None:
+            check.per_client("[resources] budget", self.resources.budget, len(self.sizes))
+            self.resources.check_pays()
+        if self.sensitivity.unit != self.budget.unit:
+            raise UnsoundClaim(
+                f"clipping mode {self.clipping} protects one {self.sensitivity.unit}, the budget is stated "
+                f"for one {self.budget.unit}; use one unit for both"
+            )
+
+    def clipped_as(self, mode: ClippingMode) -> Problem:
+        """The same facts under another clipping mode, the budget in that mode's unit."""
+        return replace(self, clipping=mode, budget=replace(self.budget, unit=unit_of(mode)))
+
+    @property
+    def n_clients(self) -> int:
+        """Number of clients N."""
+        return len(self.sizes)
+
+    @property
+    def norm(self) -> Norm:
+        """Norm of the clip: l1 for Laplace noise (but for mode E), l2 otherwise."""
+        return clip_norm_of(self.clipping, self.family)
+
+    def most_uploads(self, local_steps: int = 1) -> float:
+        """Uploads after so many steps each that every client can pay for; infinite if nothing is scarce."""
+        return np.inf if self.resources is None else self.resources.most_rounds(local_steps)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Aggregation weights a_i = d_i / d, shape (N,), summing to 1."""
+        return self.sizes / self.sizes.sum()
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity:
+        """What one record, or one client, can change in one upload; per unit of H where steps vary."""
+        return of_upload(
+            self.clipping, self.clip_norm, self.sizes, self.dimension, self.family, self.budget.relation,
+            self.sampling_rate,
+        )  # fmt: skip
+
+    @cached_property
+    def upload_variance(self) -> NDArray[np.float64]:
+        """E||w_i||^2 of the only upload that client i makes, shape (N,): p std^2, or 2 p scale^2.
+
+        Example:
+            >>> budget = PrivacyBudget.of([1.0, 5.0], 0.0, 2)
+            >>> Problem(np.array([100, 100]), 8, budget, "laplace", 1.0).upload_variance.round(6)
+            array([0.0064  , 0.000256])
+        """
+        size = self.sensitivity.value * unit_noise(self.family, self.budget, 1, self.sampling_rate)
+        with np.errstate(over="ignore"):
+            return self.dimension * np.square(size) * (2 if self.family == "laplace" else 1)
+
+    def release(self, releases: NDArray[np.int64]):
+        """The least noise that pays for `releases[i]` uploads of client i, as a `Release`."""
+        return calibrate(self.family, self.sensitivity, self.budget, releases, self.sampling_rate)
+
+    def weighted_noise(self, releases: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sum over clients of a_i^2 E||w_i||^2 when each is asked `releases` times (theory 0.7).
+
+        Args:
+            releases: uploads k per client, the same for all; shape (m,), one plan candidate each.
+
+        Returns:
+            shape (m,). Exact where the noise has a closed form, and for a single candidate of few budgets;
+            else, where it comes from a privacy loss distribution, exact on a geometric grid of k and
+            monotonely interpolated between.
+        """
+        releases = np.asarray(releases)
+        if self._closed_form:
+            exponent = 2 if self.family == "laplace" else 1
+            return self._noise_of_one_upload * releases.astype(float) ** exponent
+        if len(releases) == 1:
+            return np.array([self._weighted_noise_at(int(releases[0]))])
+        grid = self._knots(max(int(releases.max()), 2))
+        values = np.array([self._weighted_noise_at(int(k)) for k in grid])
+        return np.exp(PchipInterpolator(np.log(grid), np.log(values))(np.log(releases)))
+
+    def _knots(self, most: int) -> NDArray[np.int64]:
+        """Numbers of uploads whose noise is calibrated, others are interpolated between."""
+        return np.unique(np.geomspace(1, most, 2 * most.bit_length()).round().astype(int))
+
+    @property
+    def _closed_form(self) -> bool:
+        """Whether noise is a power of the number of uploads: Gaussian full batches, pure Laplace, none."""
+        pure = self.family == "laplace" and not np.any(self.budget.delta)
+        return self.family == "none" or pure or (self.family == "gaussian" and self.sampling_rate == 1.0)
+
+    @cached_property
+    def _noise_of_one_upload(self) -> float:
+        return self._weighted_noise_at(1)
+
+    def _weighted_noise_at(self, releases: int) -> float:
+        size = self.sensitivity.value * self._unit_noise(releases)
+        variance = np.square(size) * (2 if self.family == "laplace" else 1)
+        return float(self.dimension * np.sum(np.square(self.weights) * variance))
+
+    def _unit_noise(self, releases: int) -> NDArray[np.float64]:
+        """Noise per unit of sensitivity; for many budgets under a PLD interpolated over epsilon.
+
+        A PLD costs tenths of a second for each budget, so that a prediction asks it for a few; the plan's
+        own noise, `release`, is calibrated for every client.
+        """
+        budget, family = self.budget, self.family
+        noise_of = partial(unit_noise, sampling_rate=self.sampling_rate, settled=self._settled)
+        low, high = float(budget.epsilon.min()), float(budget.epsilon.max())
+        if (
+            self._closed_form
+            or low == high
+            or len(np.unique(budget.delta)) > 1
+            or len(np.unique(budget.epsilon)) <= _FEW
+        ):
+            return noise_of(family, budget, releases)
+        knots = np.geomspace(low, high, _FEW)
+        some = PrivacyBudget.of(knots, budget.delta[0], _FEW, budget.relation, budget.unit)
+        known = np.log(noise_of(family, some, releases))
+        return np.exp(PchipInterpolator(np.log(knots), known)(np.log(np.clip(budget.epsilon, low, high))))
+
+
+class Sketch(Problem):
+    """A problem to draw a bound for: noise of Poisson batches is some tenths of a percent too much.
+
+    In a twentieth of the time: knots are powers of two, which all curves share, and distributions stay
+    coarse. Nothing is released by it.
+
+    Example:
+        >>> problem = Problem(np.array([100]), 5, PrivacyBudget.of(1.0, 0.0, 1), "laplace", 1.0)
+        >>> Sketch.of(problem).weighted_noise(np.array([3])) == problem.weighted_noise(np.array([3]))
+        array([ True])
+    """
+
+    _settled: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, problem: Problem) -> Sketch:
+        """The same facts."""
+        return cls(**{field.name: getattr(problem, field.name) for field in fields(problem)})
+
+    def release(self, releases: NDArray[np.int64]):
+        """Refused: noise that was not settled pays for nothing.
+
+        Raises:
+            UnsoundClaim: always.
+        """
+        raise UnsoundClaim("a sketch of a problem has no release; calibrate the problem itself")
+
+    def _knots(self, most: int) -> NDArray[np.int64]:
+        return 2 ** np.arange((most - 1).bit_length() + 1)

@@ -1,0 +1,1 @@
+"""Studies: the file, what it names, planning, training, run folders."""

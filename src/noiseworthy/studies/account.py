@@ -1,0 +1,94 @@
+"""What a stated schedule costs, without planning anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from noiseworthy import _validate as check
+from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.fedsgd_dpc.bound import uploads
+from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.accountants import Release, spent_epsilon
+from noiseworthy.privacy.budget import ADVERSARY, UNITS, Relation, Unit
+from noiseworthy.privacy.clipping import ClippingMode, of_upload
+from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+
+
+def account(
+    *,
+    mechanism: str,
+    noise: ArrayLike,
+    clip_norm: float,
+    sizes: ArrayLike,
+    delta: ArrayLike = 0.0,
+    releases: ArrayLike | None = None,
+    rounds: int | None = None,
+    clients_per_round: int | None = None,
+    relation: Relation = "replace-one",
+    sampling_rate: float = 1.0,
+    unit: Unit = "record",
+) -> dict[str, Any]:
+    """Exact epsilon of every client for noise and uploads that somebody states.
+
+    Args:
+        mechanism: `laplace` or `gaussian`.
+        noise: Laplace scale or Gaussian std per coordinate of an upload, one or per client.
+        clip_norm: clip of each record's gradient, or of the whole upload for unit `client`; L1 for Laplace
+            and L2 for Gaussian.
+        sizes: records of each client.
+        delta: 0 for pure epsilon (Laplace), else in (0, 1); one or per client.
+        releases: uploads of each client; or give `rounds` and `clients_per_round` for ceil(bT/N).
+        rounds: T of a reshuffled round robin.
+        clients_per_round: its b.
+        relation: `replace-one` or `add-remove`.
+        sampling_rate: q of Poisson batches.
+        unit: `record` for means of clipped gradients (2C/n), `client` for clipped updates (2C).
+
+    Returns:
+        `mechanism`, `releases`, `noise` and `privacy` with `spent_epsilon` per client.
+
+    Example:
+        >>> answer = account(mechanism="laplace", noise=0.1, clip_norm=300.0, sizes=[6000], releases=5)
+        >>> answer["privacy"]["clients"][0]["spent_epsilon"]
+        5.0
+    """
+    check.one_of("mechanism", mechanism, ["laplace", "gaussian"])
+    records = check.counts("sizes", sizes, remedy="leave a client without records out")
+    check.one_of("relation", relation, ["replace-one", "add-remove"])
+    n = len(records)
+    size = check.positive("noise", check.per_client("noise", noise, n))
+    used = _releases(releases, rounds, clients_per_round, n)
+    family = Laplace(size) if mechanism == "laplace" else Gaussian(size)
+    check.one_of("unit", unit, UNITS)
+    mode: ClippingMode = "D" if unit == "client" else "A"
+    sensitivity = of_upload(mode, clip_norm, records, 1, family.family, relation, sampling_rate)
+    deltas = check.in_unit_interval(
+        "delta", check.per_client("delta", delta, n), closed_left=mechanism == "laplace"
+    )
+    spent = spent_epsilon(Release(family, sensitivity, sampling_rate), used, deltas)
+    clients = [{"delta": d, "spent_epsilon": e} for d, e in zip(deltas.tolist(), spent.tolist(), strict=True)]
+    privacy = {"unit": unit, "relation": relation, "adversary": ADVERSARY, "clients": clients}
+    return {"mechanism": mechanism, "releases": used.tolist(), "noise": size.tolist(), "privacy": privacy}
+
+
+def account_plan(plan: Plan) -> dict[str, Any]:
+    """What a plan's schedule costs, with the keys of `account`."""
+    stated = plan.as_dict()
+    return {key: stated[key] for key in ("mechanism", "releases", "noise", "privacy")}
+
+
+def _releases(
+    releases: ArrayLike | None, rounds: int | None, clients_per_round: int | None, clients: int
+) -> np.ndarray:
+    if releases is not None:
+        if rounds is not None or clients_per_round is not None:
+            raise InvalidInput("state releases, or rounds and clients_per_round, and not both")
+        stated = check.counts("releases", releases, least=0)
+        return check.per_client("releases", stated if stated.size > 1 else stated[0], clients).astype(int)
+    remedy = "state the uploads, or rounds and clients_per_round"
+    t = check.count("rounds", rounds, remedy=remedy)
+    b = check.count("clients_per_round", clients_per_round, most=clients, remedy=remedy)
+    return np.full(clients, int(uploads(t, b, clients)))

@@ -1,0 +1,96 @@
+"""Checkpoints of a simulated run: written whole or not at all, and tied to one plan."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from noiseworthy.data.files import read_npz
+from noiseworthy.engines.simulation import Checkpoint
+from noiseworthy.errors import DataError, ResumeError
+from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.durable import Head
+from noiseworthy.privacy.durable.storage import sync_folder
+
+FILE = "checkpoint.npz"
+_MEMORIES = ("memory", "server")
+
+
+def fingerprint(plan: Plan, seeds: Sequence[int], belongs_to: str = "") -> str:
+    """A digest of what decides how a run goes on: plan, sizes, seeds, and the data and model by their names.
+
+    No record enters, because a digest of private records would tell neighbouring data sets apart.
+    """
+    content = {**plan.as_dict(), "sizes": plan.problem.sizes.tolist(), "seeds": list(seeds)}
+    content["belongs_to"] = belongs_to
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint, mark: str, ledger: str = "") -> None:
+    """Write a checkpoint beside its final name, then move it there, so that a kill leaves the last one.
+
+    Args:
+        folder: of the run.
+        checkpoint: what to keep.
+        mark: `fingerprint` of the run.
+        ledger: where the chain of the run's ledger ends, or what owners told of theirs; empty where there
+            is none.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".{FILE}"
+    with draft.open("wb") as file:
+        fields = checkpoint._asdict()
+        leaves = {f"{owner}_{i:02d}": leaf for owner in _MEMORIES for i, leaf in enumerate(fields.pop(owner))}
+        np.savez(file, fingerprint=mark, ledger=ledger, **fields, **leaves)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, folder / FILE)
+    sync_folder(folder)
+
+
+def load_checkpoint(folder: Path | None, mark: str) -> Checkpoint:
+    """The checkpoint of a run folder.
+
+    Args:
+        folder: of the run.
+        mark: `fingerprint` of the run that is to go on.
+
+    Raises:
+        ResumeError: no folder, no checkpoint, a damaged one, or one of another study, plan or other seeds.
+    """
+    if folder is None or not (folder / FILE).exists():
+        raise ResumeError(f"{folder} holds no {FILE}; train without --resume to start anew")
+    try:
+        values = read_npz(folder / FILE)
+    except DataError as error:
+        raise ResumeError(f"{error}; train without --resume to start anew") from None
+    if str(values.pop("fingerprint", "")) != mark:
+        raise ResumeError(
+            f"{folder} belongs to another study, plan or other seeds; choose another folder with --out, "
+            "or run the study that made it"
+        )
+    values.pop("ledger", None)
+    memories = {
+        owner: tuple(values.pop(name) for name in sorted(values) if name.startswith(f"{owner}_"))
+        for owner in _MEMORIES
+    }
+    return Checkpoint(**{**values, "round": int(values["round"]), **memories})
+
+
+def load_head(folder: Path) -> Head | None:
+    """Where the chain of the run's ledger ended when its checkpoint was kept.
+
+    None without a ledger, and after a training over a network, whose ledgers are its owners'.
+    """
+    kept = load_told(folder)
+    return Head.read(kept) if kept and not kept.startswith("{") else None
+
+
+def load_told(folder: Path) -> str:
+    """What was kept of ledgers beside the checkpoint; empty without one."""
+    return str(read_npz(folder / FILE).get("ledger", ""))

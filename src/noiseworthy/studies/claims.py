@@ -1,0 +1,136 @@
+"""What a claim card tells beside the plan: what was released before, and what looser counts say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.accountants import Release, spent_with_pilot
+from noiseworthy.privacy.power import (
+    GaussianPower,
+    Power,
+    ProfiledPower,
+    after_two_moves,
+    laplace_power,
+    poisson_power,
+)
+
+Parts = list[tuple[Release, NDArray[np.int64]]]
+FALSE_ALARMS = (0.01, 0.05)
+"""At which the power of the best test is told."""
+_LAST_BITS = 1e-9
+"""Relative difference of clients that are alike."""
+
+
+def claim_facts(plan: Plan) -> dict[str, Any]:
+    """What a claim card tells of a plan and its other values do not.
+
+    Returns:
+        `before`: what was released before the plan was made, and the epsilon that it took; None if nothing.
+        `looser`: other valid counts of the same noise, as papers use them, by name: least and greatest
+        epsilon over the clients that release anything.
+        `told_apart`: how well the best test of the client that is worst off tells neighbours apart; None
+        where nothing is released, or without noise.
+    """
+    return {"before": _before(plan), "looser": _looser(plan), "told_apart": _told_apart(plan)}
+
+
+def _before(plan: Plan) -> dict[str, Any] | None:
+    if plan.pilot is None:
+        return None
+    none = np.zeros(plan.problem.n_clients, np.int64)
+    spent = spent_with_pilot(plan.pilot.parts, None, none, plan.budget.delta)
+    return {
+        "what": "rounds of training that estimate"
+        if plan.pilot.rounds
+        else "one upload that bought constants",
+        "rounds": plan.pilot.rounds,
+        "uploads": _ends(plan.pilot.uploads),
+        "spent_epsilon": _ends(spent),
+    }
+
+
+def _told_apart(plan: Plan) -> dict[str, Any] | None:
+    parts = _parts(plan)
+    if not parts or plan.problem.family == "none":
+        return None
+    mu = np.sum([k * np.square(one.shift) for one, k in parts], axis=0)
+    exposed = mu if _composes(plan) else plan.spent()
+    worst = int(np.argmax(exposed))
+    if not any(k[worst] for _, k in parts):
+        return None
+    power = power_against(plan, worst)
+    two = plan.budget.relation == "add-remove"
+    return {
+        "client": worst,
+        "alike": _alike(exposed) and (_composes(plan) or all(_alike(one.shift, k) for one, k in parts)),
+        "false_alarms": list(FALSE_ALARMS),
+        "power": power.at(FALSE_ALARMS).tolist(),
+        "guess": power.guess,
+        "power_of_exchange": after_two_moves(power, FALSE_ALARMS).tolist() if two else None,
+    }
+
+
+def _alike(*values: NDArray[Any]) -> bool:
+    """Whether all clients have the same values, but for last bits."""
+    return all(np.ptp(each) <= _LAST_BITS * np.max(each) for each in values)
+
+
+def power_against(plan: Plan, client: int) -> Power:
+    """How well neighbours are told apart by everything that one client releases, its pilot included.
+
+    Args:
+        plan: with noise.
+        client: by place; it releases something.
+
+    Returns:
+        Exact for Gaussian noise and for Laplace noise of one size; by basic composition where Laplace
+        releases differ, and an upper bound for Poisson batches.
+    """
+    ratios = [(float(one.shift[client]), int(k[client])) for one, k in _parts(plan) if k[client]]
+    if _composes(plan):
+        return GaussianPower(sum(k * ratio**2 for ratio, k in ratios) ** 0.5)
+    if plan.problem.family == "laplace" and len(ratios) > 1:
+        return ProfiledPower(np.array([sum(k * ratio for ratio, k in ratios)]), np.zeros(1))
+    ((ratio, k),) = ratios
+    if plan.problem.family == "laplace":
+        return laplace_power(ratio, k)
+    return poisson_power(ratio, plan.problem.sampling_rate, k)
+
+
+def _composes(plan: Plan) -> bool:
+    """Whether all releases are one Gaussian release in the end."""
+    return plan.problem.family == "gaussian" and plan.problem.sampling_rate == 1
+
+
+def _parts(plan: Plan) -> Parts:
+    """All releases of a plan, those of its pilot first."""
+    return [*(plan.pilot.parts if plan.pilot else ()), *_own(plan)]
+
+
+def _looser(plan: Plan) -> dict[str, list[float]]:
+    parts = _parts(plan)
+    if not parts or any(release.sampling_rate < 1 for release, _ in parts):
+        return {}
+    if plan.problem.family == "gaussian":
+        rho = np.sum([k * np.square(release.shift) / 2 for release, k in parts], axis=0)
+        return _of_some("zCDP", rho + 2 * np.sqrt(rho * -np.log(plan.budget.delta)), rho)
+    if plan.problem.family == "laplace":
+        pure = np.sum([k * release.shift for release, k in parts], axis=0)
+        return _of_some("basic composition", pure, pure) if np.any(plan.budget.delta) else {}
+    return {}
+
+
+def _own(plan: Plan) -> Parts:
+    return [] if plan.release is None else [(plan.release, plan.releases)]
+
+
+def _of_some(name: str, epsilon: NDArray[np.float64], spends: NDArray[np.float64]) -> dict[str, list[float]]:
+    return {name: _ends(epsilon[spends > 0])} if np.any(spends > 0) else {}
+
+
+def _ends(values: NDArray[Any]) -> list[float]:
+    return [values.min().item(), values.max().item()]

@@ -1,0 +1,140 @@
+"""Numbers that may differ between clients: one for all, one for each by name, or a column of a csv.
+
+A table whose values are all numbers is one of names, so that clients may be called `csv` or `uniform`, too;
+the other forms have text or lists as values. A list goes by position, which only clients without names have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from noiseworthy._tables import Delta, Number, PerClient
+from noiseworthy.errors import ConfigError
+
+ByName = Annotated[dict[str, Number], Field(min_length=1)]
+Stated = PerClient | ByName
+"""One number for all clients, one for each by position, or one for each by name."""
+StatedDelta = Delta | list[Delta] | Annotated[dict[str, Delta], Field(min_length=1)]
+
+CLIENT_COLUMN = "client"
+_FORMS = ("a number", "a list", '{ csv = "...", column = "..." }', "{ NAME = number, ... }")
+_SHOWN = 5
+
+
+def is_named(source: Any) -> bool:
+    """Whether a value is a table with a number for every name.
+
+    Example:
+        >>> is_named({"north": 0.1, "csv": 2}), is_named({"uniform": [0.1, 3.0]})
+        (True, False)
+    """
+    return (
+        isinstance(source, dict)
+        and bool(source)
+        and all(type(value) in (int, float) for value in source.values())
+    )
+
+
+def forms(where: str, got: Any, laws: Sequence[str] = ()) -> str:
+    """The complaint about numbers that are stated in none of the ways there are.
+
+    Args:
+        where: table and key.
+        got: what was stated.
+        laws: other ways that the key knows.
+    """
+    *most, last = *_FORMS, *laws
+    return f"{where} must be {', '.join(most)} or {last}, got {got}"
+
+
+def from_csv(source: dict[str, Any], folder: Path, where: str) -> list[float] | dict[str, float]:
+    """A column of a csv: by name where the file has a column of clients, else by position.
+
+    Args:
+        source: `csv`, `column` and perhaps `client_column`, "client" where that is left out.
+        folder: that a relative path starts from.
+        where: table and key, for complaints.
+
+    Raises:
+        ConfigError: a missing file or column, values that are no numbers, a client that is named twice.
+    """
+    import pandas as pd  # here, because it takes most of a second to import
+
+    if not {"csv", "column"} <= source.keys() <= {"csv", "column", "client_column"}:
+        raise ConfigError(forms(where, source))
+    path, column = folder / str(source["csv"]), source["column"]
+    try:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+        values = [float(value) for value in frame[column]]
+    except FileNotFoundError:
+        raise ConfigError(f"{where}: {path} does not exist") from None
+    except (KeyError, ValueError, OSError) as error:
+        raise ConfigError(f"{where}: no numeric column {column!r} in {path}: {error}") from None
+    named = source.get("client_column", CLIENT_COLUMN)
+    if named not in frame and "client_column" not in source:
+        return values
+    if named not in frame:
+        raise ConfigError(f"{where}: no column {named!r} of clients in {path}; it has {_listed(frame)}")
+    names = frame[named].tolist()
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"{where}: {path} names {_listed(twice)} twice; leave one row for every client")
+    return dict(zip(names, values, strict=True))
+
+
+def in_order(where: str, stated: Stated, clients: Sequence[str], *, named: bool) -> PerClient:
+    """Numbers in the order of the clients.
+
+    Args:
+        where: table and key, for complaints.
+        stated: as the study states them.
+        clients: names, in order.
+        named: whether they are names of their own, and not places alone.
+
+    Raises:
+        ConfigError: a client without a number, a number of nobody, or a list for clients with names.
+
+    Example:
+        >>> in_order("[privacy] epsilon", {"south": 1.0, "north": 0.1}, ["north", "south"], named=True)
+        [0.1, 1.0]
+    """
+    if isinstance(stated, list) and named:
+        raise ConfigError(
+            f"{where} goes by position, but the clients have names ({_listed(clients)}), and nothing says "
+            f"whose number is whose; write {{ {clients[0]!r} = ..., ... }}, or name every client of a csv in "
+            f"its column {CLIENT_COLUMN!r}, or in another by client_column"
+        )
+    if not isinstance(stated, dict):
+        return stated
+    for what, names in (
+        ("has no number for", [name for name in clients if name not in stated]),
+        ("names unknown clients", sorted(stated.keys() - set(clients))),
+    ):
+        if names:
+            raise ConfigError(f"{where} {what} {_listed(names)}; the clients are {_listed(clients)}")
+    return [stated[name] for name in clients]
+
+
+def by_name(numbers: PerClient, clients: Sequence[str]) -> Stated:
+    """Numbers in the order of clients as a study states them: by name, unless clients have none of their own.
+
+    Example:
+        >>> by_name([0.1, 1.0], ["north", "south"]), by_name([0.1, 1.0], []), by_name(2.0, ["north"])
+        ({'north': 0.1, 'south': 1.0}, [0.1, 1.0], 2.0)
+    """
+    return dict(zip(clients, numbers, strict=True)) if clients and isinstance(numbers, list) else numbers
+
+
+def _listed(names: Collection[str]) -> str:
+    """Names in a row, at most a few of them.
+
+    Example:
+        >>> _listed(["north", "south"])
+        "'north', 'south'"
+    """
+    shown, more = [repr(name) for name in [*names][:_SHOWN]], len(names) - _SHOWN
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

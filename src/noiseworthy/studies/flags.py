@@ -1,0 +1,150 @@
+"""What a training says against its plan: it gained nothing, or ended where the plan did not foresee it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from noiseworthy.data import Federation
+from noiseworthy.studies.planners.decision import Decision
+
+WIDER = 1.25
+"""Factor by which a measured loss may lie outside what trials gave on the public data sets."""
+POINTS = 0.05
+"""What an accuracy or R^2 may lie outside of it."""
+Record = dict[str, Any]
+
+
+def foretold(decision: Decision, classes: int | None) -> Record | None:
+    """What a plan foretells, as a record keeps it; None without trials, or where it does not train.
+
+    Args:
+        decision: the plan and what trials say of it.
+        classes: of the study; None for a regression, whose losses are shares of the untrained loss.
+
+    Returns:
+        `loss` and `accuracy` (R^2), each a prediction `mean` and its band, `least` to `most`: from the least
+        to the greatest of any public data set, a quarter wider (loss) or 0.05 wider (accuracy).
+    """
+    said, predicted = decision.foretold, decision.plan.prediction
+    if said is None or not decision.plan.train:
+        return None
+    unit = 1.0 if classes is None else math.log(classes)
+    mean = unit * said.loss if predicted is None else predicted.bound
+    losses = [mean, *(unit * loss for loss in said.losses)]
+    return {
+        "loss": {"mean": mean, "least": min(losses) / WIDER, "most": max(losses) * WIDER},
+        "accuracy": {
+            "mean": said.accuracy, "least": said.least - POINTS, "most": min(said.most + POINTS, 1.0),
+        },
+    }  # fmt: skip
+
+
+def class_prior(federation: Federation) -> float | None:
+    """What always answering the most frequent class scores on the test records; None without classes.
+
+    Records with a label for every token or voxel have none, either.
+    """
+    if federation.classes is None or federation.label_shape or not len(federation.test_y):
+        return None
+    return float(np.bincount(federation.test_y).max() / len(federation.test_y))
+
+
+class _End(NamedTuple):
+    """How training ended: mean test loss, infinite if a seed diverged; mean score, or None."""
+
+    loss: float
+    score: float | None
+    untrained: float
+    prior: float | None
+
+
+def flags(record: Record, training: Record) -> list[str]:
+    """Sentences that a reader must see at once.
+
+    Args:
+        record: of the plan, with `foretold` if trials foretold anything.
+        training: its curves over seeds, `untrained_loss` and `prior`.
+
+    Example:
+        >>> ended = {"loss": [[0.69, 0.7]], "accuracy": [[0.5, 0.52]], "untrained_loss": 0.69, "prior": 0.5}
+        >>> flags({"federation": {"classes": 2}}, ended)
+        ['Training did not help: test loss 0.7 against 0.69 untrained.']
+    """
+    losses, scores = ([curve[-1] for curve in training[name]] for name in ("loss", "accuracy"))
+    loss = float(np.mean(losses)) if _known(losses) else float("inf")
+    score = float(np.mean(scores)) if _known(scores) else None
+    end = _End(loss, score, training["untrained_loss"], training["prior"])
+    federation, said = record["federation"], record.get("foretold")
+    regression = federation is not None and federation["classes"] is None
+    return _useless(end, regression) + ([] if said is None else _contradicted(said, end, regression))
+
+
+def _known(values: Sequence[float | None]) -> bool:
+    return all(value is not None and math.isfinite(value) for value in values)
+
+
+def _useless(end: _End, regression: bool) -> list[str]:
+    """Whether a model that has learned nothing would do as well."""
+    found = []
+    if end.loss >= end.untrained:
+        found.append(
+            f"Training did not help: test loss {_loss(end.loss)} against {_loss(end.untrained)} untrained."
+        )
+    if end.score is not None and regression and end.score < 0:
+        found.append(
+            f"Worse than a constant: R² is {end.score:.2f} on the test records, and 0 for always answering "
+            "their mean."
+        )
+    if end.score is not None and end.prior is not None and end.score < end.prior:
+        found.append(
+            f"Worse than a constant: test accuracy is {end.score:.1%}, and {end.prior:.1%} for always "
+            "answering the most frequent class."
+        )
+    return found
+
+
+def _contradicted(said: Record, end: _End, regression: bool) -> list[str]:
+    """Whether loss or score lie outside the bands that were foretold."""
+    loss, score, missed = said["loss"], said["accuracy"], []
+    ended = end.loss / end.untrained if regression else end.loss
+    if not loss["least"] <= ended <= loss["most"]:
+        name = "share of the untrained test loss" if regression else "test loss"
+        missed.append(_missed(name, loss, ended, _loss))
+    if end.score is not None and not score["least"] <= end.score <= score["most"]:
+        name, write = ("R²", _r2) if regression else ("accuracy", _percent)
+        missed.append(_missed(name, score, end.score, write))
+    if not missed:
+        return []
+    why = _HARDER if ended > loss["mean"] else _EASIER
+    return [f"The measurement contradicts the plan: {'; '.join(missed)}. {why}"]
+
+
+_HARDER = (
+    "These records are harder than the public data that it was planned on: name data closer to them under "
+    "[planning] public, or compare with fixed settings."
+)
+_EASIER = (
+    "These records are easier than the public data that it was planned on: data closer to them under "
+    "[planning] public may bring a better plan."
+)
+
+
+def _missed(name: str, band: Record, measured: float, write: Callable[[float], str]) -> str:
+    least, most = write(band["least"]), write(band["most"])
+    return f"predicted {name} {write(band['mean'])} [{least}, {most}], measured {write(measured)}"
+
+
+def _loss(value: float) -> str:
+    return f"{value:.3g}" if math.isfinite(value) else "diverged"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
+def _r2(value: float) -> str:
+    return f"{value:.2f}"

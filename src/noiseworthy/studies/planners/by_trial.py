@@ -1,0 +1,238 @@
+"""Plan any algorithm by trial: what a study leaves free, the race, and the study with everything decided."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from noiseworthy.errors import ConfigError
+from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
+from noiseworthy.plans.plan import Plan
+from noiseworthy.studies.planners import fedsgd_dpc
+from noiseworthy.studies.planners.decision import (
+    NOTHING_TO_TRY,
+    Decision,
+    Foretold,
+    Progress,
+    decay,
+    given,
+)
+from noiseworthy.studies.planners.fitted import explained
+from noiseworthy.studies.prepare import Prepared, open_task, with_task
+from noiseworthy.studies.tables import (
+    FedSGDTable,
+    RivalTable,
+    SelectionTable,
+    Study,
+)
+from noiseworthy.tasks import LinearModel
+from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.proxies import public_sources
+from noiseworthy.trials.race import Deadline
+from noiseworthy.trials.reference import alike
+from noiseworthy.trials.search import TrialPlan, plan_by_trial
+from noiseworthy.trials.spaces import Space
+from noiseworthy.trials.treatment import Treatment, treatments
+
+_TREATED = {"normalise", "feature_norm", "pooling", "projection", "reference"}
+"""Keys of `[task]` that a plan may choose, where the study has none of them."""
+
+_RACE = 0.8
+"""Share of the time of planning before the trials around the plan."""
+
+
+def wanted(prepared: Prepared) -> bool:
+    """Whether a study is planned by trial: it says so, or has data and noise and leaves something free."""
+    study = prepared.study
+    if study.constants.source is not None:
+        return study.constants.source == "fitted"
+    return _can_be_tried(prepared) and _leaves_something_free(study)
+
+
+def _can_be_tried(prepared: Prepared) -> bool:
+    """Whether there are data and noise, and nothing that trials know nothing of: constants, whom to ask."""
+    study = prepared.study
+    if prepared.federation is None or study.privacy.mechanism == "none":
+        return False
+    if study.constants.assumed() or isinstance(study.constants.heterogeneity, list | dict):
+        return False
+    return not _selects(study)
+
+
+def _selects(study: Study) -> bool:
+    """Whether clients are to be asked as their heterogeneity or their budgets say."""
+    table = study.algorithm
+    if isinstance(table, RivalTable):
+        return table.selection == "biased"
+    return isinstance(table, SelectionTable) and table.estimation_rounds not in (0, "auto")
+
+
+def _leaves_something_free(study: Study) -> bool:
+    table = study.algorithm
+    if isinstance(table, FedSGDTable):
+        return not fedsgd_dpc.all_stated(study, table)
+    left = ("step_size", "total_iterations", "iterations", "local_steps", "communication_probability")
+    free = [getattr(table, name, None) == "auto" for name in left]
+    return any(free) or study.privacy.clip_norm == "auto"
+
+
+def decide(prepared: Prepared, on_progress: Progress) -> Decision:
+    """Plan a study by trial on public data.
+
+    Raises:
+        ConfigError: constants beside trials, no data, no noise, a selection of clients.
+        InvalidInput: public data that are the study's own or do not fit; settings that nothing allows.
+    """
+    study = prepared.study
+    _check(prepared)
+    bench = open_bench(prepared)
+    deadline = Deadline(study.planning.budget_seconds or np.inf)
+    space = space_of(study)
+    found = plan_by_trial(
+        bench,
+        space,
+        treatments_of(prepared, bench),
+        seeds=study.planning.seeds,
+        deadline=deadline,
+        on_progress=lambda done: on_progress(_RACE * done),
+    )
+    decision = Decision(
+        found.plan, None, spread=found.result.spread, foretold=_foretold(found), study=resolved(study, found)
+    )
+    return explained(
+        decision, bench, space, found, deadline, lambda done: on_progress(_RACE + (1 - _RACE) * done)
+    )
+
+
+def open_bench(prepared: Prepared) -> Bench:
+    """The public data on which a study is planned."""
+    facts, public = prepared.public_facts(), prepared.study.planning.public
+    sources = public_sources(facts) if public == "auto" else public
+    return Bench(facts, sources, prepared.study.federation.data_dir)
+
+
+def _check(prepared: Prepared) -> None:
+    study = prepared.study
+    if stated := study.constants.assumed():
+        raise ConfigError(
+            f'[constants] source = "fitted" has no use for {", ".join(stated)}; leave them out, or leave out '
+            "source to plan by them"
+        )
+    if prepared.federation is None:
+        raise ConfigError(
+            "[constants] are missing: planning from sizes alone needs constants of the loss (the README has "
+            "them); or give data to plan by trial"
+        )
+    if study.privacy.mechanism == "none":
+        raise ConfigError(NOTHING_TO_TRY)
+    if _selects(study):
+        raise ConfigError(
+            "trials ask all clients alike; state clip_norm and step_size to ask them as budgets or "
+            "heterogeneity say"
+        )
+    if isinstance(study.algorithm, FedSGDTable):
+        fedsgd_dpc.check_stated(prepared, study.algorithm)
+
+
+def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
+    """Treatments of records to choose from: of a linear model whose `[task]` says nothing about them.
+
+    A random projection is tried where all public records are wide enough to be projected alike; a reference
+    where the records are images and at least two public data sets are real images, too.
+    """
+    linear = isinstance(prepared.task, LinearModel)
+    if not linear or prepared.study.task.model_fields_set & _TREATED:
+        return [None]
+    shape, data_dir = prepared.trained()[0].record_shape, prepared.study.federation.data_dir
+    narrowest = min(math.prod(one) for one in bench.record_shapes)
+    every = treatments(shape, alike(bench.sources, shape, data_dir) if len(shape) > 1 else ())
+    return [one for one in every if one.reference or one.projection is None or one.projection < narrowest]
+
+
+def space_of(study: Study) -> Space:
+    """What a study leaves free: keys that it does not state, or states as "auto"."""
+    table: Any = study.algorithm
+    stated = table.model_fields_set
+    fixed = {name: given(getattr(table, name)) for name in stated if hasattr(table, name)}
+    one_step = isinstance(table, FedSGDTable | SelectionTable | RivalTable)
+    counts = ("rounds",) if one_step else ("total_iterations", "iterations")
+    batch = fixed.get("batch_size")
+    return Space(
+        table.name,
+        rounds=next((fixed[name] for name in counts if fixed.get(name) is not None), None),
+        work=fixed.get("local_steps", fixed.get("communication_probability")),
+        clients_per_round=fixed.get("clients_per_round"),
+        most=fixed.get("max_rounds") or fixed.get("max_iterations") or 500,
+        clip_norm=given(study.privacy.clip_norm),
+        step_size=fixed.get("step_size"),
+        decay_rounds=decay(table.step_decay) if "step_decay" in stated else None,
+        momentum=fixed.get("momentum"),
+        averaging=fixed.get("averaging"),
+        weighting=fixed.get("weighting"),
+        batch_size=None if batch == "full" else batch,
+        personal_step=fixed.get("personal_step_size"),
+        mode=fixed.get("clipping_mode"),
+        coin_seed=getattr(table, "coin_seed", 0),
+    )
+
+
+def resolved(study: Study, found: TrialPlan) -> Study:
+    """The study with what the plan decided in the place of what was free."""
+    if found.treatment is not None:
+        study = with_task(study, found.treatment.keys())
+    plan = found.plan
+    if not plan.train or plan.step is None:
+        return study
+    steps = plan.step.decay_rounds
+    keys = {
+        **_counts(plan),
+        "step_size": plan.step.initial,
+        "step_decay": steps if np.isfinite(steps) else "none",
+        "momentum": plan.momentum,
+        "averaging": plan.averaging,
+        "weighting": plan.weighting,
+    }
+    known = type(study.algorithm).model_fields
+    algorithm = study.algorithm.model_copy(update={k: v for k, v in keys.items() if k in known})
+    privacy = study.privacy.model_copy(update={"clip_norm": plan.problem.clip_norm})
+    return study.model_copy(update={"algorithm": algorithm, "privacy": privacy})
+
+
+def _counts(plan: Plan) -> dict[str, Any]:
+    """Counts of a plan by their keys in a study."""
+    local, b = plan.local, {"clients_per_round": plan.clients_per_round}
+    if isinstance(local, LocalSteps):
+        mode = {"clipping_mode": plan.problem.clipping}
+        return {"total_iterations": plan.rounds * local.steps, "local_steps": local.steps, **b, **mode}
+    if isinstance(local, Coins):
+        return {"iterations": local.iterations, "communication_probability": local.probability}
+    if isinstance(local, NoisySteps):
+        return {"total_iterations": plan.rounds * local.steps, "local_steps": local.steps}
+    return {"rounds": plan.rounds, **b}
+
+
+def _foretold(found: TrialPlan) -> Foretold:
+    each = found.accuracy.mean(axis=1)
+    return Foretold(
+        loss=float(found.loss.mean()),
+        losses=tuple(found.loss.tolist()),
+        accuracy=float(each.mean()),
+        accuracies=tuple(each.tolist()),
+        least=float(found.accuracy.min()),
+        most=float(found.accuracy.max()),
+        sources=found.sources,
+        lost=tuple(found.result.lost.tolist()),
+    )
+
+
+def applied(prepared: Prepared, decision: Decision) -> Prepared:
+    """The study with the model that its plan trains, whose records are treated as the plan decided."""
+    if decision.study is None or decision.study.task == prepared.study.task:
+        return prepared
+    federation, _ = prepared.trained()
+    task = open_task(decision.study, federation.record_shape, federation.classes)
+    study = prepared.study.model_copy(update={"task": decision.study.task})
+    return replace(prepared, study=study, task=task, dimension=task.dimension)

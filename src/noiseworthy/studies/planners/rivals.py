@@ -1,0 +1,47 @@
+"""Plan a rival of DPFL-BCS for a study: everything is stated, or whom to ask is left to DPFL-BCS."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from noiseworthy.errors import ConfigError
+from noiseworthy.methods.rivals import planner as rivals
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.studies.planners.decision import Decision, decay, given
+from noiseworthy.studies.planners.dpfl_bcs import chosen, clip_of
+from noiseworthy.studies.prepare import Prepared
+from noiseworthy.studies.tables import RivalTable
+
+
+def decide(prepared: Prepared, table: RivalTable) -> Decision:
+    """Plan a rival; with `selection = "biased"` clients are asked as often as DPFL-BCS would ask them.
+
+    Raises:
+        ConfigError: a clip, a step, or constants of a biased selection, that the study does not give.
+        InvalidInput: what `rivals.plan` refuses, or `participation.plan` where it selects.
+    """
+    problem = prepared.problem(clip_of(prepared))
+    rivals.check_fits(table.name, problem)
+    selected = chosen(prepared, table) if table.selection == "biased" else None
+    made = rivals.plan(
+        table.name,
+        problem,
+        rounds=table.rounds,
+        clients_per_round=table.clients_per_round,
+        step=_step(table),
+        counts=None if selected is None else selected.releases,
+        momentum=given(table.momentum) or 0.0,
+        personal_step=table.personal_step_size or rivals.PERSONAL_STEP,
+        notes=() if selected is None else selected.notes,
+    )
+    return Decision(made if selected is None else replace(made, constants=selected.constants), None)
+
+
+def _step(table: RivalTable) -> StepSize:
+    """The stated step: no theory has one for a rival."""
+    if table.step_size == "auto":
+        raise ConfigError(
+            f'[algorithm] step_size = "auto" is chosen for {table.name} by trial only, which needs data, '
+            "noise, no [constants] and a uniform selection; state a number"
+        )
+    return StepSize(table.step_size, decay(table.step_decay))

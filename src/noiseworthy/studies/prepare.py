@@ -1,0 +1,336 @@
+"""From a study file to the objects it speaks of: federation, task, problem, public facts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy import _validate as check
+from noiseworthy._tables import PerClient
+from noiseworthy.data import Federation, load_federation
+from noiseworthy.data.federation import numbered
+from noiseworthy.data.files import locate
+from noiseworthy.data.owners import federation_of_owners
+from noiseworthy.errors import ConfigError, DataError
+from noiseworthy.plans.problem import Problem
+from noiseworthy.plans.resources import Resources
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.clipping import ClippingMode, unit_of
+from noiseworthy.studies.clients import Stated, by_name, in_order
+from noiseworthy.studies.records import OWNERS, FederationTable
+from noiseworthy.studies.tables import Drawn, Study
+from noiseworthy.tasks import Reference, Task, make_task, seen_shape
+from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
+from noiseworthy.trials.facts import PublicFacts
+from noiseworthy.trials.reference import apart_from, reference_of
+from noiseworthy.trials.treatment import Treatment
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A study with what its tables name; federation and task are None when planned from sizes alone."""
+
+    study: Study
+    federation: Federation | None
+    task: Task | None
+    sizes: np.ndarray
+    dimension: int
+
+    def problem(self, clip_norm: float, clipping: ClippingMode = "A") -> Problem:
+        """The planner's problem with a given clip, the budget in the unit of its clipping mode."""
+        table = self.study.privacy
+        budget = PrivacyBudget.of(
+            self.epsilon, self.delta, len(self.sizes), table.relation, unit_of(clipping)
+        )
+        return Problem(
+            self.sizes, self.dimension, budget, table.mechanism, clip_norm, table.sampling_rate, clipping,
+            self._resources(),
+        )  # fmt: skip
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the clients, in order; places where they have none."""
+        return numbered(len(self.sizes)) if self.federation is None else self.federation.clients
+
+    @property
+    def named(self) -> bool:
+        """Whether clients have names of their own, by which alone numbers are theirs."""
+        return self.federation is not None and self.federation.named
+
+    def in_order(self, where: str, stated: Stated) -> PerClient:
+        """Numbers in the order of the clients, as `config.clients.in_order`."""
+        return in_order(where, stated, self.names, named=self.named)
+
+    def stated(self, numbers: PerClient) -> Stated:
+        """Numbers in the order of the clients as a study states them: by name where clients have names."""
+        return by_name(numbers, self.names if self.named else ())
+
+    @property
+    def epsilon(self) -> PerClient:
+        """The privacy losses that clients allow, those of a range drawn."""
+        return self._budget("epsilon", self.study.privacy.epsilon, _EPSILON)
+
+    @property
+    def delta(self) -> PerClient:
+        """The probabilities of a larger loss, those of a range drawn."""
+        return self._budget("delta", self.study.privacy.delta, _DELTA)
+
+    @property
+    def resource_budget(self) -> PerClient:
+        """What clients may spend of their resources.
+
+        Raises:
+            ConfigError: a study without `[resources]`.
+        """
+        if (table := self.study.resources) is None:
+            raise ConfigError("[resources] is missing; state cost_per_round, cost_per_step and the budget")
+        return self.in_order("[resources] budget", table.budget)
+
+    @property
+    def heterogeneity(self) -> PerClient | None:
+        """How far clients' data are from the others', if that is stated."""
+        stated = self.study.constants.heterogeneity
+        return None if stated is None else self.in_order("[constants] heterogeneity", stated)
+
+    def _budget(self, key: str, stated: Stated | Drawn, tag: int) -> PerClient:
+        if not isinstance(stated, Drawn):
+            return self.in_order(f"[privacy] {key}", stated)
+        seed = check.count("[federation] seed", self.study.federation.seed, least=0)
+        return draw_budgets(stated, len(self.sizes), np.random.default_rng([seed, tag])).tolist()
+
+    def _resources(self) -> Resources | None:
+        table = self.study.resources
+        if table is None:
+            return None
+        per_round, per_step = (
+            self.in_order(f"[resources] {key}", getattr(table, key))
+            for key in ("cost_per_round", "cost_per_step")
+        )
+        return Resources.of(per_round, per_step, self.resource_budget, len(self.sizes), table.unit)
+
+    def trained(self) -> tuple[Federation, Task]:
+        """Federation and task, for commands that train.
+
+        Raises:
+            ConfigError: the study names no data.
+        """
+        if self.federation is None or self.task is None:
+            raise ConfigError(
+                '[federation] has sizes but no data; set data (for example data = "digits") to train'
+            )
+        return self.federation, self.task
+
+    def public_facts(self) -> PublicFacts:
+        """What trials may imitate: sizes, shapes, classes and the stated skew, no record."""
+        federation, _ = self.trained()
+        if federation.label_shape:
+            raise ConfigError(
+                "planning by trial knows one class per record; for tokens and masks fix everything under "
+                "[algorithm], clip_norm and step_size included"
+            )
+        partition, settings = believed_partition(self.study)
+        return PublicFacts(
+            problem=self.problem(1.0),
+            record_shape=seen_shape(self.study.task.model, federation.record_shape),
+            classes=federation.classes,
+            make_task=partial(proxy_task, self.study),
+            source=str(self.study.federation.data),
+            partition=partition,
+            settings=settings,
+            label_scale=_label_scale(self.study, federation),
+            model=self.study.task.model_dump_json(),
+        )
+
+
+_EPSILON, _DELTA = 0xE9517, 0xDE17A
+"""What tells the public draws of a study apart."""
+
+
+def _label_scale(study: Study, federation: Federation) -> float | None:
+    """The public size of the numbers that a regression predicts; None for classes."""
+    if federation.classes is not None:
+        return None
+    if study.planning.label_scale is None:
+        raise ConfigError(
+            "planning a regression by trial needs [planning] label_scale, the public root mean square of "
+            "what it predicts, say 14.0 for interest rates in per cent; clip and step size depend on it"
+        )
+    return study.planning.label_scale
+
+
+def draw_budgets(law: Drawn, clients: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Budgets of clients whom nobody has asked, drawn from a range.
+
+    Args:
+        law: evenly between two ends, or evenly in the logarithm.
+        clients: N.
+        generator: public; budgets say nothing of records.
+
+    Returns:
+        shape (N,), within the ends.
+
+    Example:
+        >>> draw_budgets(Drawn(loguniform=[0.1, 10.0]), 3, np.random.default_rng(0)).round(3)
+        array([1.879, 0.346, 0.121])
+    """
+    low, high = law.ends
+    if law.uniform is not None:
+        return generator.uniform(low, high, clients)
+    return np.clip(np.exp(generator.uniform(np.log(low), np.log(high), clients)), low, high)
+
+
+def prepare(study: Study) -> Prepared:
+    """Open the data and the task that a study names.
+
+    Raises:
+        ConfigError: tables that do not fit each other.
+        DataError: data that cannot be read.
+    """
+    table = study.federation
+    if table.data is None:
+        sizes = check.counts("[federation] sizes", table.sizes or [], remedy="one entry per client")
+        if study.task.dimension is None:
+            raise ConfigError(
+                "[task] dimension is missing; planning from sizes alone needs the number of parameters"
+            )
+        dimension = check.count("[task] dimension", study.task.dimension)
+        return Prepared(study, None, None, sizes, dimension)
+    federation = open_federation(study)
+    _check_model(study.task.model, federation)
+    study = _with_intercept(study, federation)
+    task = open_task(study, federation.record_shape, federation.classes)
+    if study.task.dimension not in (None, task.dimension):
+        raise ConfigError(
+            f"[task] dimension = {study.task.dimension}, but the model on {federation.name} has "
+            f"{task.dimension} parameters; leave dimension out when data are given"
+        )
+    return Prepared(study, federation, task, federation.sizes, task.dimension)
+
+
+def _with_intercept(study: Study, federation: Federation) -> Study:
+    """The study without an intercept where records are images: "auto" is for rows of numbers."""
+    images = len(federation.record_shape) > 1
+    return with_task(study, {"bias": 0.0}) if images and study.task.bias == "auto" else study
+
+
+_STRUCTURED = ("lstm", "unet3d")
+"""Models whose records have a label for every token or voxel."""
+
+
+def _check_model(model: str | None, federation: Federation) -> None:
+    """Refuse a model for another kind of labels than the data have."""
+    structured = len(federation.label_shape) > 0
+    if structured and model not in _STRUCTURED:
+        raise ConfigError(
+            f"[task] model must be {' or '.join(_STRUCTURED)} for {federation.name}, whose records have "
+            f"labels of shape {federation.label_shape}, got {model or 'none'}"
+        )
+    if model in _STRUCTURED and not structured:
+        raise ConfigError(
+            f"[task] model {model} needs a label for every token or voxel, {federation.name} has one per "
+            "record; choose another model"
+        )
+
+
+def open_federation(study: Study) -> Federation:
+    """The federation of `[federation]`."""
+    table = study.federation
+    if table.of_owners:
+        return _of_owners(table)
+    keys = {"clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction",
+            "data_dir", "regression", "label_column", "client_column", "feature_columns", "classes",
+            "seed"}  # fmt: skip
+    settings: dict[str, Any] = table.model_dump(include=keys)
+    held_out = "records" if study.privacy.relation == "add-remove" else "rows"
+    return load_federation(str(table.data), **settings, held_out=held_out)
+
+
+def _of_owners(table: FederationTable) -> Federation:
+    """A federation whose records lie at their owners."""
+    file, test = (locate(name, table.data_dir) for name in (str(table.data)[len(OWNERS) :], str(table.test)))
+    return federation_of_owners(file, test, table.columns)
+
+
+def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task:
+    """The model of `[task]` for records of a shape; by default the linear model that fits the labels."""
+    table = study.task
+    model = table.model or ("linear" if classes is None else "softmax")
+    return make_task(
+        model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
+        bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
+        reference=_reference(study, shape),
+    )  # fmt: skip
+
+
+def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:
+    """The public data that records are seen against."""
+    table, data = study.task, study.federation
+    if table.reference is None:
+        return None
+    return reference_of(table.reference, str(data.data), shape, table.pooling, data.data_dir)
+
+
+def proxy_task(
+    study: Study,
+    shape: tuple[int, ...],
+    classes: int | None,
+    treatment: Treatment | None = None,
+    public: str | None = None,
+    /,
+) -> Task:
+    """The study's model for public records, treated as a plan may choose and as their shape allows.
+
+    Public records may have more classes than the two that the study separates. Those named by `public` are
+    seen against the other data sets of a reference only, and records of another kind against none.
+    """
+    keys: dict[str, Any] = {} if treatment is None else treatment.keys()
+    if study.task.model in ("logistic", "svm") and (classes or 2) > 2:
+        keys["model"] = "softmax"
+    if len(shape) == 1 and (treatment is not None or math.isqrt(shape[0]) ** 2 != shape[0]):
+        keys["pooling"] = 1
+    projection = keys.get("projection", study.task.projection)
+    reference = keys.get("reference", study.task.reference)
+    if reference and public is not None:
+        keys["reference"] = apart_from(reference, public, shape, study.federation.data_dir) or None
+    unseen = reference and not keys.get("reference", reference)
+    if projection is not None and (unseen or projection > math.prod(shape)):
+        keys["projection"] = None
+    return open_task(with_task(study, keys), shape, classes)
+
+
+def with_task(study: Study, keys: dict[str, Any]) -> Study:
+    """The study with other keys under `[task]`."""
+    return study.model_copy(update={"task": study.task.model_copy(update=keys)})
+
+
+def believed_partition(study: Study) -> tuple[str, dict[str, Any]]:
+    """How trials deal records out: as the study says, as other owners hold theirs, or iid.
+
+    How given owners differ, only the private data could tell; public owners stand in for them.
+    """
+    table = study.federation
+    given = table.partition is None and table.clients is None
+    if table.partition == GIVEN_OWNERS or given:
+        return GIVEN_OWNERS, {}
+    if table.partition in ("label-shards", "dirichlet", "sorted"):
+        settings = {"labels_per_client": table.labels_per_client, "alpha": table.alpha}
+        return table.partition, {name: value for name, value in settings.items() if value is not None}
+    return "iid", {}
+
+
+def check_same_sizes(problem: Problem, federation: Federation) -> None:
+    """Refuse to train with another federation than the noise was calibrated for.
+
+    Raises:
+        DataError: sizes that differ from the plan's.
+    """
+    if not np.array_equal(problem.sizes, federation.sizes):
+        raise DataError(
+            f"the plan was made for sizes {problem.sizes.tolist()[:5]}..., the data hold "
+            f"{federation.sizes.tolist()[:5]}...; plan again, because noise depends on them"
+        )

@@ -1,0 +1,158 @@
+"""What a command leaves in its run folder: one JSON record, from which reports are made."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from noiseworthy._validate import strict_json
+from noiseworthy.data import Federation
+from noiseworthy.errors import DataError
+from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.noise import ASSURANCE
+from noiseworthy.studies.claims import claim_facts
+from noiseworthy.studies.estimates import describe
+from noiseworthy.studies.flags import flags, foretold
+from noiseworthy.studies.planners.decision import Decision
+from noiseworthy.studies.read_off import read_off
+from noiseworthy.studies.tables import Study
+from noiseworthy.studies.training import Trained
+
+FILE = "record.json"
+_KEYS = {"name", "created", "version", "study", "plan", "federation", "evidence", "training", "compare"}
+Record = dict[str, Any]
+
+
+def new_record(
+    study: Study, decision: Decision, federation: Federation | None, dimension: int, *, name: str
+) -> Record:
+    """The record of a plan: study, plan, federation and evidence; training and comparison still open."""
+    record = {
+        "name": name,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": version("noiseworthy"),
+        "study": study.model_dump(mode="json", exclude_none=True),
+        "plan": _plan(decision.plan),
+        "claim": claim_facts(decision.plan),
+        "federation": None if federation is None else _federation(federation, dimension),
+        "read_off": read_off(study.federation, federation),
+        "evidence": _evidence(decision),
+        "training": None,
+        "compare": None,
+    }
+    said = None if federation is None else foretold(decision, federation.classes)
+    foreseen = {} if said is None else {"foretold": said}
+    what_if = {} if decision.what_if is None else {"what_if": decision.what_if.as_dict()}
+    return strict_json({**record, **foreseen, **what_if})
+
+
+def with_training(
+    record: Record, trained: Trained, seeds: list[int], seconds: float, prior: float | None = None
+) -> Record:
+    """The record with curves, uploads, what each client has spent by them, and `flags.flags`.
+
+    Args:
+        record: of the plan.
+        trained: the trainings.
+        seeds: theirs.
+        seconds: that they took.
+        prior: score of always answering the most frequent class, if there is one.
+    """
+    run = trained.run
+    spent = [plan.spent(uploads) for plan, uploads in zip(trained.plans, run.uploads, strict=True)]
+    training = {
+        "seeds": list(seeds),
+        "rounds": run.rounds.tolist(),
+        "loss": run.loss.tolist(),
+        "accuracy": run.accuracy.tolist(),
+        "uploads": run.uploads.tolist(),
+        "spent_epsilon": [row.tolist() for row in spent],
+        "untrained_loss": float(run.loss[0, 0]),
+        "prior": prior,
+        "seconds": seconds,
+        "assurance": ASSURANCE,
+    }
+    stages = {"estimation": [describe(stage) for stage in trained.stages]} if trained.stages else {}
+    said = {"flags": flags(record, training)}
+    return {**record, **stages, "training": strict_json(training | said)}
+
+
+def save_record(record: Record, folder: Path) -> Path:
+    """Write `record.json`, whole or not at all.
+
+    Raises:
+        DataError: a folder that cannot be written to.
+    """
+    draft, text = folder / f".{FILE}", json.dumps(record, indent=1, allow_nan=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text)
+        os.replace(draft, folder / FILE)
+    except OSError as error:
+        raise DataError(
+            f"run folder {folder} cannot be written ({error}); choose another with --out"
+        ) from None
+    return folder / FILE
+
+
+def load_record(folder: Path) -> Record:
+    """The record of a run folder.
+
+    Raises:
+        DataError: no folder, no record, or a file that is none.
+    """
+    path = folder / FILE
+    try:
+        record = json.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataError(
+            f"{path} does not exist; give a folder that train, compare or quickstart made"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} is damaged ({error}); run the study again") from None
+    if not isinstance(record, dict) or not record.keys() >= _KEYS:
+        raise DataError(f"{path} is no record of a run; give a folder that train, compare or quickstart made")
+    return record
+
+
+def _plan(plan: Plan) -> Record:
+    """The plan's contract, with a noise that changes in its first and last round only.
+
+    A file would else grow by rounds times clients.
+    """
+    stated = plan.as_dict()
+    if "noise_per_round" in stated:
+        stated["noise_per_round"] = [stated["noise_per_round"][i] for i in (0, -1)]
+    return stated
+
+
+def _federation(federation: Federation, dimension: int) -> Record:
+    return {
+        "name": federation.name,
+        "clients": list(federation.clients),
+        "sizes": federation.sizes.tolist(),
+        "classes": federation.classes,
+        "dimension": dimension,
+        "test_records": len(federation.test_x),
+        "test_origin": federation.test_origin,
+    }
+
+
+def _evidence(decision: Decision) -> Record | None:
+    """The bound as curves with the plan's place on them, and trials beside; None where all was stated."""
+    lines, predicted = decision.curves, decision.plan.prediction
+    if lines is None or predicted is None:
+        return None
+    return {
+        "unit": predicted.unit,
+        "no_training": predicted.no_training,
+        "axis": lines.axis,
+        "chosen": lines.chosen,
+        "curves": [vars(curve) for curve in lines.curves],
+        "trials": [vars(trial) for trial in decision.trials],
+        "spread": decision.spread,
+    }

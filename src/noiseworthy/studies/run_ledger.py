@@ -1,0 +1,301 @@
+"""The durable ledger of a simulated training: releases are paid for before the rounds that make them.
+
+Every seed is a world of its own, in which the study runs once: worlds never meet, so their costs do not add
+up. In its own folder a run is alone in its worlds. In a ledger that several runs share, the worlds are those
+of the seeds, and every run through a world adds to what its clients have spent there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy import _validate as check
+from noiseworthy.engines.simulation import Checkpoint
+from noiseworthy.errors import BudgetExceeded
+from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage, stage_before
+from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal
+from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.studies.tariffs import (
+    Tariff,
+    new_accounts,
+    tariff_of,
+    tariff_of_first,
+    tariff_of_pilot,
+)
+
+FILE = "ledger.sqlite"
+Hook = Callable[[int, int], None]
+_PILOT, _FIRST, _LAST = 0, 1, 2
+"""Stages: the upload that bought constants, rounds that estimate, and the rounds of the plan."""
+
+
+class SharedLedger(NamedTuple):
+    """A ledger whose budgets several runs on the same data spend.
+
+    Attributes:
+        path: of the file.
+        lifetime_epsilon: of accounts that a run opens, at its delta; None takes the run's own budget, so that
+            the first run may spend the whole. Accounts that are open keep theirs.
+    """
+
+    path: Path
+    lifetime_epsilon: float | None = None
+
+    @classmethod
+    def of(cls, path: Path, lifetime_epsilon: float | None = None) -> SharedLedger:
+        """A ledger, with a lifetime epsilon that was checked."""
+        if lifetime_epsilon is not None:
+            check.positive("lifetime_epsilon", lifetime_epsilon)
+        return cls(path, lifetime_epsilon)
+
+
+class Owners(NamedTuple):
+    """Whose budgets a training spends: the data set by name, and its clients in their order."""
+
+    data: str
+    clients: tuple[str, ...]
+
+
+@dataclass
+class World:
+    """One simulated training with the accounts that it spends.
+
+    Attributes:
+        plan: that it follows.
+        place: of the training among those that run side by side.
+        accounts: of its clients.
+        numbers: of the accounts in the ledger.
+        made: uploads of each client in stages before, a pilot left out, shape (N,).
+        due: shares of each account for all stages so far.
+    """
+
+    plan: Plan
+    place: int
+    accounts: list[Account]
+    numbers: list[int]
+    made: NDArray[np.int64]
+    due: list[int]
+
+    def charges(self, tariff: Tariff, cohorts: NDArray[np.int32], start: int, stop: int) -> Iterator[Charge]:
+        """One charge for each upload in rounds `start` to `stop` of a stage."""
+        done = np.bincount(cohorts[:start].ravel(), minlength=len(self.numbers))
+        for client in cohorts[start:stop].ravel().tolist():
+            number = int(self.made[client] + done[client] + 1)
+            yield Charge(self.numbers[client], number, tariff.of(client, int(done[client])))
+            done[client] += 1
+
+
+@dataclass
+class RunLedger:
+    """A training's side of a ledger.
+
+    Attributes:
+        ledger: on disk.
+        run: its number there.
+        worlds: one for each seed.
+        spent: grants whose rounds run now.
+        sealed: grants that are not acknowledged yet.
+    """
+
+    ledger: DurableLedger
+    run: int
+    worlds: list[World]
+    spent: list[int] = field(default_factory=list)
+    sealed: list[int] = field(default_factory=list)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        mark: str,
+        plans: Sequence[Plan],
+        seeds: Sequence[int],
+        owners: Owners,
+        shared: SharedLedger | None,
+    ) -> RunLedger:
+        """Open the accounts of a training.
+
+        Args:
+            path: of the ledger.
+            mark: `fingerprint` of the run.
+            plans: one per seed.
+            seeds: a seed that repeats is charged once, because it repeats its noise.
+            owners: data set and clients.
+            shared: the ledger, if other runs on these data spend the same budgets.
+
+        Raises:
+            LedgerError: a ledger that cannot be written, or that holds other budgets.
+        """
+        name = run_name(mark)
+        within, lifetime = (f" of run {name}", None) if shared is None else ("", shared.lifetime_epsilon)
+        ledger = DurableLedger.open(path)
+        try:
+            run = ledger.begin(name, repeatable=True)
+            worlds = [
+                _world(ledger, name, plans[place], place, owners, f"seed {seed}{within}", lifetime)
+                for seed in dict.fromkeys(seeds)
+                for place in [list(seeds).index(seed)]
+            ]
+        except BaseException:
+            ledger.close()
+            raise
+        return cls(ledger, run, worlds)
+
+    def pilot(self) -> None:
+        """Pay for the upload that bought constants; it was drawn while planning, and is a number now.
+
+        Raises:
+            BudgetExceeded: clients that cannot pay.
+        """
+        for world in self.worlds:
+            world.due = tariff_of_pilot(world.plan, world.accounts)
+        charges = [
+            Charge(number, 0, share)
+            for world in self.worlds
+            for number, share in zip(world.numbers, world.due, strict=True)
+            if share
+        ]
+        if charges:
+            self._check_paid()
+            self.ledger.plan(self.run, _PILOT, [(charge.account, 1) for charge in charges])
+            grant = self._paid(charges)
+            self.ledger.seal(grant, b"uploads that bought constants")
+            self.ledger.acknowledge(grant)
+
+    def first_stage(self, algorithms: Sequence[Algorithm]) -> Hook:
+        """What to call before rounds that estimate, so that they are paid for."""
+        firsts = [stage_before(world.plan) for world in self.worlds]
+        tariffs = [
+            tariff_of_first(world.plan, first, world.accounts)
+            for world, first in zip(self.worlds, firsts, strict=True)
+        ]
+        return self._stage(_FIRST, tariffs, [first.uploads for first in firsts], algorithms)
+
+    def last_stage(self, plans: Sequence[Plan], algorithms: Sequence[Algorithm]) -> Hook:
+        """What to call before rounds by these plans, one per training, so that they are paid for."""
+        own = [plans[world.place] for world in self.worlds]
+        for world in self.worlds:
+            if isinstance(world.plan.pilot, FirstStage):
+                world.made = world.plan.pilot.uploads
+        tariffs = [tariff_of(plan, world.accounts) for plan, world in zip(own, self.worlds, strict=True)]
+        return self._stage(_LAST, tariffs, [plan.uploads for plan in own], algorithms)
+
+    def _stage(
+        self,
+        stage: int,
+        tariffs: list[Tariff],
+        planned: list[NDArray[np.int64]],
+        algorithms: Sequence[Algorithm],
+    ) -> Hook:
+        for world, tariff, counts in zip(self.worlds, tariffs, planned, strict=True):
+            world.due = [due + tariff.total(i, int(counts[i])) for i, due in enumerate(world.due)]
+        self._check_paid()
+        uploads = [
+            (number, int(count))
+            for world, counts in zip(self.worlds, planned, strict=True)
+            for number, count in zip(world.numbers, counts, strict=True)
+        ]
+        self.ledger.plan(self.run, stage, uploads)
+        cohorts = [np.asarray(algorithms[world.place].cohorts) for world in self.worlds]
+
+        def pay(start: int, stop: int) -> None:
+            charges = [
+                charge
+                for world, tariff, asked in zip(self.worlds, tariffs, cohorts, strict=True)
+                for charge in world.charges(tariff, asked, start, stop)
+            ]
+            self.spent += [self._paid(charges)] if charges else []
+
+        return pay
+
+    def _check_paid(self) -> None:
+        """Refuse a stage that would end in the middle, before anything of it is spent."""
+        others = self.ledger.spent_by_others(self.run)
+        for world in self.worlds:
+            for account, number, due in zip(world.accounts, world.numbers, world.due, strict=True):
+                if (spent := others.get(number, 0)) + due > WHOLE + LAST_BITS:
+                    raise BudgetExceeded(_too_poor(account, spent, due))
+
+    def _paid(self, charges: list[Charge]) -> int:
+        answer = self.ledger.reserve(self.run, charges)
+        if isinstance(answer, Refusal):
+            raise BudgetExceeded(answer.message)
+        return answer.number
+
+    def seal(self, reached: Checkpoint) -> Head:
+        """Seal what was spent by a digest of what came out; tells where the chain ends then."""
+        for grant in self.spent:
+            self.ledger.seal(grant, digest_of(reached))
+        self.sealed, self.spent = self.sealed + self.spent, []
+        return self.ledger.head
+
+    def acknowledge(self) -> None:
+        """Note that what was sealed is kept."""
+        for grant in self.sealed:
+            self.ledger.acknowledge(grant)
+        self.sealed = []
+
+    def resume(self, head: Head) -> None:
+        """Go on from a checkpoint that was kept when the chain ended at `head`.
+
+        Raises:
+            LedgerError: a ledger that lacks what it held then.
+        """
+        self.ledger.check_holds(head)
+        self.sealed = self.ledger.unacknowledged(self.run, head)
+        self.acknowledge()
+
+
+def run_name(mark: str) -> str:
+    """What the ledger calls the run of a `fingerprint`."""
+    return hashlib.sha256(mark.encode()).hexdigest()[:12]
+
+
+def digest_of(reached: Checkpoint) -> bytes:
+    """SHA-256 over everything that releases have moved."""
+    running = hashlib.sha256(str(reached.round).encode())
+    for leaf in (reached.theta, reached.used, *reached.memory, *reached.server):
+        running.update(np.ascontiguousarray(leaf).tobytes())
+    return running.digest()
+
+
+def _world(
+    ledger: DurableLedger,
+    run: str,
+    plan: Plan,
+    place: int,
+    owners: Owners,
+    world: str,
+    lifetime: float | None,
+) -> World:
+    """The accounts of one world, those that are open with their own budgets."""
+    accounts = [
+        known if known is not None and _alike(known, new) else new
+        for new in new_accounts(plan, run, owners.data, world, owners.clients, lifetime)
+        for known in [ledger.account(new.data, new.world, new.client)]
+    ]
+    return World(
+        plan, place, accounts, ledger.enrol(accounts), np.zeros(len(accounts), np.int64), [0] * len(accounts)
+    )
+
+
+def _alike(known: Account, new: Account) -> bool:
+    """Whether releases planned for one account may be charged to another."""
+    return (known.currency, known.relation, known.unit) == (new.currency, new.relation, new.unit)
+
+
+def _too_poor(account: Account, spent: int, asked: int) -> str:
+    return (
+        f"{account.client} has spent {100 * spent / WHOLE:.4g} % of its lifetime budget (epsilon "
+        f"{account.epsilon:g}) on {account.data} in other runs, and this one needs "
+        f"{100 * asked / WHOLE:.4g} %; nothing was spent, plan with a smaller epsilon or without this client"
+    )

@@ -1,0 +1,410 @@
+"""The tables of a study file: frozen pydantic models that refuse unknown keys."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from noiseworthy._tables import (
+    LEAST,
+    LEAST_DELTA,
+    MOST,
+    Auto,
+    Chance,
+    Count,
+    Listed,
+    Momentum,
+    Number,
+    Part,
+    Positive,
+    Seed,
+    Share,
+    Size,
+    Steps,
+    Table,
+)
+from noiseworthy.methods.dp_pasgd.bound import LossShape
+from noiseworthy.methods.rivals.planner import RIVALS, RivalName
+from noiseworthy.plans.resources import ResourceUnit
+from noiseworthy.privacy.clipping import ClippingMode
+from noiseworthy.studies.clients import (
+    Stated,
+    StatedDelta,
+    forms,
+    is_named,
+)
+from noiseworthy.studies.records import FederationTable, TaskTable
+
+
+class Drawn(Table):
+    """A number for every client, drawn in public: evenly between two ends, or evenly in its logarithm."""
+
+    uniform: list[float] | None = None
+    loguniform: list[float] | None = None
+
+    @property
+    def ends(self) -> list[float]:
+        """The least and the greatest number that may be drawn."""
+        return self.uniform or self.loguniform or []
+
+
+Budget = Annotated[
+    Annotated[Stated, Tag("stated")] | Annotated[Drawn, Tag("drawn")],
+    Discriminator(lambda budget: "drawn" if isinstance(budget, Drawn) else "stated"),
+]
+"""One number for all clients, one for each, or a range to draw them from."""
+DeltaBudget = Annotated[
+    Annotated[StatedDelta, Tag("stated")] | Annotated[Drawn, Tag("drawn")],
+    Discriminator(lambda budget: "drawn" if isinstance(budget, Drawn) else "stated"),
+]
+_MOST_DELTA = 0.99
+_LAWS = ("{ uniform = [least, greatest] }", "{ loguniform = [least, greatest] }")
+
+
+def _drawn(key: str, source: dict[str, Any]) -> Drawn:
+    """A range of budgets, with its ends checked."""
+    if len(source) != 1 or not source.keys() <= Drawn.model_fields.keys():
+        raise ValueError(forms(f"[privacy] {key}", source, _LAWS))
+    ((law, ends),) = source.items()
+    where = f"[privacy] {key} {law}"
+    numbers = isinstance(ends, list) and all(type(end) in (int, float) for end in ends)
+    if not numbers or len(ends) != 2 or not ends[0] <= ends[1] < float("inf"):
+        raise ValueError(f"{where} must be two numbers, the least and the greatest, got {ends!r}")
+    least = LEAST_DELTA if key == "delta" else LEAST
+    if not all(least <= abs(end) <= MOST for end in ends if end):
+        raise ValueError(f"{where} must have ends between {least:g} and {MOST:g} in size, got {ends}")
+    if (key == "epsilon" or law == "loguniform") and ends[0] <= 0:
+        raise ValueError(f"{where} must begin above 0, got {ends[0]}")
+    if key == "delta" and not 0 <= ends[0] <= ends[1] < 1:
+        raise ValueError(f"{where} must lie in [0, 1), got {ends}; use a delta far below 1/records")
+    return Drawn(**{law: [float(end) for end in ends]})
+
+
+def _of_clients(where: str, value: Any) -> Any:
+    """A value that may differ between clients; a table must be one of names."""
+    if isinstance(value, dict) and not is_named(value):
+        raise ValueError(forms(where, value))
+    return value
+
+
+class PrivacyTable(Table):
+    """`[privacy]`: mechanism, budgets, clip, neighbours."""
+
+    mechanism: Literal["laplace", "gaussian", "none"]
+    epsilon: Budget = 1.0
+    delta: DeltaBudget = 0.0
+    clip_norm: Number | Auto = "auto"
+    relation: Literal["replace-one", "add-remove"] = "replace-one"
+    sampling_rate: float = 1.0
+    accountant: Literal["auto", "pure"] = "auto"
+
+    @field_validator("epsilon", "delta", mode="before")
+    @classmethod
+    def _range(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, dict) or is_named(value):
+            return value
+        return _drawn(str(info.field_name), value)
+
+    @model_validator(mode="after")
+    def _is_a_delta(self) -> PrivacyTable:
+        if any(_MOST_DELTA < delta < 1 for delta in self._deltas()):
+            raise ValueError(
+                f"[privacy] delta must be at most {_MOST_DELTA:g}, got {max(self._deltas())!r}; use a delta "
+                "far below 1/records"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _pure_is_pure(self) -> PrivacyTable:
+        if self.accountant == "pure" and (self.mechanism != "laplace" or any(self._deltas())):
+            delta = self.delta.ends if isinstance(self.delta, Drawn) else self.delta
+            raise ValueError(
+                f'accountant = "pure" is Laplace noise with delta = 0, got {self.mechanism} with delta '
+                f"{delta}; "
+                "set delta = 0.0, or leave accountant out to account with a delta"
+            )
+        return self
+
+    def _deltas(self) -> list[float]:
+        """Every delta that is stated, the ends of a range."""
+        stated = self.delta.ends if isinstance(self.delta, Drawn) else self.delta
+        if isinstance(stated, dict):
+            return [*stated.values()]
+        return stated if isinstance(stated, list) else [stated]
+
+
+class ResourcesTable(Table):
+    """`[resources]`: what a communication and a local step cost each client, and how much it may spend."""
+
+    cost_per_round: Stated = 0.0
+    cost_per_step: Stated = 0.0
+    budget: Stated
+    unit: ResourceUnit = "units"
+
+    @field_validator("cost_per_round", "cost_per_step", "budget", mode="before")
+    @classmethod
+    def _form(cls, value: Any, info: ValidationInfo) -> Any:
+        return _of_clients(f"[resources] {info.field_name}", value)
+
+
+class FedSGDTable(Table):
+    """`[algorithm]` of Zhou et al.: one gradient per reply."""
+
+    name: Literal["fedsgd-dpc"] = "fedsgd-dpc"
+    rounds: Steps | Auto = "auto"
+    clients_per_round: Size | Auto = "auto"
+    max_rounds: Steps = 500
+    step_size: Positive | Auto = "auto"
+    step_decay: Positive | Literal["none"] = 50.0
+    momentum: Momentum | Auto = "auto"
+    averaging: Share | Auto = "auto"
+    weighting: Part | Auto = "auto"
+
+
+class FedAvgTable(Table):
+    """`[algorithm]` of Fu et al.: local steps before every reply; also DP-FedAvg of Hou et al."""
+
+    name: Literal["dp-fedavg"]
+    clipping_mode: ClippingMode | Auto = "auto"
+    clients_per_round: Size | Auto = "auto"
+    total_iterations: Count | Auto = "auto"
+    local_steps: Count | Auto = "auto"
+    max_iterations: Annotated[Count, Field(le=20_000)] = 500
+    batch_size: Count | Literal["full"] = "full"
+    step_size: Positive | Auto = "auto"
+    step_decay: Positive | Literal["none"] = "none"
+    averaging: Share | Auto = "auto"
+
+
+class ScaffNewTable(Table):
+    """`[algorithm]` of Hou et al.: control variates, and communication when a public coin falls."""
+
+    name: Literal["dp-scaffnew"]
+    rule: Literal["joint", "paper"] = "joint"
+    iterations: Count | Auto = "auto"
+    communication_probability: Chance | Auto = "auto"
+    max_iterations: Count = 10_000
+    coin_seed: Seed = 0
+    batch_size: Count | Literal["full"] = "full"
+    step_size: Positive | Auto = "auto"
+    averaging: Share | Auto = "auto"
+
+
+class AveragingTable(Table):
+    """`[algorithm]` of Hu et al.: noise at every local step, periodic averaging."""
+
+    name: Literal["dp-pasgd"]
+    total_iterations: Count | Auto = "auto"
+    local_steps: Count | Auto = "auto"
+    max_iterations: Count = 100_000
+    batch_size: Count | Literal["full"] = "full"
+    loss_shape: LossShape | Auto = "auto"
+    step_size: Positive | Auto = "auto"
+    averaging: Share | Auto = "auto"
+
+
+class SelectionTable(Table):
+    """`[algorithm]` of Ma et al.: rounds and clients per round are stated, who is asked is planned."""
+
+    name: Literal["dpfl-bcs"]
+    rounds: Count = 200
+    clients_per_round: Count
+    estimation_rounds: Annotated[Steps, Field(ge=0)] | Auto = "auto"
+    loss_cap: Positive | Auto = "auto"
+    step_size: Positive | Auto = "auto"
+    step_decay: Positive | Literal["none"] = "none"
+    momentum: Momentum | Auto = "auto"
+    averaging: Share | Auto = "auto"
+
+
+class RivalTable(Table):
+    """`[algorithm]` of what DPFL-BCS is held against: asking all clients alike, or as DPFL-BCS would."""
+
+    name: RivalName
+    rounds: Count = 200
+    clients_per_round: Count
+    selection: Literal["uniform", "biased"] = "uniform"
+    step_size: Positive | Auto = "auto"
+    step_decay: Positive | Literal["none"] = "none"
+    momentum: Momentum | Auto = "auto"
+    averaging: Share | Auto = "auto"
+    personal_step_size: Positive | None = None
+
+    @model_validator(mode="after")
+    def _personal(self) -> RivalTable:
+        if self.personal_step_size is not None and self.name != "privatefl":
+            raise ValueError(
+                f"[algorithm] personal_step_size is a key of privatefl, whose clients keep a transform, got "
+                f"{self.personal_step_size:g} for {self.name}; leave it out"
+            )
+        return self
+
+
+ALGORITHMS: dict[str, type[Table]] = {
+    "fedsgd-dpc": FedSGDTable,
+    "dp-fedavg": FedAvgTable,
+    "dp-scaffnew": ScaffNewTable,
+    "dp-pasgd": AveragingTable,
+    "dpfl-bcs": SelectionTable,
+    **dict.fromkeys(RIVALS, RivalTable),
+}
+
+
+def _tag(table: Any) -> str:
+    """Whose keys a table has; those of the first algorithm where none is named."""
+    first = "fedsgd-dpc"
+    name = table.get("name", first) if isinstance(table, dict) else getattr(table, "name", first)
+    return "any-rival" if name in get_args(RivalName) else name
+
+
+AlgorithmTable = Annotated[
+    Annotated[FedSGDTable, Tag("fedsgd-dpc")]
+    | Annotated[FedAvgTable, Tag("dp-fedavg")]
+    | Annotated[ScaffNewTable, Tag("dp-scaffnew")]
+    | Annotated[AveragingTable, Tag("dp-pasgd")]
+    | Annotated[SelectionTable, Tag("dpfl-bcs")]
+    | Annotated[RivalTable, Tag("any-rival")],
+    Discriminator(_tag),
+]
+
+
+class ConstantsTable(Table):
+    """`[constants]`: numbers given here are "assumed"; `source` says where the others come from.
+
+    `heterogeneity` may be one number per client, for the algorithm that asks by it;
+    `heterogeneity_spread` is its standard deviation between clients, where only that is known.
+    """
+
+    source: Literal["fitted", "analytic", "bought", "rule"] | None = None
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    smoothness: Number | None = None
+    strong_convexity: Number | None = None
+    gradient_bound: Number | None = None
+    initial_distance_sq: Number | None = None
+    heterogeneity: Stated | None = None
+    heterogeneity_spread: Positive | None = None
+    record_variance: Number | None = None
+    optimum_gradient_sq: Number | None = None
+    gradient_variance: Number | None = None
+    initial_gap: Number | None = None
+    noise_dimension: Number | None = None
+
+    @field_validator("heterogeneity", mode="before")
+    @classmethod
+    def _form(cls, value: Any) -> Any:
+        return _of_clients("[constants] heterogeneity", value)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _withdrawn(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and "curvature_spread" in raw:
+            raise ValueError(
+                "[constants] curvature_spread is withdrawn: losses of a first stage bring smoothness and "
+                "strong_convexity no nearer to their values, but further away; leave it out"
+            )
+        return raw
+
+    def assumed(self) -> dict[str, float]:
+        """The constants that the user stated as one number, by name."""
+        stated = self.model_dump(exclude={"source", "share"}, exclude_none=True)
+        return {name: value for name, value in stated.items() if not isinstance(value, list | dict)}
+
+
+class PlanningTable(Table):
+    """`[planning]`: which data are public, for planning by trial, and how long it may take.
+
+    `label_scale` is the public root mean square of what a regression predicts.
+    """
+
+    public: list[str] | Auto = "auto"
+    seeds: Annotated[int, Field(ge=1, le=1000)] = 5
+    budget_seconds: Positive | None = None
+    label_scale: Positive | None = None
+
+
+class TrainingTable(Table):
+    """`[training]`: seeds of the simulation and how often to score."""
+
+    seeds: Listed[Seed] = Field(default=[0], min_length=1)
+    evaluations: Count = 25
+
+
+class CompareTable(Table):
+    """`[compare]`: the grid of fixed settings; clip and step are the plan's unless given.
+
+    FedSGD-DPC varies rounds and clients, DP-FedAvg iterations and local steps, DP-ScaffNew iterations and the
+    probability of communication, DP-PASGD rounds and local steps, DPFL-BCS and its rivals clients and rounds
+    of a training that asks all clients alike.
+    """
+
+    rounds: Annotated[Listed[Count], Field(min_length=1)] | Auto = "auto"
+    clients_per_round: Listed[Count] | Auto = "auto"
+    iterations: Listed[Count] | Auto = "auto"
+    local_steps: Listed[Count] | Auto = "auto"
+    communication_probability: Listed[Chance] | Auto = "auto"
+    clip_norm: Positive | None = None
+    step_size: Positive | None = None
+    seeds: Listed[Seed] = Field(default=[100, 101, 102], min_length=1)
+
+
+class TradeoffTable(Table):
+    """`[tradeoff]`: privacy and resource budgets to plan and train for, every pair of them.
+
+    A budget that the study states as one number is varied as that number; one that it states per client is
+    varied as a whole, and the values here are factors of the clients' numbers. "auto" takes a quarter to four
+    times the study's own epsilon, and a quarter to twice its own resources.
+    """
+
+    epsilon: Annotated[Listed[Positive], Field(min_length=1)] | Auto = "auto"
+    budget: Annotated[Listed[Positive], Field(min_length=1)] | Auto = "auto"
+    seeds: Listed[Seed] = Field(default=[200, 201, 202], min_length=1)
+
+
+class RivalsTable(Table):
+    """`[rivals]`: what DPFL-BCS and the algorithms that it is held against are trained under.
+
+    One thing is varied at a time, all else being the study's own: the noise, the upper end of the range that
+    epsilon is drawn from, and the concentration of the Dirichlet partition. "auto" takes the study's noise.
+    """
+
+    mechanisms: Annotated[list[Literal["gaussian", "laplace"]], Field(min_length=1)] | Auto = "auto"
+    epsilon_max: Listed[Positive] = Field(default=[])
+    alpha: Listed[Positive] = Field(default=[])
+    seeds: Listed[Seed] = Field(default=[0, 1, 2, 3, 4], min_length=1)
+
+
+class Study(Table):
+    """One study: the whole file."""
+
+    federation: FederationTable
+    task: TaskTable = TaskTable()
+    privacy: PrivacyTable
+    resources: ResourcesTable | None = None
+    algorithm: AlgorithmTable = FedSGDTable()
+    constants: ConstantsTable = ConstantsTable()
+    planning: PlanningTable = PlanningTable()
+    training: TrainingTable = TrainingTable()
+    compare: CompareTable = CompareTable()
+    tradeoff: TradeoffTable = TradeoffTable()
+    rivals: RivalsTable = RivalsTable()
+
+    @model_validator(mode="after")
+    def _one_heterogeneity(self) -> Study:
+        stated, table = self.constants.heterogeneity, self.algorithm
+        chooses = table.name == "dpfl-bcs" or (isinstance(table, RivalTable) and table.selection == "biased")
+        if isinstance(stated, list | dict) and not chooses:
+            several = "a list" if isinstance(stated, list) else "a table"
+            raise ValueError(
+                f"[constants] heterogeneity must be one number for {table.name}, got {several} of "
+                f"{len(stated)}; only dpfl-bcs plans with one per client, and its rivals with selection = "
+                '"biased"'
+            )
+        return self

@@ -1,0 +1,98 @@
+"""What the uploads of a plan cost every client, as shares of its lifetime budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.methods.dpfl_bcs.two_stages import LOSSES_PER_REPLY, FirstStage
+from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.accountants import Release
+from noiseworthy.privacy.durable import Account, accounts_of, schedule_accounts
+from noiseworthy.privacy.durable.accounts import SCHEDULE, costs_of
+
+
+class Tariff(NamedTuple):
+    """What the uploads of a stage cost each client.
+
+    Attributes:
+        shares: of the lifetime budget, for one use of a record, N whole numbers.
+        uses: of a record by each upload, shape (uploads, N); ones but for noise at every local step.
+    """
+
+    shares: list[int]
+    uses: NDArray[np.int64]
+
+    def of(self, client: int, upload: int) -> int:
+        """Shares of a client's upload, counted from 0 within the stage."""
+        return self.shares[client] * int(self.uses[upload, client])
+
+    def total(self, client: int, uploads: int) -> int:
+        """Shares of a client's first uploads."""
+        return self.shares[client] * int(self.uses[:uploads, client].sum())
+
+
+def new_accounts(
+    plan: Plan, run: str, data: str, world: str, clients: Sequence[str], lifetime: float | None = None
+) -> list[Account]:
+    """Accounts of a plan's whole budget, for one world.
+
+    Args:
+        plan: with noise.
+        run: the only one that may spend them, where releases do not add up.
+        data: the data set, by name.
+        world: empty for real data.
+        clients: N names.
+        lifetime: epsilon of every client; None takes the plan's, and so does what does not add up.
+    """
+    if adds_up(plan):
+        epsilon = plan.budget.epsilon if lifetime is None else np.full(len(clients), lifetime)
+        return accounts_of(replace(plan.budget, epsilon=epsilon), plan.problem.family, data, world, clients)
+    return schedule_accounts(plan.budget, run, data, world, clients)
+
+
+def adds_up(plan: Plan) -> bool:
+    """Whether every release of a plan has a price of its own, whatever else is released."""
+    family, delta = plan.problem.family, plan.budget.delta
+    return plan.problem.sampling_rate == 1.0 and (family == "gaussian" or not np.any(delta))
+
+
+def tariff_of_pilot(plan: Plan, accounts: Sequence[Account]) -> list[int]:
+    """Shares of the upload that bought constants, N whole numbers; 0 where nothing was bought."""
+    if plan.pilot is None or isinstance(plan.pilot, FirstStage):
+        return [0] * len(accounts)
+    return _shares(plan, plan.pilot.parts[0][0], accounts)
+
+
+def tariff_of_first(plan: Plan, first: FirstStage, accounts: Sequence[Account]) -> Tariff:
+    """What a reply of stage 1 costs: a gradient, and the losses that come with it."""
+    gradients, losses = (_shares(plan, release, accounts) for release, _ in first.parts)
+    both = [g + LOSSES_PER_REPLY * told for g, told in zip(gradients, losses, strict=True)]
+    return Tariff(both, _uses(first.plan))
+
+
+def tariff_of(plan: Plan, accounts: Sequence[Account]) -> Tariff:
+    """What an upload of a plan costs, a pilot or stage before it left out."""
+    shares = [] if plan.release is None else _shares(plan, plan.release, accounts)
+    return Tariff(shares, _uses(plan))
+
+
+def _shares(plan: Plan, release: Release, accounts: Sequence[Account]) -> list[int]:
+    if accounts[0].currency.startswith(SCHEDULE):
+        planned = plan.releases + (0 if plan.pilot is None else plan.pilot.uploads)
+        costs = [Fraction(1, max(int(k), 1)) for k in planned]
+    else:
+        costs = costs_of(release)
+    return [account.share(cost) for account, cost in zip(accounts, costs, strict=True)]
+
+
+def _uses(plan: Plan) -> NDArray[np.int64]:
+    """Uses of a record by each upload of each client, shape (uploads, N)."""
+    most, clients = int(plan.uploads.max()), plan.problem.n_clients
+    used = [plan.released_by(np.full(clients, k)) for k in range(most + 1)]
+    return np.diff(np.array(used), axis=0)

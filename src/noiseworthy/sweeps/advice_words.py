@@ -1,0 +1,225 @@
+"""What an advice says in words: what an algorithm rests on, what to do, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from noiseworthy.plans.local_work import Coins, NoisySteps
+from noiseworthy.plans.plan import Plan
+
+Record = dict[str, Any]
+SPREAD_WARNING = 0.1
+"""Lost gain on one public data set above which a plan is warned of."""
+_CONVEX = "privacy: a convex loss and steps of at most 2 over its smoothness"
+_ONE_STEP = "privacy: no property of the loss, as each record's gradient is clipped"
+_WHOLE = "privacy: no property of the loss, as a client counts as a whole"
+_NAMED = {
+    "weiavg": "the server knows the clients' epsilons and weighs replies by them",
+    "pfa": "the server knows the clients' epsilons and trusts the larger ones",
+    "dpfl-bcs": "the server knows the clients' epsilons and asks by them",
+    "privatefl": "every client keeps a transform of its own; the accuracy is that of the shared model alone",
+}
+
+
+def assumptions(plan: Plan) -> tuple[str, ...]:
+    """What a plan takes for granted: for its proof of privacy, and of server and clients.
+
+    Example:
+        >>> from types import SimpleNamespace as Fake
+        >>> facts = Fake(clipping="B", n_clients=10)
+        >>> said = assumptions(Fake(algorithm="dp-fedavg", problem=facts, clients_per_round=5, local=None))
+        >>> said[0]
+        'privacy: a convex loss and steps of at most 2 over its smoothness'
+        >>> said[1]
+        '5 of 10 clients online in a round'
+    """
+    return tuple(filter(None, [_proof(plan), _NAMED.get(plan.algorithm, ""), _online(plan)]))
+
+
+def _proof(plan: Plan) -> str:
+    if plan.problem.clipping in ("B", "E"):
+        return _CONVEX
+    return _ONE_STEP if plan.problem.clipping == "A" else _WHOLE
+
+
+def _online(plan: Plan) -> str:
+    n, asked = plan.problem.n_clients, plan.clients_per_round
+    if isinstance(plan.local, Coins):
+        return "all clients online at every communication, each with a correction that it keeps"
+    if isinstance(plan.local, NoisySteps) or asked == n:
+        return "all clients online in every round"
+    return f"{asked:,} of {n:,} clients online in a round"
+
+
+# What to do -------------------------------------------------------------------------------------------
+
+
+def recommendation(advice: Record) -> str:
+    """What to do, in a sentence.
+
+    Args:
+        advice: its plain values.
+    """
+    if advice["recommended"] is None:
+        return (
+            f"Do not train: in trials on public data no algorithm beat the untrained model. {_more(advice)}"
+        )
+    best = find(advice, advice["recommended"])
+    what = best["outcome"].removeprefix("Train ").removesuffix(".").removesuffix(", chosen by trial")
+    trials = f"{reached(advice, best)} in trials on public data, {band(advice, best)}"
+    return f"Train with {best['name']}: {what}; {trials}."
+
+
+def find(advice: Record, name: str) -> Record:
+    """An algorithm of the advice by its name."""
+    return next(one for one in advice["algorithms"] if one["name"] == name)
+
+
+def reached(advice: Record, one: Record) -> str:
+    """The mean score that is predicted.
+
+    Example:
+        >>> reached({"score": "accuracy"}, {"accuracy": {"mean": 0.8314}})
+        '83.1 % accuracy'
+    """
+    return f"{written(advice, one['accuracy']['mean'])} {advice['score'].replace('^2', '²')}"
+
+
+def band(advice: Record, one: Record) -> str:
+    """From the least to the greatest score over public data sets and seeds."""
+    least, most = (written(advice, one["accuracy"][end]) for end in ("least", "most"))
+    return f"{least.removesuffix(' %')} to {most} over data sets and seeds"
+
+
+def written(advice: Record, score: float) -> str:
+    """An accuracy in per cent, an R² to two digits.
+
+    Example:
+        >>> written({"score": "accuracy"}, 0.5), written({"score": "R^2"}, 0.5)
+        ('50.0 %', '0.50')
+    """
+    return f"{100 * score:.1f} %" if advice["score"] == "accuracy" else f"{score:.2f}"
+
+
+def _more(advice: Record) -> str:
+    enough = advice["clients_that_work"]
+    if enough is None:
+        return "Not even 64 times as many clients like these would do: allow a larger epsilon."
+    return f"Collect more clients: with N = {enough:,} like these it would work. Or allow a larger epsilon."
+
+
+# What else to know ------------------------------------------------------------------------------------
+
+
+def remarks(advice: Record) -> list[str]:
+    """What to know before following the recommendation: ties, whose protection, when it would flip."""
+    if advice["recommended"] is None:
+        return []
+    best = find(advice, advice["recommended"])
+    said = [_same(advice), _ties(advice, best), _protected(advice, best), *_flips(advice, best)]
+    return [one for one in said if one]
+
+
+def _flips(advice: Record, best: Record) -> list[str]:
+    """When another algorithm would do better, and how far the bounds that say so can be trusted."""
+    outlook = advice["outlook"]
+    if outlook is None or not outlook["flips"]:
+        return []
+    fits = zip((best["name"], outlook["other"]), outlook["fits"], strict=True)
+    poor = [f"that of {name} {fit}" for name, fit in fits if "poorly" in fit]
+    doubt = f" ({'; '.join(poor)})" if poor else ""
+    return [f"By bounds fitted to trials{doubt}: {when(best['name'], outlook['other'], outlook['flips'])}."]
+
+
+def when(name: str, other: str, flips: Sequence[Record]) -> str:
+    """Where another algorithm does better, and where trials say that it does not.
+
+    Example:
+        >>> epsilon = {"axis": "epsilon", "below": None, "above": 7.93, "low": 1.0, "high": 16.0}
+        >>> clients = {"axis": "clients", "below": None, "above": None, "low": 5, "high": 40}
+        >>> when("weiavg", "pfa", [epsilon, clients])
+        'pfa does better at epsilon above 7.9; weiavg stays ahead of pfa at clients 5 to 40'
+    """
+    sides = [(flip, side) for flip in flips for side in ("below", "above") if flip[side] is not None]
+    better = [f"{flip['axis']} {side} {_short(flip[side])}" for flip, side in sides]
+    ahead = [
+        f"{flip['axis']} {_short(flip['low'])} to {_short(flip['high'])}"
+        for flip in flips
+        if flip["below"] is None and flip["above"] is None
+    ]
+    said = [f"{other} does better at {listed(better)}"] if better else []
+    return "; ".join(said + ([f"{name} stays ahead of {other} at {listed(ahead)}"] if ahead else []))
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _ties(advice: Record, best: Record) -> str:
+    ties = {_done_by(one): None for one in advice["algorithms"] if one["place"] == 1}
+    names = [name for name in ties if name != _done_by(best)]
+    if not names:
+        return ""
+    verb = "ties" if len(names) == 1 else "tie"
+    return f"{listed(names)} {verb} with it: trials cannot tell them apart, and none takes fewer uploads."
+
+
+def _same(advice: Record) -> str:
+    """Who does the same here, because of equal budgets or because all are asked always."""
+    groups: dict[str, list[str]] = {}
+    for one in advice["algorithms"]:
+        if one["same_as"]:
+            groups.setdefault(one["same_as"], []).append(one["name"])
+    return " ".join(
+        f"{listed(names)} {'does' if len(names) == 1 else 'do'} the same as {name} here."
+        for name, names in groups.items()
+    )
+
+
+def _done_by(one: Record) -> str:
+    """The algorithm that stands for all that do the same."""
+    return one["same_as"] or one["name"]
+
+
+def _protected(advice: Record, best: Record) -> str:
+    """Beside a claim for records the best that covers whole clients, which is more."""
+    if best["privacy"]["unit"] == "client":
+        return f"The epsilon of {best['name']} covers a whole client: a stronger claim than one for records."
+    whole = [one for one in advice["algorithms"] if one["privacy"]["unit"] == "client" and one["train"]]
+    if not whole:
+        return ""
+    return (
+        f"Its epsilon covers one record. {whole[0]['name']} covers a whole client, a stronger claim, and "
+        f"reaches {reached(advice, whole[0])}."
+    )
+
+
+def warnings(advice: Record) -> list[str]:
+    """What a user must not miss: public data that disagree, races that were cut short."""
+    said = []
+    if advice["recommended"] is not None:
+        best = find(advice, advice["recommended"])
+        if best["spread"] > SPREAD_WARNING:
+            said.append(
+                f"The public data sets disagree: on one of them the plan of {best['name']} loses "
+                f"{100 * best['spread']:.0f} % of the attainable gain. Name public data closer to yours "
+                "under [planning] public."
+            )
+    cut = [one["name"] for one in advice["algorithms"] if one["unfinished"]]
+    if cut:
+        said.append(
+            f"The time ran out before the races of {listed(cut)} were over; they may do better with more "
+            "(--budget-seconds)."
+        )
+    return said
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    Example:
+        >>> listed(["a"]), listed(["a", "b", "c"])
+        ('a', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

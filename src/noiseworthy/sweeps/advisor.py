@@ -1,0 +1,323 @@
+"""Which algorithm suits a federation? All of them planned by trial on public data, and a recommendation.
+
+No private record is read: proxies are public, and noise follows from public sizes and budgets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy._tables import Table
+from noiseworthy._validate import strict_json
+from noiseworthy.errors import ConfigError
+from noiseworthy.methods.rivals.planner import RIVALS
+from noiseworthy.plans.plan import Plan
+from noiseworthy.studies.planners.by_trial import (
+    open_bench,
+    resolved,
+    space_of,
+    treatments_of,
+)
+from noiseworthy.studies.prepare import Prepared
+from noiseworthy.studies.tables import ALGORITHMS, ConstantsTable, Study
+from noiseworthy.sweeps.advice_words import (
+    assumptions,
+    recommendation,
+    remarks,
+    warnings,
+)
+from noiseworthy.trials.advisor import (
+    CAP,
+    Entry,
+    LeftOut,
+    Progress,
+    clients_that_work,
+    ranking,
+    recommended,
+    side_by_side,
+)
+from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.flips import Outlook, outlook
+
+_OUTLOOK = 0.1
+"""Share of the time for the question when the answer would flip."""
+SECONDS = 300.0
+"""Time for all races where a study states none."""
+NAMES = tuple(ALGORITHMS)
+"""Algorithms from simple to intricate, which decides between equals."""
+_ASKING = ("dpfl-bcs", *RIVALS)
+"""Algorithms that need to be told how many clients to ask in a round."""
+_BYTES = 4
+"""Of a float32, in which models travel."""
+Real = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Advised:
+    """An algorithm in the ranking.
+
+    Attributes:
+        place: 1 is best; those that tie share one.
+        entry: its plan by trial, and the common trials.
+        study: the study with this algorithm and everything decided.
+    """
+
+    place: int
+    entry: Entry
+    study: Study
+
+    @property
+    def plan(self) -> Plan:
+        """Its plan, for the private federation."""
+        return self.entry.found.plan
+
+
+@dataclass(frozen=True)
+class Advice:
+    """All algorithms of a study side by side.
+
+    Attributes:
+        advised: best first.
+        left_out: with the reasons.
+        recommended: name of the algorithm to train with; None where nobody should train.
+        clients: N.
+        clients_that_work: how many clients like these would make training work; None where training is
+            worth its noise already, or where 64 times as many would not do.
+        sources: names of the public data.
+        score: what accuracies are, "accuracy" or "R^2".
+        outlook: when the next best algorithm would do better; None where there is none, or it is a tie.
+    """
+
+    advised: tuple[Advised, ...]
+    left_out: tuple[LeftOut, ...]
+    recommended: str | None
+    clients: int
+    clients_that_work: int | None
+    sources: tuple[str, ...]
+    score: str
+    outlook: Outlook | None
+
+    @property
+    def study(self) -> Study | None:
+        """The study to train, with everything decided; None where nobody should train."""
+        return next((one.study for one in self.advised if one.entry.name == self.recommended), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The advice as plain values, the contract of `noiseworthy advise --json`."""
+        values = {
+            "recommended": self.recommended,
+            "score": self.score,
+            "clients": self.clients,
+            "clients_that_work": self.clients_that_work,
+            "public": list(self.sources),
+            "seeds": int(self.advised[0].entry.loss.shape[1]),
+            "algorithms": [_row(one) for one in self.advised],
+            "left_out": [vars(one) for one in self.left_out],
+            "outlook": None if self.outlook is None else asdict(self.outlook),
+            "study": None if self.study is None else self.study.model_dump(mode="json", exclude_none=True),
+        }
+        words = {name: say(values) for name, say in _WORDS.items()}
+        return strict_json({"recommendation": recommendation(values), **values, **words})
+
+
+_WORDS = {"remarks": remarks, "warnings": warnings}
+
+
+def advice_record(advice: Advice, name: str) -> dict[str, Any]:
+    """The advice with what it was made for, when and by what: what a run folder holds."""
+    made = {"name": name, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+    return {**made, "version": version("noiseworthy"), **advice.as_dict()}
+
+
+def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) -> Advice:
+    """Plan a study with every algorithm that suits it, and rank the plans by common trials.
+
+    The study's own algorithm keeps its `[algorithm]` keys and its clip, and is tried first; the others are
+    planned from public facts alone. `[constants]` are not used.
+
+    Args:
+        prepared: the study.
+        on_progress: told the algorithm that is tried, and the share of the work that is done.
+
+    Returns:
+        An `Advice`; a function of public inputs alone, unless the time cuts a race short.
+
+    Raises:
+        ConfigError: no data or no noise. InvalidInput: public data that are the study's own or do not fit.
+    """
+    planning = prepared.study.planning
+    seconds = planning.budget_seconds or SECONDS
+    studies, left_out = entrants(prepared)
+    bench = open_bench(prepared)
+    entries, refused = side_by_side(
+        bench,
+        [space_of(one) for one in studies],
+        treatments_of(prepared, bench),
+        seeds=planning.seeds,
+        seconds=seconds * (1 - _OUTLOOK),
+        on_progress=on_progress,
+    )
+    ranked = ranking(entries)
+    chosen = recommended(sorted(entries, key=lambda one: NAMES.index(one.name)))
+    by_name = {one.algorithm.name: one for one in studies}
+    return Advice(
+        tuple(Advised(place, one, resolved(by_name[one.name], one.found)) for place, one in ranked),
+        (*left_out, *refused),
+        None if chosen is None else chosen.name,
+        bench.facts.problem.n_clients,
+        None if chosen else _enough(bench, ranked[0][1], planning.seeds),
+        bench.sources,
+        "R^2" if bench.facts.classes is None else "accuracy",
+        None if chosen is None else _outlook(bench, chosen, ranked, seconds * _OUTLOOK),
+    )
+
+
+def _enough(bench: Bench, entry: Entry, seeds: int) -> int | None:
+    return clients_that_work(bench, entry.space, entry.found.result.winner.treatment, seeds=seeds)
+
+
+def _outlook(bench: Bench, chosen: Entry, ranked: list[tuple[int, Entry]], seconds: float) -> Outlook | None:
+    """What is recommended beside the best that does not tie with it."""
+    others = [one for place, one in ranked if place > 1 and one.train]
+    return outlook(bench, chosen, others[0], seconds) if others else None
+
+
+# Who enters -------------------------------------------------------------------------------------------
+
+
+def entrants(prepared: Prepared) -> tuple[list[Study], list[LeftOut]]:
+    """The study with each algorithm that its noise allows, its own first, and who is left out.
+
+    Raises:
+        ConfigError: no data or no noise.
+    """
+    study = prepared.study
+    prepared.trained()
+    if study.privacy.mechanism == "none":
+        raise ConfigError(
+            "there is nothing to advise on without noise: asking everybody always is best then; set "
+            '[privacy] mechanism = "gaussian" or "laplace"'
+        )
+    own = study.algorithm.name
+    reasons = {name: reason for name in NAMES if (reason := _unsuited(name, study))}
+    names = [own, *(name for name in NAMES if name != own)]
+    entering = [with_algorithm(study, name, len(prepared.sizes)) for name in names if name not in reasons]
+    return entering, [LeftOut(name, reason) for name, reason in reasons.items()]
+
+
+def _unsuited(name: str, study: Study) -> str:
+    """Why an algorithm cannot enter, empty if it can."""
+    rival, noise = RIVALS.get(cast(Any, name)), study.privacy.mechanism
+    if rival is None or noise in rival.mechanisms:
+        return ""
+    if rival.mechanisms == ("none",):
+        return "it adds no noise, so it protects nobody"
+    return f"it is defined for {rival.mechanisms[0].capitalize()} noise only, and the study has {noise}"
+
+
+def with_algorithm(study: Study, name: str, clients: int) -> Study:
+    """The study with another algorithm, of which nothing is stated but what it cannot do without.
+
+    Args:
+        study: keeps its own `[algorithm]` keys and clip where it has this algorithm.
+        name: of the algorithm.
+        clients: N, asked in every round where an algorithm needs a number and the study states none.
+
+    Example:
+        >>> from noiseworthy.studies import parse_study
+        >>> study = parse_study({"federation": {"data": "wine"}, "privacy": {"mechanism": "laplace"}})
+        >>> with_algorithm(study, "weiavg", 4).algorithm.model_dump(exclude_unset=True)
+        {'name': 'weiavg', 'clients_per_round': 4}
+    """
+    changed: dict[str, Any] = {"constants": ConstantsTable()}
+    if name != study.algorithm.name:
+        stated = getattr(study.algorithm, "clients_per_round", "auto")
+        changed["algorithm"] = _table(name, stated if isinstance(stated, int) else clients)
+        changed["privacy"] = study.privacy.model_copy(update={"clip_norm": "auto"})
+    return study.model_copy(update=changed)
+
+
+def _table(name: str, clients_per_round: int) -> Table:
+    keys = {"clients_per_round": clients_per_round} if name in _ASKING else {}
+    return ALGORITHMS[name].model_validate({"name": name, **keys})
+
+
+# As plain values --------------------------------------------------------------------------------------
+
+
+def _row(one: Advised) -> dict[str, Any]:
+    entry, result = one.entry, one.entry.found.result
+    return {
+        "name": entry.name,
+        "place": one.place,
+        "train": entry.train,
+        "same_as": entry.same_as or None,
+        "outcome": one.plan.outcome,
+        "plan": _setting(one),
+        "loss": _bands(np.minimum(entry.loss, CAP)),
+        "accuracy": _bands(entry.accuracy),
+        "privacy": _privacy(one.plan),
+        "cost": _cost(one.plan),
+        "assumes": list(assumptions(one.plan)),
+        "spread": result.spread,
+        "trainings": result.trainings,
+        "unfinished": result.unfinished,
+    }
+
+
+_COUNTS = (
+    "rounds", "clients_per_round", "iterations", "total_iterations", "local_steps",
+    "communication_probability", "clipping_mode", "clip_norm", "clip", "step_size", "step_decay_rounds",
+    "momentum", "averaging", "weighting",
+)  # fmt: skip
+
+
+def _setting(one: Advised) -> dict[str, Any]:
+    stated, treatment = one.plan.as_dict(), one.entry.found.treatment
+    counts = {name: stated[name] for name in _COUNTS if name in stated}
+    return {**counts, "records": None if treatment is None else treatment.keys()}
+
+
+def _bands(values: Real) -> dict[str, Any]:
+    """Mean and bands of a quantity of shape (P, S): over proxies and seeds, and over seeds of the mean."""
+    each = values.mean(axis=0)
+    return {
+        "mean": float(each.mean()),
+        "least": float(values.min()),
+        "most": float(values.max()),
+        "of_each_public": values.mean(axis=1).tolist(),
+        "seeds_least": float(each.min()),
+        "seeds_most": float(each.max()),
+        "standard_error": float(each.std(ddof=1) / np.sqrt(each.size)),
+    }
+
+
+def _privacy(plan: Plan) -> dict[str, Any]:
+    """Unit and budget, and what the client that is worst off spends."""
+    return {
+        "unit": plan.budget.unit,
+        "relation": plan.budget.relation,
+        "spent_epsilon": float(plan.spent().max()),
+        "epsilon": float(plan.budget.epsilon.max()),
+        "delta": float(plan.budget.delta.max()),
+    }
+
+
+def _cost(plan: Plan) -> dict[str, Any]:
+    """What training costs the clients: uploads, bytes that they send, local steps, and `[resources]`."""
+    uploads, resources = plan.uploads, plan.problem.resources
+    paid = None if plan.cost is None else float(plan.cost.max())
+    return {
+        "uploads": [int(uploads.min()), int(uploads.max())],
+        "all_uploads": int(uploads.sum()),
+        "bytes": int(uploads.max()) * plan.problem.dimension * _BYTES,
+        "local_steps": int(plan.steps.max()),
+        "resources": paid,
+        "unit": None if resources is None else resources.unit,
+    }

@@ -1,0 +1,184 @@
+"""The plan beside fixed settings: many trainings side by side, and what they say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy._keys import Purpose, named_key
+from noiseworthy.data import Federation
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
+from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.conditions import tightest_mode
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.making import aligned
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.accountants import composed_epsilon, composes
+from noiseworthy.studies import two_stages
+from noiseworthy.studies.prepare import check_same_sizes
+from noiseworthy.studies.tables import Study
+from noiseworthy.sweeps.grids import grid_of, setting_of
+from noiseworthy.tasks import Score, Task
+
+Progress = Callable[[float], None]
+_LONGEST = 1000
+"""Iterations to centre a grid on where the plan does not train."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fixed setting: where it lies on the axes, final test losses (infinite if diverged), accuracies."""
+
+    setting: dict[str, float]
+    loss: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The plan beside a grid of fixed settings.
+
+    Attributes:
+        planned: the plan's cell; its setting is 0 if it does not train.
+        grid: the fixed cells.
+        untrained_loss: test loss without training.
+        search_epsilon: what training every fixed setting once on private records would spend of the client
+            that is worst off; None where it has no closed form.
+    """
+
+    planned: Cell
+    grid: tuple[Cell, ...]
+    untrained_loss: float
+    search_epsilon: float | None = None
+
+    @property
+    def best(self) -> Cell:
+        """The grid cell of least mean loss."""
+        return min(self.grid, key=lambda cell: float(np.mean(cell.loss)))
+
+    @property
+    def lost_gain(self) -> float:
+        """(L_plan - L_best) / (L_untrained - L_best): the share of the attainable gain that is missed.
+
+        Not training is always attainable, so the gain is nan where no cell gains anything.
+        """
+        best = float(np.mean(self.best.loss))
+        attainable = self.untrained_loss - best
+        return (float(np.mean(self.planned.loss)) - best) / attainable if attainable > 0 else float("nan")
+
+
+def untrained_score(task: Task, shards: Shards) -> Score:
+    """Test loss and score of the public start."""
+    start = task.initial(named_key(jax.random.key(0), Purpose.START))
+    return task.score(start, shards.test_x, shards.test_y)
+
+
+def untrained_loss(task: Task, shards: Shards) -> float:
+    """Test loss of the public start."""
+    return float(untrained_score(task, shards).loss)
+
+
+def run_grid(
+    plans: Sequence[Plan],
+    federation: Federation,
+    task: Task,
+    seeds: Sequence[int],
+    on_progress: Progress = lambda done: None,
+) -> list[Cell]:
+    """Train each plan under each seed; plans that ask as many clients share a compiled program."""
+    algorithms = [[make(plan, task, seed) for seed in seeds] for plan in plans]
+    for b in {plan.clients_per_round for plan in plans}:
+        alike = [i for i, plan in enumerate(plans) if plan.clients_per_round == b]
+        for kind in _kinds([algorithms[i][0] for i in alike]):
+            same = [alike[i] for i in kind]
+            padded = aligned([one for i in same for one in algorithms[i]])
+            for place, i in enumerate(same):
+                algorithms[i] = padded[place * len(seeds) : (place + 1) * len(seeds)]
+    load = cache(lambda condensed: Shards.load(federation, task, condensed=condensed))
+    results, work = [], np.cumsum([_work(plan) for plan in plans])
+    for plan, mapped, done in zip(plans, algorithms, work, strict=True):
+        shards = load(mapped[0].condensed)
+        if isinstance(plan.pilot, FirstStage):
+            run, _ = two_stages.train([plan] * len(seeds), shards, task, seeds, evaluations=1)
+        else:
+            run = simulate(mapped, plan.uploads, shards, np.array([plan.rounds]), seeds)
+        diverged = ~np.isfinite(run.final_loss)
+        loss = np.where(diverged, np.inf, run.final_loss)
+        results.append(Cell(setting_of(plan), loss, run.final_accuracy))
+        on_progress(done / work[-1])
+    return results
+
+
+def _kinds(algorithms: Sequence[Algorithm]) -> list[list[int]]:
+    """Indices of algorithms whose static parts agree, so that one program can run them."""
+    structures = [jax.tree.structure(algorithm) for algorithm in algorithms]
+    return [[i for i, other in enumerate(structures) if other == one] for one in dict.fromkeys(structures)]
+
+
+def _work(plan: Plan) -> int:
+    """Local steps of a whole training, over all clients that are asked."""
+    steps = plan.rounds if plan.local is None else int(plan.local.counts(plan.rounds).sum())
+    return steps * plan.clients_per_round
+
+
+def compare(
+    plan: Plan,
+    federation: Federation,
+    task: Task,
+    study: Study,
+    on_progress: Progress = lambda done: None,
+) -> Comparison:
+    """Train the plan and the grid of `[compare]` under the same seeds.
+
+    Fixed settings buy no constants, so they spend the whole budget on training. Those that the resources do
+    not pay for are left out.
+
+    Raises:
+        InvalidInput: a grid with more clients per round than there are clients.
+    """
+    check_same_sizes(plan.problem, federation)
+    seeds, grid = study.compare.seeds, _fixed_settings(plan, task, study)
+    shards = Shards.load(federation, task)
+    start = untrained_loss(task, shards)
+    plans = [*grid, plan] if plan.train else grid
+    cells = run_grid(plans, federation, task, seeds, on_progress)
+    untrained = Cell(setting_of(plan), np.full(len(seeds), start), np.full(len(seeds), np.nan))
+    planned = cells.pop() if plan.train else untrained
+    return Comparison(planned, tuple(cells), start, search_epsilon(grid))
+
+
+def search_epsilon(plans: Sequence[Plan]) -> float | None:
+    """What several plans together, pilots included, spend of the client that is worst off, each trained once.
+
+    Returns:
+        The exact epsilon at that client's delta; None where it has no closed form.
+    """
+    parts = [(plan.release, plan.releases) for plan in plans if plan.release is not None]
+    parts += [part for plan in plans if plan.pilot is not None for part in plan.pilot.parts]
+    delta = plans[0].budget.delta
+    return float(composed_epsilon(parts, delta).max()) if composes(parts, delta) else None
+
+
+def _fixed_settings(plan: Plan, task: Task, study: Study) -> list[Plan]:
+    """The grid of a study, each cell with a clipping mode and steps that its claim holds for."""
+    if plan.step is None:
+        raise InvalidInput("comparing needs step sizes; state [algorithm] step_size")
+    longest = min(getattr(study.algorithm, "max_iterations", _LONGEST), _LONGEST)
+    batch = plan.local.batch_size if plan.local is not None else None
+    several, _ = tightest_mode(task, plan.problem.family, batch)
+    step = plan.pilot.plan.step if isinstance(plan.pilot, FirstStage) else plan.step
+    plans = grid_of(plan, step or plan.step, study.compare, longest, several)
+    if not plans:
+        raise InvalidInput(
+            "the grid of [compare] has no cell: no iterations are divisible by any of the local steps, no "
+            "coin falls for communication, or the [resources] budget pays for none; name others"
+        )
+    return plans

@@ -1,0 +1,101 @@
+"""What comparing, trading off and contests add to the record of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy._validate import strict_json
+from noiseworthy.plans.plan import Plan
+from noiseworthy.sweeps.compare import Cell, Comparison
+from noiseworthy.sweeps.rivals import Contest
+from noiseworthy.sweeps.standings import standings
+from noiseworthy.sweeps.tradeoff import Axis, Point, Surface
+
+Record = dict[str, Any]
+
+
+def with_comparison(record: Record, comparison: Comparison, seeds: list[int]) -> Record:
+    """The record with the plan beside the grid, and the lost gain."""
+    cells = [(comparison.planned, True), *((cell, False) for cell in comparison.grid)]
+    best = comparison.best
+    compared = {
+        "axes": list(best.setting),
+        "seeds": list(seeds),
+        "untrained_loss": comparison.untrained_loss,
+        "cells": [_cell(cell, planned) for cell, planned in cells],
+        "best": best.setting,
+        "lost_gain": comparison.lost_gain,
+        "search_epsilon": comparison.search_epsilon,
+    }
+    return {**record, "compare": strict_json(compared)}
+
+
+def with_tradeoff(record: Record, surface: Surface) -> Record:
+    """The record with every pair of budgets, what is planned for it and what that reaches."""
+    tradeoff = {
+        "epsilon": _axis(surface.epsilon),
+        "budget": {**_axis(surface.budget), "unit": surface.unit},
+        "seeds": list(surface.seeds),
+        "cells": [_point(point) for point in surface.points],
+        "search_epsilon": surface.search_epsilon,
+    }
+    return {**record, "tradeoff": strict_json(tradeoff)}
+
+
+def with_rivals(record: Record, contest: Contest, seconds: float) -> Record:
+    """The record with DPFL-BCS beside its rivals: by accuracy where labels are classes, else by loss."""
+    classes = record["federation"]["classes"]
+    made = standings(contest, "loss" if classes is None else "accuracy", seconds)
+    return {**record, "rivals": strict_json(made)}
+
+
+def _cell(cell: Cell, planned: bool) -> Record:
+    return {
+        **cell.setting,
+        "loss": cell.loss.tolist(),
+        "accuracy": cell.accuracy.tolist(),
+        "planned": planned,
+    }
+
+
+def _axis(axis: Axis) -> Record:
+    return {"values": list(axis.values), "own": axis.own, "per_client": axis.per_client}
+
+
+_COUNTS = (
+    "rounds", "clients_per_round", "iterations", "total_iterations", "local_steps",
+    "communication_probability",
+)  # fmt: skip
+"""What planners decide, by the names that it has in plans."""
+
+
+def _point(point: Point) -> Record:
+    reached = {"loss": point.loss, "accuracy": point.accuracy}
+    return {
+        "epsilon": point.epsilon,
+        "budget": point.budget,
+        "own": point.own,
+        "reason": point.reason or None,
+        **_decided(point.plan),
+        **{name: values.tolist() for name, values in reached.items()},
+        **{f"mean_{name}": _over_seeds(values, np.mean) for name, values in reached.items()},
+        **{f"std_{name}": _over_seeds(values, np.std) for name, values in reached.items()},
+    }
+
+
+def _decided(plan: Plan | None) -> Record:
+    """The decision for a pair of budgets, what it costs and what its bound says."""
+    if plan is None:
+        return {"train": False, "cost": None, "predicted": None}
+    stated = plan.as_dict()
+    counts = {name: stated[name] for name in _COUNTS if name in stated}
+    return {name: stated[name] for name in ("train", "cost", "predicted")} | counts
+
+
+def _over_seeds(values: NDArray[np.float64], what: Callable[..., Any]) -> float | None:
+    """Over all seeds, none of which may have diverged."""
+    return float(what(values)) if values.size and np.all(np.isfinite(values)) else None

@@ -1,0 +1,437 @@
+"""DPFL-BCS beside its rivals, all with the same federation, budgets, rounds, clients, clip, steps and seeds.
+
+What they differ by is who is asked how often, what a reply weighs, and what clients keep to themselves. All
+are planned with exact counts and exact noise before anything is trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import groupby
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.engines.records import Trajectory
+from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
+from noiseworthy.errors import ConfigError
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.registry import make
+from noiseworthy.methods.rivals.planner import RIVALS, RivalName
+from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.studies import two_stages
+from noiseworthy.studies.pace import LEAST_ROUNDS, Pace, pace_of
+from noiseworthy.studies.planner import decide
+from noiseworthy.studies.planners.decision import Decision
+from noiseworthy.studies.prepare import Prepared, prepare
+from noiseworthy.studies.tables import (
+    AlgorithmTable,
+    Drawn,
+    PrivacyTable,
+    RivalTable,
+    SelectionTable,
+)
+from noiseworthy.sweeps.compare import search_epsilon
+from noiseworthy.tasks import LinearModel, Task
+from noiseworthy.tasks.personal import personalised
+
+Progress = Callable[[float], None]
+Table = SelectionTable | RivalTable
+Name = RivalName | Literal["dpfl-bcs"]
+Selection = Literal["uniform", "biased"]
+Real = NDArray[np.float64]
+OURS = "DPFL-BCS"
+REFERENCE = "FedSGD"
+_LOOKS = 8
+"""How often a training is scored, for progress; only the last counts."""
+
+
+def entrants(mechanism: Family) -> dict[str, tuple[Name, Selection]]:
+    """Who enters under a mechanism: by name, the algorithm and whom it asks.
+
+    Example:
+        >>> list(entrants("laplace"))
+        ['DMLDP', 'WeiAvg', 'PFA', 'PrivateFL', 'PrivateFL-BCS', 'DPFL-BCS']
+        >>> entrants("none"), entrants("gaussian")["PrivateFL-BCS"]
+        ({'FedSGD': ('fedsgd', 'uniform')}, ('privatefl', 'biased'))
+    """
+    if mechanism == "none":
+        return {REFERENCE: ("fedsgd", "uniform")}
+    plain: RivalName = "dpsgd" if mechanism == "gaussian" else "dmldp"
+    return {
+        plain.upper(): (plain, "uniform"),
+        "WeiAvg": ("weiavg", "uniform"),
+        "PFA": ("pfa", "uniform"),
+        "PrivateFL": ("privatefl", "uniform"),
+        "PrivateFL-BCS": ("privatefl", "biased"),
+        OURS: ("dpfl-bcs", "biased"),
+    }
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One algorithm at one point: its plan, and what trainings by it came to.
+
+    Attributes:
+        name: as in `entrants`.
+        plan: what it does, and the noise that this takes.
+        loss: final test losses, shape (S,); infinite if diverged, empty before training.
+        accuracy: final test scores, shape (S,); NaN where there is none or the training diverged.
+        replies: uploads of each client, those of a first stage included, shape (S, N).
+        spent: greatest share of its epsilon that any client has spent, shape (S,).
+    """
+
+    name: str
+    plan: Plan
+    loss: Real = field(default_factory=lambda: np.empty(0))
+    accuracy: Real = field(default_factory=lambda: np.empty(0))
+    replies: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
+    spent: Real = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def work(self) -> int:
+        """Replies that a training asks for."""
+        return self.plan.all_rounds * self.plan.clients_per_round
+
+
+@dataclass(frozen=True)
+class Point:
+    """Everybody under the same noise, budgets and data.
+
+    Attributes:
+        mechanism: of the noise; "none" for the reference alone.
+        epsilon_max: upper end of the range of budgets, None where the study states none.
+        alpha: concentration of the Dirichlet partition, None for another partition.
+        entries: in the order of `entrants`; empty before planning.
+    """
+
+    mechanism: Family
+    epsilon_max: float | None
+    alpha: float | None
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def search_epsilon(self) -> float | None:
+        """What training every entry once would spend of the client that is worst off; None without a sum."""
+        return search_epsilon([entry.plan for entry in self.entries])
+
+
+@dataclass(frozen=True)
+class Contest:
+    """All points of a study: its own under each mechanism, and around it other budgets and other data.
+
+    Attributes:
+        mechanisms: of noise.
+        points: those of one `alpha` follow each other, the reference first; the study's own come before all.
+        seeds: of every training.
+    """
+
+    mechanisms: tuple[Family, ...]
+    points: tuple[Point, ...]
+    seeds: tuple[int, ...]
+
+    @classmethod
+    def of(cls, prepared: Prepared) -> Contest:
+        """The points that a study asks for, nothing planned yet.
+
+        Raises:
+            ConfigError: another algorithm than DPFL-BCS and its rivals, no data, no step size, no noise, or a
+                sweep over what the study does not state.
+            InvalidInput: a model whose records have no personal transform.
+        """
+        _checked(prepared.study.algorithm)
+        personalised(prepared.trained()[1])
+        wanted, mechanisms = prepared.study.rivals, _mechanisms(prepared)
+        epsilon, alpha = _epsilon_max(prepared), _alpha(prepared)
+        budgets = [epsilon, *sorted({*wanted.epsilon_max} - {epsilon})]
+        points = [Point("none", epsilon, alpha), *(Point(m, e, alpha) for e in budgets for m in mechanisms)]
+        for other in sorted({*wanted.alpha} - {alpha}):
+            points += [Point(m, epsilon, other) for m in ("none", *mechanisms)]
+        return cls(mechanisms, tuple(points), tuple(wanted.seeds))
+
+    def at(self, mechanism: Family) -> Point:
+        """The study's own point under a mechanism, or its reference."""
+        return next(point for point in self.points if point.mechanism == mechanism)
+
+    @property
+    def decision(self) -> Decision:
+        """The plan of DPFL-BCS at the study's own point, under the first of the mechanisms."""
+        return Decision(self.at(self.mechanisms[0]).entries[-1].plan, None)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Every entry of every point."""
+        return [entry for point in self.points for entry in point.entries]
+
+    @property
+    def replies(self) -> int:
+        """Replies that all trainings together ask for."""
+        return len(self.seeds) * sum(entry.work for entry in self.entries)
+
+
+def plan_contest(contest: Contest, prepared: Prepared, on_progress: Progress = lambda done: None) -> Contest:
+    """Plan every entry of every point, each by the planner of its algorithm.
+
+    Args:
+        contest: of the study.
+        prepared: the study.
+        on_progress: told the share of points done.
+
+    Returns:
+        The contest with its plans. Laplace noise is planned for pure epsilon, delta 0.
+
+    Raises:
+        ConfigError, InvalidInput: what any of the planners refuses.
+    """
+    planned: list[Point] = []
+    for alpha, points in groupby(contest.points, key=lambda point: point.alpha):
+        here = _dealt(prepared, alpha)
+        for point in points:
+            planned.append(_planned(point, here))
+            on_progress(len(planned) / len(contest.points))
+    return replace(contest, points=tuple(planned))
+
+
+def train_contest(
+    contest: Contest,
+    prepared: Prepared,
+    on_progress: Progress = lambda done: None,
+    on_estimate: Progress | None = None,
+) -> Contest:
+    """Train every entry under every seed in simulation, the seeds of one side by side.
+
+    Args:
+        contest: planned for the same study.
+        prepared: the study.
+        on_progress: told the share of replies done.
+        on_estimate: told the seconds that all will take, before networks train.
+    """
+    trained: list[Point] = []
+    parts = _parts(on_progress, [entry.work for entry in contest.entries])
+    for alpha, points in groupby(contest.points, key=lambda point: point.alpha):
+        site = _Site.of(_dealt(prepared, alpha))
+        if not trained and on_estimate is not None and _takes_long(contest, site):
+            on_estimate(_foretold(contest, site))
+        for point in points:
+            entries = [_trained(entry, site, contest.seeds, next(parts)) for entry in point.entries]
+            trained.append(replace(point, entries=tuple(entries)))
+    return replace(contest, points=tuple(trained))
+
+
+# What a study states ----------------------------------------------------------------------------------
+
+
+def _checked(table: AlgorithmTable) -> Table:
+    """What all are told, unless it is of an algorithm without rivals here, or leaves the step open."""
+    if not isinstance(table, SelectionTable | RivalTable):
+        raise ConfigError(
+            f"[algorithm] name must be dpfl-bcs or one of its rivals ({', '.join(RIVALS)}) to compare them, "
+            f"got {table.name!r}"
+        )
+    if table.step_size == "auto":
+        raise ConfigError(
+            "[algorithm] step_size is missing: no theory gives one for the rivals, and all train with the "
+            "same; state a number"
+        )
+    return table
+
+
+def _mechanisms(prepared: Prepared) -> tuple[Family, ...]:
+    own, wanted = prepared.study.privacy.mechanism, prepared.study.rivals.mechanisms
+    if wanted == "auto" and own == "none":
+        raise ConfigError(
+            'rivals need noise, got mechanism = "none" in [privacy]; state [rivals] mechanisms, for example '
+            '["gaussian"]'
+        )
+    return (own,) if wanted == "auto" else tuple(dict.fromkeys(wanted))
+
+
+def _epsilon_max(prepared: Prepared) -> float | None:
+    """The upper end of the range of budgets, None without a range."""
+    law, wanted = prepared.study.privacy.epsilon, prepared.study.rivals.epsilon_max
+    if not isinstance(law, Drawn):
+        if wanted:
+            raise ConfigError(
+                "[rivals] epsilon_max varies the upper end of a range, but [privacy] epsilon is none; state "
+                "epsilon = { uniform = [least, greatest] }, or leave epsilon_max out"
+            )
+        return None
+    least, greatest = law.ends
+    if wanted and min(wanted) < least:
+        raise ConfigError(
+            f"[rivals] epsilon_max must be at least {least:g}, the lower end of [privacy] epsilon, got "
+            f"{min(wanted):g}; raise it, or lower that end"
+        )
+    return greatest
+
+
+def _alpha(prepared: Prepared) -> float | None:
+    """The concentration of the partition, None for another than Dirichlet."""
+    table, wanted = prepared.study.federation, prepared.study.rivals.alpha
+    if wanted and table.partition != "dirichlet":
+        raise ConfigError(
+            f"[rivals] alpha varies a Dirichlet partition, got partition = {_quoted(table.partition)}; set "
+            'partition = "dirichlet" with alpha in [federation], or leave it out of [rivals]'
+        )
+    if wanted and isinstance(prepared.study.constants.heterogeneity, list | dict):
+        raise ConfigError(
+            "[rivals] alpha deals the records out anew, and [constants] heterogeneity is stated for the "
+            "clients as they are; leave one of them out"
+        )
+    return table.alpha if table.partition == "dirichlet" else None
+
+
+def _quoted(name: str | None) -> str:
+    return "none" if name is None else f'"{name}"'
+
+
+def _dealt(prepared: Prepared, alpha: float | None) -> Prepared:
+    """The study with its records dealt out at another concentration."""
+    study = prepared.study
+    if alpha in (None, study.federation.alpha):
+        return prepared
+    table = study.federation.model_copy(update={"alpha": alpha})
+    return prepare(study.model_copy(update={"federation": table}))
+
+
+# Plans ------------------------------------------------------------------------------------------------
+
+
+def _planned(point: Point, prepared: Prepared) -> Point:
+    study = prepared.study
+    privacy, own = _privacy(study.privacy, point), _checked(study.algorithm)
+    entries = []
+    for name, (algorithm, selection) in entrants(point.mechanism).items():
+        changed = {"privacy": privacy, "algorithm": _entered(own, algorithm, selection)}
+        made = decide(replace(prepared, study=study.model_copy(update=changed))).plan
+        entries.append(Entry(name, made))
+    return replace(point, entries=tuple(entries))
+
+
+def _privacy(table: PrivacyTable, point: Point) -> PrivacyTable:
+    """The study's budgets at a point; pure for Laplace noise, because DPFL-BCS plans no other."""
+    changed: dict[str, Any] = {"mechanism": point.mechanism, "accountant": "auto"}
+    if point.mechanism == "laplace":
+        changed["delta"] = 0.0
+    if isinstance(table.epsilon, Drawn):
+        ((law, (least, _)),) = table.epsilon.model_dump(exclude_none=True).items()
+        changed["epsilon"] = Drawn(**{law: [least, point.epsilon_max]})
+    return table.model_copy(update=changed)
+
+
+_COMMON = {"rounds", "clients_per_round", "step_size", "step_decay", "momentum", "averaging"}
+"""Keys of `[algorithm]` that all share."""
+
+
+def _entered(own: Table, algorithm: Name, selection: Selection) -> Table:
+    """What an algorithm would be told in a study of its own."""
+    common = own.model_dump(include=_COMMON)
+    if algorithm == "dpfl-bcs":
+        return own if isinstance(own, SelectionTable) else SelectionTable(name=algorithm, **common)
+    if algorithm == "privatefl" and isinstance(own, RivalTable):
+        common["personal_step_size"] = own.personal_step_size
+    return RivalTable(name=algorithm, selection=selection, **common)
+
+
+# Trainings --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A federation on the device, with records or with what stands for them; loaded when it is asked for."""
+
+    task: Task
+    shards: Callable[[bool], Shards]
+
+    @classmethod
+    def of(cls, prepared: Prepared) -> _Site:
+        federation, task = prepared.trained()
+        return cls(task, cache(lambda condensed: Shards.load(federation, task, condensed=condensed)))
+
+
+def _trained(entry: Entry, site: _Site, seeds: Sequence[int], on_progress: Progress) -> Entry:
+    run, plans = _run(entry.plan, site, seeds, on_progress)
+    diverged, pilot = ~np.isfinite(run.final_loss), entry.plan.pilot
+    made = zip(plans, run.uploads, strict=True)
+    return replace(
+        entry,
+        loss=np.where(diverged, np.inf, run.final_loss),
+        accuracy=np.where(diverged, np.nan, run.final_accuracy),
+        replies=run.uploads + (0 if pilot is None else pilot.uploads),
+        spent=np.array([np.max(plan.spent(uploads) / plan.budget.epsilon) for plan, uploads in made]),
+    )
+
+
+def _run(
+    plan: Plan, site: _Site, seeds: Sequence[int], on_progress: Progress
+) -> tuple[Trajectory, Sequence[Plan]]:
+    """All trainings of a plan, and which plan each followed in the end."""
+    if isinstance(plan.pilot, FirstStage):
+        alike = [plan] * len(seeds)
+        run, stages = two_stages.train(
+            alike, site.shards(False), site.task, seeds, evaluations=_LOOKS, on_progress=on_progress
+        )
+        return run, [stage.plan for stage in stages]
+    algorithms = [make(plan, site.task, seed) for seed in seeds]
+    run = simulate(
+        algorithms,
+        plan.uploads,
+        site.shards(algorithms[0].condensed),
+        np.unique(np.linspace(1, plan.rounds, _LOOKS).astype(int)),
+        seeds,
+        on_segment=lambda done: on_progress(done.round / plan.rounds),
+    )
+    return run, [plan] * len(seeds)
+
+
+def _parts(on_progress: Progress, work: Sequence[int]) -> Iterator[Progress]:
+    """Progress within one part after the other, each as long as its work."""
+    ends = np.cumsum(work)
+    for end, own in zip(ends, work, strict=True):
+        yield lambda share, end=end, own=own: on_progress(float((end - own + share * own) / ends[-1]))
+
+
+# How long it takes ------------------------------------------------------------------------------------
+
+_LIKE = {"fedsgd": "dpsgd", "dmldp": "dpsgd", "dpfl-bcs": "dpsgd"}
+"""Algorithms whose rounds do the same as those of another."""
+
+
+def _takes_long(contest: Contest, site: _Site) -> bool:
+    """Whether networks train, for at least as long as timing them would take."""
+    rounds = contest.at(contest.mechanisms[0]).entries[0].plan.rounds
+    return rounds >= LEAST_ROUNDS and not isinstance(site.task, LinearModel)
+
+
+def _foretold(contest: Contest, site: _Site) -> float:
+    """Seconds of all trainings, from a few rounds of each kind of algorithm at the study's own point."""
+    timed = contest.at(contest.mechanisms[0])
+    paces = _paces(timed, site, contest.seeds)
+    most = timed.entries[0].plan.problem.sizes.max()
+    seconds, compiled = 0.0, {(timed.mechanism, timed.alpha, kind) for kind in paces}
+    for point in contest.points:
+        for plan in (entry.plan for entry in point.entries):
+            pace, program = paces[_kind(plan)], (point.mechanism, point.alpha, _kind(plan))
+            seconds += pace.seconds(plan.all_rounds, _LOOKS) * plan.problem.sizes.max() / most
+            seconds += 0.0 if program in compiled else pace.compiling
+            compiled.add(program)
+    return seconds
+
+
+def _paces(point: Point, site: _Site, seeds: Sequence[int]) -> dict[str, Pace]:
+    """The pace of each kind of algorithm."""
+    found: dict[str, Pace] = {}
+    for plan in (entry.plan for entry in point.entries):
+        if _kind(plan) not in found:
+            algorithms = [make(plan, site.task, seed) for seed in seeds]
+            found[_kind(plan)] = pace_of(algorithms, plan.uploads, site.shards(False), seeds)
+    return found
+
+
+def _kind(plan: Plan) -> str:
+    return _LIKE.get(plan.algorithm, plan.algorithm)

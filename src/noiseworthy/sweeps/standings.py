@@ -1,0 +1,93 @@
+"""What a contest of DPFL-BCS and its rivals came to, as plain values: the key `rivals` of a record."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.sweeps.rivals import (
+    OURS,
+    Contest,
+    Entry,
+    Point,
+)
+
+Quantity = Literal["accuracy", "loss"]
+Real = NDArray[np.float64]
+
+
+def standings(contest: Contest, quantity: Quantity, seconds: float) -> dict[str, Any]:
+    """Everybody's outcomes at every point, with the gaps between DPFL-BCS and the other private algorithms.
+
+    Args:
+        contest: trained.
+        quantity: what gaps are in, test accuracy or test loss.
+        seconds: that training took.
+    """
+    own = contest.points[0]
+    return {
+        "mechanisms": list(contest.mechanisms),
+        "epsilon_max": own.epsilon_max,
+        "alpha": own.alpha,
+        "seeds": list(contest.seeds),
+        "quantity": quantity,
+        "replies": contest.replies,
+        "seconds": seconds,
+        "points": [_point(point, own, quantity) for point in contest.points],
+    }
+
+
+def gap(ours: Entry, other: Entry, quantity: Quantity) -> dict[str, float] | None:
+    """By how much DPFL-BCS does better than another, seed by seed: mean and standard deviation.
+
+    None where a training of either diverged.
+
+    Example:
+        >>> from types import SimpleNamespace as Entry
+        >>> ours, other = Entry(loss=np.array([0.5, 0.75])), Entry(loss=np.array([1.0, 1.0]))
+        >>> gap(ours, other, "loss")
+        {'mean': 0.375, 'std': 0.125}
+    """
+    if not np.all(np.isfinite([ours.loss, other.loss])):
+        return None
+    by = other.loss - ours.loss if quantity == "loss" else ours.accuracy - other.accuracy
+    return {"mean": float(by.mean()), "std": float(by.std())}
+
+
+def _point(point: Point, own: Point, quantity: Quantity) -> dict[str, Any]:
+    ours = point.entries[-1]
+    return {
+        "mechanism": point.mechanism,
+        "epsilon_max": point.epsilon_max,
+        "alpha": point.alpha,
+        "own": (point.epsilon_max, point.alpha) == (own.epsilon_max, own.alpha),
+        "search_epsilon": point.search_epsilon,
+        "algorithms": [
+            {**_entry(entry), "gap": gap(ours, entry, quantity) if _is_rival(entry, ours) else None}
+            for entry in point.entries
+        ],
+    }
+
+
+def _is_rival(entry: Entry, ours: Entry) -> bool:
+    return ours.name == OURS != entry.name
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "algorithm": entry.plan.algorithm,
+        "asked": [int(entry.replies.min()), int(entry.replies.max())],
+        "spent": float(entry.spent.max()),
+        **_over_seeds("loss", entry.loss),
+        **_over_seeds("accuracy", entry.accuracy),
+    }
+
+
+def _over_seeds(name: str, values: Real) -> dict[str, Any]:
+    """Values with mean and standard deviation, which one training that diverged leaves undefined."""
+    known = bool(np.all(np.isfinite(values)))
+    mean, std = (float(values.mean()), float(values.std())) if known else (None, None)
+    return {name: values.tolist(), f"mean_{name}": mean, f"std_{name}": std}
