@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from noiseworthy.data import PARTITIONS
 from noiseworthy.errors import ConfigError
+from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
+from noiseworthy.methods.registry import METHODS
 from noiseworthy.methods.rivals.planner import RIVALS
 from noiseworthy.studies.loading import load_study, parse_study
-from noiseworthy.studies.tables import ALGORITHMS, FedSGDTable, ResourcesTable, Study
+from noiseworthy.studies.tables import ResourcesTable, Study
 
 MINIMAL = {"federation": {"sizes": [5, 5]}, "privacy": {"mechanism": "laplace"}}
 
@@ -301,7 +303,7 @@ def test_a_rival_that_selects_takes_a_heterogeneity_per_client():
     assert biased.constants.heterogeneity == [0.0, 0.5]
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", METHODS)
 def test_every_algorithm_may_state_its_averaging(name):
     own = {"clients_per_round": 1} if name in RIVALS or name == "dpfl-bcs" else {}
     own |= {"step_size": 0.1} if name in RIVALS else {}

@@ -22,7 +22,7 @@ from noiseworthy.methods.dp_pasgd import planner as averaging_period
 from noiseworthy.methods.dp_scaffnew import planner as communication_probability
 from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
-from noiseworthy.methods.registry import MAKERS, make
+from noiseworthy.methods.registry import METHODS, make
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
@@ -63,9 +63,9 @@ def plan_of(name):
 
 KINDS = ("fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "pfa", "privatefl")
 """One name of each class; the others differ by noise, counts or weights."""
-EVERY = pytest.mark.parametrize("name", MAKERS)
+EVERY = pytest.mark.parametrize("name", METHODS)
 EVERY_KIND = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in KINDS else pytest.mark.slow) for name in MAKERS]
+    "name", [pytest.param(name, marks=() if name in KINDS else pytest.mark.slow) for name in METHODS]
 )
 
 

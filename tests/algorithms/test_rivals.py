@@ -341,7 +341,7 @@ from noiseworthy.methods.registry import make
 from noiseworthy.data.federation import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
-from noiseworthy.plans import rivals
+from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 from noiseworthy.errors import ConfigError, InvalidInput
+from noiseworthy.methods.registry import METHODS
+from noiseworthy.studies.by_trial import space_of
 from noiseworthy.studies.loading import parse_study
-from noiseworthy.studies.planners.by_trial import space_of
 from noiseworthy.studies.prepare import prepare
-from noiseworthy.studies.tables import ALGORITHMS
 from noiseworthy.sweeps import advisor
 from noiseworthy.sweeps.advice_words import (
     assumptions,
@@ -75,7 +75,7 @@ def advice():
 )
 def test_all_algorithms_enter_that_have_the_noise_and_the_others_say_why_not(mechanism, without):
     studies, left_out = entrants(prepare(study_of(privacy={"mechanism": mechanism, "delta": 0.0})))
-    assert {one.algorithm.name for one in studies} == ALGORITHMS.keys() - without
+    assert {one.algorithm.name for one in studies} == METHODS.keys() - without
     reasons = {one.name: one.reason for one in left_out}
     assert reasons.keys() == without
     assert reasons["fedsgd"] == "it adds no noise, so it protects nobody"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from noiseworthy.errors import ConfigError
+from noiseworthy.studies import by_trial
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide, plan_study
-from noiseworthy.studies.planners import by_trial
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.trials import race
 

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from noiseworthy._tables import Table
 from noiseworthy.errors import UserError
+from noiseworthy.methods.registry import method
 from noiseworthy.methods.rivals.planner import RIVALS
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare
-from noiseworthy.studies.tables import ALGORITHMS, Study
+from noiseworthy.studies.tables import Study
 
 REALS = (
     0.0,
@@ -69,7 +70,7 @@ def base(algorithm: str, family: str, *, scarce: bool) -> dict[str, Any]:
 def numeric_keys(algorithm: str) -> tuple[tuple[str, str, bool], ...]:
     """Every key of every table that takes a number, and whether it must be whole."""
     tables = {name: field.annotation for name, field in Study.model_fields.items() if name != "algorithm"}
-    tables["algorithm"] = ALGORITHMS[algorithm]
+    tables["algorithm"] = method(algorithm).table
     return tuple(
         (name, key, kind == "integer")
         for name, model in tables.items()

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from noiseworthy.studies.fitted import TEST_LOSS
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
-from noiseworthy.studies.planners.fitted import TEST_LOSS
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
 from noiseworthy.trials import race

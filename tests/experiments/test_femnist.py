@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from noiseworthy.studies import by_trial
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
-from noiseworthy.studies.planners import by_trial
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.runner import train
 from noiseworthy.tasks import make_task

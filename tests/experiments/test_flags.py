@@ -13,9 +13,9 @@ from noiseworthy.methods.fedsgd_dpc.planner import stated
 from noiseworthy.plans.plan import Prediction, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.studies.decision import Decision, Foretold
+from noiseworthy.studies.fitted import _notes
 from noiseworthy.studies.flags import class_prior, flags, foretold
-from noiseworthy.studies.planners.decision import Decision, Foretold
-from noiseworthy.studies.planners.fitted import _notes
 
 PROBLEM = Problem(np.full(4, 50), 8, PrivacyBudget.of(1.0, 1e-5, 4), "gaussian", 1.0)
 SAID = Foretold(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import replace
-from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -106,7 +105,8 @@ def test_no_private_record_enters_a_timed_step():
 )
 def test_records_in_a_step_are_those_of_the_algorithm(algorithm, expected):
     study = parse_study({**WINE, "algorithm": algorithm})
-    assert step_records(SimpleNamespace(study=study, sizes=np.array([20, 200, 400]))).tolist() == expected
+    prepared = replace(prepare(study), sizes=np.array([20, 200, 400]))
+    assert step_records(prepared).tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from noiseworthy.errors import ConfigError, InvalidInput, UnsoundClaim
+from noiseworthy.methods.fedsgd_dpc import study as fedsgd_dpc
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
-from noiseworthy.studies.planners import fedsgd_dpc
 from noiseworthy.studies.prepare import prepare
 
 CONSTANTS = {

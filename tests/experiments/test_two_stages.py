@@ -16,9 +16,9 @@ from noiseworthy.plans.plan import StepSize
 from noiseworthy.privacy.accountants import composed_epsilon
 from noiseworthy.privacy.durable import statement
 from noiseworthy.studies import two_stages
+from noiseworthy.studies.decision import Decision
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
-from noiseworthy.studies.planners.decision import Decision
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record, with_training
 from noiseworthy.studies.run_folder import opened_ledger

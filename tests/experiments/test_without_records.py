@@ -33,9 +33,9 @@ from noiseworthy.errors import ConfigError, DataError, GatewayError
 from noiseworthy.methods.making import with_noise
 from noiseworthy.methods.registry import make
 from noiseworthy.reports import write_report
+from noiseworthy.studies import by_trial
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
-from noiseworthy.studies.planners import by_trial
 from noiseworthy.studies.prepare import Prepared, prepare
 from noiseworthy.studies.record import new_record
 from noiseworthy.studies.training import train as simulate

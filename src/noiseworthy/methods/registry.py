@@ -1,41 +1,47 @@
-"""Algorithms by their name in a study file."""
+"""The only list of methods. Each is loaded when it is asked for by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 from noiseworthy import _validate as check
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.averaged import averaged
-from noiseworthy.methods.dp_fedavg import algorithm as dp_fedavg
-from noiseworthy.methods.dp_pasgd import algorithm as dp_pasgd
-from noiseworthy.methods.dp_scaffnew import algorithm as dp_scaffnew
-from noiseworthy.methods.dpfl_bcs import algorithm as dpfl_bcs
-from noiseworthy.methods.fedsgd_dpc import algorithm as fedsgd_dpc
-from noiseworthy.methods.rivals import (
-    dmldp,
-    dpsgd,
-    fedsgd,
-    pfa,
-    privatefl,
-    weiavg,
-)
+from noiseworthy.methods.base import Method
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
 
-MAKERS: dict[str, Callable[[Plan, Task, int], Algorithm]] = {
-    "fedsgd-dpc": fedsgd_dpc.make,
-    "dp-fedavg": dp_fedavg.make,
-    "dp-scaffnew": dp_scaffnew.make,
-    "dp-pasgd": dp_pasgd.make,
-    "dpfl-bcs": dpfl_bcs.make,
-    "fedsgd": fedsgd.make,
-    "dpsgd": dpsgd.make,
-    "dmldp": dmldp.make,
-    "weiavg": weiavg.make,
-    "pfa": pfa.make,
-    "privatefl": privatefl.make,
+_ROOM = "noiseworthy.methods"
+METHODS: dict[str, str] = {
+    "fedsgd-dpc": f"{_ROOM}.fedsgd_dpc.method",
+    "dp-fedavg": f"{_ROOM}.dp_fedavg.method",
+    "dp-scaffnew": f"{_ROOM}.dp_scaffnew.method",
+    "dp-pasgd": f"{_ROOM}.dp_pasgd.method",
+    "dpfl-bcs": f"{_ROOM}.dpfl_bcs.method",
+    "fedsgd": f"{_ROOM}.rivals.method",
+    "dpsgd": f"{_ROOM}.rivals.method",
+    "dmldp": f"{_ROOM}.rivals.method",
+    "weiavg": f"{_ROOM}.rivals.method",
+    "pfa": f"{_ROOM}.rivals.method",
+    "privatefl": f"{_ROOM}.rivals.method",
 }
+"""By their names in study files, from simple to intricate: the module that lists each under `METHODS`."""
+FIRST = "fedsgd-dpc"
+"""The method of a study that names none."""
+
+
+def method(name: str) -> Method[Any]:
+    """A method by its name in a study file.
+
+    Raises:
+        InvalidInput: an unknown name.
+
+    Example:
+        >>> method("dp-fedavg").table.__name__
+        'FedAvgTable'
+    """
+    return import_module(METHODS[check.one_of("algorithm", name, METHODS.keys())]).METHODS[name]
 
 
 def make(plan: Plan, task: Task, seed: int) -> Algorithm:
@@ -44,5 +50,5 @@ def make(plan: Plan, task: Task, seed: int) -> Algorithm:
     Raises:
         InvalidInput: an unknown algorithm, or a plan that its algorithm cannot follow.
     """
-    made = MAKERS[check.one_of("algorithm", plan.algorithm, MAKERS.keys())](plan, task, seed)
+    made = method(plan.algorithm).make(plan, task, seed)
     return averaged(made, plan.rounds, plan.averaging) if plan.averaging else made

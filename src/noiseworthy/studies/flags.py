@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noiseworthy.data import Federation
-from noiseworthy.studies.planners.decision import Decision
+from noiseworthy.studies.decision import Decision
 
 WIDER = 1.25
 """Factor by which a measured loss may lie outside what trials gave on the public data sets."""

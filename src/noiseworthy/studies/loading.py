@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from noiseworthy._tables import Table
 from noiseworthy.errors import ConfigError
+from noiseworthy.methods.registry import FIRST, METHODS, method
 from noiseworthy.studies.clients import from_csv, is_named
-from noiseworthy.studies.tables import ALGORITHMS, RivalTable, Study
+from noiseworthy.studies.tables import Study
 
 
 def load_study(path: Path | str) -> Study:
@@ -49,9 +50,24 @@ def parse_study(raw: dict[str, Any]) -> Study:
         noiseworthy.errors.ConfigError: [privacy] clip is not a key of this table; allowed: ...
     """
     try:
-        return Study.model_validate(raw)
+        return Study.model_validate(raw | _own_table(raw))
     except ValidationError as error:
         raise ConfigError(_one_line(error)) from None
+
+
+def _own_table(raw: dict[str, Any]) -> dict[str, Any]:
+    """The table `[algorithm]` as the method that it names checks it; nothing where the study has none."""
+    table = raw.get("algorithm")
+    if not isinstance(table, dict):
+        return {}
+    name = table.get("name", FIRST)
+    if name not in METHODS:
+        raise ConfigError(f"[algorithm] name must be one of {', '.join(METHODS)}, got {name!r}")
+    own = method(name).table
+    try:
+        return {"algorithm": own.model_validate(table)}
+    except ValidationError as error:
+        raise ConfigError(_one_line(error, ("algorithm",), own)) from None
 
 
 _PER_CLIENT = {
@@ -78,20 +94,18 @@ def _read(value: Any, folder: Path, table: str, key: str) -> Any:
     return from_csv(value, folder, f"[{table}] {key}")
 
 
-def _one_line(error: ValidationError) -> str:
-    complaints = error.errors(include_url=False)
+def _one_line(error: ValidationError, inside: tuple[str, ...] = (), own: type[Table] = Study) -> str:
+    complaints = [{**one, "loc": (*inside, *one["loc"])} for one in error.errors(include_url=False)]
     where = _where(complaints[0]["loc"])
     alike = [other for other in complaints if _where(other["loc"]) == where and other["type"] != "dict_type"]
     first = max(alike, key=lambda other: len(other["loc"]))  # of a number or a list, the one that was meant
     if first["type"] == "extra_forbidden":
-        return f"{where} is not a key of this table; allowed: {_allowed(first['loc'])}"
+        return f"{where} is not a key of this table; allowed: {_allowed(first['loc'], own)}"
     if first["type"] == "missing":
         return f"{where} is missing; add it to the study file"
     if first["type"] == "value_error":
         return first["msg"].removeprefix("Value error, ")
-    if first["type"] == "union_tag_invalid":
-        return f"{where} name must be one of {', '.join(ALGORITHMS)}, got {first.get('ctx', {})['tag']!r}"
-    if first["type"] == "model_type":
+    if first["type"] in ("model_type", "is_instance_of"):
         return f"{where} must be a table, got {first['input']!r}"
     allowed = " or ".join(dict.fromkeys(other["msg"].removeprefix("Input should be ") for other in alike))
     return f"{where} must be {allowed}, got {first['input']!r}"
@@ -105,13 +119,11 @@ def _where(location: tuple[int | str, ...]) -> str:
     return f"[{table}] {names[0]}" if names else f"[{table}]"
 
 
-def _allowed(location: tuple[int | str, ...]) -> str:
-    """The keys of the table at a location; `[algorithm]` has a table for each name."""
+def _allowed(location: tuple[int | str, ...], own: type[Table]) -> str:
+    """The keys of the table at a location; `own` is the method's where that is `[algorithm]`."""
     table, *below = map(str, location)
-    field = Study.model_fields.get(table) if below else None
-    model = Study if field is None else field.annotation
-    if table == "algorithm" and below:
-        model = ALGORITHMS.get(below[0], RivalTable)
+    field = Study.model_fields.get(table) if below and own is Study else None
+    model = own if field is None else field.annotation
     for option in (model, *get_args(model)):  # a table, or a table that may be left out
         if isinstance(option, type) and issubclass(option, Table):
             return ", ".join(option.model_fields)

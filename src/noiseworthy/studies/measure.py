@@ -22,22 +22,16 @@ from numpy.typing import NDArray
 from noiseworthy import _validate as check
 from noiseworthy._tables import PerClient
 from noiseworthy.errors import ConfigError
+from noiseworthy.methods.base import LocalStep
 from noiseworthy.methods.local import clip_whole
-from noiseworthy.plans.local_work import NoisySteps
+from noiseworthy.methods.registry import method
 from noiseworthy.plans.resources import ResourceUnit
-from noiseworthy.privacy.clipping import ClippingMode, clip_norm_of
+from noiseworthy.privacy.clipping import clip_norm_of
 from noiseworthy.studies.clients import Stated, by_name
+from noiseworthy.studies.decision import Progress
 from noiseworthy.studies.loading import in_line
-from noiseworthy.studies.planners.decision import Progress, given
-from noiseworthy.studies.planners.dp_fedavg import mode_for
 from noiseworthy.studies.prepare import Prepared
-from noiseworthy.studies.tables import (
-    FedAvgTable,
-    FedSGDTable,
-    RivalTable,
-    SelectionTable,
-    Study,
-)
+from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.base import Batch
 
 BYTES_PER_NUMBER = 4
@@ -122,12 +116,7 @@ def step_records(prepared: Prepared) -> NDArray[np.int64]:
     DP-PASGD deals minibatches without replacement, so that a client never has more than it holds. Poisson
     batches count as all records, because that is what computing them takes at most.
     """
-    table = prepared.study.algorithm
-    if isinstance(table, FedSGDTable | SelectionTable | RivalTable) or table.batch_size == "full":
-        return prepared.sizes
-    if table.name == "dp-pasgd":
-        return NoisySteps(1, table.batch_size).records(prepared.sizes)
-    return np.full_like(prepared.sizes, table.batch_size)
+    return _local_step(prepared).records
 
 
 def _some(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -160,18 +149,16 @@ def _seconds(step: Step, theta: Array, batch: Batch) -> float:
     return perf_counter() - began
 
 
-def _mode(prepared: Prepared) -> ClippingMode:
-    """What a step of the study's algorithm clips."""
+def _local_step(prepared: Prepared) -> LocalStep:
+    """What a step of the study's method takes."""
     table = prepared.study.algorithm
-    if isinstance(table, FedAvgTable):
-        return mode_for(prepared, table, given(table.local_steps) or 2)[0]
-    return "D" if table.name == "dp-scaffnew" else "A"
+    return method(table.name).local_step(prepared, table)
 
 
 def _step(prepared: Prepared) -> Step:
     """A compiled local step: each record's gradient clipped, the batch's, or (mode D) none."""
     _, task = prepared.trained()
-    mode, clip = _mode(prepared), jnp.float32(1.0)
+    mode, clip = _local_step(prepared).mode, jnp.float32(1.0)
     norm = clip_norm_of(mode, prepared.study.privacy.mechanism)
 
     def step(theta: Array, batch: Batch) -> Array:
@@ -213,7 +200,7 @@ def resource_tables(
         ConfigError: watts without a bandwidth.
 
     Example:
-        >>> from noiseworthy.studies import parse_study
+        >>> from noiseworthy.studies.loading import parse_study
         >>> study = parse_study({"federation": {"sizes": [5]}, "privacy": {"mechanism": "none"}})
         >>> resource_tables(Costs(250, None, (), ""), study)["bytes"]
         {'cost_per_round': 2000.0, 'cost_per_step': 0.0, 'budget': 200000.0, 'unit': 'bytes'}
@@ -270,7 +257,7 @@ def as_toml(table: ResourcesKeys, study: Study) -> str:
     """A `[resources]` table as a study file has it.
 
     Example:
-        >>> from noiseworthy.studies import parse_study
+        >>> from noiseworthy.studies.loading import parse_study
         >>> study = parse_study({"federation": {"sizes": [5]}, "privacy": {"mechanism": "none"}})
         >>> print(as_toml(resource_tables(Costs(250, None, (), ""), study)["bytes"], study))
         [resources]

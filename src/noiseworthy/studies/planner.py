@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from noiseworthy._tables import Table
-from noiseworthy.studies.planners import (
-    by_rule,
-    by_trial,
-    dp_fedavg,
-    dp_pasgd,
-    dp_scaffnew,
-    dpfl_bcs,
-    fedsgd_dpc,
-    rivals,
-)
-from noiseworthy.studies.planners.decision import Decision, Progress
+from noiseworthy.errors import ConfigError
+from noiseworthy.methods.question import Answer, Question
+from noiseworthy.methods.registry import METHODS, method
+from noiseworthy.studies import by_trial
+from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.prepare import Prepared, with_task
 from noiseworthy.studies.read_off import read_off
-from noiseworthy.studies.tables import (
-    AveragingTable,
-    FedAvgTable,
-    FedSGDTable,
-    RivalTable,
-    SelectionTable,
-)
 from noiseworthy.tasks import LinearModel
 
 
@@ -70,18 +59,30 @@ def _as_stated(decision: Decision, table: Table) -> Decision:
 
 def _planned(prepared: Prepared, on_progress: Progress) -> Decision:
     table = prepared.study.algorithm
-    if by_rule.wanted(prepared):
-        return by_rule.decide(prepared)
-    if by_trial.wanted(prepared):
+    own = method(table.name)
+    if (by_rule := _rule(prepared)) is not None:
+        answer = by_rule(prepared, table)
+    elif by_trial.wanted(prepared):
         return by_trial.decide(prepared, on_progress)
-    if isinstance(table, FedSGDTable):
-        return fedsgd_dpc.decide(prepared, table)
-    if isinstance(table, FedAvgTable):
-        return dp_fedavg.decide(prepared, table)
-    if isinstance(table, AveragingTable):
-        return dp_pasgd.decide(prepared, table)
-    if isinstance(table, SelectionTable):
-        return dpfl_bcs.decide(prepared, table)
-    if isinstance(table, RivalTable):
-        return rivals.decide(prepared, table)
-    return dp_scaffnew.decide(prepared, table)
+    else:
+        answer = own.answer(prepared, table)
+    return Decision(answer.plan, answer.curves)
+
+
+def _rule(prepared: Prepared) -> Callable[[Question, Any], Answer] | None:
+    """The rule that needs no data, where the study says so or names nothing public to try its method on.
+
+    Raises:
+        ConfigError: a study that asks a method for a rule that it does not have.
+    """
+    study = prepared.study
+    by_rule = method(study.algorithm.name).by_rule
+    if study.constants.source != "rule":
+        return by_rule if study.planning.public == [] and by_trial.wanted(prepared) else None
+    if by_rule is None:
+        known = ", ".join(name for name in METHODS if method(name).by_rule is not None)
+        raise ConfigError(
+            f'[constants] source = "rule" plans {known} only, got {study.algorithm.name}; leave [constants] '
+            "out to plan by trial"
+        )
+    return by_rule

@@ -16,11 +16,15 @@ from noiseworthy.data import Federation, load_federation
 from noiseworthy.data.federation import numbered
 from noiseworthy.data.files import locate
 from noiseworthy.data.owners import federation_of_owners
+from noiseworthy.engines.pilot import pilot_gradients
 from noiseworthy.errors import ConfigError, DataError
-from noiseworthy.plans.problem import Problem
+from noiseworthy.methods.question import given
+from noiseworthy.plans.problem import ASSUMED, Constant, Problem
 from noiseworthy.plans.resources import Resources
+from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
+from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.studies.clients import Stated, by_name, in_order
 from noiseworthy.studies.records import OWNERS, FederationTable
 from noiseworthy.studies.tables import Drawn, Study
@@ -90,6 +94,54 @@ class Prepared:
         if (table := self.study.resources) is None:
             raise ConfigError("[resources] is missing; state cost_per_round, cost_per_step and the budget")
         return self.in_order("[resources] budget", table.budget)
+
+    @property
+    def mechanism(self) -> Family:
+        """Kind of noise."""
+        return self.study.privacy.mechanism
+
+    @property
+    def clip_norm(self) -> float | None:
+        """The stated clip; None leaves it to the planner."""
+        return given(self.study.privacy.clip_norm)
+
+    @property
+    def source(self) -> str | None:
+        """Where the study says that constants come from; None where it does not say."""
+        return self.study.constants.source
+
+    @property
+    def assumed(self) -> dict[str, Constant]:
+        """The constants that the user vouches for."""
+        return {name: Constant(value, ASSUMED) for name, value in self.study.constants.assumed().items()}
+
+    @property
+    def share(self) -> float:
+        """Share of the budget that constants may be bought with."""
+        return self.study.constants.share
+
+    @property
+    def heterogeneity_spread(self) -> float | None:
+        """Standard deviation of heterogeneity between clients, if somebody vouches for one."""
+        return self.study.constants.heterogeneity_spread
+
+    @property
+    def classes(self) -> int | None:
+        """Classes of the labels; None where they are numbers, or there are no data."""
+        return None if self.federation is None else self.federation.classes
+
+    def model(self) -> Task:
+        """The model, for what needs one.
+
+        Raises:
+            ConfigError: the study names no data.
+        """
+        return self.trained()[1]
+
+    def pilot_gradients(self, problem: Problem, pilot: Release) -> NDArray[np.float64]:
+        """One noised mean gradient of each client at the public start, shape (N, p), paid for by `pilot`."""
+        federation, task = self.trained()
+        return pilot_gradients(federation, task, problem, pilot, self.study.federation.seed)
 
     @property
     def heterogeneity(self) -> PerClient | None:

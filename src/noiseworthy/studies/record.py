@@ -15,9 +15,9 @@ from noiseworthy.errors import DataError
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.noise import ASSURANCE
 from noiseworthy.studies.claims import claim_facts
+from noiseworthy.studies.decision import Decision
 from noiseworthy.studies.estimates import describe
 from noiseworthy.studies.flags import flags, foretold
-from noiseworthy.studies.planners.decision import Decision
 from noiseworthy.studies.read_off import read_off
 from noiseworthy.studies.tables import Study
 from noiseworthy.studies.training import Trained

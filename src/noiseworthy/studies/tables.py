@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import (
+    BeforeValidator,
     Discriminator,
     Field,
+    SerializeAsAny,
     Tag,
     ValidationInfo,
     field_validator,
@@ -21,20 +23,14 @@ from noiseworthy._tables import (
     Chance,
     Count,
     Listed,
-    Momentum,
     Number,
-    Part,
     Positive,
     Seed,
-    Share,
-    Size,
-    Steps,
     Table,
 )
-from noiseworthy.methods.dp_pasgd.bound import LossShape
-from noiseworthy.methods.rivals.planner import RIVALS, RivalName
+from noiseworthy.methods.question import AlgorithmTable
+from noiseworthy.methods.registry import FIRST, method
 from noiseworthy.plans.resources import ResourceUnit
-from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.studies.clients import (
     Stated,
     StatedDelta,
@@ -155,127 +151,6 @@ class ResourcesTable(Table):
         return _of_clients(f"[resources] {info.field_name}", value)
 
 
-class FedSGDTable(Table):
-    """`[algorithm]` of Zhou et al.: one gradient per reply."""
-
-    name: Literal["fedsgd-dpc"] = "fedsgd-dpc"
-    rounds: Steps | Auto = "auto"
-    clients_per_round: Size | Auto = "auto"
-    max_rounds: Steps = 500
-    step_size: Positive | Auto = "auto"
-    step_decay: Positive | Literal["none"] = 50.0
-    momentum: Momentum | Auto = "auto"
-    averaging: Share | Auto = "auto"
-    weighting: Part | Auto = "auto"
-
-
-class FedAvgTable(Table):
-    """`[algorithm]` of Fu et al.: local steps before every reply; also DP-FedAvg of Hou et al."""
-
-    name: Literal["dp-fedavg"]
-    clipping_mode: ClippingMode | Auto = "auto"
-    clients_per_round: Size | Auto = "auto"
-    total_iterations: Count | Auto = "auto"
-    local_steps: Count | Auto = "auto"
-    max_iterations: Annotated[Count, Field(le=20_000)] = 500
-    batch_size: Count | Literal["full"] = "full"
-    step_size: Positive | Auto = "auto"
-    step_decay: Positive | Literal["none"] = "none"
-    averaging: Share | Auto = "auto"
-
-
-class ScaffNewTable(Table):
-    """`[algorithm]` of Hou et al.: control variates, and communication when a public coin falls."""
-
-    name: Literal["dp-scaffnew"]
-    rule: Literal["joint", "paper"] = "joint"
-    iterations: Count | Auto = "auto"
-    communication_probability: Chance | Auto = "auto"
-    max_iterations: Count = 10_000
-    coin_seed: Seed = 0
-    batch_size: Count | Literal["full"] = "full"
-    step_size: Positive | Auto = "auto"
-    averaging: Share | Auto = "auto"
-
-
-class AveragingTable(Table):
-    """`[algorithm]` of Hu et al.: noise at every local step, periodic averaging."""
-
-    name: Literal["dp-pasgd"]
-    total_iterations: Count | Auto = "auto"
-    local_steps: Count | Auto = "auto"
-    max_iterations: Count = 100_000
-    batch_size: Count | Literal["full"] = "full"
-    loss_shape: LossShape | Auto = "auto"
-    step_size: Positive | Auto = "auto"
-    averaging: Share | Auto = "auto"
-
-
-class SelectionTable(Table):
-    """`[algorithm]` of Ma et al.: rounds and clients per round are stated, who is asked is planned."""
-
-    name: Literal["dpfl-bcs"]
-    rounds: Count = 200
-    clients_per_round: Count
-    estimation_rounds: Annotated[Steps, Field(ge=0)] | Auto = "auto"
-    loss_cap: Positive | Auto = "auto"
-    step_size: Positive | Auto = "auto"
-    step_decay: Positive | Literal["none"] = "none"
-    momentum: Momentum | Auto = "auto"
-    averaging: Share | Auto = "auto"
-
-
-class RivalTable(Table):
-    """`[algorithm]` of what DPFL-BCS is held against: asking all clients alike, or as DPFL-BCS would."""
-
-    name: RivalName
-    rounds: Count = 200
-    clients_per_round: Count
-    selection: Literal["uniform", "biased"] = "uniform"
-    step_size: Positive | Auto = "auto"
-    step_decay: Positive | Literal["none"] = "none"
-    momentum: Momentum | Auto = "auto"
-    averaging: Share | Auto = "auto"
-    personal_step_size: Positive | None = None
-
-    @model_validator(mode="after")
-    def _personal(self) -> RivalTable:
-        if self.personal_step_size is not None and self.name != "privatefl":
-            raise ValueError(
-                f"[algorithm] personal_step_size is a key of privatefl, whose clients keep a transform, got "
-                f"{self.personal_step_size:g} for {self.name}; leave it out"
-            )
-        return self
-
-
-ALGORITHMS: dict[str, type[Table]] = {
-    "fedsgd-dpc": FedSGDTable,
-    "dp-fedavg": FedAvgTable,
-    "dp-scaffnew": ScaffNewTable,
-    "dp-pasgd": AveragingTable,
-    "dpfl-bcs": SelectionTable,
-    **dict.fromkeys(RIVALS, RivalTable),
-}
-
-
-def _tag(table: Any) -> str:
-    """Whose keys a table has; those of the first algorithm where none is named."""
-    first = "fedsgd-dpc"
-    name = table.get("name", first) if isinstance(table, dict) else getattr(table, "name", first)
-    return "any-rival" if name in get_args(RivalName) else name
-
-
-AlgorithmTable = Annotated[
-    Annotated[FedSGDTable, Tag("fedsgd-dpc")]
-    | Annotated[FedAvgTable, Tag("dp-fedavg")]
-    | Annotated[ScaffNewTable, Tag("dp-scaffnew")]
-    | Annotated[AveragingTable, Tag("dp-pasgd")]
-    | Annotated[SelectionTable, Tag("dpfl-bcs")]
-    | Annotated[RivalTable, Tag("any-rival")],
-    Discriminator(_tag),
-]
-
-
 class ConstantsTable(Table):
     """`[constants]`: numbers given here are "assumed"; `source` says where the others come from.
 
@@ -381,6 +256,13 @@ class RivalsTable(Table):
     seeds: Listed[Seed] = Field(default=[0, 1, 2, 3, 4], min_length=1)
 
 
+def _algorithm(table: Any) -> Any:
+    """A table of the method that it names, of the first one where it names none."""
+    if not isinstance(table, dict):
+        return table
+    return method(table.get("name", FIRST)).table.model_validate(table)
+
+
 class Study(Table):
     """One study: the whole file."""
 
@@ -388,7 +270,9 @@ class Study(Table):
     task: TaskTable = TaskTable()
     privacy: PrivacyTable
     resources: ResourcesTable | None = None
-    algorithm: AlgorithmTable = FedSGDTable()
+    algorithm: Annotated[SerializeAsAny[AlgorithmTable], BeforeValidator(_algorithm)] = Field(
+        default_factory=lambda: method(FIRST).table()
+    )
     constants: ConstantsTable = ConstantsTable()
     planning: PlanningTable = PlanningTable()
     training: TrainingTable = TrainingTable()
@@ -399,8 +283,7 @@ class Study(Table):
     @model_validator(mode="after")
     def _one_heterogeneity(self) -> Study:
         stated, table = self.constants.heterogeneity, self.algorithm
-        chooses = table.name == "dpfl-bcs" or (isinstance(table, RivalTable) and table.selection == "biased")
-        if isinstance(stated, list | dict) and not chooses:
+        if isinstance(stated, list | dict) and not method(table.name).takes_heterogeneity(table):
             several = "a list" if isinstance(stated, list) else "a table"
             raise ValueError(
                 f"[constants] heterogeneity must be one number for {table.name}, got {several} of "

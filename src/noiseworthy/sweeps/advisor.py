@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from noiseworthy._tables import Table
 from noiseworthy._validate import strict_json
 from noiseworthy.errors import ConfigError
-from noiseworthy.methods.rivals.planner import RIVALS
+from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Plan
-from noiseworthy.studies.planners.by_trial import (
+from noiseworthy.studies.by_trial import (
     open_bench,
     resolved,
     space_of,
     treatments_of,
 )
 from noiseworthy.studies.prepare import Prepared
-from noiseworthy.studies.tables import ALGORITHMS, ConstantsTable, Study
+from noiseworthy.studies.tables import ConstantsTable, Study
 from noiseworthy.sweeps.advice_words import (
     assumptions,
     recommendation,
@@ -49,10 +49,8 @@ _OUTLOOK = 0.1
 """Share of the time for the question when the answer would flip."""
 SECONDS = 300.0
 """Time for all races where a study states none."""
-NAMES = tuple(ALGORITHMS)
+NAMES = tuple(METHODS)
 """Algorithms from simple to intricate, which decides between equals."""
-_ASKING = ("dpfl-bcs", *RIVALS)
-"""Algorithms that need to be told how many clients to ask in a round."""
 _BYTES = 4
 """Of a float32, in which models travel."""
 Real = NDArray[np.float64]
@@ -213,12 +211,12 @@ def entrants(prepared: Prepared) -> tuple[list[Study], list[LeftOut]]:
 
 def _unsuited(name: str, study: Study) -> str:
     """Why an algorithm cannot enter, empty if it can."""
-    rival, noise = RIVALS.get(cast(Any, name)), study.privacy.mechanism
-    if rival is None or noise in rival.mechanisms:
+    usual, noise = method(name).mechanisms, study.privacy.mechanism
+    if noise in usual:
         return ""
-    if rival.mechanisms == ("none",):
+    if usual == ("none",):
         return "it adds no noise, so it protects nobody"
-    return f"it is defined for {rival.mechanisms[0].capitalize()} noise only, and the study has {noise}"
+    return f"it is defined for {usual[0].capitalize()} noise only, and the study has {noise}"
 
 
 def with_algorithm(study: Study, name: str, clients: int) -> Study:
@@ -230,7 +228,7 @@ def with_algorithm(study: Study, name: str, clients: int) -> Study:
         clients: N, asked in every round where an algorithm needs a number and the study states none.
 
     Example:
-        >>> from noiseworthy.studies import parse_study
+        >>> from noiseworthy.studies.loading import parse_study
         >>> study = parse_study({"federation": {"data": "wine"}, "privacy": {"mechanism": "laplace"}})
         >>> with_algorithm(study, "weiavg", 4).algorithm.model_dump(exclude_unset=True)
         {'name': 'weiavg', 'clients_per_round': 4}
@@ -244,8 +242,10 @@ def with_algorithm(study: Study, name: str, clients: int) -> Study:
 
 
 def _table(name: str, clients_per_round: int) -> Table:
-    keys = {"clients_per_round": clients_per_round} if name in _ASKING else {}
-    return ALGORITHMS[name].model_validate({"name": name, **keys})
+    table = method(name).table
+    field = table.model_fields.get("clients_per_round")
+    keys = {"clients_per_round": clients_per_round} if field is not None and field.is_required() else {}
+    return table.model_validate({"name": name, **keys})
 
 
 # As plain values --------------------------------------------------------------------------------------

@@ -19,22 +19,22 @@ from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import ConfigError
+from noiseworthy.methods.dpfl_bcs.table import SelectionTable
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.question import AlgorithmTable
 from noiseworthy.methods.registry import make
 from noiseworthy.methods.rivals.planner import RIVALS, RivalName
+from noiseworthy.methods.rivals.table import RivalTable
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.studies import two_stages
+from noiseworthy.studies.decision import Decision
 from noiseworthy.studies.pace import LEAST_ROUNDS, Pace, pace_of
 from noiseworthy.studies.planner import decide
-from noiseworthy.studies.planners.decision import Decision
 from noiseworthy.studies.prepare import Prepared, prepare
 from noiseworthy.studies.tables import (
-    AlgorithmTable,
     Drawn,
     PrivacyTable,
-    RivalTable,
-    SelectionTable,
 )
 from noiseworthy.sweeps.compare import search_epsilon
 from noiseworthy.tasks import LinearModel, Task

@@ -13,8 +13,8 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.resources import ResourceUnit
+from noiseworthy.studies.decision import Decision
 from noiseworthy.studies.planner import decide
-from noiseworthy.studies.planners.decision import Decision
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.tables import ResourcesTable
 from noiseworthy.sweeps.compare import Cell, run_grid, search_epsilon, untrained_score

@@ -9,25 +9,14 @@ from typing import Any
 import numpy as np
 
 from noiseworthy.errors import ConfigError
+from noiseworthy.methods.question import NOTHING_TO_TRY, decay, given
+from noiseworthy.methods.registry import method
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.plans.plan import Plan
-from noiseworthy.studies.planners import fedsgd_dpc
-from noiseworthy.studies.planners.decision import (
-    NOTHING_TO_TRY,
-    Decision,
-    Foretold,
-    Progress,
-    decay,
-    given,
-)
-from noiseworthy.studies.planners.fitted import explained
+from noiseworthy.studies.decision import Decision, Foretold, Progress
+from noiseworthy.studies.fitted import explained
 from noiseworthy.studies.prepare import Prepared, open_task, with_task
-from noiseworthy.studies.tables import (
-    FedSGDTable,
-    RivalTable,
-    SelectionTable,
-    Study,
-)
+from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.proxies import public_sources
@@ -59,24 +48,15 @@ def _can_be_tried(prepared: Prepared) -> bool:
         return False
     if study.constants.assumed() or isinstance(study.constants.heterogeneity, list | dict):
         return False
-    return not _selects(study)
+    return not _tells_clients_apart(study)
 
 
-def _selects(study: Study) -> bool:
-    """Whether clients are to be asked as their heterogeneity or their budgets say."""
-    table = study.algorithm
-    if isinstance(table, RivalTable):
-        return table.selection == "biased"
-    return isinstance(table, SelectionTable) and table.estimation_rounds not in (0, "auto")
+def _tells_clients_apart(study: Study) -> bool:
+    return method(study.algorithm.name).tells_clients_apart(study.algorithm)
 
 
 def _leaves_something_free(study: Study) -> bool:
-    table = study.algorithm
-    if isinstance(table, FedSGDTable):
-        return not fedsgd_dpc.all_stated(study, table)
-    left = ("step_size", "total_iterations", "iterations", "local_steps", "communication_probability")
-    free = [getattr(table, name, None) == "auto" for name in left]
-    return any(free) or study.privacy.clip_norm == "auto"
+    return method(study.algorithm.name).leaves_free(study.algorithm) or study.privacy.clip_norm == "auto"
 
 
 def decide(prepared: Prepared, on_progress: Progress) -> Decision:
@@ -128,13 +108,12 @@ def _check(prepared: Prepared) -> None:
         )
     if study.privacy.mechanism == "none":
         raise ConfigError(NOTHING_TO_TRY)
-    if _selects(study):
+    if _tells_clients_apart(study):
         raise ConfigError(
             "trials ask all clients alike; state clip_norm and step_size to ask them as budgets or "
             "heterogeneity say"
         )
-    if isinstance(study.algorithm, FedSGDTable):
-        fedsgd_dpc.check_stated(prepared, study.algorithm)
+    method(study.algorithm.name).check(prepared, study.algorithm)
 
 
 def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
@@ -157,8 +136,7 @@ def space_of(study: Study) -> Space:
     table: Any = study.algorithm
     stated = table.model_fields_set
     fixed = {name: given(getattr(table, name)) for name in stated if hasattr(table, name)}
-    one_step = isinstance(table, FedSGDTable | SelectionTable | RivalTable)
-    counts = ("rounds",) if one_step else ("total_iterations", "iterations")
+    counts = ("rounds", "total_iterations", "iterations")
     batch = fixed.get("batch_size")
     return Space(
         table.name,

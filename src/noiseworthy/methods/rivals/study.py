@@ -5,24 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noiseworthy.errors import ConfigError
+from noiseworthy.methods.dpfl_bcs.study import chosen
+from noiseworthy.methods.question import Answer, Question, clip_of, decay, given
 from noiseworthy.methods.rivals import planner as rivals
+from noiseworthy.methods.rivals.table import RivalTable
 from noiseworthy.plans.plan import StepSize
-from noiseworthy.studies.planners.decision import Decision, decay, given
-from noiseworthy.studies.planners.dpfl_bcs import chosen, clip_of
-from noiseworthy.studies.prepare import Prepared
-from noiseworthy.studies.tables import RivalTable
 
 
-def decide(prepared: Prepared, table: RivalTable) -> Decision:
+def answer(question: Question, table: RivalTable) -> Answer:
     """Plan a rival; with `selection = "biased"` clients are asked as often as DPFL-BCS would ask them.
 
     Raises:
         ConfigError: a clip, a step, or constants of a biased selection, that the study does not give.
         InvalidInput: what `rivals.plan` refuses, or `participation.plan` where it selects.
     """
-    problem = prepared.problem(clip_of(prepared))
+    problem = question.problem(clip_of(question, table.name))
     rivals.check_fits(table.name, problem)
-    selected = chosen(prepared, table) if table.selection == "biased" else None
+    selected = chosen(question, table) if table.selection == "biased" else None
     made = rivals.plan(
         table.name,
         problem,
@@ -34,7 +33,7 @@ def decide(prepared: Prepared, table: RivalTable) -> Decision:
         personal_step=table.personal_step_size or rivals.PERSONAL_STEP,
         notes=() if selected is None else selected.notes,
     )
-    return Decision(made if selected is None else replace(made, constants=selected.constants), None)
+    return Answer(made if selected is None else replace(made, constants=selected.constants), None)
 
 
 def _step(table: RivalTable) -> StepSize:
@@ -45,3 +44,13 @@ def _step(table: RivalTable) -> StepSize:
             "noise, no [constants] and a uniform selection; state a number"
         )
     return StepSize(table.step_size, decay(table.step_decay))
+
+
+def leaves_free(table: RivalTable) -> bool:
+    """Whether the step size is left open."""
+    return table.step_size == "auto"
+
+
+def asks_as_told(table: RivalTable) -> bool:
+    """Whether clients are asked as often as DPFL-BCS would ask them."""
+    return table.selection == "biased"

@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy._keys import Purpose, named_key
-from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.fedsgd_dpc.bound import theory_bound
 from noiseworthy.methods.fedsgd_dpc.planner import check_paid, curves
 from noiseworthy.methods.fedsgd_dpc.planner import plan as plan_replies
 from noiseworthy.methods.fedsgd_dpc.planner import stated as stated_replies
+from noiseworthy.methods.fedsgd_dpc.rule import PublicScale, plan_by_rule
+from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
+from noiseworthy.methods.question import NOTHING_TO_TRY, Answer, Question, analytic, decay, given
 from noiseworthy.plans.estimation import bought_constants, bought_noise, split_budget
 from noiseworthy.plans.plan import Pilot, Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
-from noiseworthy.privacy.accountants import Release
-from noiseworthy.privacy.noise import simulated_noise
-from noiseworthy.studies.planners.decision import (
-    NOTHING_TO_TRY,
-    Decision,
-    analytic,
-    decay,
-    given,
-    stated_constants,
-)
-from noiseworthy.studies.prepare import Prepared
-from noiseworthy.studies.tables import FedSGDTable, Study
 from noiseworthy.tasks import LinearModel, Task
 
 _LONGEST_CURVE = 500
 
 
-def decide(prepared: Prepared, table: FedSGDTable) -> Decision:
+def answer(question: Question, table: FedSGDTable) -> Answer:
     """Plan FedSGD-DPC from stated, analytic or bought constants; where all is stated, take it as it is."""
-    study = prepared.study
-    check_stated(prepared, table)
-    if all_stated(study, table) and study.constants.source is None and not stated_constants(study):
-        return Decision(_as_stated(prepared, table), None)
-    source = study.constants.source or "assumed"
-    problem = prepared.problem(_stated_clip(prepared, source))
-    constants, problem, pilot = _constants(prepared, problem, source)
+    check_stated(question, table)
+    stated = not leaves_free(table) and question.clip_norm is not None
+    if stated and question.source is None and not question.assumed:
+        return Answer(_as_stated(question, table), None)
+    source = question.source or "assumed"
+    problem = question.problem(_stated_clip(question, source))
+    constants, problem, pilot = _constants(question, problem, source)
     bound = theory_bound(problem, constants)
     plan = plan_replies(
         problem,
@@ -53,57 +39,56 @@ def decide(prepared: Prepared, table: FedSGDTable) -> Decision:
         clients_per_round=given(table.clients_per_round),
         max_rounds=table.max_rounds,
         step=_step(table, constants),
-        notes=_clip_note(prepared.task, problem) + _pilot_note(constants, problem, pilot),
+        notes=_clip_note(question.task, problem) + _pilot_note(constants, problem, pilot),
         pilot=pilot,
     )
-    return Decision(plan, curves(plan.problem, bound, plan, max(plan.rounds, _LONGEST_CURVE)))
+    return Answer(plan, curves(plan.problem, bound, plan, max(plan.rounds, _LONGEST_CURVE)))
 
 
-def all_stated(study: Study, table: FedSGDTable) -> bool:
-    """Whether counts, clip and step size are stated; levers of the server are off unless they are stated."""
-    counts = (table.rounds, table.clients_per_round, table.step_size, study.privacy.clip_norm)
+def leaves_free(table: FedSGDTable) -> bool:
+    """Whether counts or the step size are left open, or a lever of the server is: off unless it is named."""
+    counts = (table.rounds, table.clients_per_round, table.step_size)
     levers = [getattr(table, name) for name in ("momentum", "averaging", "weighting")
               if name in table.model_fields_set]  # fmt: skip
-    return "auto" not in (*counts, *levers)
+    return "auto" in (*counts, *levers)
 
 
-def _as_stated(prepared: Prepared, table: FedSGDTable) -> Plan:
-    problem, step = prepared.problem(float(prepared.study.privacy.clip_norm)), float(table.step_size)
+def _as_stated(question: Question, table: FedSGDTable) -> Plan:
+    problem, step = question.problem(float(question.clip_norm)), float(table.step_size)
     steps = StepSize(step, decay(table.step_decay))
     return stated_replies(problem, int(table.rounds), int(table.clients_per_round), steps)
 
 
-def check_stated(prepared: Prepared, table: FedSGDTable) -> None:
+def check_stated(question: Question, table: FedSGDTable) -> None:
     """What the user fixed is checked before anything is planned, because trials take their time.
 
     Raises:
         InvalidInput: a count out of range, or more uploads than the resources pay for.
     """
-    n = len(prepared.sizes)
+    n = len(question.sizes)
     check.count("max_rounds", table.max_rounds)
     if table.rounds != "auto":
         check.count("rounds", table.rounds, remedy="T = 0 is no training; leave rounds to the planner")
     if table.clients_per_round != "auto":
         remedy = f"the federation has {n} clients"
         check.count("clients_per_round", table.clients_per_round, most=n, remedy=remedy)
-    clip = prepared.study.privacy.clip_norm
-    problem = prepared.problem(1.0 if clip == "auto" else clip)
+    problem = question.problem(1.0 if question.clip_norm is None else question.clip_norm)
     check_paid(problem, given(table.rounds), given(table.clients_per_round))
 
 
 def _constants(
-    prepared: Prepared, problem: Problem, source: str
+    question: Question, problem: Problem, source: str
 ) -> tuple[dict[str, Constant], Problem, Pilot | None]:
-    stated = stated_constants(prepared.study)
+    stated = question.assumed
     if source == "assumed":
         if not stated:
-            raise ConfigError(_without_constants(prepared))
+            raise ConfigError(_without_constants(question))
         return stated, problem, None
-    smooth = (analytic(prepared, problem.clip_norm) if prepared.task is not None else {}) | stated
+    smooth = (analytic(question, problem.clip_norm) if question.task is not None else {}) | stated
     if source == "analytic":
         return smooth, problem, None
-    pilot, left = split_budget(problem, prepared.study.constants.share)
-    gradients = _pilot_uploads(prepared, problem, pilot)
+    pilot, left = split_budget(problem, question.share)
+    gradients = question.pilot_gradients(problem, pilot)
     bought = bought_constants(
         gradients, problem, pilot, smooth["smoothness"].value, smooth["strong_convexity"].value
     )
@@ -114,8 +99,8 @@ def _constants(
     )
 
 
-def _without_constants(prepared: Prepared) -> str:
-    if prepared.federation is not None:
+def _without_constants(question: Question) -> str:
+    if question.task is not None:
         return NOTHING_TO_TRY
     return (
         "[constants] are missing: planning from sizes alone needs smoothness, strong_convexity, "
@@ -123,27 +108,13 @@ def _without_constants(prepared: Prepared) -> str:
     )
 
 
-def _pilot_uploads(prepared: Prepared, problem: Problem, pilot: Release) -> NDArray[np.float64]:
-    """One noised mean gradient per client at the start; charged by `split_budget`."""
-    federation, task = prepared.trained()
-    shards, key = Shards.load(federation, task), jax.random.key(prepared.study.federation.seed)
-    theta = task.initial(named_key(key, Purpose.START))
-    uploads, clip = [], jnp.float32(problem.clip_norm)
-    for client, (size, noise) in enumerate(zip(problem.sizes, pilot.mechanism.size, strict=True)):
-        total = task.clipped_gradient_sum(theta, shards.of(client), clip, problem.norm)
-        drawn = named_key(key, Purpose.PILOT, 0, client)
-        uploads.append(total / size + simulated_noise(drawn, problem.family, noise, task.dimension))
-    return np.asarray(uploads, np.float64)
-
-
-def _stated_clip(prepared: Prepared, source: str) -> float:
-    clip = prepared.study.privacy.clip_norm
-    if clip != "auto":
-        return float(clip)
-    task = prepared.task
-    euclidean = prepared.study.privacy.mechanism != "laplace"
+def _stated_clip(question: Question, source: str) -> float:
+    if question.clip_norm is not None:
+        return question.clip_norm
+    task = question.task
+    euclidean = question.mechanism != "laplace"
     if source != "assumed" and euclidean and isinstance(task, LinearModel) and task.record_norm is not None:
-        return float(analytic(prepared, 1e30)["gradient_bound"].value)
+        return float(analytic(question, 1e30)["gradient_bound"].value)
     raise ConfigError(
         '[privacy] clip_norm = "auto" needs planning by trial (leave [constants] out) or [task] feature_norm '
         "with analytic constants; or state a number"
@@ -180,3 +151,45 @@ def _pilot_note(constants: dict[str, Constant], problem: Problem, pilot: Pilot |
         f"Warning: the bought gradients are hidden by their noise (error {np.sqrt(error):.3g} on G); "
         "raise [constants] share, or plan by trial on public data.",
     )
+
+
+# Without data -----------------------------------------------------------------------------------------
+
+
+def by_rule(question: Question, table: FedSGDTable) -> Answer:
+    """Plan a study by the signal-to-noise rule, which needs no data but public facts.
+
+    Raises:
+        ConfigError: another model than softmax, records of no stated norm, constants
+            beside the rule.
+    """
+    if stated := question.assumed:
+        raise ConfigError(
+            f'[constants] source = "rule" has no use for {", ".join(stated)}; leave them out, or leave out '
+            "source to plan by them"
+        )
+    problem = question.problem(1.0)
+    task, norm = _softmax(question)
+    scale = PublicScale.of_softmax(norm, task.outputs, task.dimension // task.outputs, problem.norm)
+    made = plan_by_rule(
+        problem,
+        scale,
+        rounds=given(table.rounds),
+        clients_per_round=given(table.clients_per_round),
+        max_rounds=table.max_rounds,
+        clip_norm=question.clip_norm,
+        step_size=given(table.step_size),
+        decay_rounds=decay(table.step_decay),
+    )
+    return Answer(made, None)
+
+
+def _softmax(question: Question) -> tuple[LinearModel, float]:
+    """The model and the norm of its records, if the rule knows how its gradients begin."""
+    task = question.task
+    if not isinstance(task, LinearModel) or task.loss != "softmax" or task.record_norm is None:
+        raise ConfigError(
+            "the signal-to-noise rule is for softmax regression on records of a known norm; set [task] "
+            'model = "softmax" and normalise = true, or name public data under [planning] public'
+        )
+    return task, task.record_norm

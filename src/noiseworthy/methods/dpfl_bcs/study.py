@@ -9,23 +9,16 @@ from noiseworthy.errors import ConfigError
 from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.dpfl_bcs import two_stages
 from noiseworthy.methods.dpfl_bcs.stages import Advice, advise
+from noiseworthy.methods.dpfl_bcs.table import SelectionTable
+from noiseworthy.methods.question import Answer, Question, analytic, clip_of, decay, given, local_constants
+from noiseworthy.methods.rivals.table import RivalTable
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
-from noiseworthy.studies.planners.decision import (
-    Decision,
-    analytic,
-    decay,
-    given,
-    local_constants,
-    stated_constants,
-)
-from noiseworthy.studies.prepare import Prepared
-from noiseworthy.studies.tables import RivalTable, SelectionTable
 
 _UNSTATED = ("No heterogeneity is stated: clients are chosen as if their data were alike.",)
 
 
-def decide(prepared: Prepared, table: SelectionTable) -> Decision:
+def answer(question: Question, table: SelectionTable) -> Answer:
     """Plan DPFL-BCS; constants are needed only for what rests on them, heterogeneity and the step sizes.
 
     In two stages where the study says so, or where estimating heterogeneity is expected to pay.
@@ -34,30 +27,29 @@ def decide(prepared: Prepared, table: SelectionTable) -> Decision:
         ConfigError: constants, a clip or a loss cap that cannot be had from what the study gives.
         InvalidInput: what `participation.plan` and `two_stages.plan` refuse.
     """
-    advice = _stages(prepared, table)
+    advice = _stages(question, table)
     if advice.estimation_rounds == 0:
-        made = chosen(prepared, table)
+        made = chosen(question, table)
         notes = (advice.reason, *made.notes) if advice.reason else made.notes
-        return Decision(replace(made, momentum=given(table.momentum) or 0.0, notes=notes), None)
-    problem = prepared.problem(clip_of(prepared))
+        return Answer(replace(made, momentum=given(table.momentum) or 0.0, notes=notes), None)
+    problem = question.problem(clip_of(question, table.name))
     made = two_stages.plan(
         problem,
-        _constants(prepared, problem),
+        _constants(question, table.name, problem),
         rounds=table.rounds,
         clients_per_round=table.clients_per_round,
         estimation_rounds=advice.estimation_rounds,
-        loss_cap=_stated_cap(prepared, table),
+        loss_cap=_stated_cap(question, table),
         step=_step(table),
         momentum=given(table.momentum) or 0.0,
         notes=(advice.reason,) if advice.reason else (),
     )
-    return Decision(made, None)
+    return Answer(made, None)
 
 
-def _stages(prepared: Prepared, table: SelectionTable) -> Advice:
+def _stages(question: Question, table: SelectionTable) -> Advice:
     """Rounds of stage 1 as the study states them, or as far as they are worth it; with the reason, if any."""
-    constants = prepared.study.constants
-    if constants.heterogeneity is not None:
+    if question.heterogeneity is not None:
         if table.estimation_rounds not in (0, "auto"):
             raise ConfigError(
                 f"[constants] heterogeneity is stated, and [algorithm] estimation_rounds = "
@@ -66,27 +58,26 @@ def _stages(prepared: Prepared, table: SelectionTable) -> Advice:
         return Advice(0, "")
     if table.estimation_rounds != "auto":
         return Advice(table.estimation_rounds, "")
-    problem = prepared.problem(clip_of(prepared))
+    problem = question.problem(clip_of(question, table.name))
     return advise(
         problem,
-        _constants(prepared, problem),
+        _constants(question, table.name, problem),
         rounds=table.rounds,
         clients_per_round=table.clients_per_round,
-        loss_cap=_loss_cap(prepared, table),
-        spread=constants.heterogeneity_spread,
+        loss_cap=_loss_cap(question, table),
+        spread=question.heterogeneity_spread,
     )
 
 
-def _loss_cap(prepared: Prepared, table: SelectionTable) -> float | None:
+def _loss_cap(question: Question, table: SelectionTable) -> float | None:
     """Theta as stated, or the loss of a guess among the classes."""
     if table.loss_cap != "auto":
         return float(table.loss_cap)
-    classes = None if prepared.federation is None else prepared.federation.classes
-    return None if classes is None else math.log(classes)
+    return None if question.classes is None else math.log(question.classes)
 
 
-def _stated_cap(prepared: Prepared, table: SelectionTable) -> float:
-    cap = _loss_cap(prepared, table)
+def _stated_cap(question: Question, table: SelectionTable) -> float:
+    cap = _loss_cap(question, table)
     if cap is None:
         raise ConfigError(
             "[algorithm] loss_cap is missing: reported losses are clipped at it, and only a classifier on "
@@ -95,13 +86,13 @@ def _stated_cap(prepared: Prepared, table: SelectionTable) -> float:
     return cap
 
 
-def chosen(prepared: Prepared, table: SelectionTable | RivalTable) -> Plan:
+def chosen(question: Question, table: SelectionTable | RivalTable) -> Plan:
     """Who is asked how often, by the study's budgets, sizes and heterogeneity; errors as in `decide`."""
-    problem = prepared.problem(clip_of(prepared))
-    stated = prepared.heterogeneity
+    problem = question.problem(clip_of(question, table.name))
+    stated = question.heterogeneity
     return participation.plan(
         problem,
-        _constants(prepared, problem),
+        _constants(question, table.name, problem),
         rounds=table.rounds,
         clients_per_round=table.clients_per_round,
         heterogeneity=stated,
@@ -110,18 +101,17 @@ def chosen(prepared: Prepared, table: SelectionTable | RivalTable) -> Plan:
     )
 
 
-def _constants(prepared: Prepared, problem: Problem) -> dict[str, Constant]:
+def _constants(question: Question, name: str, problem: Problem) -> dict[str, Constant]:
     """Stated or analytic constants, if any."""
-    study = prepared.study
-    if study.constants.source is None and not stated_constants(study):
+    if question.source is None and not question.assumed:
         return {}
 
     def from_bounds() -> dict[str, Constant]:
         """All but heterogeneity, of which no public bound tells clients apart."""
-        known = analytic(prepared, problem.clip_norm)
+        known = analytic(question, problem.clip_norm)
         return {name: constant for name, constant in known.items() if name != "heterogeneity"}
 
-    return local_constants(prepared, from_bounds, "smoothness and strong_convexity")
+    return local_constants(question, name, from_bounds, "smoothness and strong_convexity")
 
 
 def _step(table: SelectionTable | RivalTable) -> StepSize | None:
@@ -129,18 +119,16 @@ def _step(table: SelectionTable | RivalTable) -> StepSize | None:
     return None if table.step_size == "auto" else StepSize(float(table.step_size), decay(table.step_decay))
 
 
-def clip_of(prepared: Prepared) -> float:
-    """The stated clip, or the largest gradient of a linear model: a clip that changes nothing.
+def leaves_free(table: SelectionTable) -> bool:
+    """Whether the step size is left open."""
+    return table.step_size == "auto"
 
-    Raises:
-        ConfigError: a clip that is neither stated nor known.
-    """
-    privacy, name = prepared.study.privacy, prepared.study.algorithm.name
-    if privacy.clip_norm != "auto":
-        return float(privacy.clip_norm)
-    if prepared.study.constants.source == "analytic" and privacy.mechanism != "laplace":
-        return analytic(prepared, 1e30)["gradient_bound"].value
-    raise ConfigError(
-        f'[privacy] clip_norm = "auto" needs [constants] source = "analytic" and L2 noise for {name}; '
-        "state a number"
-    )
+
+def estimates(table: SelectionTable) -> bool:
+    """Whether a first stage is stated, in which clients report losses."""
+    return table.estimation_rounds not in (0, "auto")
+
+
+def takes_heterogeneity(table: SelectionTable) -> bool:
+    """Always: who is asked how often depends on it."""
+    return True

@@ -10,7 +10,7 @@ import numpy as np
 from noiseworthy.plans.curves import BoundCurves, Curve
 from noiseworthy.plans.local_work import Coins, NoisySteps
 from noiseworthy.plans.plan import Plan, Prediction
-from noiseworthy.studies.planners.decision import Decision, Progress, TrialMark
+from noiseworthy.studies.decision import Decision, Progress, TrialMark
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.fitted_bound import fit
 from noiseworthy.trials.landscape import TrialPoint, landscape

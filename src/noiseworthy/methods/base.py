@@ -1,0 +1,74 @@
+"""What a method is to the rest of the house: one value with everything that is its own.
+
+No default stands in for a missing part: a method that lacks one is refused when its file is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.question import AlgorithmTable, Answer, Question
+from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.clipping import ClippingMode
+from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.tasks import Task
+
+T = TypeVar("T", bound=AlgorithmTable)
+
+
+class LocalStep(NamedTuple):
+    """What one local step takes, for measuring: records of each client, shape (N,), and what is clipped."""
+
+    records: NDArray[np.int64]
+    mode: ClippingMode
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(Generic[T]):
+    """An algorithm of a paper with its planner.
+
+    Attributes:
+        name: in a study file.
+        table: its `[algorithm]` keys.
+        mechanisms: kinds of noise that it is defined for, the usual one first.
+        answer: plans a study by theory, or takes it as it is stated.
+        check: refuses stated counts out of range before anything is tried.
+        leaves_free: whether a table leaves something to the planner, beside the clip.
+        tells_clients_apart: whether a table asks clients by what only theory knows of them, not by trial.
+        takes_heterogeneity: whether a table has use for heterogeneity client by client.
+        by_rule: plans without any data; None where no rule is known.
+        local_step: what a step of a client takes.
+        make: from a plan to the algorithm that trains, its schedule drawn from a seed.
+    """
+
+    name: str
+    table: type[T]
+    mechanisms: tuple[Family, ...]
+    answer: Callable[[Question, T], Answer]
+    check: Callable[[Question, T], None]
+    leaves_free: Callable[[T], bool]
+    tells_clients_apart: Callable[[T], bool]
+    takes_heterogeneity: Callable[[T], bool]
+    by_rule: Callable[[Question, T], Answer] | None
+    local_step: Callable[[Question, T], LocalStep]
+    make: Callable[[Plan, Task, int], Algorithm]
+
+
+def never(table: Any) -> bool:
+    """No table does."""
+    return False
+
+
+def nothing_to_check(question: Question, table: Any) -> None:
+    """Counts that the planner itself refuses in time."""
+
+
+def one_gradient(question: Question, table: Any) -> LocalStep:
+    """One step on all records, each clipped."""
+    return LocalStep(question.sizes, "A")

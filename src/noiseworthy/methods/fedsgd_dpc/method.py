@@ -1,0 +1,24 @@
+"""FedSGD-DPC of Zhou et al. as a method."""
+
+from __future__ import annotations
+
+from noiseworthy.methods.base import Method, never, one_gradient
+from noiseworthy.methods.fedsgd_dpc import algorithm, study
+from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
+from noiseworthy.privacy.mechanisms import FAMILIES
+
+METHODS = {
+    "fedsgd-dpc": Method(
+        name="fedsgd-dpc",
+        table=FedSGDTable,
+        mechanisms=FAMILIES,
+        answer=study.answer,
+        check=study.check_stated,
+        leaves_free=study.leaves_free,
+        tells_clients_apart=never,
+        takes_heterogeneity=never,
+        by_rule=study.by_rule,
+        local_step=one_gradient,
+        make=algorithm.make,
+    )
+}

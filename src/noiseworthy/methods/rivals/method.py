@@ -1,0 +1,36 @@
+"""The methods that DPFL-BCS is held against: rows that differ in noise, weights and what clients keep."""
+
+from __future__ import annotations
+
+from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
+from noiseworthy.methods.rivals import dmldp, dpsgd, fedsgd, pfa, privatefl, study, weiavg
+from noiseworthy.methods.rivals.planner import RIVALS, RivalName
+from noiseworthy.methods.rivals.table import RivalTable
+
+_MAKERS = {
+    "fedsgd": fedsgd.make,
+    "dpsgd": dpsgd.make,
+    "dmldp": dmldp.make,
+    "weiavg": weiavg.make,
+    "pfa": pfa.make,
+    "privatefl": privatefl.make,
+}
+
+
+def _method(name: RivalName) -> Method[RivalTable]:
+    return Method(
+        name=name,
+        table=RivalTable,
+        mechanisms=RIVALS[name].mechanisms,
+        answer=study.answer,
+        check=nothing_to_check,
+        leaves_free=study.leaves_free,
+        tells_clients_apart=study.asks_as_told,
+        takes_heterogeneity=study.asks_as_told,
+        by_rule=None,
+        local_step=one_gradient,
+        make=_MAKERS[name],
+    )
+
+
+METHODS = {name: _method(name) for name in RIVALS}

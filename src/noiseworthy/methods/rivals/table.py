@@ -1,0 +1,34 @@
+"""The `[algorithm]` keys of the methods that DPFL-BCS is held against."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import model_validator
+
+from noiseworthy._tables import Auto, Count, Momentum, Positive, Share
+from noiseworthy.methods.question import AlgorithmTable
+from noiseworthy.methods.rivals.planner import RivalName
+
+
+class RivalTable(AlgorithmTable):
+    """`[algorithm]` of what DPFL-BCS is held against: asking all clients alike, or as DPFL-BCS would."""
+
+    name: RivalName
+    rounds: Count = 200
+    clients_per_round: Count
+    selection: Literal["uniform", "biased"] = "uniform"
+    step_size: Positive | Auto = "auto"
+    step_decay: Positive | Literal["none"] = "none"
+    momentum: Momentum | Auto = "auto"
+    averaging: Share | Auto = "auto"
+    personal_step_size: Positive | None = None
+
+    @model_validator(mode="after")
+    def _personal(self) -> RivalTable:
+        if self.personal_step_size is not None and self.name != "privatefl":
+            raise ValueError(
+                f"[algorithm] personal_step_size is a key of privatefl, whose clients keep a transform, got "
+                f"{self.personal_step_size:g} for {self.name}; leave it out"
+            )
+        return self

@@ -1,0 +1,71 @@
+"""What planning a study comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from noiseworthy.plans.curves import BoundCurves
+from noiseworthy.plans.plan import Plan
+from noiseworthy.studies.tables import Study
+from noiseworthy.trials.what_if import WhatIf
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class TrialMark:
+    """A trial on public data beside the curves: its x, the curve it belongs to, and its mean loss."""
+
+    x: float
+    label: str
+    loss: float
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """What trials on public data say of a plan.
+
+    Attributes:
+        loss: test loss over that of the untrained model, mean over the public data sets.
+        losses: the same on each of them.
+        accuracy: accuracy (R^2 of a regression), mean over them.
+        accuracies: the same on each of them.
+        least: least accuracy on any of them under any noise seed.
+        most: greatest accuracy.
+        sources: names of the public data sets.
+        lost: share of the attainable gain that the plan loses on each of them.
+    """
+
+    loss: float
+    losses: tuple[float, ...]
+    accuracy: float
+    accuracies: tuple[float, ...]
+    least: float
+    most: float
+    sources: tuple[str, ...]
+    lost: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A plan with what it rests on.
+
+    Attributes:
+        plan: the plan.
+        curves: the bound that was minimised; None where everything was stated.
+        trials: trial cells on public data, empty without trials.
+        spread: lost gain on the proxy the choice suits least; None without trials.
+        foretold: what trials say of the plan; None without trials.
+        study: the study with everything decided, records treated as the plan chose; None where the plan
+            changed nothing but counts.
+        what_if: what other budgets, more clients or other costs would give; None without trials.
+    """
+
+    plan: Plan
+    curves: BoundCurves | None
+    trials: tuple[TrialMark, ...] = ()
+    spread: float | None = None
+    foretold: Foretold | None = None
+    study: Study | None = None
+    what_if: WhatIf | None = None
