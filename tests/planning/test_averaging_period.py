@@ -725,6 +725,7 @@ def test_only_clients_that_can_be_short_limit_the_search():
         assert np.array_equal(few.affords(rounds, steps), every.affords(rounds, steps))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [constant(1e-3), None])
 @pytest.mark.parametrize("batch", [None, 50])
 def test_a_thousand_devices_and_a_hundred_thousand_iterations_take_under_a_second(step, batch):

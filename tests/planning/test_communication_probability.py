@@ -439,6 +439,7 @@ def test_curves_show_the_bound_of_the_plan_first(epsilon, step):
     assert max(first.x) >= 2 * coins.iterations
 
 
+@pytest.mark.slow
 def test_planning_ten_thousand_iterations_takes_well_under_a_second():
     """Run with -s for the time; 0.5 s leaves room for a shared machine."""
     times = []

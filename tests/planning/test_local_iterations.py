@@ -580,6 +580,7 @@ def test_curves_need_a_plan_with_local_steps():
         curves(problem, BOUND, stated_replies(problem, 3, 2, StepSize(0.1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "mode"), [("laplace", "C"), ("gaussian", "C"), ("laplace", "E"), ("gaussian", "B")]
 )

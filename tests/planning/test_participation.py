@@ -185,6 +185,7 @@ def test_equal_costs_go_to_the_least_asked_and_then_to_the_lowest_index():
     assert greedy(later, 3).tolist() == [2, 1]
 
 
+@pytest.mark.slow
 def test_many_clients_take_little_time():
     """200,000 clients and 8 million participations; 1 million take about five times as long."""
     rng, n = np.random.default_rng(4), 200_000

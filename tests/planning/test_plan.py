@@ -349,6 +349,7 @@ def test_the_step_of_the_theory_is_two_over_mu_over_t_plus_gamma():
         StepSize(1.0, -1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "clip"), [("laplace", 300.0), ("gaussian", 10.0)])
 def test_a_hundred_thousand_different_clients_are_planned_in_a_second(family, clip):
     """The bar is 1 s; 2 s here, because the machine is shared. Run with -s for the time."""
