@@ -23,6 +23,7 @@ from noiseworthy.experiments.planners.by_trial import open_bench, resolved, spac
 from noiseworthy.experiments.prepare import Prepared
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.rivals import RIVALS
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.trials.advisor import (
     CAP,
     Entry,
@@ -190,7 +191,7 @@ def entrants(prepared: Prepared) -> tuple[list[Study], list[LeftOut]]:
     """
     study = prepared.study
     prepared.trained()
-    if study.privacy.mechanism == "none":
+    if not law_of(study.privacy.mechanism).noisy:
         raise ConfigError(
             "there is nothing to advise on without noise: asking everybody always is best then; set "
             '[privacy] mechanism = "gaussian" or "laplace"'
@@ -205,11 +206,11 @@ def entrants(prepared: Prepared) -> tuple[list[Study], list[LeftOut]]:
 def _unsuited(name: str, study: Study) -> str:
     """Why an algorithm cannot enter, empty if it can."""
     rival, noise = RIVALS.get(cast(Any, name)), study.privacy.mechanism
-    if rival is None or noise in rival.mechanisms:
+    if rival is None or rival.only is None or noise == rival.only:
         return ""
-    if rival.mechanisms == ("none",):
+    if not law_of(rival.only).noisy:
         return "it adds no noise, so it protects nobody"
-    return f"it is defined for {rival.mechanisms[0].capitalize()} noise only, and the study has {noise}"
+    return f"it is defined for {law_of(rival.only).title} noise only, and the study has {noise}"
 
 
 def with_algorithm(study: Study, name: str, clients: int) -> Study:

@@ -31,7 +31,7 @@ from noiseworthy.experiments.runner import search_epsilon
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.rivals import RIVALS, RivalName
 from noiseworthy.planning.two_stages import FirstStage
-from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.tasks import LinearModel, Task
 from noiseworthy.tasks.personal import personalised
 
@@ -55,11 +55,13 @@ def entrants(mechanism: Family) -> dict[str, tuple[Name, Selection]]:
         >>> entrants("none"), entrants("gaussian")["PrivateFL-BCS"]
         ({'FedSGD': ('fedsgd', 'uniform')}, ('privatefl', 'biased'))
     """
-    if mechanism == "none":
+    if not law_of(mechanism).noisy:
         return {REFERENCE: ("fedsgd", "uniform")}
-    plain: RivalName = "dpsgd" if mechanism == "gaussian" else "dmldp"
+    plain: dict[str, tuple[Name, Selection]] = {
+        name.upper(): (name, "uniform") for name, rival in RIVALS.items() if rival.only == mechanism
+    }
     return {
-        plain.upper(): (plain, "uniform"),
+        **plain,
         "WeiAvg": ("weiavg", "uniform"),
         "PFA": ("pfa", "uniform"),
         "PrivateFL": ("privatefl", "uniform"),
@@ -238,7 +240,7 @@ def _checked(table: AlgorithmTable) -> Table:
 
 def _mechanisms(prepared: Prepared) -> tuple[Family, ...]:
     own, wanted = prepared.study.privacy.mechanism, prepared.study.rivals.mechanisms
-    if wanted == "auto" and own == "none":
+    if wanted == "auto" and not law_of(own).noisy:
         raise ConfigError(
             'rivals need noise, got mechanism = "none" in [privacy]; state [rivals] mechanisms, for example '
             '["gaussian"]'
@@ -309,9 +311,9 @@ def _planned(point: Point, prepared: Prepared) -> Point:
 
 
 def _privacy(table: PrivacyTable, point: Point) -> PrivacyTable:
-    """The study's budgets at a point; pure for Laplace noise, because DPFL-BCS plans no other."""
+    """The study's budgets at a point; pure where noise allows it, because DPFL-BCS plans no other."""
     changed: dict[str, Any] = {"mechanism": point.mechanism, "accountant": "auto"}
-    if point.mechanism == "laplace":
+    if law_of(point.mechanism).pure:
         changed["delta"] = 0.0
     if isinstance(table.epsilon, Drawn):
         ((law, (least, _)),) = table.epsilon.model_dump(exclude_none=True).items()

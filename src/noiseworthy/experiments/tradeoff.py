@@ -17,6 +17,7 @@ from noiseworthy.experiments.prepare import Prepared
 from noiseworthy.experiments.runner import Cell, run_grid, search_epsilon, untrained_score
 from noiseworthy.planning.plan import Plan
 from noiseworthy.planning.resources import ResourceUnit
+from noiseworthy.privacy.mechanisms import law_of
 
 Progress = Callable[[float], None]
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -110,7 +111,7 @@ class Surface:
         """
         study, resources = prepared.study, _resources(prepared)
         prepared.trained()
-        if study.privacy.mechanism == "none":
+        if not law_of(study.privacy.mechanism).noisy:
             raise ConfigError(
                 'the trade-off needs noise, got mechanism = "none"; use "gaussian" or "laplace" in [privacy]'
             )

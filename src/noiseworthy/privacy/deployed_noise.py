@@ -43,13 +43,13 @@ from numpy.typing import NDArray
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy.accountants import Release, spent_epsilon
-from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.privacy.mechanisms.base import GridNoise
+from noiseworthy.privacy.mechanisms.registry import LAWS
 from noiseworthy.privacy.uploads import Assurance, releasable
 
 STEPS = 2.0**32
 """Least noise in steps of a grid; coarser ones are refused."""
-
-_FAMILIES: tuple[Family, ...] = ("gaussian", "laplace")
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class DeployedNoise:
     scale: float
 
     def __post_init__(self):
-        check.one_of("family", self.family, _FAMILIES, remedy="a deployed upload needs noise")
+        _grid_noise(self.family)
         if check.positive("scale", self.scale).item() < 1:
             raise InvalidInput(f"scale must be at least 1 step, got {self.scale:g}; take a finer grid")
         _library()
@@ -104,15 +104,20 @@ class DeployedNoise:
     @property
     def distance(self) -> float:
         """eta: total variation between one coordinate and rounded continuous noise, at most."""
-        return (1 / 24 if self.family == "gaussian" else 1 / 8) / self.scale**2
+        return _grid_noise(self.family).distance / self.scale**2
 
     @cached_property
     def _measurement(self) -> Any:
-        dp = _library()
-        space = dp.vector_domain(dp.atom_domain(T="i64"))
-        if self.family == "gaussian":
-            return dp.m.make_gaussian(space, dp.l2_distance(T="f64"), self.scale)
-        return dp.m.make_laplace(space, dp.l1_distance(T="f64"), self.scale)
+        return _grid_noise(self.family).measurement(_library(), self.scale)
+
+
+def _grid_noise(family: Family) -> GridNoise:
+    on_grids = sorted(name for name, law in LAWS.items() if law.grid is not None)
+    check.one_of("family", family, on_grids, remedy="a deployed upload needs noise")
+    grid = law_of(family).grid
+    if grid is None:
+        raise InvalidInput(f"{family} noise has no sampler on a grid; take one of {', '.join(on_grids)}")
+    return grid
 
 
 def grid_surcharge(noise: DeployedNoise, epsilon: float, releases: int, dimension: int) -> float:

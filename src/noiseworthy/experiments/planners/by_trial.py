@@ -23,6 +23,7 @@ from noiseworthy.experiments.planners.fitted import explained
 from noiseworthy.experiments.prepare import Prepared, open_task, with_task
 from noiseworthy.planning.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.planning.plan import Plan
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks import LinearModel
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.proxies import public_sources
@@ -50,7 +51,7 @@ def wanted(prepared: Prepared) -> bool:
 def _can_be_tried(prepared: Prepared) -> bool:
     """Whether there are data and noise, and nothing that trials know nothing of: constants, whom to ask."""
     study = prepared.study
-    if prepared.federation is None or study.privacy.mechanism == "none":
+    if prepared.federation is None or not law_of(study.privacy.mechanism).noisy:
         return False
     if study.constants.assumed() or isinstance(study.constants.heterogeneity, list | dict):
         return False
@@ -121,7 +122,7 @@ def _check(prepared: Prepared) -> None:
             "[constants] are missing: planning from sizes alone needs constants of the loss (the README has "
             "them); or give data to plan by trial"
         )
-    if study.privacy.mechanism == "none":
+    if not law_of(study.privacy.mechanism).noisy:
         raise ConfigError(NOTHING_TO_TRY)
     if _selects(study):
         raise ConfigError(

@@ -21,6 +21,7 @@ from noiseworthy.planning.local_iterations import affordable, curves, plan, stat
 from noiseworthy.planning.local_work import LocalSteps
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.privacy.clipping import ClippingMode
+from noiseworthy.privacy.mechanisms import law_of
 
 Mode = tuple[ClippingMode, str]
 """A clipping mode and why it was chosen."""
@@ -166,7 +167,7 @@ def _clip(prepared: Prepared) -> float:
     clip, study = prepared.study.privacy.clip_norm, prepared.study
     if clip != "auto":
         return float(clip)
-    if study.constants.source == "analytic" and study.privacy.mechanism != "laplace":
+    if study.constants.source == "analytic" and law_of(study.privacy.mechanism).norm == "l2":
         return float(analytic(prepared, 1e30)["gradient_bound"].value)
     raise ConfigError(
         f'[privacy] clip_norm = "auto" needs analytic constants and L2 noise for {study.algorithm.name}; '

@@ -20,6 +20,7 @@ from noiseworthy.planning import participation, two_stages
 from noiseworthy.planning.plan import Plan, StepSize
 from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.planning.stages import Advice, advise
+from noiseworthy.privacy.mechanisms import law_of
 
 _UNSTATED = ("No heterogeneity is stated: clients are chosen as if their data were alike.",)
 
@@ -137,7 +138,7 @@ def clip_of(prepared: Prepared) -> float:
     privacy, name = prepared.study.privacy, prepared.study.algorithm.name
     if privacy.clip_norm != "auto":
         return float(privacy.clip_norm)
-    if prepared.study.constants.source == "analytic" and privacy.mechanism != "laplace":
+    if prepared.study.constants.source == "analytic" and law_of(privacy.mechanism).norm == "l2":
         return analytic(prepared, 1e30)["gradient_bound"].value
     raise ConfigError(
         f'[privacy] clip_norm = "auto" needs [constants] source = "analytic" and L2 noise for {name}; '

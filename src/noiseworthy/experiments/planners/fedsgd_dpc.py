@@ -29,6 +29,7 @@ from noiseworthy.planning.queries_replies import plan as plan_replies
 from noiseworthy.planning.queries_replies import stated as stated_replies
 from noiseworthy.planning.replies_bound import theory_bound
 from noiseworthy.privacy.accountants import Release
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.tasks import LinearModel, Task
 
@@ -141,7 +142,7 @@ def _stated_clip(prepared: Prepared, source: str) -> float:
     if clip != "auto":
         return float(clip)
     task = prepared.task
-    euclidean = prepared.study.privacy.mechanism != "laplace"
+    euclidean = law_of(prepared.study.privacy.mechanism).norm == "l2"
     if source != "assumed" and euclidean and isinstance(task, LinearModel) and task.record_norm is not None:
         return float(analytic(prepared, 1e30)["gradient_bound"].value)
     raise ConfigError(

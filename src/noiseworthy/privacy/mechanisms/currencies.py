@@ -1,0 +1,107 @@
+"""What releases are added up in: mu^2, or pure epsilon. Both are privacy filters, also for adaptive releases.
+
+    mu^2:     sum k_j (sensitivity_j / std_j)^2   <= mu(epsilon, delta)^2
+    epsilon:  sum k_j sensitivity_j / scale_j     <= epsilon
+
+Source: Dong, Roth & Su 2022, Corollary 3.3; basic composition; Rogers et al. 2016 (filters).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.gaussian import gaussian_epsilon
+
+MARGIN = 1e-9
+"""Part of what is left that stays unspent, so that no order of rounding exceeds the whole."""
+
+
+@dataclass(frozen=True)
+class Currency(ABC):
+    """What every release of a law has a price in.
+
+    Attributes:
+        name: in ledgers.
+        symbol: of the shift of one release, sensitivity / size, in words.
+        power: the amount of one release is its shift to this power; noise variance for a fixed budget grows
+            with the number of releases to the power `2 / power`.
+    """
+
+    name: str
+    symbol: str
+    power: int
+
+    @abstractmethod
+    def amount(self, shift: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What one release costs, of the shape of its shift."""
+
+    @abstractmethod
+    def size(self, budget: PrivacyBudget) -> NDArray[np.float64]:
+        """The shift of the one release that spends a whole budget, shape (N,)."""
+
+    @abstractmethod
+    def epsilon(self, amount: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
+        """Epsilon at delta of what was spent."""
+
+    @abstractmethod
+    def spendable(self, left: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Epsilon at delta of what is left, so that spending it all never passes the whole."""
+
+    @abstractmethod
+    def noise(
+        self, sensitivity: NDArray[np.float64], budget: PrivacyBudget, share: float, times: ArrayLike
+    ) -> NDArray[np.float64]:
+        """Noise size of which `times` releases spend a share of a budget, shape (N,)."""
+
+    def whole(self, budget: PrivacyBudget) -> NDArray[np.float64]:
+        """The amount of a whole budget, shape (N,)."""
+        return self.amount(self.size(budget))
+
+
+class _MuSquared(Currency):
+    def amount(self, shift: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.square(shift)
+
+    def size(self, budget: PrivacyBudget) -> NDArray[np.float64]:
+        return budget.mu
+
+    def epsilon(self, amount: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
+        return gaussian_epsilon(np.sqrt(amount), delta)
+
+    def spendable(self, left: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
+        return gaussian_epsilon(np.sqrt(left) * (1 - MARGIN), delta)
+
+    def noise(
+        self, sensitivity: NDArray[np.float64], budget: PrivacyBudget, share: float, times: ArrayLike
+    ) -> NDArray[np.float64]:
+        return sensitivity / (budget.mu * np.sqrt(share / np.asarray(times)))
+
+
+class _PureEpsilon(Currency):
+    def amount(self, shift: NDArray[np.float64]) -> NDArray[np.float64]:
+        return shift
+
+    def size(self, budget: PrivacyBudget) -> NDArray[np.float64]:
+        return budget.epsilon
+
+    def epsilon(self, amount: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
+        return np.asarray(amount, float)
+
+    def spendable(self, left: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
+        return left
+
+    def noise(
+        self, sensitivity: NDArray[np.float64], budget: PrivacyBudget, share: float, times: ArrayLike
+    ) -> NDArray[np.float64]:
+        return sensitivity * np.asarray(times, float) / (share * budget.epsilon)
+
+
+MU_SQUARED = _MuSquared("mu^2", "mu", 2)
+EPSILON = _PureEpsilon("epsilon", "epsilon", 1)
+CURRENCIES = {one.name: one for one in (MU_SQUARED, EPSILON)}
+"""By the name that ledgers keep."""
