@@ -96,6 +96,8 @@ def test_planning_and_accounting_never_load_jax():
     modules = [f"noiseworthy.planning.{stem}" for stem in parts]
     parts = [path.stem for path in (ROOT / "privacy").glob("*.py") if path.stem not in ("__init__", "noise")]
     modules += [f"noiseworthy.privacy.{stem}" for stem in parts]
+    parts = [path.stem for path in (ROOT / "privacy" / "mechanisms").glob("*.py") if path.stem != "__init__"]
+    modules += [f"noiseworthy.privacy.mechanisms.{stem}" for stem in parts]
     assert loads_jax(modules) == ""
 
 

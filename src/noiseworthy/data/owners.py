@@ -16,7 +16,7 @@ from noiseworthy.data.files import existing
 from noiseworthy.data.tables import Columns, read_whole
 from noiseworthy.errors import DataError
 from noiseworthy.privacy.budget import Unit
-from noiseworthy.privacy.mechanisms.fields import NoisyMechanism
+from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 
 Number = Annotated[int, Field(ge=1)]
 
@@ -49,7 +49,7 @@ class OwnerTerms(BaseModel):
     records: Number
     record_shape: tuple[Number, ...]
     classes: Annotated[int, Field(ge=2)] | None
-    mechanism: NoisyMechanism
+    mechanism: DeployedMechanism
     epsilon: float
     delta: float
     unit: Unit

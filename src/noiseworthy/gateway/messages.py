@@ -18,7 +18,7 @@ from noiseworthy.errors import InvalidInput, WireError
 from noiseworthy.gateway import wire
 from noiseworthy.gateway.framing import LARGEST
 from noiseworthy.gateway.work import COMPUTED, Size, Work
-from noiseworthy.privacy.mechanisms.fields import NoisyMechanism
+from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.uploads import ASSURANCES, Assurance, Grid, Upload
 
 Reason: TypeAlias = Literal[
@@ -101,7 +101,7 @@ class Request(Table):
     algorithm: Work
     task: TaskTable
     theta: Vector
-    mechanism: NoisyMechanism
+    mechanism: DeployedMechanism
     clip_norm: Size
     noise: Size
     deadline: Positive

@@ -15,7 +15,7 @@ from noiseworthy.errors import ConfigError
 from noiseworthy.gateway.work import AlgorithmName
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import Account, accounts_of
-from noiseworthy.privacy.mechanisms.fields import NoisyMechanism
+from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
 
 ModelName = Literal[
@@ -42,7 +42,7 @@ class BudgetTable(Table):
     `noise_floor` is noise over the most that a neighbour changes, so that it holds for every clip.
     """
 
-    mechanism: NoisyMechanism
+    mechanism: DeployedMechanism
     epsilon: Positive
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
     unit: Unit = "record"

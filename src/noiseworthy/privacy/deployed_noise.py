@@ -45,7 +45,7 @@ from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy.accountants import Release, spent_epsilon
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.mechanisms.base import GridNoise
-from noiseworthy.privacy.mechanisms.registry import LAWS
+from noiseworthy.privacy.mechanisms.registry import deployed_names
 from noiseworthy.privacy.uploads import Assurance, releasable
 
 STEPS = 2.0**32
@@ -112,12 +112,8 @@ class DeployedNoise:
 
 
 def _grid_noise(family: Family) -> GridNoise:
-    on_grids = sorted(name for name, law in LAWS.items() if law.grid is not None)
-    check.one_of("family", family, on_grids, remedy="a deployed upload needs noise")
-    grid = law_of(family).grid
-    if grid is None:
-        raise InvalidInput(f"{family} noise has no sampler on a grid; take one of {', '.join(on_grids)}")
-    return grid
+    check.one_of("family", family, deployed_names(), remedy="a deployed upload needs noise")
+    return law_of(family).on_grid
 
 
 def grid_surcharge(noise: DeployedNoise, epsilon: float, releases: int, dimension: int) -> float:

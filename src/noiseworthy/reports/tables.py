@@ -300,7 +300,7 @@ def _noise(plan: Record) -> str:
     size, _ = law.size_words
     where = " of every local step" if noises_steps(plan) else noise_falls(plan)
     first = f"{size} {span(noise_of_uploads(plan))} per coordinate{where}"
-    return f"{plan['mechanism'].capitalize()}, {first}"
+    return f"{law.title}, {first}"
 
 
 def _step(plan: Record) -> str:

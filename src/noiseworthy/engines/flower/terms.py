@@ -18,7 +18,7 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.durable import Account, accounts_of
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.privacy.mechanisms.fields import NoisyMechanism
+from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
 from noiseworthy.privacy.sensitivity import of_clipped_whole
 
@@ -51,7 +51,7 @@ class Terms(Table):
 
     client: Name
     data_set: Name
-    mechanism: NoisyMechanism
+    mechanism: DeployedMechanism
     epsilon: Positive
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
     clip_norm: Positive

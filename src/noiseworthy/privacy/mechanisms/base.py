@@ -116,6 +116,17 @@ class Law(ABC):
         return self.currency
 
     @property
+    def on_grid(self) -> GridNoise:
+        """What stands for it in deployed uploads.
+
+        Raises:
+            UnsoundClaim: nothing does.
+        """
+        if self.grid is None:
+            raise UnsoundClaim(f"{self.name} noise has no discrete sampler; use a mechanism that has")
+        return self.grid
+
+    @property
     def order(self) -> int:
         """Of the norm, 1 or 2."""
         return 1 if self.norm == "l1" else 2

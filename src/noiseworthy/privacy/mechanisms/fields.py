@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 from pydantic_core import PydanticKnownError
 
 from noiseworthy.privacy.mechanisms.base import Family
-from noiseworthy.privacy.mechanisms.registry import names, noisy_names
+from noiseworthy.privacy.mechanisms.registry import deployed_names, names, noisy_names
 
 
 def _among(allowed: Callable[[], Sequence[str]]) -> BeforeValidator:
@@ -27,3 +27,5 @@ AnyMechanism: TypeAlias = Annotated[Family, _among(names)]
 """With noise or without."""
 NoisyMechanism: TypeAlias = Annotated[Family, _among(lambda: sorted(noisy_names()))]
 """With noise."""
+DeployedMechanism: TypeAlias = Annotated[Family, _among(deployed_names)]
+"""With noise that owners can really draw."""

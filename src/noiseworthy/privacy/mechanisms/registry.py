@@ -43,6 +43,16 @@ def noisy_names() -> tuple[Family, ...]:
     return tuple(name for name, law in LAWS.items() if law.noisy)
 
 
+def deployed_names() -> list[Family]:
+    """Of those whose noise on a grid owners can really draw, sorted.
+
+    Example:
+        >>> deployed_names()
+        ['gaussian', 'laplace']
+    """
+    return sorted(name for name, law in LAWS.items() if law.grid is not None)
+
+
 def delta_misfit(name: Family, delta: float) -> str:
     """Why a lifetime budget with this delta cannot be added up in a law's currency; empty if it can.
 
