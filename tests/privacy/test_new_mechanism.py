@@ -45,8 +45,8 @@ class StudentLaw(Law):
     def noise(self, size):
         return Student(size)
 
-    def spent(self, release, used, delta):
-        return used * release.shift
+    def spent(self, shift, used, delta, sampling_rate):
+        return used * shift
 
     def unit_noise(self, budget, used, sampling_rate, settled):
         return used / budget.epsilon

@@ -108,7 +108,10 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
     clients = len(release.sensitivity.value)
     delta = check.per_client("delta", delta, clients)
     used = check.counts("releases", check.per_client("releases", releases, clients), least=0)
-    return release.mechanism.law.spent(release, used, delta)
+    law = release.mechanism.law
+    if not law.noisy:
+        return np.where(used > 0, np.inf, 0.0)
+    return law.spent(release.shift, used, delta, release.sampling_rate)
 
 
 def spent_with_pilot(

@@ -44,7 +44,6 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy.accountants import Release, spent_epsilon
 from noiseworthy.privacy.mechanisms import Family, law_of
-from noiseworthy.privacy.mechanisms.base import GridNoise
 from noiseworthy.privacy.mechanisms.registry import deployed_names
 from noiseworthy.privacy.uploads import Assurance, releasable
 
@@ -75,7 +74,7 @@ class DeployedNoise:
     scale: float
 
     def __post_init__(self):
-        _grid_noise(self.family)
+        check.one_of("family", self.family, deployed_names(), remedy="a deployed upload needs noise")
         if check.positive("scale", self.scale).item() < 1:
             raise InvalidInput(f"scale must be at least 1 step, got {self.scale:g}; take a finer grid")
         _library()
@@ -104,16 +103,14 @@ class DeployedNoise:
     @property
     def distance(self) -> float:
         """eta: total variation between one coordinate and rounded continuous noise, at most."""
-        return _grid_noise(self.family).distance / self.scale**2
+        return law_of(self.family).on_grid.distance / self.scale**2
 
     @cached_property
     def _measurement(self) -> Any:
-        return _grid_noise(self.family).measurement(_library(), self.scale)
-
-
-def _grid_noise(family: Family) -> GridNoise:
-    check.one_of("family", family, deployed_names(), remedy="a deployed upload needs noise")
-    return law_of(family).on_grid
+        dp, law = _library(), law_of(self.family)
+        space = dp.vector_domain(dp.atom_domain(T="i64"))
+        distance = getattr(dp, f"{law.norm}_distance")(T="f64")
+        return getattr(dp.m, law.on_grid.measurement)(space, distance, self.scale)
 
 
 def grid_surcharge(noise: DeployedNoise, epsilon: float, releases: int, dimension: int) -> float:

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
+import numpy as np
+
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy.accountants import Release
@@ -101,7 +103,7 @@ class Account:
             return 0.0
         if shares >= WHOLE or self.currency.startswith(SCHEDULE):
             return self.epsilon
-        part = float(Fraction(shares, WHOLE) * self.whole)
+        part = np.asarray(float(Fraction(shares, WHOLE) * self.whole))
         return min(float(CURRENCIES[self.currency].epsilon(part, self.delta)), self.epsilon)
 
 

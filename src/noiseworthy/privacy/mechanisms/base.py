@@ -17,18 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.privacy.mechanisms.currencies import EPSILON, Currency
+from noiseworthy.privacy.mechanisms.currencies import EPSILON, Currency, Real
 from noiseworthy.privacy.sensitivity import Norm
 
 if TYPE_CHECKING:
     from jax import Array
 
-    from noiseworthy.privacy.accountants import Release
     from noiseworthy.privacy.power import Power
 
 Family: TypeAlias = str
 """The name of a law, as studies, plans, ledgers and messages have it."""
-Real: TypeAlias = NDArray[np.float64]
+Counts: TypeAlias = NDArray[np.int64]
 Ratios: TypeAlias = list[tuple[float, int]]
 """Releases of one client: shift, sensitivity over noise size, and how often."""
 
@@ -40,11 +39,11 @@ class GridNoise:
     Attributes:
         distance: eta s^2, for eta the total variation between one coordinate of it and the law's own noise
             rounded to the grid, with s steps of the grid to the noise.
-        measurement: OpenDP's, from OpenDP and s.
+        measurement: its name in OpenDP.
     """
 
     distance: float
-    measurement: Callable[[Any, float], Any]
+    measurement: str
 
 
 class Looser(NamedTuple):
@@ -138,8 +137,8 @@ class Law(ABC):
     # What it costs ----------------------------------------------------------------------------------------
 
     @abstractmethod
-    def spent(self, release: Release, used: NDArray[np.int64], delta: Real) -> Real:
-        """Exact epsilon at delta of each client after its uploads, shape (N,)."""
+    def spent(self, shift: Real, used: Counts, delta: Real, sampling_rate: float) -> Real:
+        """Exact epsilon at delta of each client after its uploads; shift is sensitivity / size."""
 
     @abstractmethod
     def unit_noise(self, budget: PrivacyBudget, used: Real, sampling_rate: float, settled: bool) -> Real:

@@ -8,8 +8,8 @@ Source: Dong, Roth & Su 2022, Corollary 3.3; basic composition; Rogers et al. 20
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,13 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_epsilon
 
+Real: TypeAlias = NDArray[np.float64]
 MARGIN = 1e-9
 """Part of what is left that stays unspent, so that no order of rounding exceeds the whole."""
 
 
 @dataclass(frozen=True)
-class Currency(ABC):
-    """What every release of a law has a price in.
+class Currency:
+    """What every release of a law has a price in; as written here, a pure epsilon.
 
     Attributes:
         name: in ledgers.
@@ -36,72 +37,49 @@ class Currency(ABC):
     symbol: str
     power: int
 
-    @abstractmethod
-    def amount(self, shift: NDArray[np.float64]) -> NDArray[np.float64]:
+    def amount(self, shift: Real) -> Real:
         """What one release costs, of the shape of its shift."""
+        return shift
 
-    @abstractmethod
-    def size(self, budget: PrivacyBudget) -> NDArray[np.float64]:
+    def size(self, budget: PrivacyBudget) -> Real:
         """The shift of the one release that spends a whole budget, shape (N,)."""
+        return budget.epsilon
 
-    @abstractmethod
-    def epsilon(self, amount: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
+    def epsilon(self, amount: Real, delta: ArrayLike) -> Real:
         """Epsilon at delta of what was spent."""
+        return amount
 
-    @abstractmethod
-    def spendable(self, left: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def spendable(self, left: Real, delta: Real) -> Real:
         """Epsilon at delta of what is left, so that spending it all never passes the whole."""
+        return left
 
-    @abstractmethod
-    def noise(
-        self, sensitivity: NDArray[np.float64], budget: PrivacyBudget, share: float, times: ArrayLike
-    ) -> NDArray[np.float64]:
+    def noise(self, sensitivity: Real, budget: PrivacyBudget, share: float, times: ArrayLike) -> Real:
         """Noise size of which `times` releases spend a share of a budget, shape (N,)."""
+        return sensitivity * np.asarray(times, float) / (share * budget.epsilon)
 
-    def whole(self, budget: PrivacyBudget) -> NDArray[np.float64]:
+    def whole(self, budget: PrivacyBudget) -> Real:
         """The amount of a whole budget, shape (N,)."""
         return self.amount(self.size(budget))
 
 
 class _MuSquared(Currency):
-    def amount(self, shift: NDArray[np.float64]) -> NDArray[np.float64]:
+    def amount(self, shift: Real) -> Real:
         return np.square(shift)
 
-    def size(self, budget: PrivacyBudget) -> NDArray[np.float64]:
+    def size(self, budget: PrivacyBudget) -> Real:
         return budget.mu
 
-    def epsilon(self, amount: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
+    def epsilon(self, amount: Real, delta: ArrayLike) -> Real:
         return gaussian_epsilon(np.sqrt(amount), delta)
 
-    def spendable(self, left: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def spendable(self, left: Real, delta: Real) -> Real:
         return gaussian_epsilon(np.sqrt(left) * (1 - MARGIN), delta)
 
-    def noise(
-        self, sensitivity: NDArray[np.float64], budget: PrivacyBudget, share: float, times: ArrayLike
-    ) -> NDArray[np.float64]:
+    def noise(self, sensitivity: Real, budget: PrivacyBudget, share: float, times: ArrayLike) -> Real:
         return sensitivity / (budget.mu * np.sqrt(share / np.asarray(times)))
 
 
-class _PureEpsilon(Currency):
-    def amount(self, shift: NDArray[np.float64]) -> NDArray[np.float64]:
-        return shift
-
-    def size(self, budget: PrivacyBudget) -> NDArray[np.float64]:
-        return budget.epsilon
-
-    def epsilon(self, amount: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
-        return np.asarray(amount, float)
-
-    def spendable(self, left: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
-        return left
-
-    def noise(
-        self, sensitivity: NDArray[np.float64], budget: PrivacyBudget, share: float, times: ArrayLike
-    ) -> NDArray[np.float64]:
-        return sensitivity * np.asarray(times, float) / (share * budget.epsilon)
-
-
 MU_SQUARED = _MuSquared("mu^2", "mu", 2)
-EPSILON = _PureEpsilon("epsilon", "epsilon", 1)
+EPSILON = Currency("epsilon", "epsilon", 1)
 CURRENCIES = {one.name: one for one in (MU_SQUARED, EPSILON)}
 """By the name that ledgers keep."""

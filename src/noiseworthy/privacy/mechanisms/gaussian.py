@@ -8,19 +8,27 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from noiseworthy.privacy.mechanisms.base import GridNoise, Law, Looser, Mechanism, Ratios, Real, each_once
+from noiseworthy.privacy.mechanisms.base import (
+    Counts,
+    GridNoise,
+    Law,
+    Looser,
+    Mechanism,
+    Ratios,
+    Real,
+    each_once,
+)
 from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
 
 if TYPE_CHECKING:
     from jax import Array
 
-    from noiseworthy.privacy.accountants import Release
     from noiseworthy.privacy.power import Power
 
 
@@ -28,15 +36,15 @@ class _GaussianLaw(Law):
     def noise(self, size: Real) -> Gaussian:
         return Gaussian(size)
 
-    def spent(self, release: Release, used: NDArray[np.int64], delta: Real) -> Real:
-        if release.sampling_rate == 1.0:
-            return gaussian_epsilon(np.sqrt(used) * release.shift, delta)
+    def spent(self, shift: Real, used: Counts, delta: Real, sampling_rate: float) -> Real:
+        if sampling_rate == 1.0:
+            return gaussian_epsilon(np.sqrt(used) * shift, delta)
         check.in_unit_interval("delta", delta, closed_left=False)
 
         def one(shift: float, uploads: float, delta: float) -> float:
-            return _poisson_epsilon(shift, release.sampling_rate, int(uploads), delta)
+            return _poisson_epsilon(shift, sampling_rate, int(uploads), delta)
 
-        return each_once(one, release.shift, used.astype(float), delta)
+        return each_once(one, shift, used.astype(float), delta)
 
     def unit_noise(self, budget: PrivacyBudget, used: Real, sampling_rate: float, settled: bool) -> Real:
         if sampling_rate == 1.0:
@@ -116,12 +124,7 @@ LAW = _GaussianLaw(
     sampled=True,
     stable=True,
     currency=MU_SQUARED,
-    grid=GridNoise(
-        1 / 24,
-        lambda dp, scale: dp.m.make_gaussian(
-            dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale
-        ),
-    ),
+    grid=GridNoise(1 / 24, "make_gaussian"),
     freedom=1,
 )
 

@@ -7,18 +7,26 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from noiseworthy import _validate as check
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
-from noiseworthy.privacy.mechanisms.base import GridNoise, Law, Looser, Mechanism, Ratios, Real, each_once
+from noiseworthy.privacy.mechanisms.base import (
+    Counts,
+    GridNoise,
+    Law,
+    Looser,
+    Mechanism,
+    Ratios,
+    Real,
+    each_once,
+)
 from noiseworthy.privacy.mechanisms.currencies import EPSILON
 
 if TYPE_CHECKING:
     from jax import Array
 
-    from noiseworthy.privacy.accountants import Release
     from noiseworthy.privacy.power import Power
 
 
@@ -26,11 +34,11 @@ class _LaplaceLaw(Law):
     def noise(self, size: Real) -> Laplace:
         return Laplace(size)
 
-    def spent(self, release: Release, used: NDArray[np.int64], delta: Real) -> Real:
+    def spent(self, shift: Real, used: Counts, delta: Real, sampling_rate: float) -> Real:
         check.in_unit_interval("delta", delta, closed_left=True)
         if not np.any(delta):
-            return used * release.shift
-        return each_once(_epsilon, release.shift, used.astype(float), delta)
+            return used * shift
+        return each_once(_epsilon, shift, used.astype(float), delta)
 
     def unit_noise(self, budget: PrivacyBudget, used: Real, sampling_rate: float, settled: bool) -> Real:
         if not np.any(budget.delta):
@@ -98,12 +106,7 @@ LAW = _LaplaceLaw(
     sampled=False,
     stable=False,
     currency=EPSILON,
-    grid=GridNoise(
-        1 / 8,
-        lambda dp, scale: dp.m.make_laplace(
-            dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="f64"), scale
-        ),
-    ),
+    grid=GridNoise(1 / 8, "make_laplace"),
     freedom=2,
 )
 

@@ -6,27 +6,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.privacy.mechanisms.base import Law, Mechanism, Ratios, Real
+from noiseworthy.privacy.mechanisms.base import Law, Mechanism, Real
 
 if TYPE_CHECKING:
     from jax import Array
 
-    from noiseworthy.privacy.accountants import Release
-    from noiseworthy.privacy.power import Power
 
-_NOTHING = "without noise there is nothing to hold against an upload; use a mechanism with noise"
+def _refused(*_: Any, **__: Any) -> Any:
+    raise UnsoundClaim("without noise nothing can be claimed of an upload; use a mechanism with noise")
 
 
 class _NoLaw(Law):
     def noise(self, size: Real) -> NoNoise:
         return NoNoise(len(size))
-
-    def spent(self, release: Release, used: NDArray[np.int64], delta: Real) -> Real:
-        return np.where(used > 0, np.inf, 0.0)
 
     def unit_noise(self, budget: PrivacyBudget, used: Real, sampling_rate: float, settled: bool) -> Real:
         return np.zeros(budget.clients)
@@ -40,34 +36,13 @@ class _NoLaw(Law):
     def accountant(self, sampling_rate: float, delta: ArrayLike) -> str:
         return "none: no noise, no guarantee"
 
-    def accounting(self, sampling_rate: float, delta: ArrayLike) -> str:
-        raise UnsoundClaim(_NOTHING)
-
-    def looser(self, amount: Real, delta: Real) -> None:
-        return None
-
-    def power(self, ratios: Ratios, sampling_rate: float) -> Power:
-        raise UnsoundClaim(_NOTHING)
-
     def draws(self, key: Array, shape: tuple[int, ...]) -> Array:
         import jax.numpy as jnp
 
         return jnp.zeros(shape, jnp.float32)
 
-    def distribution(self) -> Any:
-        raise UnsoundClaim(_NOTHING)
-
-    def log_density(self, values: Real) -> Real:
-        raise UnsoundClaim(_NOTHING)
-
-    def statistic(self, values: Real) -> Real:
-        raise UnsoundClaim(_NOTHING)
-
-    def size_ratio(self, mean: Real) -> Real:
-        raise UnsoundClaim(_NOTHING)
-
-    def loss_distribution(self, ratio: float, sampling_rate: float, grid: float) -> Any:
-        raise UnsoundClaim(_NOTHING)
+    spent = accounting = looser = power = distribution = log_density = _refused
+    statistic = size_ratio = loss_distribution = _refused
 
 
 LAW = _NoLaw(
