@@ -5,7 +5,7 @@ from __future__ import annotations
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.plans.local_work import LocalSteps
 from noiseworthy.privacy.clipping import ClippingMode
-from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
 
@@ -91,7 +91,7 @@ def tightest_mode(task: Task | None, family: Family, batch_size: int | None) -> 
         return "C", "without a model at hand only a clipped batch gradient is proved"
     if missing := missing_convexity(task):
         return "C", missing
-    if family == "laplace":
+    if law_of(family).norm == "l1":
         return (
             "C",
             "convex local steps are non-expansive in L2, not in L1 (mode E pays sqrt(dimension) for it)",

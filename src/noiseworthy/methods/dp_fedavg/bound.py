@@ -118,9 +118,9 @@ def power_law(problem: Problem, clients_per_round: int) -> PowerLaw | None:
 
     Source: docs/theory/fu.md#bound, with the errata of the Gaussian C_M (docs/theory/fu.md#noise-constant).
     """
-    if problem.family == "none":
+    if not problem.law.noisy:
         return PowerLaw(0.0, 0.0)
-    if problem.family == "laplace" and np.any(problem.budget.delta):
+    if not problem.law.closed_form(1.0, problem.budget.delta):
         return None
     z = noise_exponent(problem)
     one_upload = float(problem.weighted_noise(np.array([1]))[0])
@@ -129,9 +129,7 @@ def power_law(problem: Problem, clients_per_round: int) -> PowerLaw | None:
 
 def noise_exponent(problem: Problem) -> float:
     """z for many uploads: 2 for pure Laplace noise, 1 for Gaussian noise and Laplace noise with a delta."""
-    if problem.family == "none":
-        return 0.0
-    return 2.0 if problem.family == "laplace" and not np.any(problem.budget.delta) else 1.0
+    return problem.law.growth(problem.budget.delta)
 
 
 # The bound --------------------------------------------------------------------------------------------

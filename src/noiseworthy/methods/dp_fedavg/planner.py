@@ -334,7 +334,7 @@ def _best(problem: Problem, bound: LocalBound, given: Given, most: int) -> Setti
         uploaded = uploads(longest // (given.local_steps or 1), given.clients_per_round or n, n)
         noise = UploadNoise.tabulated(problem, int(uploaded))
     best = optimum(bound, noise, n, most, given, problem.resources)
-    if problem.family == "gaussian" and given.total_iterations is None and given.local_steps is not None:
+    if problem.law.exponent == 1 and given.total_iterations is None and given.local_steps is not None:
         return _near_limit(problem, bound, noise, given, most, best)
     return best
 

@@ -201,7 +201,7 @@ def curves(
 
 
 def _noises(problem: Problem, work: NoisySteps) -> dict[str, StepNoise]:
-    if problem.family == "none":
+    if not problem.law.noisy:
         return {"no noise": StepNoise.exact(problem, work)}
     return {
         "exact accounting": StepNoise.exact(problem, work),
@@ -311,7 +311,7 @@ def _zcdp(
     problem: Problem, bounds: list[AveragingBound], work: NoisySteps, candidates: Candidates
 ) -> dict[str, Any]:
     """The same decision under zero-concentrated privacy."""
-    if problem.family == "none":
+    if not problem.law.noisy:
         return {}
     found = _found(bounds, StepNoise.zcdp(problem, work), candidates)
     k, resources = found.total_iterations, problem.resources

@@ -106,7 +106,7 @@ def as_printed(
         worst off, and for it `spent_epsilon`, exact, and `spent_epsilon_zcdp` by the paper's own conversion.
         Empty without noise.
     """
-    if problem.family == "none":
+    if not problem.law.noisy:
         return {}
     k, tau = found[:2]
     if problem.resources is not None:

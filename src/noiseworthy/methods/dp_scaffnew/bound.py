@@ -217,8 +217,8 @@ def check_covered(problem: Problem) -> None:
         InvalidInput: another clipping mode than D, or Laplace noise.
     """
     check_clips_updates(problem)
-    if problem.family == "laplace":
+    if problem.law.pure:
         raise InvalidInput(
-            "dp-scaffnew is planned for Gaussian noise, got laplace; "
+            f"dp-scaffnew is planned for Gaussian noise, got {problem.family}; "
             'set mechanism = "gaussian" and a delta above 0'
         )

@@ -367,7 +367,7 @@ def as_printed(
     Its T misses the dimension, may be negative, and divides by 0 at mu = L, where it is None; without a
     positive T there is no noise to state (docs/theory/hou.md#errata).
     """
-    if problem.family == "none":
+    if not problem.law.noisy:
         return {}
     p = probability or bound.paper_probability
     per_round = problem.clip_norm**2 * np.log(1 / problem.budget.delta) / problem.budget.epsilon**2

@@ -61,14 +61,14 @@ class Curvature:
 
 
 def exponent(problem: Problem) -> Exponent:
-    """z, by which the variance of one upload grows with their number: 2 for Laplace noise, else 1."""
-    return 2 if problem.family == "laplace" else 1
+    """z, by which the variance of one upload grows with their number: 2 for pure epsilon, else 1."""
+    return 2 if problem.law.exponent == 2 else 1
 
 
 def noise_constant(problem: Problem) -> float:
     """Lambda: 4 p C^2 for Gaussian noise, 8 p C^2 for Laplace noise; a quarter under add-remove."""
     of_one_record = problem.sensitivity.value[0] * problem.sizes[0]
-    return float(problem.dimension * exponent(problem) * of_one_record**2)
+    return float(problem.dimension * problem.law.variance_factor * of_one_record**2)
 
 
 def kappa(problem: Problem, constants: dict[str, Constant], rounds: int, clients_per_round: int) -> float:

@@ -201,10 +201,11 @@ def _check_clips_records(problem: Problem) -> None:
 def _check_power_law(problem: Problem) -> None:
     """Refuse noise that is no power of the number of replies, which P1 rests on."""
     _check_clips_records(problem)
-    if problem.family == "laplace" and np.any(problem.budget.delta):
+    if not problem.law.closed_form(1.0, problem.budget.delta):
         raise InvalidInput(
-            "dpfl-bcs plans Laplace noise for pure epsilon, because with a delta its variance is no power of "
-            f"the number of replies, got delta = {problem.budget.delta.max():g}; set delta = 0, or "
+            f"dpfl-bcs plans {problem.law.title} noise for pure epsilon, because with a delta its variance "
+            f"is no power of the number of replies, got delta = "
+            f"{problem.budget.delta.max():g}; set delta = 0, or "
             'mechanism = "gaussian"'
         )
     if problem.sampling_rate < 1:
@@ -290,7 +291,7 @@ def _outcome(
 
 def _reasons(problem: Problem, asked: Counts, rounds: int, heterogeneity: Real) -> str:
     """In what clients differ that counts for how often they are asked."""
-    noisy, budget = problem.family != "none", problem.budget
+    noisy, budget = problem.law.noisy, problem.budget
     differs = {
         "budget": noisy and (np.ptp(budget.epsilon) > 0 or np.ptp(budget.delta) > 0),
         "size": noisy and np.ptp(problem.sizes) > 0,

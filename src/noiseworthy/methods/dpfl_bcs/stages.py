@@ -81,7 +81,7 @@ def _obstacle(
     """Why heterogeneity cannot be estimated, or need not be."""
     n = problem.n_clients
     reasons = {
-        "without noise there is no budget to split": problem.family == "none",
+        "without noise there is no budget to split": not problem.law.noisy,
         "without smoothness and strong_convexity heterogeneity cannot be weighed against noise": (
             Curvature.among(constants) is None
         ),

@@ -24,7 +24,6 @@ from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.filters import PrivacyFilter
-from noiseworthy.privacy.mechanisms import Gaussian, Laplace
 from noiseworthy.privacy.sensitivity import Sensitivity, of_mean_loss
 
 LOSSES_PER_REPLY = 2
@@ -222,10 +221,8 @@ def _first_stage(
 
 def _released(problem: Problem, sensitivity: Sensitivity, share: float, times: NDArray[np.int64]) -> Release:
     """Noise of which `times` releases spend a share of mu^2, or of epsilon."""
-    if problem.family == "gaussian":
-        mu = problem.budget.mu * np.sqrt(share / times)
-        return Release(Gaussian(sensitivity.value / mu), sensitivity)
-    return Release(Laplace(sensitivity.value * times / (share * problem.budget.epsilon)), sensitivity)
+    size = problem.law.paid_in.noise(sensitivity.value, problem.budget, share, times)
+    return Release(problem.law.noise(size), sensitivity)
 
 
 def _left(whole: PrivacyFilter, first: FirstStage) -> PrivacyBudget:

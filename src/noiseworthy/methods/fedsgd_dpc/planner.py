@@ -248,7 +248,7 @@ def _decide(
 ) -> tuple[int, int, float]:
     paid_before = int(pilot is not None)
     best = optimum(problem, bound, most, rounds, clients_per_round, paid_before)
-    if problem.family == "laplace" or problem.family == "none" or rounds is not None:
+    if problem.law.exponent != 1 or rounds is not None:
         return best
     b = clients_per_round or problem.n_clients
     t, cohorts = candidates(problem.n_clients, most, None, b, problem.most_uploads() - paid_before)
@@ -324,9 +324,9 @@ def as_printed(
     c2 = 1 with the sensitivity C/n (docs/theory/zhou.md#errata).
     """
     n = problem.n_clients
-    if problem.family == "none":
+    if not problem.law.noisy:
         return {}
-    if problem.family == "laplace":
+    if problem.law.pure:
         curve = laplace_curve(problem, bound)
         b = clients_per_round or (curve.best_clients(rounds, n) if rounds else curve.best(n)[1])
         t = rounds or curve.best_rounds(b)
