@@ -48,14 +48,25 @@ def new_record(
         "claim": claim_facts(decision.plan),
         "federation": None if federation is None else _federation(federation, dimension),
         "read_off": read_off(study.federation, federation),
-        "evidence": _evidence(decision),
+        "evidence": None,
         "training": None,
         "compare": None,
     }
+    return strict_json({**record, **beside(decision, federation)})
+
+
+def beside(decision: Decision, federation: Federation | None) -> Record:
+    """What a record says of a decision and its plan does not, as the plan's file kept it or from the trials.
+
+    Returns:
+        `evidence`, and where trials were made `foretold` and `what_if`.
+    """
+    if decision.kept is not None:
+        return decision.kept
     said = None if federation is None else foretold(decision, federation.classes)
     foreseen = {} if said is None else {"foretold": said}
     what_if = {} if decision.what_if is None else {"what_if": decision.what_if.as_dict()}
-    return strict_json({**record, **foreseen, **what_if})
+    return strict_json({"evidence": _evidence(decision), **foreseen, **what_if})
 
 
 def with_training(
