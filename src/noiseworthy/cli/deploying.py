@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noiseworthy.cli.console import err, out, progress_bar
-from noiseworthy.cli.options import AsJson, DataDir, OutFolder, StudyFile
+from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, StudyFile
 from noiseworthy.cli.steps import decide_plan, finish, prepare_study, save_model
 from noiseworthy.errors import ConfigError, GatewayError
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from noiseworthy.engines.exchange import Exchange
     from noiseworthy.engines.remote import Round
     from noiseworthy.experiments.deployment import Deployment
-    from noiseworthy.experiments.planner import Decision
-    from noiseworthy.experiments.prepare import Prepared
+    from noiseworthy.experiments.plan_file import Planned
     from noiseworthy.gateway.messages import About, ModelOffer
 
 deploy = typer.Typer(no_args_is_help=True, help="Train a study over a network of data owners, with Flower.")
@@ -41,6 +40,7 @@ Insecure = Annotated[bool, typer.Option("--insecure", help="without TLS and node
 def up(
     study: StudyFile,
     folder: Folder = None,
+    plan: PlanJson = None,
     data: DataDir = None,
     insecure: Insecure = False,
     host: Annotated[
@@ -53,8 +53,9 @@ def up(
 
     if insecure and host is not None:
         raise ConfigError("insecure connections stay on this machine; leave out --insecure or --host")
-    deployment = _decided(study, data)[2]
     place = _place(study, folder)
+    planned, deployment = _decided(study, data, plan)
+    planned.file.save(place)
     files = write_owner_files(deployment, place / "owners", apart=host is not None)
     if host is not None:
         _tell_machines(study, place, files, host)
@@ -69,6 +70,7 @@ def run(
     study: StudyFile,
     folder: Folder = None,
     out_folder: OutFolder = None,
+    plan: PlanJson = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the run folder's checkpoint")] = False,
     data: DataDir = None,
     patience: Annotated[float, typer.Option(help="seconds that a round waits for replies")] = 120.0,
@@ -84,7 +86,7 @@ def run(
     if not resume:
         check_unused(runs)
     link_of(place)
-    decided = _decided(study, data)
+    decided = _decided(study, data, plan, runs if resume else place)
     with _exchange(place) as exchange:
         record = _trained(*decided, exchange, place, runs, name=study.stem, resume=resume, patience=patience)
     finish(record, runs, as_json)
@@ -192,12 +194,15 @@ def _place(study: Path, folder: Path | None) -> Path:
     return (folder or Path("deployments") / study.stem).absolute()
 
 
-def _decided(study: Path, data: Path | None) -> tuple[Prepared, Decision, Deployment]:
+def _decided(
+    study: Path, data: Path | None, plan: Path | None, kept: Path | None = None
+) -> tuple[Planned, Deployment]:
+    """A study with its plan, and what is asked of its owners; the plan as `decide_plan` finds it."""
     check_installed()
     from noiseworthy.experiments.deployment import Deployment
 
-    prepared, decision = decide_plan(prepare_study(study, data))
-    return prepared, decision, Deployment.of(prepared, decision.plan)
+    planned = decide_plan(prepare_study(study, data), plan, kept)
+    return planned, Deployment.of(planned.prepared, planned.plan)
 
 
 def check_installed() -> None:
@@ -275,8 +280,7 @@ def _exchange(place: Path) -> Iterator[Exchange]:
 
 
 def _trained(
-    prepared: Prepared,
-    decision: Decision,
+    planned: Planned,
     deployment: Deployment,
     exchange: Exchange,
     place: Path,
@@ -292,12 +296,15 @@ def _trained(
     from noiseworthy.experiments.known_ledgers import KnownLedgers
     from noiseworthy.experiments.record import new_record, save_record
 
+    prepared, decision, file = planned
     federation = deployment.federation
     with err.status(f"Waiting for {federation.n_clients} owners"):
         abouts = introduced(exchange, federation.clients, patience)
     _check_there(exchange, federation.clients, abouts)
     deployment.check_owners(abouts, resume=resume)
     known = KnownLedgers.of(place, abouts)
+    if not resume:
+        file.save(folder)
     record = new_record(prepared.study, decision, federation, prepared.dimension, name=name)
     started = time.monotonic()
     with progress_bar("Training", decision.plan.all_rounds, "rounds") as bar:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from noiseworthy.config import Study
-    from noiseworthy.experiments.planner import Decision
+    from noiseworthy.experiments.plan_file import Planned
     from noiseworthy.experiments.prepare import Prepared
     from noiseworthy.experiments.run_ledger import SharedLedger
     from noiseworthy.tasks import Task
@@ -46,21 +46,31 @@ def _with_data_dir(study: Study, data: Path | None) -> Study:
     return study.model_copy(update={"federation": study.federation.model_copy(update={"data_dir": data})})
 
 
-def decide_plan(prepared: Prepared) -> tuple[Prepared, Decision]:
-    """The plan, and the study with the model that the plan trains."""
-    from noiseworthy.engines.compilation import use_persistent_cache
-    from noiseworthy.experiments.planner import plan_study
+def decide_plan(prepared: Prepared, plan: Path | None = None, kept: Path | None = None) -> Planned:
+    """A study with its plan: from a file, from the folder of its run, or else decided now.
 
+    Args:
+        prepared: the study.
+        plan: file of the plan.
+        kept: folder of a run that goes on, whose plan was decided when it began.
+    """
+    from noiseworthy.engines.compilation import use_persistent_cache
+    from noiseworthy.experiments.plan_file import kept_plan, load_plan, planned
+
+    if prepared.federation is not None:
+        use_persistent_cache()
+    if plan is not None:
+        return load_plan(plan).applied(prepared)
+    if kept is not None and (found := kept_plan(kept, prepared)) is not None:
+        return found
     if prepared.federation is None:
-        return plan_study(prepared)
-    use_persistent_cache()
+        return planned(prepared)
     with progress_bar("Planning", 100, "%") as bar:
-        return plan_study(prepared, bar)
+        return planned(prepared, bar)
 
 
 def train_plan(
-    prepared: Prepared,
-    decision: Decision,
+    planned: Planned,
     folder: Path,
     *,
     name: str,
@@ -75,6 +85,7 @@ def train_plan(
     from noiseworthy.experiments.run_ledger import FILE as LEDGER
     from noiseworthy.experiments.training import train as run
 
+    prepared, decision, file = planned
     federation, task = prepared.trained()
     plan, seeds = decision.plan, prepared.study.training.seeds
     record = new_record(prepared.study, decision, federation, prepared.dimension, name=name)
@@ -82,6 +93,7 @@ def train_plan(
     mark = fingerprint(plan, seeds, belongs_to)
     if resume:  # a folder of another study must stay as it is
         check_goes_on(folder, mark, plan, ledger)
+    file.save(folder)
     save_record(record, folder)
     if not plan.train:
         return record

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import ValidationError
@@ -24,6 +24,7 @@ from noiseworthy.experiments.planner import plan_study
 from noiseworthy.experiments.planners.decision import Decision, Progress
 from noiseworthy.experiments.prepare import Prepared, open_task
 from noiseworthy.experiments.record import beside
+from noiseworthy.experiments.run_folder import holds_run
 from noiseworthy.planning.files import decoded, encoded, opened, sealed
 from noiseworthy.planning.plan import Plan
 from noiseworthy.privacy.accountants import Release
@@ -80,8 +81,8 @@ class PlanFile:
             raise DataError(f"{folder} cannot be written ({error}); choose another with --out") from None
         return folder / name
 
-    def applied(self, prepared: Prepared) -> tuple[Prepared, Decision]:
-        """A study with the model that this plan trains, and the decision.
+    def applied(self, prepared: Prepared) -> Planned:
+        """A study with the model that this plan trains, and this plan.
 
         Args:
             prepared: the study, as it was before it was planned.
@@ -93,7 +94,36 @@ class PlanFile:
         made = _with_model(prepared, self.task)
         _check_facts(self.plan, made)
         check_sound(self.plan)
-        return made, Decision(self.plan, None, kept=self.beside)
+        return Planned(made, Decision(self.plan, None, kept=self.beside), self)
+
+
+class Planned(NamedTuple):
+    """A study that was planned: what training, comparing, auditing, accounting and deploying go on with.
+
+    Attributes:
+        prepared: the study with the model that the plan trains.
+        decision: the plan, and what is said of it.
+        file: both, as they are kept.
+    """
+
+    prepared: Prepared
+    decision: Decision
+    file: PlanFile
+
+    @property
+    def plan(self) -> Plan:
+        """The decision itself."""
+        return self.decision.plan
+
+    def keep(self, folder: Path) -> Path:
+        """Write the plan into a folder; where a run by another plan lies there, beside that one's.
+
+        Raises:
+            DataError: a folder that cannot be written to.
+        """
+        if holds_run(folder) and _digest_in(folder / FILE) != self.file.digest:
+            return self.file.save(folder, f"plan-{self.file.digest[:12]}.json")
+        return self.file.save(folder)
 
 
 def load_plan(path: Path) -> PlanFile:
@@ -119,7 +149,26 @@ def planned(
     made, decision = plan_study(prepared, on_progress)
     said, task = beside(decision, made.federation), made.study.task.model_dump(mode="json")
     decision = replace(decision, kept=said)
-    return made, decision, PlanFile(decision.plan, made_for(prepared), task, said)
+    return Planned(made, decision, PlanFile(decision.plan, made_for(prepared), task, said))
+
+
+def kept_plan(folder: Path, prepared: Prepared) -> Planned | None:
+    """The plan of a study that a folder holds; None without one, or where it is another study's.
+
+    Raises:
+        PlanError: a file that is no plan, or that was changed.
+    """
+    if not (folder / FILE).exists():
+        return None
+    file = load_plan(folder / FILE)
+    return file.applied(prepared) if file.made_for == made_for(prepared) else None
+
+
+def _digest_in(path: Path) -> str | None:
+    try:
+        return load_plan(path).digest
+    except PlanError:
+        return None
 
 
 def made_for(prepared: Prepared) -> dict[str, Any]:
