@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import tomllib
 
 import numpy as np
 import pytest
 
+from noiseworthy.cli import steps
 from noiseworthy.experiments import plan_file
 from noiseworthy.experiments.plan_file import FILE, load_plan
 from noiseworthy.experiments.run_folder import opened_ledger
@@ -77,21 +79,43 @@ ALIKE = [
 
 
 @pytest.mark.parametrize("study", ALIKE)
-def test_training_by_a_plan_file_equals_training_alone_bit_for_bit(study, run, write, tmp_path, no_planning):
+def test_training_by_a_plan_file_equals_training_alone_bit_for_bit(study, write, tmp_path, no_planning):
+    """Record, model, ledger, and the plans that lie beside them."""
     path = write(study)
-    assert run("plan", path, "--out", "planned").code == 0
-    assert run("train", path, "--out", "alone").code == 0
+    alone, given = tmp_path / "alone", tmp_path / "given"
+    planned = steps.decide_plan(steps.prepare_study(path, None))
+    steps.train_plan(planned, alone, name="study")
+    planned.keep(tmp_path)
     no_planning()
-    answer = run("train", path, "--plan", "planned/plan.json", "--out", "given")
-    assert answer.code == 0, answer.err
-    one, other = (tmp_path / name for name in ("alone", "given"))
-    assert record_in(one) == record_in(other)
-    with np.load(one / "model.npz") as alone, np.load(other / "model.npz") as given:
-        for name in alone:
-            np.testing.assert_array_equal(alone[name], given[name])
-    assert (one / FILE).read_bytes() == (other / FILE).read_bytes()
-    assert (one / FILE).read_bytes() == (tmp_path / "planned" / FILE).read_bytes()
-    assert books_in(one) == books_in(other)
+    taken = steps.decide_plan(steps.prepare_study(path, None), tmp_path / FILE)
+    steps.train_plan(taken, given, name="study")
+    assert record_in(alone) == record_in(given)
+    with np.load(alone / "model.npz") as one, np.load(given / "model.npz") as other:
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])
+    assert books_in(alone) == books_in(given)
+    plans = [{path.name: path.read_bytes() for path in folder.glob("plan*")} for folder in (alone, given)]
+    assert plans[0] == plans[1]
+    assert plans[0][FILE] == (tmp_path / FILE).read_bytes()
+    assert len(plans[0]) == (3 if study is STAGED else 1)
+
+
+def test_the_plan_after_a_stage_is_a_plan_file_of_its_own(run, write, tmp_path):
+    """One of every seed, with what its stage told: it can be accounted and audited, and is no beginning."""
+    study = write(STAGED)
+    steps.train_plan(steps.decide_plan(steps.prepare_study(study, None)), tmp_path / "here", name="study")
+    record = record_in(tmp_path / "here")
+    for seed, spent in zip([0, 1], record["training"]["spent_epsilon"], strict=True):
+        after = tmp_path / "here" / f"plan-seed-{seed}.json"
+        assert not load_plan(after).plan.pilot.pending
+        answer = run("account", study, "--plan", after, "--json")
+        assert answer.code == 0, answer.err
+        clients = json.loads(answer.out)["privacy"]["clients"]
+        assert [client["spent_epsilon"] for client in clients] == pytest.approx(spent)
+    answer = run("train", study, "--plan", after, "--out", "again")
+    assert answer.code == 2
+    assert "follows from what 3 rounds of a training told" in answer.err
+    assert not (tmp_path / "again").exists()
 
 
 def test_plan_writes_its_file_into_the_folder_of_the_study(run, write, tmp_path):
@@ -183,6 +207,18 @@ def test_train_and_compare_step_as_the_plan_that_they_are_given_says(given, run,
     (planned,) = (cell for cell in slow["compare"]["cells"] if cell["planned"])
     moved = slow["training"]["untrained_loss"] - np.mean(planned["loss"])
     assert abs(moved) < 0.05 * slow["training"]["untrained_loss"], "a 64th of the step hardly trains"
+
+
+def test_owners_are_offered_what_the_plan_that_is_given_asks_of_them(given, run, tmp_path):
+    pytest.importorskip("flwr")
+    study, path = given(release__mechanism__noise_std__values=lambda stds: [2 * std for std in stds])
+    answer = run("deploy", "up", study, "--plan", path, "--host", "server", "--folder", "place")
+    assert answer.code == 0, answer.err
+    (file,) = (tmp_path / "place" / "owners").glob("*0*/owner.toml")
+    plan = load_plan(path).plan
+    floor = tomllib.loads(file.read_text())["budget"]["noise_floor"]
+    assert floor == pytest.approx(0.999 * plan.release.mechanism.size[0] / plan.problem.sensitivity.value[0])
+    assert (tmp_path / "place" / FILE).read_bytes() == path.read_bytes()
 
 
 def test_a_changed_plan_is_refused_in_one_line(run, write, tmp_path):

@@ -9,7 +9,7 @@ from noiseworthy.config import parse_study
 from noiseworthy.experiments.planner import plan_study
 from noiseworthy.experiments.planners import by_trial
 from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.runner import train
+from noiseworthy.experiments.training import train
 from noiseworthy.tasks import make_task
 
 

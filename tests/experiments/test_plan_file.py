@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from noiseworthy.experiments.plan_file import FILE, load_plan, planned
 from noiseworthy.experiments.prepare import prepare
 from noiseworthy.experiments.record import new_record
 from noiseworthy.planning.files import digest_of, same, sealed
+from noiseworthy.planning.heterogeneity import ReportedLosses
 from noiseworthy.planning.plan import Pilot
 from noiseworthy.planning.two_stages import FirstStage
 
@@ -90,7 +92,7 @@ def read_back(study, folder):
     assert same(again.plan, decision.plan)
     assert again.plan.as_dict() == decision.plan.as_dict()
     assert again.content == file.content
-    taken, told = again.applied(prepared)
+    taken, told, _ = again.applied(prepared)
     assert taken.study == made.study
     facts = made.federation, made.dimension
     one, other = (new_record(made.study, said, *facts, name="wine") for said in (decision, told))
@@ -115,6 +117,22 @@ def test_every_stage_reads_back_to_an_equal_plan(stage, tmp_path):
     plan = read_back(STAGES[stage], tmp_path)
     kinds = {"bought": Pilot, "two": FirstStage}
     assert type(plan.pilot) is kinds.get(stage.split()[0], type(None))
+
+
+def test_a_plan_after_a_stage_reads_back_with_what_the_stage_told(tmp_path):
+    prepared, _, decision, file, _ = kept(STAGES["two stages"], tmp_path)
+    plan, clients = decision.plan, np.flatnonzero(decision.plan.pilot.plan.releases)
+    losses = np.linspace(0.2, 0.9, len(clients))
+    told = ReportedLosses(
+        clients, 0 * clients, losses, 0.9 * losses, plan.pilot.noise_std, plan.pilot.loss_cap
+    )
+    after = plan.pilot.rest(plan, told)
+    replace(file, plan=after).save(tmp_path)
+    again = load_plan(tmp_path / FILE)
+    assert same(again.plan, after)
+    assert same(again.plan.pilot.told, told)
+    assert again.digest != file.digest
+    assert again.applied(prepared).plan.pilot.pending is False
 
 
 def test_a_plan_by_trial_reads_back_with_its_model_and_all_that_is_said_of_it(tmp_path):
@@ -221,8 +239,7 @@ def test_the_plan_of_another_study_is_refused_with_the_field_that_differs(field,
 
 def test_how_to_train_and_compare_is_no_other_study(planned_study, tmp_path):
     study = study_of(training={"seeds": [7]}, compare={"rounds": [2]}, planning={"seeds": 2})
-    _, decision = load_plan(tmp_path / FILE).applied(prepare(study))
-    assert decision.plan.train
+    assert load_plan(tmp_path / FILE).applied(prepare(study)).plan.train
 
 
 UNSOUND = {

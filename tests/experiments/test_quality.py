@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from noiseworthy.data import Federation, load_federation
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.experiments.quality import Arena, bootstrap_limit, lost_gain, p90, score, stand_ins
-from noiseworthy.experiments.runner import train
+from noiseworthy.experiments.training import train
 from noiseworthy.planning import queries_replies
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.planning.problem import Problem

@@ -25,7 +25,7 @@ from noiseworthy.experiments.record import (
     with_training,
 )
 from noiseworthy.experiments.runner import Cell, Comparison
-from noiseworthy.experiments.training import Trained
+from noiseworthy.experiments.training import Run
 from noiseworthy.planning.replies_bound import theory_bound
 
 STUDY = parse_study(
@@ -87,7 +87,7 @@ def test_training_is_recorded_with_what_each_client_spent_under_each_seed(record
     uploads = np.array([[3, 3, 2], [0, 3, 3]])
     run = Trajectory(np.array([0, 4]), np.array([[2.0, 1.0], [2.0, np.nan]]), np.full((2, 2), 0.5),
                      np.zeros((2, 4), np.float32), uploads)  # fmt: skip
-    training = with_training(record, Trained(run, (decision.plan,) * 2), [7, 8], 1.5)["training"]
+    training = with_training(record, Run.of(run, [decision.plan] * 2), [7, 8], 1.5)["training"]
     np.testing.assert_allclose(training["spent_epsilon"], [[1.0, 2.0, 2.0], [0.0, 2.0, 3.0]])
     assert training["loss"] == [[2.0, 1.0], [2.0, None]]
     assert training["untrained_loss"] == 2.0

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from noiseworthy.config import load_study, parse_study
 from noiseworthy.errors import ConfigError, InvalidInput
-from noiseworthy.experiments import pace, rivals, runner
+from noiseworthy.experiments import pace, rivals, training
 from noiseworthy.experiments.pace import Pace, pace_of
 from noiseworthy.experiments.planner import decide
 from noiseworthy.experiments.prepare import prepare
@@ -223,7 +223,7 @@ def test_trainings_are_those_of_each_plan_alone(trained):
     study, contest, *_ = trained
     federation, task = study.trained()
     for entry in contest.entries:
-        alone = runner.train(entry.plan, federation, task, contest.seeds)
+        alone = training.train(entry.plan, federation, task, contest.seeds)
         np.testing.assert_allclose(entry.loss, alone.final_loss, rtol=1e-5)
         np.testing.assert_allclose(entry.accuracy, alone.final_accuracy, rtol=1e-5)
 

@@ -9,12 +9,13 @@ import pytest
 
 from noiseworthy.config import CompareTable, parse_study
 from noiseworthy.errors import DataError, InvalidInput, ResumeError
-from noiseworthy.experiments import runner
+from noiseworthy.experiments import runner, training
 from noiseworthy.experiments.checkpoints import fingerprint, load_checkpoint
 from noiseworthy.experiments.grids import grid_of
 from noiseworthy.experiments.planner import decide
 from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.runner import Cell, Comparison, compare, search_epsilon, train
+from noiseworthy.experiments.runner import Cell, Comparison, compare, search_epsilon
+from noiseworthy.experiments.training import train
 from noiseworthy.planning import (
     averaging_period,
     communication_probability,
@@ -130,7 +131,7 @@ def test_without_an_attainable_gain_none_can_be_lost():
 @pytest.fixture(scope="module")
 def watched(prepared, plan):
     """A comparison, and every simulation it ran."""
-    calls, original = [], runner.simulate
+    calls, original = [], training.simulate
 
     def watch(algorithms, planned, *rest, **options):
         run = original(algorithms, planned, *rest, **options)
@@ -139,7 +140,7 @@ def watched(prepared, plan):
 
     told = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "simulate", watch)
+        patch.setattr(training, "simulate", watch)
         comparison = compare(plan, *prepared.trained(), prepared.study, told.append)
     assert told == sorted(told)
     assert told[-1] == 1.0

@@ -17,7 +17,7 @@ from noiseworthy.algorithms.registry import make
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
-from noiseworthy.experiments.runner import train
+from noiseworthy.experiments.training import train
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.base import Batch
 from noiseworthy.trials.bench import Bench, Candidate, outcomes, trained

@@ -13,7 +13,7 @@ import typer
 
 from noiseworthy.cli.console import err, out, progress_bar
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, StudyFile
-from noiseworthy.cli.steps import decide_plan, finish, prepare_study, save_model
+from noiseworthy.cli.steps import decide_plan, finish, prepare_study
 from noiseworthy.errors import ConfigError, GatewayError
 
 if TYPE_CHECKING:
@@ -295,6 +295,7 @@ def _trained(
     from noiseworthy.experiments.deployed import final_model, train, with_network
     from noiseworthy.experiments.known_ledgers import KnownLedgers
     from noiseworthy.experiments.record import new_record, save_record
+    from noiseworthy.experiments.studies import save_model
 
     prepared, decision, file = planned
     federation = deployment.federation
@@ -315,7 +316,7 @@ def _trained(
     if done.untold:
         err.print(_UNTOLD.format(", ".join(sorted(done.untold)), done.told.run), soft_wrap=True, markup=False)
     abouts = introduced(exchange, federation.clients, patience / 4)
-    save_model(folder, done.trained.run.theta, [deployment.seed], deployment.task)
+    save_model(folder, done.trained.theta, [deployment.seed], deployment.task)
     record = with_network(record, deployment, done, abouts, time.monotonic() - started)
     save_record(record, folder)
     known.note(abouts)

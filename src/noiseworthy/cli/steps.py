@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noiseworthy.cli.console import out, progress_bar
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from noiseworthy.config import Study
     from noiseworthy.experiments.plan_file import Planned
     from noiseworthy.experiments.prepare import Prepared
     from noiseworthy.experiments.run_ledger import SharedLedger
-    from noiseworthy.tasks import Task
 
 
 def prepare_study(path: Path, data: Path | None, seconds: float | None = None) -> Prepared:
@@ -78,62 +72,12 @@ def train_plan(
     ledger: SharedLedger | None = None,
 ) -> dict[str, Any]:
     """The record of a training by the plan, whose checkpoints, model and record lie in `folder`."""
-    from noiseworthy.experiments.checkpoints import fingerprint
-    from noiseworthy.experiments.flags import class_prior
-    from noiseworthy.experiments.record import new_record, save_record, with_training
-    from noiseworthy.experiments.run_folder import check_goes_on
-    from noiseworthy.experiments.run_ledger import FILE as LEDGER
-    from noiseworthy.experiments.training import train as run
+    from noiseworthy.experiments.studies import train_in
 
-    prepared, decision, file = planned
-    federation, task = prepared.trained()
-    plan, seeds = decision.plan, prepared.study.training.seeds
-    record = new_record(prepared.study, decision, federation, prepared.dimension, name=name)
-    belongs_to = prepared.study.model_dump_json(include={"federation": True, "task": True})
-    mark = fingerprint(plan, seeds, belongs_to)
-    if resume:  # a folder of another study must stay as it is
-        check_goes_on(folder, mark, plan, ledger)
-    file.save(folder)
-    save_record(record, folder)
-    if not plan.train:
-        return record
-    started = time.monotonic()
-    evaluations = prepared.study.training.evaluations
-    with progress_bar("Training", plan.all_rounds, "rounds") as bar:
-        result = run(plan, federation, task, seeds, evaluations=evaluations, folder=folder,
-                     resume=resume, belongs_to=belongs_to, ledger=ledger, on_progress=bar)  # fmt: skip
-    save_model(folder, result.run.theta, seeds, task)
-    record = with_training(record, result, seeds, time.monotonic() - started, class_prior(federation))
-    record |= _entered(folder / LEDGER if ledger is None else ledger.path, mark)
-    save_record(record, folder)
-    return record
-
-
-def save_model(folder: Path, theta: NDArray[np.float32], seeds: Sequence[int], task: Task) -> None:
-    """Write `model.npz`: theta of every seed, a linear model's bias, what records are seen against."""
-    import numpy as np
-
-    from noiseworthy.tasks import LinearModel
-
-    arrays: dict[str, Any] = {"theta": theta, "seeds": seeds}
-    if isinstance(task, LinearModel):
-        arrays["bias"] = task.bias
-        if reference := task.preparation.reference:
-            kept = task.preparation.projection or 0
-            arrays |= {"mean": reference.mean, "directions": reference.directions[:kept]}
-    np.savez(folder / "model.npz", **arrays)
-
-
-def _entered(path: Path, mark: str) -> dict[str, Any]:
-    """What the record keeps of the run's ledger; a training without noise has none."""
-    from noiseworthy.experiments.run_folder import opened_ledger
-    from noiseworthy.experiments.run_ledger import run_name
-    from noiseworthy.reports.ledger import summary
-
-    if not path.exists():
-        return {}
-    with opened_ledger(path) as books:
-        return {"ledger": summary(books, run_name(mark))}
+    if not planned.plan.train:
+        return train_in(planned, folder, name=name, resume=resume, ledger=ledger)
+    with progress_bar("Training", planned.plan.all_rounds, "rounds") as bar:
+        return train_in(planned, folder, name=name, resume=resume, ledger=ledger, on_progress=bar)
 
 
 def finish(record: dict[str, Any], folder: Path, as_json: bool) -> None:

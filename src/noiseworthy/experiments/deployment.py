@@ -12,9 +12,9 @@ from noiseworthy.experiments.checkpoints import fingerprint
 from noiseworthy.experiments.demands import Demand
 from noiseworthy.experiments.prepare import Prepared
 from noiseworthy.experiments.read_off import check_nothing_is
+from noiseworthy.experiments.training import check_begins
 from noiseworthy.gateway.messages import About
 from noiseworthy.planning.plan import Plan
-from noiseworthy.planning.two_stages import FirstStage
 from noiseworthy.tasks import Task
 
 
@@ -39,12 +39,14 @@ class Deployment:
         Raises:
             ConfigError: a study without data or one that is a simulation, or a plan that does not train.
             UnsoundClaim: a plan that owners cannot follow, by name.
+            InvalidInput: a plan that follows from a stage of another training.
         """
         federation, _ = prepared.trained()
         check_nothing_is(prepared.study.federation, federation)
         if not plan.train:
             raise ConfigError(f"there is nothing to deploy: {plan.outcome}")
-        if plan.pilot is not None and not isinstance(plan.pilot, FirstStage):
+        check_begins(plan)
+        if plan.pilot is not None and not plan.pilot.pending:
             raise UnsoundClaim(
                 "constants that are bought from records are not deployed; state them under [planning], or "
                 'plan with source = "trial" on public data'

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -138,10 +138,8 @@ def load_plan(path: Path) -> PlanFile:
     return PlanFile(decoded(content["plan"], Plan), content["made_for"], content["task"], content["beside"])
 
 
-def planned(
-    prepared: Prepared, on_progress: Progress = lambda done: None
-) -> tuple[Prepared, Decision, PlanFile]:
-    """Plan a study, once: the study with the model that is trained, the decision, and both as a file.
+def planned(prepared: Prepared, on_progress: Progress = lambda done: None) -> Planned:
+    """Plan a study, once.
 
     Raises:
         ConfigError, InvalidInput: as `planner.decide`.
@@ -162,6 +160,21 @@ def kept_plan(folder: Path, prepared: Prepared) -> Planned | None:
         return None
     file = load_plan(folder / FILE)
     return file.applied(prepared) if file.made_for == made_for(prepared) else None
+
+
+def keep_stages(folder: Path, plans: Sequence[Plan], seeds: Sequence[int]) -> None:
+    """Write the plans that follow from a stage beside the plan of a run, one file per seed.
+
+    Args:
+        folder: of the run; where it holds no plan, nothing is written.
+        plans: one per seed.
+        seeds: of the trainings.
+    """
+    if not (folder / FILE).exists():
+        return
+    whole = load_plan(folder / FILE)
+    for plan, seed in zip(plans, seeds, strict=True):
+        replace(whole, plan=plan).save(folder, f"plan-seed-{seed}.json")
 
 
 def _digest_in(path: Path) -> str | None:

@@ -26,7 +26,7 @@ from noiseworthy.experiments.rivals import Contest
 from noiseworthy.experiments.runner import Cell, Comparison
 from noiseworthy.experiments.standings import standings
 from noiseworthy.experiments.tradeoff import Axis, Point, Surface
-from noiseworthy.experiments.training import Trained
+from noiseworthy.experiments.training import Run
 from noiseworthy.planning.plan import Plan
 from noiseworthy.privacy.noise import ASSURANCE
 
@@ -70,32 +70,30 @@ def beside(decision: Decision, federation: Federation | None) -> Record:
 
 
 def with_training(
-    record: Record, trained: Trained, seeds: list[int], seconds: float, prior: float | None = None
+    record: Record, run: Run, seeds: list[int], seconds: float, prior: float | None = None
 ) -> Record:
     """The record with curves, uploads, what each client has spent by them, and `flags.flags`.
 
     Args:
         record: of the plan.
-        trained: the trainings.
+        run: the trainings.
         seeds: theirs.
         seconds: that they took.
         prior: score of always answering the most frequent class, if there is one.
     """
-    run = trained.run
-    spent = [plan.spent(uploads) for plan, uploads in zip(trained.plans, run.uploads, strict=True)]
     training = {
         "seeds": list(seeds),
         "rounds": run.rounds.tolist(),
         "loss": run.loss.tolist(),
         "accuracy": run.accuracy.tolist(),
         "uploads": run.uploads.tolist(),
-        "spent_epsilon": [row.tolist() for row in spent],
+        "spent_epsilon": run.spent.tolist(),
         "untrained_loss": float(run.loss[0, 0]),
         "prior": prior,
         "seconds": seconds,
         "assurance": ASSURANCE,
     }
-    stages = {"estimation": [describe(stage) for stage in trained.stages]} if trained.stages else {}
+    stages = {"estimation": [describe(stage) for stage in run.stages]} if run.stages else {}
     said = {"flags": flags(record, training)}
     return {**record, **stages, "training": strict_json(training | said)}
 

@@ -8,7 +8,7 @@ privacy filter has left of every budget (theory 5.5).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.planning import participation
-from noiseworthy.planning.heterogeneity import Heterogeneity
+from noiseworthy.planning.heterogeneity import Heterogeneity, ReportedLosses, estimated
 from noiseworthy.planning.participation_bound import Curvature
-from noiseworthy.planning.plan import Pilot, Plan, StepSize
+from noiseworthy.planning.plan import Plan, Stage, StepSize
 from noiseworthy.planning.problem import Constant, Problem
 from noiseworthy.planning.worth_estimating import LOSS_SHARE
 from noiseworthy.privacy.accountants import Release
@@ -32,7 +32,7 @@ LOSSES_PER_REPLY = 2
 
 
 @dataclass(frozen=True)
-class FirstStage(Pilot):
+class FirstStage(Stage):
     """Rounds before the plan, in which clients send gradients and report losses.
 
     Attributes:
@@ -40,10 +40,18 @@ class FirstStage(Pilot):
         budget: whole.
         plan: of these T0 rounds.
         loss_cap: Theta, to which every record's loss is clipped.
+        told: the noised losses, once they are released; None before.
     """
 
     plan: Plan
     loss_cap: float
+    told: ReportedLosses | None = None
+    rule: ClassVar[str] = "who is asked how often, by the heterogeneity that noised losses tell"
+
+    @property
+    def pending(self) -> bool:
+        """Whether its rounds are still to be run."""
+        return self.told is None
 
     @property
     def rounds(self) -> int:
@@ -59,6 +67,11 @@ class FirstStage(Pilot):
     def noise_std(self) -> NDArray[np.float64]:
         """Standard deviation of the noise on each loss, infinite where none is reported, shape (N,)."""
         return np.where(self.plan.releases > 0, np.sqrt(self.losses.mechanism.variance), np.inf)
+
+    def rest(self, made: Plan, told: ReportedLosses) -> Plan:
+        """The plan of stage 2 by what this stage released, which it holds from then on."""
+        again = replanned(made, estimated(told, made.problem.n_clients))
+        return replace(again, pilot=replace(self, told=told))
 
     def as_dict(self) -> dict[str, Any]:
         """What `plan --json` says of stage 1, under `estimation`."""
