@@ -16,8 +16,9 @@ from noiseworthy.experiments.measure import step_records
 from noiseworthy.experiments.planner import decide
 from noiseworthy.experiments.prepare import prepare
 from noiseworthy.experiments.record import new_record
-from noiseworthy.experiments.runner import compare, train
+from noiseworthy.experiments.runner import compare
 from noiseworthy.experiments.tradeoff import Surface
+from noiseworthy.experiments.training import train
 
 ISSUE = {
     "federation": {"sizes": [600, 600, 300]},

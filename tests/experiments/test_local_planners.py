@@ -14,7 +14,8 @@ from noiseworthy.errors import ConfigError, InvalidInput, UnsoundClaim
 from noiseworthy.experiments.planner import decide
 from noiseworthy.experiments.prepare import prepare
 from noiseworthy.experiments.record import new_record
-from noiseworthy.experiments.runner import compare, train
+from noiseworthy.experiments.runner import compare
+from noiseworthy.experiments.training import train
 
 CURVATURE = {"smoothness": 1.0, "strong_convexity": 0.1, "initial_distance_sq": 900.0}
 FU = {

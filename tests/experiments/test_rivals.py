@@ -13,7 +13,8 @@ from noiseworthy.experiments.grids import grid_of, setting_of
 from noiseworthy.experiments.measure import step_records
 from noiseworthy.experiments.planner import decide
 from noiseworthy.experiments.prepare import prepare
-from noiseworthy.experiments.runner import compare, train
+from noiseworthy.experiments.runner import compare
+from noiseworthy.experiments.training import train
 from noiseworthy.planning.rivals import RIVALS
 
 UNLIKE = [0.0, 0.1, 0.0, 0.4]

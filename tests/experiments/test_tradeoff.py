@@ -19,8 +19,9 @@ from noiseworthy.experiments import tradeoff
 from noiseworthy.experiments.planner import decide
 from noiseworthy.experiments.prepare import prepare
 from noiseworthy.experiments.record import load_record, new_record, save_record, with_tradeoff
-from noiseworthy.experiments.runner import search_epsilon, train
+from noiseworthy.experiments.runner import search_epsilon
 from noiseworthy.experiments.tradeoff import Axis, Surface, plan_surface, train_surface
+from noiseworthy.experiments.training import train
 
 RAW = {
     "federation": {"data": "breast-cancer", "clients": 4, "partition": "iid"},

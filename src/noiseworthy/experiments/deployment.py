@@ -10,7 +10,8 @@ from noiseworthy.engines.asking import work_of
 from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
 from noiseworthy.experiments.checkpoints import fingerprint
 from noiseworthy.experiments.demands import Demand
-from noiseworthy.experiments.prepare import Prepared
+from noiseworthy.experiments.plan_file import PlanFile
+from noiseworthy.experiments.prepare import Prepared, default_model
 from noiseworthy.experiments.read_off import check_nothing_is
 from noiseworthy.experiments.training import check_begins
 from noiseworthy.gateway.messages import About
@@ -102,23 +103,50 @@ class Deployment:
         if missing:
             raise GatewayError(f"no gateway answers for {', '.join(missing)}; start it, then ask again")
         for name, size in zip(self.federation.clients, self.federation.sizes.tolist(), strict=True):
-            self._check_records(there[name], size)
+            check_records(there[name], size, self.federation.record_shape, self.federation.classes)
             spent = 0.0 if resume else min(1.0, there[name].spent + there[name].leased)
             if why := self.demand_of(name).misfit(there[name], spent):
                 raise GatewayError(f"{name} {why}; change the study, or have the owner change its file")
 
-    def _check_records(self, about: About, size: int) -> None:
-        if about.records != size:
-            raise GatewayError(
-                f"{about.client} holds {about.records} records, the plan was made for {size}; plan again, "
-                "because noise depends on them"
-            )
-        shape, classes = self.federation.record_shape, self.federation.classes
-        if about.record_shape != shape or about.classes != classes:
-            raise GatewayError(
-                f"{about.client} holds records of shape {about.record_shape} and {about.classes} classes, "
-                f"the study's are {shape} and {classes}; have it choose feature_columns and classes alike"
-            )
+
+def check_asked(file: PlanFile, about: About) -> None:
+    """Refuse a plan that asks an owner for more than its terms allow, whatever is spent of its budget.
+
+    Args:
+        file: that the owner was given to review.
+        about: what the owner tells everybody.
+
+    Raises:
+        GatewayError: a plan for other clients or other records, or beyond the owner's file.
+    """
+    facts, name = file.made_for["facts"], about.client
+    if "record_shape" not in facts or name not in facts["clients"]:
+        raise GatewayError(
+            f"the plan was not made for records of {name!r}; take the one that asks this owner"
+        )
+    place = facts["clients"].index(name)
+    check_records(about, int(file.plan.problem.sizes[place]), tuple(facts["record_shape"]), facts["classes"])
+    model = file.task["model"] or default_model(facts["classes"])
+    if why := Demand.of(file.plan, model, place).misfit(about):
+        raise GatewayError(f"{name} {why}; change the owner's file, or have the study changed")
+
+
+def check_records(about: About, size: int, shape: tuple[int, ...], classes: int | None) -> None:
+    """Refuse an owner whose records are not those that were planned for.
+
+    Raises:
+        GatewayError: another number of records, another shape or other classes.
+    """
+    if about.records != size:
+        raise GatewayError(
+            f"{about.client} holds {about.records} records, the plan was made for {size}; plan again, "
+            "because noise depends on them"
+        )
+    if about.record_shape != shape or about.classes != classes:
+        raise GatewayError(
+            f"{about.client} holds records of shape {about.record_shape} and {about.classes} classes, "
+            f"the study's are {shape} and {classes}; have it choose feature_columns and classes alike"
+        )
 
 
 def task_table(prepared: Prepared) -> TaskTable:
@@ -129,4 +157,4 @@ def task_table(prepared: Prepared) -> TaskTable:
 def model_of(prepared: Prepared) -> str:
     """The model by name, the default one written out."""
     federation, _ = prepared.trained()
-    return prepared.study.task.model or ("linear" if federation.classes is None else "softmax")
+    return prepared.study.task.model or default_model(federation.classes)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from noiseworthy._validate import strict_json
 from noiseworthy.config import Study
@@ -27,11 +28,11 @@ from noiseworthy.experiments.runner import Cell, Comparison
 from noiseworthy.experiments.standings import standings
 from noiseworthy.experiments.tradeoff import Axis, Point, Surface
 from noiseworthy.experiments.training import Run
+from noiseworthy.experiments.typed_record import RECORD_VERSION, RunRecord, complaint_of, migrated
 from noiseworthy.planning.plan import Plan
 from noiseworthy.privacy.noise import ASSURANCE
 
 FILE = "record.json"
-_KEYS = {"name", "created", "version", "study", "plan", "federation", "evidence", "training", "compare"}
 Record = dict[str, Any]
 
 
@@ -43,6 +44,7 @@ def new_record(
         "name": name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": version("noiseworthy"),
+        "record_version": RECORD_VERSION,
         "study": study.model_dump(mode="json", exclude_none=True),
         "plan": _plan(decision.plan),
         "claim": claim_facts(decision.plan),
@@ -138,7 +140,9 @@ def save_record(record: Record, folder: Path) -> Path:
 
     Raises:
         DataError: a folder that cannot be written to.
+        ValidationError: a record that is not of the layout of `RunRecord`, which is a fault of ours.
     """
+    RunRecord.model_validate(record)
     draft, text = folder / f".{FILE}", json.dumps(record, indent=1, allow_nan=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -152,7 +156,7 @@ def save_record(record: Record, folder: Path) -> Path:
 
 
 def load_record(folder: Path) -> Record:
-    """The record of a run folder.
+    """The record of a run folder, one of an earlier version in the layout of now.
 
     Raises:
         DataError: no folder, no record, or a file that is none.
@@ -166,8 +170,16 @@ def load_record(folder: Path) -> Record:
         ) from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path} is damaged ({error}); run the study again") from None
-    if not isinstance(record, dict) or not record.keys() >= _KEYS:
+    if not isinstance(record, dict):
         raise DataError(f"{path} is no record of a run; give a folder that train, compare or quickstart made")
+    record = migrated(record)
+    try:
+        RunRecord.model_validate(record)
+    except ValidationError as error:
+        raise DataError(
+            f"{path} is no record of a run ({complaint_of(error)}); give a folder that train, compare or "
+            "quickstart made"
+        ) from None
     return record
 
 
