@@ -28,7 +28,7 @@ from noiseworthy.experiments.runner import Cell, Comparison
 from noiseworthy.experiments.standings import standings
 from noiseworthy.experiments.tradeoff import Axis, Point, Surface
 from noiseworthy.experiments.training import Run
-from noiseworthy.experiments.typed_record import RECORD_VERSION, RunRecord, complaint_of, migrated
+from noiseworthy.experiments.typed_record import RECORD_VERSION, complaint_of, migrated, view
 from noiseworthy.planning.plan import Plan
 from noiseworthy.privacy.noise import ASSURANCE
 
@@ -142,7 +142,7 @@ def save_record(record: Record, folder: Path) -> Path:
         DataError: a folder that cannot be written to.
         ValidationError: a record that is not of the layout of `RunRecord`, which is a fault of ours.
     """
-    RunRecord.model_validate(record)
+    view(record)
     draft, text = folder / f".{FILE}", json.dumps(record, indent=1, allow_nan=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -172,15 +172,14 @@ def load_record(folder: Path) -> Record:
         raise DataError(f"{path} is damaged ({error}); run the study again") from None
     if not isinstance(record, dict):
         raise DataError(f"{path} is no record of a run; give a folder that train, compare or quickstart made")
-    record = migrated(record)
     try:
-        RunRecord.model_validate(record)
+        view(record)
     except ValidationError as error:
         raise DataError(
             f"{path} is no record of a run ({complaint_of(error)}); give a folder that train, compare or "
             "quickstart made"
         ) from None
-    return record
+    return migrated(record)
 
 
 def _plan(plan: Plan) -> Record:

@@ -147,16 +147,16 @@ class ToldApartPart(Part):
     client: int
     alike: bool
     false_alarms: list[float]
-    power: Curve
-    guess: Number
-    power_of_exchange: Curve | None
+    power: list[float]
+    guess: float
+    power_of_exchange: list[float] | None
 
 
 class ClaimPart(Part):
     """What a claim card tells beside the plan."""
 
-    before: BeforePart | None
-    looser: dict[str, Curve]
+    before: BeforePart | None = None
+    looser: dict[str, Curve] = Field(default_factory=dict)
     told_apart: ToldApartPart | None = None
 
 
@@ -305,14 +305,37 @@ class RoundPart(Part):
     seconds: float
 
 
+class OwnerPart(Part):
+    """What an owner told of its terms and its ledger after a training."""
+
+    client: str
+    data_set: str
+    records: int
+    record_shape: list[int]
+    classes: int | None
+    mechanism: str
+    epsilon: float
+    delta: float
+    unit: Unit
+    noise_floor: float
+    algorithms: list[str]
+    models: list[str]
+    most_releases: int
+    most_parameters: int
+    most_local_steps: int
+    head: str
+    spent: float
+    leased: float = 0.0
+
+
 class NetworkPart(Part):
-    """What owners did and told; each owner's terms as it told them."""
+    """What owners did and told."""
 
     run: str
-    late: int
-    ended: str
+    late: int = 0
+    ended: str = ""
     rounds: list[RoundPart]
-    owners: list[dict[str, Json]]
+    owners: list[OwnerPart]
 
 
 class RunRecord(Part):
@@ -350,6 +373,15 @@ class RunRecord(Part):
     network: NetworkPart | None = None
     tradeoff: dict[str, Json] | None = None
     rivals: dict[str, Json] | None = None
+
+
+def view(record: dict[str, Any]) -> RunRecord:
+    """A record with its type, for those who show it.
+
+    Raises:
+        ValidationError: what is no record.
+    """
+    return RunRecord.model_validate(migrated(record))
 
 
 def complaint_of(error: ValidationError) -> str:
