@@ -17,6 +17,7 @@ from noiseworthy.planning.queries_replies import _decide, candidates, optimum, p
 from noiseworthy.planning.replies_bound import RepliesBound, gaussian_curve, theory_bound
 from noiseworthy.planning.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.mechanisms import Gaussian
 
 PROBLEMS = 1000
 MENU_DELTA = 1e-5
@@ -169,7 +170,7 @@ def test_a_poisson_plan_stops_within_a_tenth_of_its_best():
     """Sampled noise grows more slowly than k, so k = 1 is no limit of the bound."""
 
     class Sampled:
-        n_clients, family, sampling_rate = 4, "gaussian", 0.01
+        n_clients, law, sampling_rate = 4, Gaussian.law, 0.01
 
         @staticmethod
         def weighted_noise(releases):
