@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from noiseworthy.errors import InvalidInput
 from noiseworthy.experiments.two_stages import Estimation
-from noiseworthy.planning.heterogeneity import as_printed, rho_min_printed
+from noiseworthy.planning.heterogeneity import ReportedLosses, as_printed
 from noiseworthy.planning.participation_bound import Curvature
 from noiseworthy.planning.two_stages import stage_before
 from noiseworthy.tasks import LinearModel, Task
@@ -83,6 +84,47 @@ def printed_stage(stage: Estimation) -> PrintedStage:
         rounds=last,
         clients_per_round=k,
     )
+
+
+def rho_min_printed(reports: ReportedLosses, clients: int, clients_per_round: int) -> float:
+    """rho_min as Ma et al. estimate it: the mean loss by participation, over that of the last cohort.
+
+        rho_min = sum_n C_n F_n / (K (T0 - 1) F),    F = (1/K) sum of F^_n(w^(T0-1)) over the last cohort
+
+    C_n counts the reports of client n before the last round; F_n is F^_n(w^(T0-1)) for the last cohort and F
+    for all others. For comparison only: as a constant it drops out of P1, and values above 1, which most
+    printed ones are, contradict its definition (theory 5.8, item 7).
+
+    Args:
+        reports: of stage 1, of two rounds at least.
+        clients: N.
+        clients_per_round: K.
+
+    Raises:
+        InvalidInput: reports of one round only.
+
+    Example:
+        >>> reports = ReportedLosses(
+        ...     np.array([0, 1]),
+        ...     np.array([0, 1]),
+        ...     np.array([2.0, 1.0]),
+        ...     np.array([1.5, 0.8]),
+        ...     np.full(2, 0.1),
+        ... )
+        >>> rho_min_printed(reports, 2, 1)  # client 0 before, the loss of client 1 for both
+        1.0
+
+    Source: Ma et al., eq. (9).
+    """
+    last = int(np.max(reports.rounds))
+    if last == 0:
+        raise InvalidInput("rho_min compares the last cohort with earlier ones, got reports of one round")
+    ending = reports.rounds == last
+    mean = reports.before[ending].sum() / clients_per_round
+    loss = np.full(clients, mean)
+    loss[reports.clients[ending]] = reports.before[ending]
+    before = np.bincount(reports.clients[~ending], minlength=clients)
+    return float(before @ loss / (clients_per_round * last * mean))
 
 
 def _course(stage: Estimation) -> Course:
