@@ -12,27 +12,8 @@ from noiseworthy.planning.heterogeneity import ReportedLosses, as_printed
 from noiseworthy.planning.participation_bound import Curvature
 from noiseworthy.planning.two_stages import stage_before
 from noiseworthy.tasks import LinearModel, Task
-from noiseworthy_papers.ma.curvature import (
-    Course,
-    PrintedStage,
-    PrintedUnknowns,
-    literal,
-    regularised,
-)
+from noiseworthy_papers.ma.curvature import Course, PrintedStage, PrintedUnknowns, literal, regularised
 
-PRINTED = {
-    ("Lending", "gaussian"): (0.937, 0.277, 0.997, 0.239),
-    ("Lending", "laplace"): (1.040, 1.046, 3.472, 1.063),
-    ("MNIST", "gaussian"): (1.063, 1.960, 5.514, 4.986),
-    ("MNIST", "laplace"): (1.039, 53.565, 106.463, 55.018),
-    ("F-MNIST", "gaussian"): (1.050, 12.117, 18.062, 14.198),
-    ("F-MNIST", "laplace"): (0.962, 144.688, 406.756, 200.645),
-    ("FEMNIST", "gaussian"): (1.037, 5.971, 11.815, 10.515),
-    ("FEMNIST", "laplace"): (1.053, 118.286, 310.663, 153.461),
-    ("CIFAR-10", "gaussian"): (1.097, 1.958, 5.859, 5.678),
-    ("CIFAR-10", "laplace"): (1.109, 66.112, 125.825, 63.722),
-}
-"""Table III: rho_min, gamma, L and mu."""
 STARTS = (0.1, 10.0, 1000.0)
 """gamma and L where P2 starts; mu at half of it, ||w^0 - w*||^2 at 1, sigma^2 at 0."""
 LOG_SPREAD = 1.0

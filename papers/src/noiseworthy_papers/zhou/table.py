@@ -19,7 +19,7 @@ from noiseworthy.planning.replies_bound import LaplaceCurve
 from noiseworthy_papers.judge import Claim, verdict
 from noiseworthy_papers.kinds import Facts
 from noiseworthy_papers.settings import FedSGD
-from noiseworthy_papers.spec import OURS, Reproduction, Table
+from noiseworthy_papers.spec import Reproduction, Table
 
 CLIENTS = 10
 EPSILONS = (1.0, 5.0, 10.0)
@@ -111,14 +111,9 @@ def reproduce_table(scale: float) -> Reproduction:
         paper="zhou",
         item="table-1",
         title="Table I: T* and b* for the Laplace mechanism",
-        layout=None,
-        loss=OURS,
         data="none",
         scale=scale,
-        seeds=0,
-        repeats=0,
         verdicts=[verdict(claim, []) for claim in claims],
-        points=[],
         tables=[table],
         notes=notes,
     )
