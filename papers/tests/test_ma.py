@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest, norm
 
-import noiseworthy_papers as papers
 from noiseworthy.algorithms import loss_reports
 from noiseworthy.algorithms.registry import make
 from noiseworthy.cli import app
@@ -19,6 +18,7 @@ from noiseworthy.experiments import two_stages
 from noiseworthy.experiments.pace import Pace
 from noiseworthy.planning.plan import StepSize
 from noiseworthy.tasks import make_task
+from noiseworthy_papers import reproduction
 from noiseworthy_papers.budgets import Budgets, bound_share, spent_by_bound
 from noiseworthy_papers.figures import draw
 from noiseworthy_papers.judge import Claim, verdict
@@ -426,7 +426,7 @@ def test_the_command_says_how_long_networks_will_train(tmp_path, monkeypatch, ca
         on_estimate(700.0)
         raise InvalidInput("far enough")
 
-    monkeypatch.setattr(papers, "reproduce", told)
+    monkeypatch.setattr(reproduction, "reproduce", told)
     with pytest.raises(InvalidInput):
         app(["reproduce", "ma", "--out", str(tmp_path)], standalone_mode=False)
     assert "Networks to train: about 12 minutes on this machine." in capsys.readouterr().err
