@@ -169,7 +169,7 @@ class FederationPart(Part):
     classes: int | None
     dimension: int
     test_records: int
-    test_origin: TestOrigin = "apart"
+    test_origin: TestOrigin | None = None
 
 
 class LinePart(Part):
