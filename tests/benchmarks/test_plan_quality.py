@@ -17,6 +17,8 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from oracle import Oracle, Point, Tried
 from quality import Arena, Scores
 
+pytestmark = pytest.mark.full
+
 SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 
 
