@@ -31,7 +31,6 @@ def _few_settings(monkeypatch):
 
 
 @pytest.mark.full
-@pytest.mark.full
 def test_json_is_the_advice_alone_and_the_folder_holds_page_pictures_and_study(run, write, tmp_path):
     answer = run("advise", write(STUDY), "--out", "here", "--json")
     assert answer.code == 0, answer.err
@@ -52,7 +51,6 @@ def test_json_is_the_advice_alone_and_the_folder_holds_page_pictures_and_study(r
     assert made["algorithm"] == best["name"]
 
 
-@pytest.mark.full
 @pytest.mark.full
 def test_without_json_it_prints_the_recommendation_the_table_and_who_is_left_out(run, write):
     answer = run("advise", write(STUDY), "--budget-seconds", "1000")

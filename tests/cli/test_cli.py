@@ -78,7 +78,6 @@ def test_a_plan_without_json_reads_as_a_page(run, write):
 
 
 @pytest.mark.full
-@pytest.mark.full
 def test_a_plan_by_trial_keeps_stdout_for_json(run, write):
     free = {"max_rounds": 6, "rounds": "auto"}
     study = write(TRAINED, constants=None, algorithm=free, planning={"public": ["mixture"], "seeds": 1})
@@ -114,7 +113,6 @@ def test_train_writes_record_model_and_report(run, write, tmp_path):
     assert "<html" in (folder / "report.html").read_text()
 
 
-@pytest.mark.full
 @pytest.mark.full
 def test_the_model_comes_with_what_its_records_are_seen_against(run, write, tmp_path):
     """Public files may be gone when the model is used."""
@@ -232,7 +230,6 @@ def test_a_plan_that_does_not_train_ends_in_a_report_too(run, write, tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.full
 def test_compare_writes_the_lost_gain_and_report_writes_the_page_again(run, write, tmp_path):
     answer = run("compare", write(TRAINED), "--out", "here")
     assert answer.code == 0, answer.err
@@ -249,7 +246,6 @@ def test_compare_writes_the_lost_gain_and_report_writes_the_page_again(run, writ
     assert (tmp_path / "here" / "report.html").exists()
 
 
-@pytest.mark.full
 @pytest.mark.full
 def test_a_diverged_run_is_recorded_and_reported(run, write, tmp_path):
     beyond_float32 = {"mechanism": "laplace", "delta": 0.0, "clip_norm": 1e15, "epsilon": 1e-12}
@@ -393,7 +389,6 @@ LOCAL = {
 
 
 @pytest.mark.full
-@pytest.mark.full
 @pytest.mark.parametrize("name", list(LOCAL))
 def test_local_algorithms_plan_compare_and_report_from_one_file(run, write, tmp_path, name):
     algorithm, keys, axes = LOCAL[name]
@@ -413,7 +408,6 @@ def test_local_algorithms_plan_compare_and_report_from_one_file(run, write, tmp_
     assert (tmp_path / "run" / "report.html").exists()
 
 
-@pytest.mark.full
 @pytest.mark.full
 def test_noised_steps_plan_compare_and_account_from_one_file(run, write, tmp_path):
     """Twelve steps in four rounds: an upload is no release here, and a step is."""
@@ -464,7 +458,6 @@ def test_clients_of_different_budgets_are_planned_from_sizes_alone(run, write):
 
 
 @pytest.mark.full
-@pytest.mark.full
 def test_drawn_budgets_train_and_report_from_one_file(run, write, tmp_path):
     study = write({
         "federation": {"data": "digits", "clients": 5, "partition": "iid"},
@@ -482,7 +475,6 @@ def test_drawn_budgets_train_and_report_from_one_file(run, write, tmp_path):
     assert "Whom to ask" in page
 
 
-@pytest.mark.full
 @pytest.mark.full
 def test_a_rival_plans_trains_and_reports_from_one_file(run, write, tmp_path):
     study = write({

@@ -92,7 +92,6 @@ def test_curves_run_through_both_stages_without_a_seam(wine):
 
 
 @pytest.mark.full
-@pytest.mark.full
 @pytest.mark.parametrize("shares", [(0.0, 0.0), (0.5, 1 / 3)])
 def test_without_noise_to_speak_of_both_stages_are_one_long_training(shares):
     """Epsilon 1e7 and equal clients: steps and momentum go on, so the loss falls as in one stage.
@@ -200,7 +199,6 @@ def test_a_grid_trains_both_stages_and_one_stage_training_refuses_them(wine):
         train_one_stage(plan, *prepared.trained(), [0])
 
 
-@pytest.mark.full
 @pytest.mark.full
 def test_a_comparison_holds_both_stages_against_clients_asked_alike(wine):
     prepared, plan, trained = wine

@@ -38,7 +38,6 @@ def least_over_rounds(curve: LaplaceCurve, b: np.ndarray) -> tuple[np.ndarray, n
 
 
 @pytest.mark.full
-@pytest.mark.full
 def test_rounds_for_fixed_clients_are_optimal():
     rng = np.random.default_rng(0)
     for curve, n in random_curves(1):
@@ -69,7 +68,6 @@ def test_clients_for_fixed_rounds_are_optimal():
             assert b == pytest.approx(found.x, abs=1e-3 * n)
 
 
-@pytest.mark.full
 @pytest.mark.full
 def test_the_joint_rule_is_optimal_over_all_rounds_and_clients():
     switched = {1.0: 0, "N": 0}
@@ -103,7 +101,8 @@ def test_without_noise_more_rounds_and_all_clients_are_always_better():
 
 # Table I of Zhou et al. ---------------------------------------------------------------------------
 
-TABLE_1 = {  # fit (gamma, u, v) of theory 1.7, and the printed rows for epsilon 1 / 5 / 10
+# fit (gamma, u, v) of docs/theory/zhou.md#experiments, and the printed rows for epsilon 1 / 5 / 10
+TABLE_1 = {
     "MNIST": ((2.9, 457, 153), [5, 32, 67], [2, 20, 42], [1, 3, 5], [22, 121, 244]),
     "FEMNIST": ((4.8, 107, 117), [2, 22, 48], [1, 14, 31], [1, 2, 3], [11, 70, 145]),
 }

@@ -46,7 +46,10 @@ def asked(problem, spend, spread, **changed):
 
 
 def plain_world(problem, spend, truth, guess) -> tuple[float, float, float]:
-    """J of one stage, of two stages and with knowledge, term by term (theory 5.4, 5.5)."""
+    """J of one stage, of two stages and with knowledge, term by term.
+
+    Source: docs/theory/ma.md#planner.
+    """
     n, z = problem.n_clients, 2 if problem.family == "laplace" else 1
     phi = problem.upload_variance / noise_constant(problem)
     weight = kappa(problem, CONSTANTS, T, K)

@@ -100,7 +100,6 @@ def test_gradients_are_those_of_the_records(name):
 
 
 @pytest.mark.full
-@pytest.mark.full
 @pytest.mark.parametrize(
     "name", ["paper-cnn", "fu-cnn", "two-layer-cnn", "ma-cnn", "lenet5", "group-cnn", "lstm", *LARGE]
 )
