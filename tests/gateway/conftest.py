@@ -18,7 +18,8 @@ from noiseworthy.deploy.gateway.messages import (
     read_reply,
 )
 from noiseworthy.deploy.gateway.owner import Owner
-from noiseworthy.deploy.gateway.work import COMPUTED, FedSGDWork
+from noiseworthy.deploy.gateway.work import COMPUTED
+from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.studies.records import FederationTable
 
 FEDERATION = {"data": "breast-cancer", "clients": 5}

@@ -57,7 +57,7 @@ class Deployment:
             )
         if plan.release is None or plan.problem.family == "none":
             raise ConfigError("a plan without noise is not deployed; state a mechanism and a budget")
-        work_of(plan, 0)
+        work_of(plan, 0, 0)
         return cls(prepared, plan, prepared.study.training.seeds[0])
 
     @property

@@ -12,6 +12,7 @@ from noiseworthy._tables import Count, Positive, Table
 from noiseworthy.data.tables import is_table
 from noiseworthy.deploy.gateway.work import AlgorithmName
 from noiseworthy.errors import ConfigError
+from noiseworthy.methods.wire import Law
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import Account, accounts_of
 from noiseworthy.studies.records import FederationTable
@@ -40,7 +41,7 @@ class BudgetTable(Table):
     `noise_floor` is noise over the most that a neighbour changes, so that it holds for every clip.
     """
 
-    mechanism: Literal["gaussian", "laplace"]
+    mechanism: Law
     epsilon: Positive
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
     unit: Unit = "record"

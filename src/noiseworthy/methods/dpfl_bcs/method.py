@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
-from noiseworthy.methods.dpfl_bcs import algorithm, study
+from noiseworthy.methods.dpfl_bcs import algorithm, study, wire
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
 from noiseworthy.privacy.mechanisms import FAMILIES
 
@@ -20,5 +20,6 @@ METHODS = {
         by_rule=None,
         local_step=one_gradient,
         make=algorithm.make,
+        wire=wire.IN_STAGES,
     )
 }
