@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import (
@@ -20,7 +21,6 @@ from noiseworthy.deploy.gateway.messages import (
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
-from noiseworthy.studies.records import FederationTable
 
 FEDERATION = {"data": "breast-cancer", "clients": 5}
 CLIENT = "client 1"

@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.owner import ModelName
 from noiseworthy.deploy.gateway.work import job_of
 from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
 from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.methods.rows import gradient_rows
-from noiseworthy.studies.records import FederationTable
 
 from .conftest import request
 

@@ -20,8 +20,8 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Gaussian
 from noiseworthy.privacy.sensitivity import of_mean_gradient
-from noiseworthy.studies.records import TaskTable
 from noiseworthy.tasks import make_task
+from noiseworthy.tasks.table import TaskTable
 
 SIZES, P, ROUNDS = np.array([40, 60]), 3, 2
 STEPS = np.array([0.5, 0.25])

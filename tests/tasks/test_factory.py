@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.studies.records import TaskTable
 from noiseworthy.tasks import (
     MODELS,
     LinearModel,
@@ -24,6 +23,7 @@ from noiseworthy.tasks import (
     unet3d,
     vgg11,
 )
+from noiseworthy.tasks.table import TaskTable
 
 
 def test_each_name_gives_its_model():

@@ -14,8 +14,8 @@ from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.wire import Job, Work
 from noiseworthy.plans.plan import Plan
-from noiseworthy.studies.records import TaskTable
 from noiseworthy.tasks import LinearModel, Task
+from noiseworthy.tasks.table import TaskTable
 
 
 @dataclass(frozen=True)

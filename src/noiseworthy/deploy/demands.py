@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from noiseworthy.data.owners import OwnerTerms
+from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.deploy.asking import work_of
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.plan import Plan

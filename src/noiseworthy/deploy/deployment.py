@@ -14,8 +14,8 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.read_off import check_nothing_is
-from noiseworthy.studies.records import TaskTable
 from noiseworthy.tasks import Task
+from noiseworthy.tasks.table import TaskTable
 
 
 @dataclass(frozen=True)

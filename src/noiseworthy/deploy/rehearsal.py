@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import (
     Refused,
@@ -33,7 +34,7 @@ from noiseworthy.errors import GatewayError, InvalidInput
 from noiseworthy.methods.registry import wire
 from noiseworthy.methods.wire import Probe
 from noiseworthy.privacy.durable import Account
-from noiseworthy.studies.records import FederationTable, TaskTable
+from noiseworthy.tasks.table import TaskTable
 
 RECORDS = 7
 """Of the made-up owner: the one that is exchanged, and three pairs that cancel."""

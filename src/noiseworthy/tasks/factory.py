@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.images import image_shape
 from noiseworthy.tasks.linear import LinearLoss, LinearModel
-from noiseworthy.tasks.models import (
-    fu_cnn,
-    group_cnn,
-    lenet5,
-    lstm,
-    ma_cnn,
-    paper_cnn,
-    resnet20,
-    two_layer_cnn,
-    unet3d,
-    vgg11,
-)
-from noiseworthy.tasks.networks import ModelTask
 from noiseworthy.tasks.preparation import Preparation
-from noiseworthy.tasks.reference import Reference
+
+if TYPE_CHECKING:
+    from noiseworthy.tasks.reference import Reference
 
 _LINEAR: dict[str, LinearLoss] = {
     "softmax": "softmax",
@@ -33,16 +24,17 @@ _LINEAR: dict[str, LinearLoss] = {
     "linear": "squared",
 }
 _TWO_CLASSES = ("logistic", "svm")
-_IMAGES: dict[str, Callable[..., ModelTask]] = {
-    "cnn": paper_cnn,
-    "fu-cnn": fu_cnn,
-    "two-layer-cnn": two_layer_cnn,
-    "vgg11": vgg11,
-    "ma-cnn": ma_cnn,
-    "lenet5": lenet5,
-    "group-cnn": group_cnn,
-    "resnet20": resnet20,
+_IMAGES = {
+    "cnn": "cnn.paper_cnn",
+    "fu-cnn": "cnn.fu_cnn",
+    "two-layer-cnn": "cnn.two_layer_cnn",
+    "vgg11": "vgg.vgg11",
+    "ma-cnn": "ma.ma_cnn",
+    "lenet5": "ma.lenet5",
+    "group-cnn": "ma.group_cnn",
+    "resnet20": "resnet.resnet20",
 }
+"""Networks of images and what makes them in `models`, which is loaded when it is asked for."""
 MODELS = (*_LINEAR, *_IMAGES, "lstm", "unet3d")
 """The names that `make_task` knows."""
 
@@ -126,13 +118,19 @@ def make_task(
     return _network(model, shape, _classes(model, classes), ridge)
 
 
-def _network(model: str, shape: tuple[int, ...], classes: int, ridge: float) -> ModelTask:
+def _made(place: str) -> Callable[..., Task]:
+    """What makes a network, by its place in `models`."""
+    module, _, name = place.partition(".")
+    return getattr(import_module(f"noiseworthy.tasks.models.{module}"), name)
+
+
+def _network(model: str, shape: tuple[int, ...], classes: int, ridge: float) -> Task:
     if model in _IMAGES:
-        return _IMAGES[model](classes, image_shape(model, shape), ridge=ridge)
+        return _made(_IMAGES[model])(classes, image_shape(model, shape), ridge=ridge)
     if model == "lstm":
-        return lstm(classes, *_lengths(model, shape, "(L,), tokens of a text", 1), ridge=ridge)
+        return _made("lstm.lstm")(classes, *_lengths(model, shape, "(L,), tokens of a text", 1), ridge=ridge)
     check.count("classes", classes, least=2, most=2, remedy="unet3d tells two kinds of voxels apart")
-    return unet3d(_lengths(model, shape, "(D, H, W), volumes", 3), ridge=ridge)
+    return _made("unet.unet3d")(_lengths(model, shape, "(D, H, W), volumes", 3), ridge=ridge)
 
 
 def _lengths(model: str, shape: tuple[int, ...], wanted: str, axes: int) -> tuple[int, ...]:

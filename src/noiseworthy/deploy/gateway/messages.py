@@ -9,14 +9,14 @@ import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, InstanceOf, ValidationError, model_validator
 
 from noiseworthy._tables import Part, Positive, Table
-from noiseworthy.data.owners import OwnerTerms
+from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.deploy.gateway import wire
 from noiseworthy.deploy.gateway.framing import LARGEST
 from noiseworthy.deploy.gateway.work import COMPUTED, AnyWork
 from noiseworthy.errors import WireError
 from noiseworthy.methods.wire import Law, Size
 from noiseworthy.privacy.uploads import Derived, Grid, Upload
-from noiseworthy.studies.records import TaskTable
+from noiseworthy.tasks.table import TaskTable
 
 Reason: TypeAlias = Literal[
     "malformed", "not-allowed", "floor", "deadline", "conflict", "budget", "leased", "records", "ledger",

@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from noiseworthy._tables import Count, Positive, Table
+from noiseworthy.data.table import FederationTable
 from noiseworthy.data.tables import is_table
 from noiseworthy.deploy.gateway.work import AlgorithmName
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.wire import Law
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import Account, accounts_of
-from noiseworthy.studies.records import FederationTable
 
 ModelName = Literal[
     "softmax", "logistic", "svm", "linear",
