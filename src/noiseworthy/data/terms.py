@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from noiseworthy.privacy.budget import Unit
+from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 
 Number = Annotated[int, Field(ge=1)]
 
@@ -39,7 +40,7 @@ class OwnerTerms(BaseModel):
     records: Number
     record_shape: tuple[Number, ...]
     classes: Annotated[int, Field(ge=2)] | None
-    mechanism: Literal["gaussian", "laplace"]
+    mechanism: DeployedMechanism
     epsilon: float
     delta: float
     unit: Unit

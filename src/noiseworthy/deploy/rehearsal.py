@@ -34,6 +34,7 @@ from noiseworthy.errors import GatewayError, InvalidInput
 from noiseworthy.methods.registry import wire
 from noiseworthy.methods.wire import Probe
 from noiseworthy.privacy.durable import Account
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks.table import TaskTable
 
 RECORDS = 7
@@ -88,7 +89,7 @@ def questions(owner: Owner) -> list[Question]:
 
 
 def _covered(one: Question, owner: Owner) -> bool:
-    proved = owner.budget.mechanism in wire(one.algorithm).mechanisms
+    proved = wire(one.algorithm).proved(law_of(owner.budget.mechanism))
     return proved and (owner.budget.unit == "record" or one.probe.whole)
 
 
@@ -158,7 +159,7 @@ class World:
         one = jax.tree.map(lambda a: a[:1], gateway.holding.batch(task))
         slope = jax.grad(lambda theta: task.losses(theta, one)[0])(jnp.zeros(task.dimension))
         raw = np.asarray(slope, np.float64)
-        order = 1 if owner.budget.mechanism == "laplace" else 2
+        order = law_of(owner.budget.mechanism).order
         return cls(gateway, table, raw * (CLIP / np.linalg.norm(raw, order)))
 
     def owned_by(self, account: Account, number: int) -> World:
@@ -222,4 +223,4 @@ def cost(question: Question, ratio: float, mechanism: str) -> float:
         0.25
     """
     ratios = [ratio, *question.probe.beside(question.noise(ratio), RECORDS)]
-    return float(sum(one**2 if mechanism == "gaussian" else one for one in ratios))
+    return float(sum(one ** law_of(mechanism).paid_in.power for one in ratios))

@@ -64,8 +64,8 @@ def wire(name: str) -> Wire[Any]:
         InvalidInput: an unknown name.
 
     Example:
-        >>> wire("dp-pasgd").mechanisms
-        ('gaussian',)
+        >>> wire("dp-pasgd").table.__name__
+        'PasgdWork'
     """
     return import_module(WIRES[check.one_of("algorithm", name, WIRES.keys())]).WIRES[name]
 

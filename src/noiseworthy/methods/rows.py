@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from noiseworthy.methods.algorithm import Algorithm, Memory, ServerState
 from noiseworthy.methods.wire import Asked, Job, Vector
 from noiseworthy.privacy.accountants import Release
-from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+from noiseworthy.privacy.mechanisms import Mechanism, law_of
 from noiseworthy.privacy.sensitivity import of_clipped_whole, of_mean_gradient
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
@@ -34,10 +34,9 @@ ALONE = np.zeros((1, 1), np.int32)
 Rows: TypeAlias = Iterator[NDArray[np.float32]]
 
 
-def noise_of(request: Asked, size: float) -> Gaussian | Laplace:
+def noise_of(request: Asked, size: float) -> Mechanism:
     """Noise of the kind that a request asks for, for one client."""
-    sizes = np.array([size])
-    return Gaussian(sizes) if request.mechanism == "gaussian" else Laplace(sizes)
+    return law_of(request.mechanism).noise(np.array([size]))
 
 
 def gradient_sum(request: Asked, records: int, dimension: int, times: int = 1) -> NoisedSum:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,10 @@ from noiseworthy.privacy.uploads import Derived, Upload
 
 if TYPE_CHECKING:
     from noiseworthy.methods.algorithm import Memory
+    from noiseworthy.privacy.mechanisms import Law
     from noiseworthy.tasks.base import Batch, Task
 
 Vector: TypeAlias = NDArray[np.float32]
-Law: TypeAlias = Literal["gaussian", "laplace"]
-LAWS: tuple[Law, ...] = ("gaussian", "laplace")
-"""Kinds of noise that owners add."""
 Size = Annotated[float, Field(gt=1e-30, lt=1e30)]
 """A number that float32 holds."""
 
@@ -52,7 +50,7 @@ class Asked(Protocol):
     """What a job takes of a request, whatever its work; the request of a gateway says what each is."""
 
     theta: Vector
-    mechanism: Law
+    mechanism: str
     clip_norm: float
     noise: float
 
@@ -109,6 +107,11 @@ class Job(ABC):
         """
 
 
+def for_every_law(law: Law) -> bool:
+    """What is released is one sum with noise."""
+    return True
+
+
 def one_step(work: Work) -> int:
     """A gradient."""
     return 1
@@ -148,7 +151,7 @@ class Wire(Generic[W]):
         name: of its work, as owners allow it and requests say it.
         table: of its work in a request.
         steps: local steps that a work takes, of which the owner's file allows so many.
-        mechanisms: kinds of noise that its job is proved for.
+        proved: whether its job is, for noise of a law.
         work: what a client computes in a round: of a plan, or of a first stage; client; t.
         job: what a request makes an owner compute: request, its work, the model for the owner's records, n.
         probe: what an audit of an installation asks.
@@ -160,7 +163,7 @@ class Wire(Generic[W]):
     name: str
     table: type[W]
     steps: Callable[[W], int]
-    mechanisms: tuple[Law, ...]
+    proved: Callable[[Law], bool]
     work: Callable[[Any, int, int], W]
     job: Callable[[Asked, W, Task, int], Job]
     probe: Probe

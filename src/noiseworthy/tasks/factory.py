@@ -11,32 +11,14 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.images import image_shape
-from noiseworthy.tasks.linear import LinearLoss, LinearModel
+from noiseworthy.tasks.linear import LinearModel
+from noiseworthy.tasks.names import IMAGES, LINEAR, MODELS
 from noiseworthy.tasks.preparation import Preparation
 
 if TYPE_CHECKING:
     from noiseworthy.tasks.reference import Reference
 
-_LINEAR: dict[str, LinearLoss] = {
-    "softmax": "softmax",
-    "logistic": "logistic",
-    "svm": "hinge",
-    "linear": "squared",
-}
 _TWO_CLASSES = ("logistic", "svm")
-_IMAGES = {
-    "cnn": "cnn.paper_cnn",
-    "fu-cnn": "cnn.fu_cnn",
-    "two-layer-cnn": "cnn.two_layer_cnn",
-    "vgg11": "vgg.vgg11",
-    "ma-cnn": "ma.ma_cnn",
-    "lenet5": "ma.lenet5",
-    "group-cnn": "ma.group_cnn",
-    "resnet20": "resnet.resnet20",
-}
-"""Networks of images and what makes them in `models`, which is loaded when it is asked for."""
-MODELS = (*_LINEAR, *_IMAGES, "lstm", "unet3d")
-"""The names that `make_task` knows."""
 
 
 def seen_shape(model: str | None, record_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -49,7 +31,7 @@ def seen_shape(model: str | None, record_shape: tuple[int, ...]) -> tuple[int, .
         >>> seen_shape("cnn", (784,)), seen_shape("softmax", (784,))
         ((28, 28), (784,))
     """
-    return image_shape(model, record_shape) if model in _IMAGES else record_shape
+    return image_shape(model, record_shape) if model in IMAGES else record_shape
 
 
 def make_task(
@@ -98,13 +80,13 @@ def make_task(
     """
     check.one_of("model", model, MODELS)
     shape = tuple(record_shape)
-    if model in _LINEAR:
+    if model in LINEAR:
         _check_labels(model, classes)
         outputs = (classes or 0) if model == "softmax" else 1
         preparation = Preparation(pooling, projection, reference=reference)
         features = math.prod(preparation.shape_after(shape))
         return LinearModel(
-            features, outputs, _LINEAR[model], ridge, bias, feature_norm, normalise, preparation
+            features, outputs, LINEAR[model], ridge, bias, feature_norm, normalise, preparation
         )
     _check_plain(
         model,
@@ -125,8 +107,8 @@ def _made(place: str) -> Callable[..., Task]:
 
 
 def _network(model: str, shape: tuple[int, ...], classes: int, ridge: float) -> Task:
-    if model in _IMAGES:
-        return _made(_IMAGES[model])(classes, image_shape(model, shape), ridge=ridge)
+    if model in IMAGES:
+        return _made(IMAGES[model])(classes, image_shape(model, shape), ridge=ridge)
     if model == "lstm":
         return _made("lstm.lstm")(classes, *_lengths(model, shape, "(L,), tokens of a text", 1), ridge=ridge)
     check.count("classes", classes, least=2, most=2, remedy="unet3d tells two kinds of voxels apart")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
-from noiseworthy._tables import Auto, Count, Positive, Size, Table
+from noiseworthy._tables import Auto, Count, Positive, Size, Table, among
+from noiseworthy.tasks.names import MODELS
 
 INTERCEPTS = {"softmax": 0.3, "logistic": 0.3, "svm": 0.3, "linear": 1.0}
 """The constant that "auto" appends to records of a linear model, over the norm that they are scaled to.
@@ -27,25 +28,7 @@ class TaskTable(Table):
     """
 
     dimension: Size | None = None
-    model: (
-        Literal[
-            "softmax",
-            "logistic",
-            "svm",
-            "linear",
-            "cnn",
-            "fu-cnn",
-            "two-layer-cnn",
-            "vgg11",
-            "ma-cnn",
-            "lenet5",
-            "group-cnn",
-            "resnet20",
-            "lstm",
-            "unet3d",
-        ]
-        | None
-    ) = None
+    model: Annotated[str, among(lambda: MODELS)] | None = None
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     pooling: Count = 1
     projection: Count | None = None

@@ -14,7 +14,8 @@ from noiseworthy.deploy.gateway import wire
 from noiseworthy.deploy.gateway.framing import LARGEST
 from noiseworthy.deploy.gateway.work import COMPUTED, AnyWork
 from noiseworthy.errors import WireError
-from noiseworthy.methods.wire import Law, Size
+from noiseworthy.methods.wire import Size
+from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.uploads import Derived, Grid, Upload
 from noiseworthy.tasks.table import TaskTable
 
@@ -98,7 +99,7 @@ class Request(Table):
     algorithm: AnyWork
     task: TaskTable
     theta: Vector
-    mechanism: Law
+    mechanism: DeployedMechanism
     clip_norm: Size
     noise: Size
     deadline: Positive

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, SerializeAsAny, ValidationError
+from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 from pydantic_core import InitErrorDetails, PydanticKnownError
 
+from noiseworthy._tables import among
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.methods.registry import WIRES, wire
 from noiseworthy.methods.wire import Job, Work
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -19,14 +21,7 @@ COMPUTED = tuple(WIRES)
 """Algorithms that a gateway computes."""
 
 
-def _known(name: str) -> str:
-    if name not in WIRES:
-        *most, last = [repr(one) for one in COMPUTED]
-        raise PydanticKnownError("literal_error", {"expected": f"{', '.join(most)} or {last}"})
-    return name
-
-
-AlgorithmName = Annotated[str, AfterValidator(_known)]
+AlgorithmName = Annotated[str, among(lambda: COMPUTED)]
 """The name of a work."""
 
 
@@ -83,8 +78,8 @@ def job_of(request: Request, task: Task, records: int) -> Job:
     Guarantee: the sensitivities in `sums` are the owner's own, from its n and the clips that are applied.
     """
     asked = wire(request.algorithm.name)
-    if request.mechanism not in asked.mechanisms:
+    if not asked.proved(law_of(request.mechanism)):
         raise UnsoundClaim(
-            f"{asked.name} is proved for {' or '.join(asked.mechanisms)} noise; ask an owner whose budget is"
+            f"{asked.name} is not proved for {request.mechanism} noise; ask owners whose noise is another"
         )
     return asked.job(request, request.algorithm, task, records)

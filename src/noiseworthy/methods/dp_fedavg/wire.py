@@ -11,7 +11,7 @@ from noiseworthy.errors import UnsoundClaim
 from noiseworthy.methods.dp_fedavg.algorithm import DPFedAvg
 from noiseworthy.methods.making import as_float
 from noiseworthy.methods.rows import ALONE, WholeUpdate, noise_of
-from noiseworthy.methods.wire import LAWS, Asked, Job, Probe, StepSizes, Wire, Work, nothing_beside
+from noiseworthy.methods.wire import Asked, Job, Probe, StepSizes, Wire, Work, for_every_law, nothing_beside
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
 
@@ -54,7 +54,7 @@ def _probed(noise: float) -> FedAvgWork:
 
 
 FEDAVG = Wire(
-    name="dp-fedavg", table=FedAvgWork, steps=lambda work: len(work.step_sizes), mechanisms=LAWS,
+    name="dp-fedavg", table=FedAvgWork, steps=lambda work: len(work.step_sizes), proved=for_every_law,
     work=_work, job=_job, first=None,
     probe=Probe(work=_probed, whole=True, sign=-1.0, beside=nothing_beside),
 )  # fmt: skip

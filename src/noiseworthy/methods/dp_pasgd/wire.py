@@ -74,8 +74,8 @@ def _probed(noise: float) -> PasgdWork:
 
 
 PASGD = Wire(
-    name="dp-pasgd", table=PasgdWork, steps=lambda work: len(work.step_sizes), mechanisms=("gaussian",),
-    work=_work, job=_job, first=None,
+    name="dp-pasgd", table=PasgdWork, steps=lambda work: len(work.step_sizes),
+    proved=lambda law: not law.pure, work=_work, job=_job, first=None,
     probe=Probe(work=_probed, whole=False, sign=-1.0, beside=nothing_beside),
 )  # fmt: skip
 WIRES = {"dp-pasgd": PASGD}

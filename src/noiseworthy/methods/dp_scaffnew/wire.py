@@ -12,7 +12,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_scaffnew.algorithm import DPScaffNew
 from noiseworthy.methods.making import as_float
 from noiseworthy.methods.rows import ALONE, WholeUpdate, noise_of
-from noiseworthy.methods.wire import LAWS, Asked, Job, Probe, Size, Wire, Work, nothing_beside
+from noiseworthy.methods.wire import Asked, Job, Probe, Size, Wire, Work, for_every_law, nothing_beside
 from noiseworthy.plans.local_work import Coins
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
@@ -50,7 +50,7 @@ def _probed(noise: float) -> ScaffNewWork:
 
 
 SCAFFNEW = Wire(
-    name="dp-scaffnew", table=ScaffNewWork, steps=lambda work: work.local_steps, mechanisms=LAWS,
+    name="dp-scaffnew", table=ScaffNewWork, steps=lambda work: work.local_steps, proved=for_every_law,
     work=_work, job=_job, first=None,
     probe=Probe(work=_probed, whole=True, sign=-1.0, beside=nothing_beside),
 )  # fmt: skip

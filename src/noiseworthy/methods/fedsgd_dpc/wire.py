@@ -7,7 +7,7 @@ from typing import Literal
 
 from noiseworthy.methods.algorithm import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum
-from noiseworthy.methods.wire import LAWS, Asked, Job, Probe, Wire, Work, nothing_beside, one_step
+from noiseworthy.methods.wire import Asked, Job, Probe, Wire, Work, for_every_law, nothing_beside, one_step
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
@@ -48,7 +48,8 @@ def _job(request: Asked, work: FedSGDWork, task: Task, records: int) -> Job:
 
 
 GRADIENT = Wire(
-    name="fedsgd-dpc", table=FedSGDWork, steps=one_step, mechanisms=LAWS, work=_work, job=_job, first=None,
+    name="fedsgd-dpc", table=FedSGDWork, steps=one_step, proved=for_every_law,
+    work=_work, job=_job, first=None,
     probe=Probe(work=lambda noise: FedSGDWork(), whole=False, sign=1.0, beside=nothing_beside),
 )  # fmt: skip
 WIRES = {"fedsgd-dpc": GRADIENT}

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from noiseworthy.methods.algorithm import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum
-from noiseworthy.methods.wire import LAWS, Asked, Job, Probe, Wire, Work, nothing_beside, one_step
+from noiseworthy.methods.wire import Asked, Job, Probe, Wire, Work, for_every_law, nothing_beside, one_step
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
@@ -77,7 +77,8 @@ def _probed(noise: float) -> PrivateFLWork:
 
 
 PERSONAL = Wire(
-    name="privatefl", table=PrivateFLWork, steps=one_step, mechanisms=LAWS, work=_work, job=_job, first=None,
+    name="privatefl", table=PrivateFLWork, steps=one_step, proved=for_every_law,
+    work=_work, job=_job, first=None,
     probe=Probe(work=_probed, whole=False, sign=1.0, beside=nothing_beside),
 )  # fmt: skip
 WIRES = {"privatefl": PERSONAL}
