@@ -13,23 +13,7 @@ from noiseworthy.data.tables import Columns, from_columns, read_table
 from noiseworthy.data.volumes import synthetic_volumes
 
 __all__ = [
-    "DATA_DIR_VARIABLE",
-    "EMBEDDED",
-    "FILES",
-    "PARTITIONS",
-    "Columns",
-    "Federation",
-    "LeastSquares",
-    "Records",
-    "federate",
-    "from_columns",
-    "least_squares",
-    "load_federation",
-    "load_records",
-    "partition",
-    "read_hub",
-    "read_ixi",
-    "read_leaf",
-    "read_table",
-    "synthetic_volumes",
-]
+    "DATA_DIR_VARIABLE", "EMBEDDED", "FILES", "PARTITIONS", "Columns", "Federation", "LeastSquares",
+    "Records", "federate", "from_columns", "least_squares", "load_federation", "load_records",
+    "partition", "read_hub", "read_ixi", "read_leaf", "read_table", "synthetic_volumes",
+]  # fmt: skip

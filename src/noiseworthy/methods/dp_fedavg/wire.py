@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import ConfigDict
@@ -12,8 +12,10 @@ from noiseworthy.methods.dp_fedavg.algorithm import DPFedAvg
 from noiseworthy.methods.making import as_float
 from noiseworthy.methods.rows import ALONE, WholeUpdate, noise_of
 from noiseworthy.methods.wire import Asked, Job, Probe, StepSizes, Wire, Work, for_every_law, nothing_beside
-from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
+
+if TYPE_CHECKING:
+    from noiseworthy.plans.plan import Plan
 
 
 class FedAvgWork(Work):
@@ -49,13 +51,12 @@ def _job(request: Asked, work: FedAvgWork, task: Task, records: int) -> Job:
     return WholeUpdate.of(request, algorithm, moved * request.clip_norm)
 
 
-def _probed(noise: float) -> FedAvgWork:
-    return FedAvgWork(clipping="D", step_sizes=np.array([100.0]))
-
-
 FEDAVG = Wire(
     name="dp-fedavg", table=FedAvgWork, steps=lambda work: len(work.step_sizes), proved=for_every_law,
     work=_work, job=_job, first=None,
-    probe=Probe(work=_probed, whole=True, sign=-1.0, beside=nothing_beside),
+    probe=Probe(
+        work=lambda noise: FedAvgWork(clipping="D", step_sizes=np.array([100.0])),
+        whole=True, sign=-1.0, beside=nothing_beside,
+    ),
 )  # fmt: skip
 WIRES = {"dp-fedavg": FEDAVG}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,12 @@ from pydantic import ConfigDict
 from noiseworthy.methods.algorithm import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum, is_derived
 from noiseworthy.methods.wire import Asked, Job, Probe, StepSizes, Wire, Work, nothing_beside
-from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
 from noiseworthy.tasks.base import Batch, Task
+
+if TYPE_CHECKING:
+    from noiseworthy.plans.plan import Plan
 
 
 class PasgdWork(Work):
@@ -69,13 +71,12 @@ def _job(request: Asked, work: PasgdWork, task: Task, records: int) -> Job:
     return NoisedSteps(task, request.theta, gradient, work.step_sizes)
 
 
-def _probed(noise: float) -> PasgdWork:
-    return PasgdWork(step_sizes=np.array([1.0]))
-
-
 PASGD = Wire(
     name="dp-pasgd", table=PasgdWork, steps=lambda work: len(work.step_sizes),
     proved=lambda law: not law.pure, work=_work, job=_job, first=None,
-    probe=Probe(work=_probed, whole=False, sign=-1.0, beside=nothing_beside),
+    probe=Probe(
+        work=lambda noise: PasgdWork(step_sizes=np.array([1.0])),
+        whole=False, sign=-1.0, beside=nothing_beside,
+    ),
 )  # fmt: skip
 WIRES = {"dp-pasgd": PASGD}

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import numpy as np
 from pydantic import Field
 
 from noiseworthy._tables import Count
-from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_scaffnew.algorithm import DPScaffNew
 from noiseworthy.methods.making import as_float
 from noiseworthy.methods.rows import ALONE, WholeUpdate, noise_of
 from noiseworthy.methods.wire import Asked, Job, Probe, Size, Wire, Work, for_every_law, nothing_beside
-from noiseworthy.plans.local_work import Coins
-from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
+
+if TYPE_CHECKING:
+    from noiseworthy.plans.local_work import Coins
+    from noiseworthy.plans.plan import Plan
 
 
 class ScaffNewWork(Work):
@@ -28,10 +29,9 @@ class ScaffNewWork(Work):
 
 
 def _work(plan: Plan, client: int, t: int) -> ScaffNewWork:
-    if not isinstance(plan.local, Coins):
-        raise InvalidInput("dp-scaffnew needs planned coins; plan with planning.communication_probability")
-    step, count = float(plan.local_step_sizes[0]), int(plan.local.counts(plan.rounds)[t])
-    return ScaffNewWork(step_size=step, probability=plan.local.probability, local_steps=count)
+    coins, step = cast("Coins", plan.local), float(plan.local_step_sizes[0])
+    count = int(coins.counts(plan.rounds)[t])
+    return ScaffNewWork(step_size=step, probability=coins.probability, local_steps=count)
 
 
 def _job(request: Asked, work: ScaffNewWork, task: Task, records: int) -> Job:
@@ -45,13 +45,12 @@ def _job(request: Asked, work: ScaffNewWork, task: Task, records: int) -> Job:
     return WholeUpdate.of(request, algorithm, request.clip_norm)
 
 
-def _probed(noise: float) -> ScaffNewWork:
-    return ScaffNewWork(step_size=100.0, probability=0.5, local_steps=1)
-
-
 SCAFFNEW = Wire(
     name="dp-scaffnew", table=ScaffNewWork, steps=lambda work: work.local_steps, proved=for_every_law,
     work=_work, job=_job, first=None,
-    probe=Probe(work=_probed, whole=True, sign=-1.0, beside=nothing_beside),
+    probe=Probe(
+        work=lambda noise: ScaffNewWork(step_size=100.0, probability=0.5, local_steps=1),
+        whole=True, sign=-1.0, beside=nothing_beside,
+    ),
 )  # fmt: skip
 WIRES = {"dp-scaffnew": SCAFFNEW}

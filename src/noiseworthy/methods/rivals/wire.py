@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,11 +12,13 @@ from pydantic import Field
 from noiseworthy.methods.algorithm import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum
 from noiseworthy.methods.wire import Asked, Job, Probe, Wire, Work, for_every_law, nothing_beside, one_step
-from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
 from noiseworthy.tasks.base import Batch, Task
-from noiseworthy.tasks.personal import Personal, personalised
+
+if TYPE_CHECKING:
+    from noiseworthy.plans.plan import Plan
+    from noiseworthy.tasks.personal import Personal
 
 
 class PrivateFLWork(Work):
@@ -67,18 +69,19 @@ def _work(plan: Plan, client: int, t: int) -> PrivateFLWork:
 
 
 def _job(request: Asked, work: PrivateFLWork, task: Task, records: int) -> Job:
+    from noiseworthy.tasks.personal import personalised  # here, because no other request needs it
+
     personal = personalised(task)
     both = gradient_sum(request, records, personal.dimension)
     return PersonalGradient(task, request.theta, both, personal, work.personal_step)
 
 
-def _probed(noise: float) -> PrivateFLWork:
-    return PrivateFLWork(personal_step=0.0)
-
-
 PERSONAL = Wire(
     name="privatefl", table=PrivateFLWork, steps=one_step, proved=for_every_law,
     work=_work, job=_job, first=None,
-    probe=Probe(work=_probed, whole=False, sign=1.0, beside=nothing_beside),
+    probe=Probe(
+        work=lambda noise: PrivateFLWork(personal_step=0.0),
+        whole=False, sign=1.0, beside=nothing_beside,
+    ),
 )  # fmt: skip
 WIRES = {"privatefl": PERSONAL}
