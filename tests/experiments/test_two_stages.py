@@ -14,7 +14,7 @@ from noiseworthy.errors import ConfigError, InvalidInput, LedgerError
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.privacy.accountants import composed_epsilon
-from noiseworthy.privacy.durable import statement
+from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.studies import two_stages
 from noiseworthy.studies.decision import Decision
 from noiseworthy.studies.loading import parse_study

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.question import AlgorithmTable, Answer, Question
+from noiseworthy.methods.wire import Wire
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family
@@ -46,6 +47,7 @@ class Method(Generic[T]):
         stages: classes of what its plans hold beside that of every plan: stages and what they released.
         local_step: what a step of a client takes.
         make: from a plan to the algorithm that trains, its schedule drawn from a seed.
+        wire: what it asks of owners, and what they compute then.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Method(Generic[T]):
     stages: tuple[type, ...]
     local_step: Callable[[Question, T], LocalStep]
     make: Callable[[Plan, Task, int], Algorithm]
+    wire: Wire[Any]
 
 
 def never(table: Any) -> bool:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.tasks.base import Task
+
+if TYPE_CHECKING:
+    from noiseworthy.plans.plan import Plan, StepSize
 
 A = TypeVar("A")
 

@@ -28,10 +28,10 @@ from noiseworthy.studies.record import (
     new_record,
     written,
 )
-from noiseworthy.studies.records import TaskTable
 from noiseworthy.studies.run_folder import holds_run
 from noiseworthy.studies.soundness import check_sound
 from noiseworthy.studies.tables import Study
+from noiseworthy.tasks.table import TaskTable
 
 FILE = "plan.json"
 _TABLES = ("federation", "task", "privacy", "algorithm", "constants", "resources")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, never, nothing_to_check
-from noiseworthy.methods.dp_pasgd import algorithm, study
+from noiseworthy.methods.dp_pasgd import algorithm, study, wire
 from noiseworthy.methods.dp_pasgd.table import AveragingTable
 
 METHODS = {
@@ -20,5 +20,6 @@ METHODS = {
         stages=(),
         local_step=study.local_step,
         make=algorithm.make,
+        wire=wire.PASGD,
     )
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
-from noiseworthy.methods.dpfl_bcs import algorithm, study
+from noiseworthy.methods.dpfl_bcs import algorithm, study, wire
 from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
@@ -22,5 +22,6 @@ METHODS = {
         stages=(FirstStage, ReportedLosses),
         local_step=one_gradient,
         make=algorithm.make,
+        wire=wire.IN_STAGES,
     )
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, never, one_gradient
-from noiseworthy.methods.fedsgd_dpc import algorithm, study
+from noiseworthy.methods.fedsgd_dpc import algorithm, study, wire
 from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
 
 METHODS = {
@@ -20,5 +20,6 @@ METHODS = {
         stages=(),
         local_step=one_gradient,
         make=algorithm.make,
+        wire=wire.GRADIENT,
     )
 }

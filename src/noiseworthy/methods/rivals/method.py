@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
-from noiseworthy.methods.rivals import dmldp, dpsgd, fedsgd, pfa, privatefl, study, weiavg
+from noiseworthy.methods.fedsgd_dpc.wire import GRADIENT
+from noiseworthy.methods.rivals import dmldp, dpsgd, fedsgd, pfa, privatefl, study, weiavg, wire
 from noiseworthy.methods.rivals.planner import RIVALS, RivalName
 from noiseworthy.methods.rivals.table import RivalTable
 
@@ -31,6 +32,7 @@ def _method(name: RivalName) -> Method[RivalTable]:
         stages=(),
         local_step=one_gradient,
         make=_MAKERS[name],
+        wire=wire.WIRES.get(name, GRADIENT),
     )
 
 
