@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from noiseworthy._wording import number, rounded_up, span
 from noiseworthy.reports.resources import amount
 from noiseworthy.reports.schedules import DECIDED, Record, symbols, term
-from noiseworthy.reports.wording import number, rounded_up, span
 
 _NOTES = {
     "this plan": "Only the first row is used; its privacy loss is counted exactly.",

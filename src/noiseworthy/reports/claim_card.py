@@ -14,6 +14,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from noiseworthy._wording import count, number, percent, rounded_up, span, times
 from noiseworthy.errors import DataError
 from noiseworthy.privacy.uploads import WORDS, Assurance
 from noiseworthy.reports.alternatives import leak_of
@@ -29,7 +30,6 @@ from noiseworthy.reports.schedules import (
     uploads_of,
 )
 from noiseworthy.reports.told_apart import budgets, meaning, told_apart
-from noiseworthy.reports.wording import count, number, percent, rounded_up, span, times
 
 FILE, PAGE = "claim_card.json", "claim_card.html"
 Card = dict[str, Any]

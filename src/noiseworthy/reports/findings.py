@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noiseworthy._wording import count, finite, level, number, percent, rounded_up, span, times
 from noiseworthy.reports.schedules import (
     Record,
     clients_of,
@@ -17,7 +18,6 @@ from noiseworthy.reports.schedules import (
     symbols,
     term,
 )
-from noiseworthy.reports.wording import count, finite, level, number, percent, rounded_up, span, times
 
 
 @dataclass(frozen=True)

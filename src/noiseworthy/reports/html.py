@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
+from noiseworthy._wording import about, count, level, number, rounded_up, span
 from noiseworthy.errors import DataError
 from noiseworthy.reports import alternatives, findings, rivals_words, tradeoff_words
 from noiseworthy.reports.claim_card import claim_card, write_claim_card
@@ -32,7 +33,6 @@ from noiseworthy.reports.schedules import (
 )
 from noiseworthy.reports.style import png, svg
 from noiseworthy.reports.what_if_words import what_if_caption
-from noiseworthy.reports.wording import about, count, level, number, rounded_up, span
 from noiseworthy.studies.loading import in_line
 
 FILE = "report.html"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from noiseworthy._wording import about, count, number, percent, rounded_up, shortened, span
 from noiseworthy.reports.alternatives import faults_of_printed, leak_of
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import Record, client_names
 from noiseworthy.reports.schedules import DECIDED, by_coins, symbols
-from noiseworthy.reports.wording import about, count, number, percent, rounded_up, shortened, span
 
 
 def limits(record: Record) -> Clause | None:

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from noiseworthy._wording import finite, level
 from noiseworthy.reports.findings import Outcome, Record, planned_cell, predicted_beside, score, score_name
 from noiseworthy.reports.labels import Label, label_inside, label_right, label_top
 from noiseworthy.reports.marks import Ink, inks, plan_diamond, plan_label, plan_ring, points, untrained_line
@@ -18,7 +19,6 @@ from noiseworthy.reports.resources import price_of_round
 from noiseworthy.reports.scales import loss_limits, score_limits, setting_axis
 from noiseworthy.reports.schedules import decided, symbols, term
 from noiseworthy.reports.style import MUTED, PLAN, head
-from noiseworthy.reports.wording import finite, level
 
 Line = tuple[NDArray[np.float64], NDArray[np.float64]]
 """A curve: places along the axis and values."""

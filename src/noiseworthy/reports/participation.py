@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 from numpy.typing import NDArray
 
+from noiseworthy._wording import count, number, span, times
 from noiseworthy.reports.clients import MOST_DOTS
 from noiseworthy.reports.labels import Label, label_right
 from noiseworthy.reports.schedules import (
@@ -23,7 +24,6 @@ from noiseworthy.reports.schedules import (
     uploads_of,
 )
 from noiseworthy.reports.style import MUTED, PAPER, PLAN, RAMP, head, new_figure, styled
-from noiseworthy.reports.wording import count, number, span, times
 
 _LARGEST, _SMALLEST = 190.0, 5.0
 """Areas of dots, in square points."""

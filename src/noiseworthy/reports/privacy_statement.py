@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from noiseworthy._wording import (
+    about,
+    count,
+    number,
+    rounded_up,
+    shortened,
+    span,
+    times,
+)
 from noiseworthy.privacy import uploads
 from noiseworthy.privacy.clipping import WORDS
 from noiseworthy.reports.clauses import Clause
@@ -20,15 +29,6 @@ from noiseworthy.reports.schedules import (
     uploads_of,
 )
 from noiseworthy.reports.told_apart import budgets, meaning
-from noiseworthy.reports.wording import (
-    about,
-    count,
-    number,
-    rounded_up,
-    shortened,
-    span,
-    times,
-)
 
 _UNITS = {
     "record": "one record of one client",

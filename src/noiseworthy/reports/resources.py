@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._wording import number, shortened, span
 from noiseworthy.reports.findings import client_names
 from noiseworthy.reports.schedules import Record, noises_steps, uploads_of
-from noiseworthy.reports.wording import number, shortened, span
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from noiseworthy._wording import about, count, number, span, times
 from noiseworthy.methods.rivals.planner import RIVALS
 from noiseworthy.privacy.clipping import WORDS
-from noiseworthy.reports.wording import about, count, number, span, times
 
 Record = dict[str, Any]
 """A run record as `experiments.record` writes it, or the same read back from JSON."""

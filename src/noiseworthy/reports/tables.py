@@ -9,6 +9,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from noiseworthy._wording import count, finite, level, number, rounded_up, shortened, span, times
 from noiseworthy.reports import rivals_words
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import (
@@ -55,7 +56,6 @@ from noiseworthy.reports.tradeoff_words import (
     tick,
 )
 from noiseworthy.reports.what_if_words import price_of_next_point
-from noiseworthy.reports.wording import count, finite, level, number, rounded_up, shortened, span, times
 
 WIDTH = 80
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from noiseworthy._wording import number, percent_up, shortened
 from noiseworthy.privacy.power import ProfiledPower, after_two_moves
 from noiseworthy.reports.findings import Record, client_names
-from noiseworthy.reports.wording import number, percent_up, shortened
 
 _ALARMS = [0.01, 0.05]
 _NOTHING = 0.99

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from noiseworthy._wording import count, finite, level, number, percent, rounded_up
 from noiseworthy.reports.findings import Outcome, score, score_name
 from noiseworthy.reports.schedules import Record, decided
-from noiseworthy.reports.wording import count, finite, level, number, percent, rounded_up
 
 NO_PLAN = "no plan"
 
