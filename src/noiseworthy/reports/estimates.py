@@ -12,10 +12,10 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from noiseworthy._wording import count, finite, number, span, times
+from noiseworthy.methods.words import Record
 from noiseworthy.reports.clients import MOST_DOTS
 from noiseworthy.reports.marks import Ink, points
 from noiseworthy.reports.participation import areas, budget_ticks
-from noiseworthy.reports.schedules import Record
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, TONES, head, new_figure, styled
 
 Told = dict[str, Any]

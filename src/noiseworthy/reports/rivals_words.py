@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from noiseworthy._wording import about, count, level, number, percent, rounded_up, span
+from noiseworthy.methods.words import Record
 from noiseworthy.reports.findings import score_name
-from noiseworthy.reports.schedules import Record
 
 OURS, REFERENCE, SAME_CLIENTS = "DPFL-BCS", "FedSGD", "PrivateFL-BCS"
 SWEEPS = ("epsilon_max", "alpha")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from noiseworthy.methods.base import Method, never, nothing_to_check
 from noiseworthy.methods.dp_pasgd import algorithm, study
 from noiseworthy.methods.dp_pasgd.table import AveragingTable
+from noiseworthy.methods.dp_pasgd.words import WORDS
 from noiseworthy.privacy.mechanisms import FAMILIES
 
 METHODS = {
@@ -20,5 +21,6 @@ METHODS = {
         by_rule=None,
         local_step=study.local_step,
         make=algorithm.make,
+        words=WORDS,
     )
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from noiseworthy.methods.base import Method, never, nothing_to_check
 from noiseworthy.methods.dp_scaffnew import algorithm, study
 from noiseworthy.methods.dp_scaffnew.table import ScaffNewTable
+from noiseworthy.methods.dp_scaffnew.words import WORDS
 from noiseworthy.privacy.mechanisms import FAMILIES
 
 METHODS = {
@@ -20,5 +21,6 @@ METHODS = {
         by_rule=None,
         local_step=study.local_step,
         make=algorithm.make,
+        words=WORDS,
     )
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
 from noiseworthy.methods.dpfl_bcs import algorithm, study
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
+from noiseworthy.methods.dpfl_bcs.words import WORDS
 from noiseworthy.privacy.mechanisms import FAMILIES
 
 METHODS = {
@@ -20,5 +21,6 @@ METHODS = {
         by_rule=None,
         local_step=one_gradient,
         make=algorithm.make,
+        words=WORDS,
     )
 }

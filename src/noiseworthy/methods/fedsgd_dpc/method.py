@@ -5,6 +5,7 @@ from __future__ import annotations
 from noiseworthy.methods.base import Method, never, one_gradient
 from noiseworthy.methods.fedsgd_dpc import algorithm, study
 from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
+from noiseworthy.methods.fedsgd_dpc.words import WORDS
 from noiseworthy.privacy.mechanisms import FAMILIES
 
 METHODS = {
@@ -20,5 +21,6 @@ METHODS = {
         by_rule=study.by_rule,
         local_step=one_gradient,
         make=algorithm.make,
+        words=WORDS,
     )
 }

@@ -6,6 +6,7 @@ from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
 from noiseworthy.methods.rivals import dmldp, dpsgd, fedsgd, pfa, privatefl, study, weiavg
 from noiseworthy.methods.rivals.planner import RIVALS, RivalName
 from noiseworthy.methods.rivals.table import RivalTable
+from noiseworthy.methods.rivals.words import WORDS
 
 _MAKERS = {
     "fedsgd": fedsgd.make,
@@ -30,6 +31,7 @@ def _method(name: RivalName) -> Method[RivalTable]:
         by_rule=None,
         local_step=one_gradient,
         make=_MAKERS[name],
+        words=WORDS[name],
     )
 
 
