@@ -1,4 +1,4 @@
-"""Nothing but the registry and the methods themselves knows which methods there are (allow-lists shrink only)."""
+"""Nothing but the registry and the methods themselves knows which methods there are."""
 
 from __future__ import annotations
 
