@@ -20,17 +20,7 @@ from noiseworthy_papers.reproduction import reproduce_figure
 from noiseworthy_papers.selecting import Where
 from noiseworthy_papers.settings import FedSGD, quantities
 from noiseworthy_papers.spec import Arm, Bench, Figure, Series
-from noiseworthy_papers.zhou.paper import (
-    CLIENTS,
-    CURVES,
-    DATA,
-    DIGITS,
-    EPSILON,
-    FIGURES,
-    PAPER,
-    PLANS,
-    STEP,
-)
+from noiseworthy_papers.zhou.paper import CLIENTS, CURVES, DATA, DIGITS, EPSILON, FIGURES, PAPER, PLANS, STEP
 from noiseworthy_papers.zhou.table import FEMNIST, MNIST, ROWS, gamma_range
 
 PRINTED = {  # Table I, verbatim: T*(b=5), T*(b=10), b*(T=50), T*(b*=1), each at epsilon 1, 5, 10
@@ -73,7 +63,7 @@ def test_the_data_of_table_one_are_those_printed(row):
 
 
 def test_only_small_gammas_are_consistent_with_table_one():
-    """The ranges of theory 1.7, found there by another route."""
+    """The ranges of docs/theory/zhou.md#experiments, found there by another route."""
     assert np.round([gamma_range(MNIST), gamma_range(FEMNIST)], 2).tolist() == [[2.63, 3.31], [4.03, 5.61]]
 
 

@@ -37,13 +37,14 @@ class Method(Generic[T]):
     Attributes:
         name: in a study file.
         table: its `[algorithm]` keys.
-        mechanisms: kinds of noise that it is defined for, the usual one first.
+        only: the kind of noise that it is defined for; None where any will do.
         answer: plans a study by theory, or takes it as it is stated.
         check: refuses stated counts out of range before anything is tried.
         leaves_free: whether a table leaves something to the planner, beside the clip.
         tells_clients_apart: whether a table asks clients by what only theory knows of them, not by trial.
         takes_heterogeneity: whether a table has use for heterogeneity client by client.
         by_rule: plans without any data; None where no rule is known.
+        stages: classes of what its plans hold beside that of every plan: stages and what they released.
         local_step: what a step of a client takes.
         make: from a plan to the algorithm that trains, its schedule drawn from a seed.
         words: what views say of its decision.
@@ -51,13 +52,14 @@ class Method(Generic[T]):
 
     name: str
     table: type[T]
-    mechanisms: tuple[Family, ...]
+    only: Family | None
     answer: Callable[[Question, T], Answer]
     check: Callable[[Question, T], None]
     leaves_free: Callable[[T], bool]
     tells_clients_apart: Callable[[T], bool]
     takes_heterogeneity: Callable[[T], bool]
     by_rule: Callable[[Question, T], Answer] | None
+    stages: tuple[type, ...]
     local_step: Callable[[Question, T], LocalStep]
     make: Callable[[Plan, Task, int], Algorithm]
     words: Words

@@ -17,6 +17,7 @@ from typing import Any
 from noiseworthy._wording import count, number, percent, rounded_up, span
 from noiseworthy.errors import DataError
 from noiseworthy.methods.phrases import clients_of, clipped_to
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.uploads import WORDS, Assurance
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import Record, most_spent
@@ -64,7 +65,7 @@ def claim_card(record: Record) -> Card:
         "trust": "local: every client protects itself, the server is not trusted",
         "adversary": privacy["adversary"],
         "lifetime": _lifetime(record),
-        "told_apart": told_apart(record),
+        "told_apart": None if (best := told_apart(record)) is None else best.model_dump(),
         "mechanism": _mechanism(plan),
         "accountant": privacy["accountant"],
         "assurance": assurance(record),
@@ -223,9 +224,9 @@ def _how_much(record: Record) -> str:
 def _by_what(plan: Record) -> str:
     if not any(plan["releases"]):
         return "No client uploads anything in training, so training costs nothing."
-    size = "scale" if plan["mechanism"] == "laplace" else "standard deviation"
-    noised = words_of(plan).noised
-    noise = f"{plan['mechanism'].capitalize()} noise of {size} {span(noise_of_uploads(plan))}"
+    law, noised = law_of(plan["mechanism"]), words_of(plan).noised
+    _, size = law.size_words
+    noise = f"{law.title} noise of {size} {span(noise_of_uploads(plan))}"
     clip = f"after a clip at {clipped_to(plan)}"
     return f"{noise} on every coordinate of {noised.what}, {clip}. {noised.card(plan)}"
 

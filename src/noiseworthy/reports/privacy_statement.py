@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noiseworthy._wording import count, number, rounded_up, shortened, span
 from noiseworthy.privacy import uploads
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import Record, client_names, most_spent
 from noiseworthy.reports.limits import as_printed, limits
@@ -153,8 +154,9 @@ def _mechanism(record: Record) -> Clause:
     plan = record["plan"]
     if not any(plan["releases"]):
         return Clause("By what means", "No client uploads anything in training, so training costs nothing.")
-    size = "scale" if plan["mechanism"] == "laplace" else "standard deviation"
-    drawn = f"{plan['mechanism'].capitalize()} noise of {size} {span(noise_of_uploads(plan))}"
+    law = law_of(plan["mechanism"])
+    _, size = law.size_words
+    drawn = f"{law.title} noise of {size} {span(noise_of_uploads(plan))}"
     noise = f"{drawn} on every coordinate"
     words = words_of(plan)
     return Clause("By what means", words.means(plan, noise), (*_condition(record), *words.beyond))
@@ -172,14 +174,8 @@ def _condition(record: Record) -> tuple[str, ...]:
 
 def _accounting(record: Record) -> Clause:
     plan, version = record["plan"], record["version"]
-    pure = not any(row["delta"] for row in plan["privacy"]["clients"])
-    if plan["sampling_rate"] < 1:
-        how = "privacy loss distributions of the dp-accounting library, rounded toward more loss"
-    elif plan["mechanism"] == "laplace":
-        exact = "the exact law of the privacy loss of Laplace noise, rounded toward more loss"
-        how = "the sum of pure epsilons" if pure else exact
-    else:
-        how = "the exact closed form for composed Gaussian noise"
+    deltas = [row["delta"] for row in plan["privacy"]["clients"]]
+    how = law_of(plan["mechanism"]).accounting(plan["sampling_rate"], deltas)
     words = words_of(plan)
     text = (
         f"{words.noised.counted} by {how}, in noiseworthy {version}. "

@@ -12,6 +12,7 @@ from rich.text import Text
 from noiseworthy._wording import count, finite, level, number, rounded_up, shortened, span, times
 from noiseworthy.methods.dpfl_bcs.words import heterogeneity_of
 from noiseworthy.methods.phrases import clipped_to
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports import rivals_words
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import (
@@ -277,12 +278,13 @@ def _others(plan: Record) -> dict[str, str]:
 
 
 def _noise(plan: Record) -> str:
-    if plan["mechanism"] == "none":
+    law = law_of(plan["mechanism"])
+    if not law.noisy:
         return "none"
-    size = "scale" if plan["mechanism"] == "laplace" else "std"
+    size, _ = law.size_words
     where = words_of(plan).noised.where(plan)
     first = f"{size} {span(noise_of_uploads(plan))} per coordinate{where}"
-    return f"{plan['mechanism'].capitalize()}, {first}"
+    return f"{law.title}, {first}"
 
 
 def _step(plan: Record) -> str:

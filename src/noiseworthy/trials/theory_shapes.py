@@ -83,8 +83,7 @@ def aggregate_noise(plan: Plan) -> float:
     if plan.release is None:
         return 0.0
     problem, b = plan.problem, plan.clients_per_round
-    family = 2 if problem.family == "laplace" else 1
-    variance = family * np.square(plan.release.mechanism.size / problem.clip_norm)
+    variance = problem.law.variance_factor * np.square(plan.release.mechanism.size / problem.clip_norm)
     if plan.algorithm == "dpfl-bcs":
         return float(np.sum(plan.releases * variance) / (b**2 * plan.rounds))
     return float(problem.n_clients / b * np.sum(np.square(problem.weights) * variance))

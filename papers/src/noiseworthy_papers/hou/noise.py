@@ -8,7 +8,7 @@ from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.tasks import make_task
 from noiseworthy_papers.hou.benches import EPSILONS, EXPERIMENTS, Experiment
 from noiseworthy_papers.noise_shares import printed_share, spent_as_printed
-from noiseworthy_papers.spec import OURS, Reproduction, Table
+from noiseworthy_papers.spec import Reproduction, Table
 
 DELTA = 1e-5
 QUIET = 1e-8
@@ -42,7 +42,7 @@ def noise_to_clip(dimension: int, clients: int, epsilon: float, constant: float 
         >>> round(noise_to_clip(94_666, 5, 3.3)), round(noise_to_clip(94_666, 5, 3.3, 1.0))
         (352, 141)
 
-    Source: theory 3.2; 3.6, item 3.
+    Source: docs/theory/hou.md#algorithm, docs/theory/hou.md#sensitivity.
     """
     sound = 2 / gaussian_mu(epsilon, DELTA) * np.sqrt(dimension / clients)
     share = 1.0 if constant is None else printed_share("gaussian", epsilon, DELTA) * constant**0.5
@@ -58,14 +58,8 @@ def noise(scale: float) -> Reproduction:
         paper="hou",
         item="noise",
         title="Noise: what the paper's budgets need",
-        layout=None,
-        loss=OURS,
         data="no data",
         scale=scale,
-        seeds=0,
-        repeats=0,
-        verdicts=[],
-        points=[],
         tables=[
             Table(
                 header, rows, "Norm of the noise in the mean update over the clip C, with one upload in all"

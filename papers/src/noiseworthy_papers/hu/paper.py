@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noiseworthy.data import Federation, adult, federate, load_records, vehicle
 from noiseworthy.data.files import required_folder
@@ -39,6 +40,20 @@ def all_readings(data_dir: str | Path | None) -> Records:
     return Records(x, y, x[:1], y[:1], 2, vehicle.NAME, sensor)
 
 
+def education_of(x: NDArray[np.float32]) -> NDArray[np.str_]:
+    """Level of education of each record, from its features; shape (n,).
+
+    Example:
+        >>> import pandas as pd
+        >>> person = {column: values[-1] for column, values in adult.CODE_BOOK.items()}
+        >>> education_of(adult.one_hot(pd.DataFrame([person]))).item()
+        'Preschool'
+    """
+    first = len(adult.CODE_BOOK["workclass"])
+    levels = np.array(adult.CODE_BOOK["education"])
+    return levels[np.argmax(x[:, first : first + len(levels)], axis=1)]
+
+
 def public_adult(laboratory: Laboratory) -> Federation:
     """The test file of Adult, which the paper does not use, dealt out as the private records are."""
     records = load_records("adult", data_dir=laboratory.data_dir)
@@ -46,7 +61,7 @@ def public_adult(laboratory: Laboratory) -> Federation:
         records,
         x=records.test_x,
         y=records.test_y,
-        client_ids=adult.education_of(np.asarray(records.test_x, np.float32)),
+        client_ids=education_of(np.asarray(records.test_x, np.float32)),
     )
     return federate(public, clients=laboratory.bench.clients, partition=laboratory.bench.partition, seed=0)
 
@@ -223,8 +238,8 @@ COMMON = """\
   = 1/4), 1 for the smooth hinge (c = 1), in the plans, the grid and the baseline alike.
 - *Planned* is by the bound of a quadratic loss, which allows any τ for η ≤ 1/L and feels noise in
   tr(A)/L dimensions instead of d: a theorem for least squares, a rule here. The *convex bound* is
-  proved for these losses and counts more drift. The *general bound* is that of theory 4.3, with all d
-  and its condition on the step. All take L, λ, ξ² and α measured beforehand; each figure says on which
+  proved for these losses and counts more drift. The *general bound* is that of docs/theory/hu.md#bounds, with
+  all d and its condition on the step. All take L, λ, ξ² and α measured beforehand; each figure says on which
   records. λ is the mean rate at which gradient descent without noise closes the gap over the longest
   training of the grid.
 - The theory takes devices to be alike (Assumption 3). Adult-1 and Vehicle-1 are not.

@@ -1,7 +1,8 @@
 """The figures of Ma et al. by name: DPFL-BCS and its rivals on five data sets under two kinds of noise.
 
-Ma et al., "Differentially private federated learning with biased client selection", section V. Data and
-constants are in `benches`, claims in `claims`, tables in `tables`.
+Ma et al., "The power of bias: optimizing client selection in federated learning with heterogeneous
+differential privacy" (2025), section V. Data and constants are in `benches`, claims in `claims`, tables
+in `tables`.
 """
 
 from __future__ import annotations
@@ -13,14 +14,7 @@ from typing import Any
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy_papers.judge import Claim
 from noiseworthy_papers.ma import claims as says
-from noiseworthy_papers.ma.benches import (
-    CASES,
-    COHORT,
-    MECHANISMS,
-    MOMENTUM,
-    ROUNDS,
-    Case,
-)
+from noiseworthy_papers.ma.benches import CASES, COHORT, MECHANISMS, MOMENTUM, ROUNDS, Case
 from noiseworthy_papers.ma.estimates import ESTIMATES
 from noiseworthy_papers.ma.tables import table_1_beside, tables_of
 from noiseworthy_papers.ma.utility import (

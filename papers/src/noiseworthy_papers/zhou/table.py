@@ -1,10 +1,12 @@
-"""Table I of Zhou et al. and the three constants per data set that it rests on (theory 1.7).
+"""Table I of Zhou et al. and the three constants per data set that it rests on.
 
 The paper does not publish its constants. With C2 = kappa / eps^2, u = C1 / kappa and v = C3 / kappa every
 entry of a row is linear in (gamma, u, v), so one can ask which constants give the printed integers:
 
     T*(b) = t  <=>  t -+ 1/2 in  (T + gamma)^2 - gamma^2 = eps^2 (u / b + v) / b     (rounded to nearest)
     b*(T) = c  <=>  c - 1 < eps sqrt(u) / T <= c                                     (rounded up)
+
+Source: docs/theory/zhou.md#experiments.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from noiseworthy.methods.fedsgd_dpc.bound import LaplaceCurve
 from noiseworthy_papers.judge import Claim, verdict
 from noiseworthy_papers.kinds import Facts
 from noiseworthy_papers.settings import FedSGD
-from noiseworthy_papers.spec import OURS, Reproduction, Table
+from noiseworthy_papers.spec import Reproduction, Table
 
 CLIENTS = 10
 EPSILONS = (1.0, 5.0, 10.0)
@@ -111,14 +113,9 @@ def reproduce_table(scale: float) -> Reproduction:
         paper="zhou",
         item="table-1",
         title="Table I: T* and b* for the Laplace mechanism",
-        layout=None,
-        loss=OURS,
         data="none",
         scale=scale,
-        seeds=0,
-        repeats=0,
         verdicts=[verdict(claim, []) for claim in claims],
-        points=[],
         tables=[table],
         notes=notes,
     )

@@ -6,19 +6,19 @@ from noiseworthy.methods.base import Method, never, nothing_to_check
 from noiseworthy.methods.dp_fedavg import algorithm, study
 from noiseworthy.methods.dp_fedavg.table import FedAvgTable
 from noiseworthy.methods.dp_fedavg.words import WORDS
-from noiseworthy.privacy.mechanisms import FAMILIES
 
 METHODS = {
     "dp-fedavg": Method(
         name="dp-fedavg",
         table=FedAvgTable,
-        mechanisms=FAMILIES,
+        only=None,
         answer=study.answer,
         check=nothing_to_check,
         leaves_free=study.leaves_free,
         tells_clients_apart=never,
         takes_heterogeneity=never,
         by_rule=None,
+        stages=(),
         local_step=study.local_step,
         make=algorithm.make,
         words=WORDS,

@@ -6,19 +6,19 @@ from noiseworthy.methods.base import Method, never, nothing_to_check
 from noiseworthy.methods.dp_pasgd import algorithm, study
 from noiseworthy.methods.dp_pasgd.table import AveragingTable
 from noiseworthy.methods.dp_pasgd.words import WORDS
-from noiseworthy.privacy.mechanisms import FAMILIES
 
 METHODS = {
     "dp-pasgd": Method(
         name="dp-pasgd",
         table=AveragingTable,
-        mechanisms=FAMILIES,
+        only=None,
         answer=study.answer,
         check=nothing_to_check,
         leaves_free=study.leaves_free,
         tells_clients_apart=never,
         takes_heterogeneity=never,
         by_rule=None,
+        stages=(),
         local_step=study.local_step,
         make=algorithm.make,
         words=WORDS,

@@ -6,19 +6,19 @@ from noiseworthy.methods.base import Method, never, nothing_to_check
 from noiseworthy.methods.dp_scaffnew import algorithm, study
 from noiseworthy.methods.dp_scaffnew.table import ScaffNewTable
 from noiseworthy.methods.dp_scaffnew.words import WORDS
-from noiseworthy.privacy.mechanisms import FAMILIES
 
 METHODS = {
     "dp-scaffnew": Method(
         name="dp-scaffnew",
         table=ScaffNewTable,
-        mechanisms=FAMILIES,
+        only=None,
         answer=study.answer,
         check=nothing_to_check,
         leaves_free=study.leaves_free,
         tells_clients_apart=never,
         takes_heterogeneity=never,
         by_rule=None,
+        stages=(),
         local_step=study.local_step,
         make=algorithm.make,
         words=WORDS,

@@ -1,6 +1,7 @@
 """How much each client differs from the rest, Gamma_n, from noised losses that clients released in stage 1.
 
-Nothing here reads data: it is post-processing of values that the ledger has charged for (theory 5.5, 5.6).
+Nothing here reads data: it is post-processing of values that the ledger has charged for
+(docs/theory/ma.md#stages, docs/theory/ma.md#estimation).
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ def estimated(reports: ReportedLosses, clients: int) -> Heterogeneity:
         >>> found.value.round(2), found.shrinkage.round(2)
         (array([1. , 2. , 1.5, 1.5]), array([1., 1., 1., 0.]))
 
-    Source: theory 5.6; Henderson 1975 for the prediction, Patterson and Thompson 1971 for the spread.
+    Source: docs/theory/ma.md#estimation; Henderson 1975 for the prediction, Patterson and Thompson 1971 for
+        the spread.
     """
     if check.count("clients", clients) != len(reports.noise_std):
         raise InvalidInput(
@@ -222,7 +224,7 @@ def as_printed(reports: ReportedLosses, clients: int) -> Real:
 
     For comparison only. One step does not reach the client's least loss, and the least of absolute noisy
     differences falls towards 0 the more often a client reports: what it measures is the number of reports and
-    the noise (theory 5.8, item 9).
+    the noise (docs/theory/ma.md#estimated-heterogeneity).
 
     Args:
         reports: of stage 1.
@@ -248,44 +250,3 @@ def as_printed(reports: ReportedLosses, clients: int) -> Real:
     np.minimum.at(least, reports.clients, np.abs(reports.before - reports.after))
     seen = np.isfinite(least)
     return np.where(seen, least, least[seen].mean())
-
-
-def rho_min_printed(reports: ReportedLosses, clients: int, clients_per_round: int) -> float:
-    """rho_min as Ma et al. estimate it: the mean loss by participation, over that of the last cohort.
-
-        rho_min = sum_n C_n F_n / (K (T0 - 1) F),    F = (1/K) sum of F^_n(w^(T0-1)) over the last cohort
-
-    C_n counts the reports of client n before the last round; F_n is F^_n(w^(T0-1)) for the last cohort and F
-    for all others. For comparison only: as a constant it drops out of P1, and values above 1, which most
-    printed ones are, contradict its definition (theory 5.8, item 7).
-
-    Args:
-        reports: of stage 1, of two rounds at least.
-        clients: N.
-        clients_per_round: K.
-
-    Raises:
-        InvalidInput: reports of one round only.
-
-    Example:
-        >>> reports = ReportedLosses(
-        ...     np.array([0, 1]),
-        ...     np.array([0, 1]),
-        ...     np.array([2.0, 1.0]),
-        ...     np.array([1.5, 0.8]),
-        ...     np.full(2, 0.1),
-        ... )
-        >>> rho_min_printed(reports, 2, 1)  # client 0 before, the loss of client 1 for both
-        1.0
-
-    Source: Ma et al., eq. (9).
-    """
-    last = int(np.max(reports.rounds))
-    if last == 0:
-        raise InvalidInput("rho_min compares the last cohort with earlier ones, got reports of one round")
-    ending = reports.rounds == last
-    mean = reports.before[ending].sum() / clients_per_round
-    loss = np.full(clients, mean)
-    loss[reports.clients[ending]] = reports.before[ending]
-    before = np.bincount(reports.clients[~ending], minlength=clients)
-    return float(before @ loss / (clients_per_round * last * mean))

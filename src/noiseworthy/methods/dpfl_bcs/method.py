@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
 from noiseworthy.methods.dpfl_bcs import algorithm, study
+from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.methods.dpfl_bcs.words import WORDS
-from noiseworthy.privacy.mechanisms import FAMILIES
 
 METHODS = {
     "dpfl-bcs": Method(
         name="dpfl-bcs",
         table=SelectionTable,
-        mechanisms=FAMILIES,
+        only=None,
         answer=study.answer,
         check=nothing_to_check,
         leaves_free=study.leaves_free,
         tells_clients_apart=study.estimates,
         takes_heterogeneity=study.takes_heterogeneity,
         by_rule=None,
+        stages=(FirstStage, ReportedLosses),
         local_step=one_gradient,
         make=algorithm.make,
         words=WORDS,

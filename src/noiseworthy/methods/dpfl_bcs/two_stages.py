@@ -2,13 +2,13 @@
 
 Stage 1 asks clients by P1 as if their data were alike, and takes the share T0/T of every budget, a tenth of
 it for the losses. Stage 2 plans the other rounds by the heterogeneity that the losses tell, on what the
-privacy filter has left of every budget (theory 5.5).
+privacy filter has left of every budget (docs/theory/ma.md#stages).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,13 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.dpfl_bcs.bound import Curvature
-from noiseworthy.methods.dpfl_bcs.heterogeneity import Heterogeneity
+from noiseworthy.methods.dpfl_bcs.heterogeneity import Heterogeneity, ReportedLosses, estimated
 from noiseworthy.methods.dpfl_bcs.worth_estimating import LOSS_SHARE
-from noiseworthy.plans.plan import Pilot, Plan, StepSize
+from noiseworthy.plans.plan import Plan, Stage, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.filters import PrivacyFilter
-from noiseworthy.privacy.mechanisms import Gaussian, Laplace
 from noiseworthy.privacy.sensitivity import Sensitivity, of_mean_loss
 
 LOSSES_PER_REPLY = 2
@@ -32,7 +31,7 @@ LOSSES_PER_REPLY = 2
 
 
 @dataclass(frozen=True)
-class FirstStage(Pilot):
+class FirstStage(Stage):
     """Rounds before the plan, in which clients send gradients and report losses.
 
     Attributes:
@@ -40,10 +39,18 @@ class FirstStage(Pilot):
         budget: whole.
         plan: of these T0 rounds.
         loss_cap: Theta, to which every record's loss is clipped.
+        told: the noised losses, once they are released; None before.
     """
 
     plan: Plan
     loss_cap: float
+    told: ReportedLosses | None = None
+    rule: ClassVar[str] = "who is asked how often, by the heterogeneity that noised losses tell"
+
+    @property
+    def pending(self) -> bool:
+        """Whether its rounds are still to be run."""
+        return self.told is None
 
     @property
     def rounds(self) -> int:
@@ -59,6 +66,11 @@ class FirstStage(Pilot):
     def noise_std(self) -> NDArray[np.float64]:
         """Standard deviation of the noise on each loss, infinite where none is reported, shape (N,)."""
         return np.where(self.plan.releases > 0, np.sqrt(self.losses.mechanism.variance), np.inf)
+
+    def rest(self, made: Plan, told: ReportedLosses) -> Plan:
+        """The plan of stage 2 by what this stage released, which it holds from then on."""
+        again = replanned(made, estimated(told, made.problem.n_clients))
+        return replace(again, pilot=replace(self, told=told))
 
     def as_dict(self) -> dict[str, Any]:
         """What `plan --json` says of stage 1, under `estimation`."""
@@ -126,7 +138,8 @@ def plan(
         >>> made.rounds, made.pilot.uploads, made.releases
         (16, array([0, 1, 3, 4]), array([ 1,  3, 12, 16]))
 
-    Source: theory 5.5; Ma et al., Algorithms 1 and 2, which split budgets in another way (theory 5.8, 5).
+    Source: docs/theory/ma.md#stages; Ma et al., Algorithms 1 and 2, which split budgets in another way
+        (docs/theory/ma.md#second-stage).
     """
     total = check.count("rounds", rounds)
     remedy = f"stage 2 needs a round of the {total}"
@@ -221,10 +234,8 @@ def _first_stage(
 
 def _released(problem: Problem, sensitivity: Sensitivity, share: float, times: NDArray[np.int64]) -> Release:
     """Noise of which `times` releases spend a share of mu^2, or of epsilon."""
-    if problem.family == "gaussian":
-        mu = problem.budget.mu * np.sqrt(share / times)
-        return Release(Gaussian(sensitivity.value / mu), sensitivity)
-    return Release(Laplace(sensitivity.value * times / (share * problem.budget.epsilon)), sensitivity)
+    size = problem.law.paid_in.noise(sensitivity.value, problem.budget, share, times)
+    return Release(problem.law.noise(size), sensitivity)
 
 
 def _left(whole: PrivacyFilter, first: FirstStage) -> PrivacyBudget:

@@ -6,19 +6,19 @@ from noiseworthy.methods.base import Method, never, one_gradient
 from noiseworthy.methods.fedsgd_dpc import algorithm, study
 from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
 from noiseworthy.methods.fedsgd_dpc.words import WORDS
-from noiseworthy.privacy.mechanisms import FAMILIES
 
 METHODS = {
     "fedsgd-dpc": Method(
         name="fedsgd-dpc",
         table=FedSGDTable,
-        mechanisms=FAMILIES,
+        only=None,
         answer=study.answer,
         check=study.check_stated,
         leaves_free=study.leaves_free,
         tells_clients_apart=never,
         takes_heterogeneity=never,
         by_rule=study.by_rule,
+        stages=(),
         local_step=one_gradient,
         make=algorithm.make,
         words=WORDS,
