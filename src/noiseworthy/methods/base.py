@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.question import AlgorithmTable, Answer, Question
 from noiseworthy.methods.wire import Wire
+from noiseworthy.methods.words import Words
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family
@@ -48,6 +49,7 @@ class Method(Generic[T]):
         local_step: what a step of a client takes.
         make: from a plan to the algorithm that trains, its schedule drawn from a seed.
         wire: what it asks of owners, and what they compute then.
+        words: what views say of its decision.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Method(Generic[T]):
     local_step: Callable[[Question, T], LocalStep]
     make: Callable[[Plan, Task, int], Algorithm]
     wire: Wire[Any]
+    words: Words
 
 
 def never(table: Any) -> bool:

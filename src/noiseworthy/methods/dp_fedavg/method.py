@@ -11,6 +11,7 @@ from noiseworthy.methods.conditions import check_condition
 from noiseworthy.methods.dp_fedavg import study, wire
 from noiseworthy.methods.dp_fedavg.algorithm import DPFedAvg
 from noiseworthy.methods.dp_fedavg.table import FedAvgTable
+from noiseworthy.methods.dp_fedavg.words import WORDS
 from noiseworthy.methods.making import as_float, trainable
 from noiseworthy.methods.selection import reshuffled_round_robin
 from noiseworthy.plans.local_work import LocalSteps
@@ -70,5 +71,6 @@ METHODS = {
         local_step=study.local_step,
         make=make,
         wire=wire.FEDAVG,
+        words=WORDS,
     )
 }

@@ -7,6 +7,7 @@ from noiseworthy.methods.dpfl_bcs import algorithm, study, wire
 from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.dpfl_bcs.words import WORDS
 
 METHODS = {
     "dpfl-bcs": Method(
@@ -23,5 +24,6 @@ METHODS = {
         local_step=one_gradient,
         make=algorithm.make,
         wire=wire.IN_STAGES,
+        words=WORDS,
     )
 }

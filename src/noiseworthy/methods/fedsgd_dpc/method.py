@@ -5,6 +5,7 @@ from __future__ import annotations
 from noiseworthy.methods.base import Method, never, one_gradient
 from noiseworthy.methods.fedsgd_dpc import algorithm, study, wire
 from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
+from noiseworthy.methods.fedsgd_dpc.words import WORDS
 
 METHODS = {
     "fedsgd-dpc": Method(
@@ -21,5 +22,6 @@ METHODS = {
         local_step=one_gradient,
         make=algorithm.make,
         wire=wire.GRADIENT,
+        words=WORDS,
     )
 }

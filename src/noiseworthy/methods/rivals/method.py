@@ -7,6 +7,7 @@ from noiseworthy.methods.fedsgd_dpc.wire import GRADIENT
 from noiseworthy.methods.rivals import dmldp, dpsgd, fedsgd, pfa, privatefl, study, weiavg, wire
 from noiseworthy.methods.rivals.planner import RIVALS, RivalName
 from noiseworthy.methods.rivals.table import RivalTable
+from noiseworthy.methods.rivals.words import WORDS
 
 _MAKERS = {
     "fedsgd": fedsgd.make,
@@ -33,6 +34,7 @@ def _method(name: RivalName) -> Method[RivalTable]:
         local_step=one_gradient,
         make=_MAKERS[name],
         wire=wire.WIRES.get(name, GRADIENT),
+        words=WORDS[name],
     )
 
 
