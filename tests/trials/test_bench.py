@@ -17,6 +17,7 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.making import with_noise
 from noiseworthy.methods.registry import make
+from noiseworthy.methods.space import Setting
 from noiseworthy.studies.runner import train
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.base import Batch
@@ -24,7 +25,7 @@ from noiseworthy.trials.bench import Bench, Candidate, outcomes, trained
 from noiseworthy.trials.dealing import dealt, weighted
 from noiseworthy.trials.proxies import make_proxies
 from noiseworthy.trials.public import public_records
-from noiseworthy.trials.spaces import Setting, Space
+from noiseworthy.trials.spaces import Space
 
 ALGORITHMS = ("fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs")
 ONE = Setting(1.0, 1.0, 1.0, 1.0)

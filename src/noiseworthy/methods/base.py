@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.question import AlgorithmTable, Answer, Question
+from noiseworthy.methods.shape import Shape
+from noiseworthy.methods.space import SearchSpace
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family
@@ -45,6 +47,8 @@ class Method(Generic[T]):
         by_rule: plans without any data; None where no rule is known.
         local_step: what a step of a client takes.
         make: from a plan to the algorithm that trains, its schedule drawn from a seed.
+        space: what trials may choose of it.
+        shape: what its theory says the loss is made of.
     """
 
     name: str
@@ -58,6 +62,8 @@ class Method(Generic[T]):
     by_rule: Callable[[Question, T], Answer] | None
     local_step: Callable[[Question, T], LocalStep]
     make: Callable[[Plan, Task, int], Algorithm]
+    space: SearchSpace
+    shape: Shape
 
 
 def never(table: Any) -> bool:

@@ -19,12 +19,13 @@ from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.averaged import Averaged
 from noiseworthy.methods.making import padded, with_noise
 from noiseworthy.methods.registry import make
+from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Batch
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.proxies import Proxy, make_proxies, shape_of
-from noiseworthy.trials.spaces import GradientScale, Setting, Space
+from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
 T = TypeVar("T")

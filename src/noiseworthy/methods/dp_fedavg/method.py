@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, never, nothing_to_check
-from noiseworthy.methods.dp_fedavg import algorithm, study
+from noiseworthy.methods.dp_fedavg import algorithm, study, trials
 from noiseworthy.methods.dp_fedavg.table import FedAvgTable
 from noiseworthy.privacy.mechanisms import FAMILIES
 
@@ -20,5 +20,7 @@ METHODS = {
         by_rule=None,
         local_step=study.local_step,
         make=algorithm.make,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
     )
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
-from noiseworthy.methods.dpfl_bcs import algorithm, study
+from noiseworthy.methods.dpfl_bcs import algorithm, study, trials
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
 from noiseworthy.privacy.mechanisms import FAMILIES
 
@@ -20,5 +20,7 @@ METHODS = {
         by_rule=None,
         local_step=one_gradient,
         make=algorithm.make,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
     )
 }

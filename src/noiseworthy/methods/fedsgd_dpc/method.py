@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, never, one_gradient
-from noiseworthy.methods.fedsgd_dpc import algorithm, study
+from noiseworthy.methods.fedsgd_dpc import algorithm, study, trials
 from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
 from noiseworthy.privacy.mechanisms import FAMILIES
 
@@ -20,5 +20,7 @@ METHODS = {
         by_rule=study.by_rule,
         local_step=one_gradient,
         make=algorithm.make,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
     )
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
-from noiseworthy.methods.rivals import dmldp, dpsgd, fedsgd, pfa, privatefl, study, weiavg
+from noiseworthy.methods.rivals import dmldp, dpsgd, fedsgd, pfa, privatefl, study, trials, weiavg
 from noiseworthy.methods.rivals.planner import RIVALS, RivalName
 from noiseworthy.methods.rivals.table import RivalTable
 
@@ -30,6 +30,8 @@ def _method(name: RivalName) -> Method[RivalTable]:
         by_rule=None,
         local_step=one_gradient,
         make=_MAKERS[name],
+        space=trials.SPACE,
+        shape=trials.SHAPE,
     )
 
 
