@@ -186,8 +186,8 @@ class _Grid:
 
     def rounds(self, cohort: int) -> list[int]:
         """Counts that are tried with a cohort."""
-        n, family = self.arena.problem.n_clients, self.arena.problem.family
-        paid = [t for t in ROUNDS if cohort * t <= n * (100 if family == "laplace" else 200)]
+        n, law = self.arena.problem.n_clients, self.arena.problem.law
+        paid = [t for t in ROUNDS if cohort * t <= n * (100 if law.exponent == 2 else 200)]
         return paid[1::2] if 1 < cohort < n else paid
 
     def with_cohort(self, cohort: int, on_progress: Progress) -> list[Tried]:

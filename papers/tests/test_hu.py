@@ -122,7 +122,7 @@ def test_a_setting_of_noised_steps_pays_for_all_of_them(laboratory):
     [(1.0, 70.8, 76.6), (2.0, 73.5, 79.5), (4.0, 78.7, 85.0), (10.0, 93.2, 100.0)],
 )
 def test_the_printed_noise_spends_what_the_theory_says(epsilon, exact, converted):
-    """Theory 4.6, item 1: by exact composition and by the paper's own conversion."""
+    """docs/theory/hu.md#wrong-root: by exact composition and by the paper's own conversion."""
     share = noise_share(arm(), epsilon, Averaging(12, 4, DEVICES), DEVICES, None, printed=True)
     assert share == averaging_share(epsilon, 1e-4)
     mu = gaussian_mu(epsilon, 1e-4) / share

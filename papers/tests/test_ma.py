@@ -217,7 +217,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def test_the_noise_of_the_bound_is_what_the_paper_prints(laboratory):
-    """std = 2 B sqrt(T_n ln(1/delta_n)) / (D_n epsilon_n), theory 5.2."""
+    """std = 2 B sqrt(T_n ln(1/delta_n)) / (D_n epsilon_n), docs/theory/ma.md#noise."""
     rows = laboratory._rows(training(SERIES[-1], printed=True), [3.0])
     for plan, algorithm in zip(rows.plans, rows.algorithms, strict=True):
         epsilon, delta = plan.budget.epsilon, plan.budget.delta

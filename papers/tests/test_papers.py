@@ -94,7 +94,7 @@ def gaussian_delta(epsilon, mu):
 
 @pytest.mark.parametrize(("epsilon", "c2"), [(10.0, 1.500), (20.0, 1.776), (30.0, 1.993)])
 def test_printed_gaussian_noise_is_half_of_one_over_c2(epsilon, c2):
-    """c2(epsilon, 1e-4) from the table of theory 0.3; the half is the sensitivity C for 2C."""
+    """c2(epsilon, 1e-4), docs/theory/accounting.md#constant-c2; the half is the sensitivity C for 2C."""
     assert printed_share("gaussian", epsilon, 1e-4) == pytest.approx(1 / (2 * c2), abs=2e-4)
 
 

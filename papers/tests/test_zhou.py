@@ -73,7 +73,7 @@ def test_the_data_of_table_one_are_those_printed(row):
 
 
 def test_only_small_gammas_are_consistent_with_table_one():
-    """The ranges of theory 1.7, found there by another route."""
+    """The ranges of docs/theory/zhou.md#experiments, found there by another route."""
     assert np.round([gamma_range(MNIST), gamma_range(FEMNIST)], 2).tolist() == [[2.63, 3.31], [4.03, 5.61]]
 
 

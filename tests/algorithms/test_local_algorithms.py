@@ -135,7 +135,10 @@ def test_with_noise_0_fedavg_is_the_textbook_loop_in_every_mode(
 
 
 def numpy_scaffnew(federation, coins: Coins, eta, clip, ridge):
-    """Algorithm 2 iteration by iteration, h updated by the client as printed (signs of theory 3.2)."""
+    """Algorithm 2 iteration by iteration, h updated by the client as printed.
+
+    Source: docs/theory/hou.md#algorithm.
+    """
     theta = np.zeros(FEATURES)
     x, h, p = np.zeros((CLIENTS, FEATURES)), np.zeros((CLIENTS, FEATURES)), coins.probability
     for flip in coins.flips:
@@ -337,7 +340,7 @@ def test_scaffnew_uploads_are_bounded_whatever_the_client_holds(federation, task
 
 
 def test_ones_clip_of_records_over_several_steps_is_refused_where_it_has_no_proof(federation):
-    """Softmax records clipped over E > 1 steps give no 1/n: theory 2.2, refused by name."""
+    """Softmax records clipped over E > 1 steps give no 1/n (docs/theory/fu.md#clipping-modes)."""
     softmax = LinearModel(FEATURES, 3, "softmax", feature_norm=1.0)
     facts = replace(problem_of(federation, "B", "gaussian", 1.0), dimension=12)
     with pytest.raises(UnsoundClaim, match=r"mode B has no proof here.*several outputs.*use mode C or D"):

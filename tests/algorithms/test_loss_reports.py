@@ -1,4 +1,4 @@
-"""Stage 1: what clients report is what theory 5.5 says, noised once, and of bounded sensitivity."""
+"""Stage 1, docs/theory/ma.md#stages: what clients report, noised once, and of bounded sensitivity."""
 
 from __future__ import annotations
 

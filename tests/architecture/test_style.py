@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,37 +42,46 @@ def global_draws(tree: ast.AST) -> list[int]:
     return lines
 
 
-def undocumented(tree: ast.Module) -> list[str]:
-    """Public functions, classes and methods without a docstring, and the module itself."""
-    missing = [] if ast.get_docstring(tree) else ["module"]
+def undocumented(tree: ast.Module) -> list[int]:
+    """Lines of public functions, classes and methods without a docstring; 1 for the module itself."""
+    missing = [] if ast.get_docstring(tree) else [1]
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     for owner in (tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))):
         if isinstance(owner, ast.ClassDef) and owner.name.startswith("_"):
             continue
         for node in owner.body:
             if isinstance(node, kinds) and not node.name.startswith("_") and not ast.get_docstring(node):
-                missing.append(node.name)
+                missing.append(node.lineno)
     return missing
 
 
-def pytest_id(path: Path) -> str:
-    return str(path.relative_to(REPOSITORY))
+def found(check: Callable[[ast.Module], list[int]], sources: Iterable[Path] = SOURCES) -> list[str]:
+    """Every place that a check finds, as file:line."""
+    return [f"{path.relative_to(REPOSITORY)}:{line}" for path in sources for line in check(tree_of(path))]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=pytest_id)
-def test_input_is_never_checked_by_assert(path):
-    if "testing" not in path.relative_to(REPOSITORY).parts:
-        assert asserts(ast.parse(path.read_text())) == []
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=pytest_id)
-def test_nothing_draws_from_global_randomness(path):
-    assert global_draws(ast.parse(path.read_text())) == []
+def test_input_is_never_checked_by_assert():
+    assert (
+        found(asserts, [path for path in SOURCES if "testing" not in path.relative_to(REPOSITORY).parts])
+        == []
+    )
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=pytest_id)
-def test_everything_public_is_documented(path):
-    assert undocumented(ast.parse(path.read_text())) == []
+def test_nothing_draws_from_global_randomness():
+    assert found(global_draws) == []
+
+
+def test_everything_public_is_documented():
+    assert found(undocumented) == []
+
+
+def test_there_are_sources_to_check():
+    assert len(SOURCES) > 20
 
 
 def test_the_checks_see_what_they_look_for():
@@ -81,7 +92,27 @@ def test_the_checks_see_what_they_look_for():
     tree = ast.parse(source)
     assert asserts(tree) == [4]
     assert sorted(global_draws(tree)) == [1, 5, 6]
-    assert undocumented(tree) == ["module", "f", "A", "b"]
+    assert undocumented(tree) == [1, 3, 8, 9]
+
+
+PROOFS = ("algorithms", "audit", "engines", "gateway", "mutants", "privacy", "statistical", "testing")
+"""Folders of tests that prove privacy."""
+
+
+def marked(sources: Iterable[Path], mark: str) -> list[str]:
+    return [
+        f"{path}:{number}"
+        for path in sources
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if f"mark.{mark}" in line
+    ]
+
+
+def test_no_test_that_proves_privacy_waits_for_the_full_run():
+    tests = REPOSITORY / "tests"
+    assert all((tests / folder).is_dir() for folder in PROOFS)
+    assert marked((path for folder in PROOFS for path in (tests / folder).rglob("*.py")), "full") == []
+    assert marked(tests.rglob("*.py"), "full"), "the search finds none at all"
 
 
 def test_a_run_of_all_tests_never_fails_by_luck(request):

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, laplace, norm
 
 from noiseworthy.audit.attack import Trials, bound, scores
-from noiseworthy.audit.families import GaussianFamily, LaplaceFamily, PoissonFamily
+from noiseworthy.audit.families import GaussianFamily, LossFamily
 from noiseworthy.audit.observations import Observations
 from noiseworthy.audit.statistics import least_advantage
 from noiseworthy.audit.targets import Target
@@ -58,10 +58,10 @@ def laplace_scores(generator, ratio, count, trials):
 def test_a_laplace_advantage_is_overstated_as_rarely_as_stated():
     """The bound is monotone in the advantage, so that one exceeds the truth where the other does."""
     generator, (ratio, count) = np.random.default_rng(1), (0.4, 5)
-    truth, above = LaplaceFamily((((ratio, count),),)).advantage(1.0), 0
+    truth, above = LossFamily(Laplace.law, (((ratio, count),),)).advantage(1.0), 0
     for _ in range(REPETITIONS):
         present, absent = laplace_scores(generator, ratio, count, 1_000)
-        trials = Trials(present, absent, np.array([0]), LaplaceFamily(()), 0.0)
+        trials = Trials(present, absent, np.array([0]), LossFamily(Laplace.law, ()), 0.0)
         above += least_advantage(trials.errors, trials.count, 0.05) > truth
     assert above <= binom.isf(ALARM, REPETITIONS, 0.05)
 
@@ -75,7 +75,7 @@ def test_a_gaussian_bound_proves_most_of_epsilon(epsilon):
 
 def test_a_laplace_bound_proves_most_of_pure_epsilon():
     present, absent = laplace_scores(np.random.default_rng(3), 0.6, 5, 20_000)
-    trials = Trials(present, absent, np.array([0]), LaplaceFamily((((0.6, 5),),)), 0.0)
+    trials = Trials(present, absent, np.array([0]), LossFamily(Laplace.law, (((0.6, 5),),)), 0.0)
     found = bound(trials, np.zeros(1), 0.95)
     assert 2.7 < found.epsilon[0] < 3.0
     assert found.family_free < 3.0
@@ -126,6 +126,6 @@ def test_scores_are_log_likelihood_ratios_upload_by_upload(seen, law, rate):
 
 
 def test_poisson_batches_are_a_family_of_their_own():
-    assert PoissonFamily((((1.0, 5),),), 0.2).advantage(1.0) < GaussianFamily(np.array([5**0.5])).advantage(
-        1.0
-    )
+    assert LossFamily(Gaussian.law, (((1.0, 5),),), 0.2).advantage(1.0) < GaussianFamily(
+        np.array([5**0.5])
+    ).advantage(1.0)

@@ -13,8 +13,7 @@ from scipy.stats import norm
 
 from noiseworthy.audit.families import (
     GaussianFamily,
-    LaplaceFamily,
-    PoissonFamily,
+    LossFamily,
     largest_rejected,
     tradeoff,
 )
@@ -40,7 +39,7 @@ def laplace_variation(ratio: float, count: int, bins: int = 400) -> float:
 
 @pytest.mark.parametrize(("ratio", "count"), [(0.5, 1), (0.5, 4), (2.0, 3), (0.05, 30)])
 def test_laplace_releases_have_the_total_variation_of_their_convolution(ratio, count):
-    ours = LaplaceFamily((((ratio, count),),)).advantage(1.0)
+    ours = LossFamily(Laplace.law, (((ratio, count),),)).advantage(1.0)
     assert ours == pytest.approx(laplace_variation(ratio, count), rel=2e-3)
     if count == 1:
         assert ours == pytest.approx(1 - np.exp(-ratio / 2), rel=1e-4)
@@ -51,30 +50,30 @@ def test_a_poisson_release_has_the_total_variation_of_its_mixture(rate):
     ratio = 1.5
     gap = lambda x: abs(rate * (norm.pdf(x - ratio) - norm.pdf(x))) / 2  # noqa: E731
     exact, _ = integrate.quad(gap, -12, 14)
-    assert PoissonFamily((((ratio, 1),),), rate).advantage(1.0) == pytest.approx(exact, rel=2e-3)
+    assert LossFamily(Gaussian.law, (((ratio, 1),),), rate).advantage(1.0) == pytest.approx(exact, rel=2e-3)
 
 
 def test_different_releases_compose_as_their_losses_add():
     parts = ((0.3, 2), (1.1, 1))
-    whole = LaplaceFamily((parts,)).advantage(1.0)
+    whole = LossFamily(Laplace.law, (parts,)).advantage(1.0)
     signs = list(itertools.product([0.3, -0.3], [0.3, -0.3], [1.1, -1.1]))
-    least = max(LaplaceFamily((((ratio, 1),),)).advantage(1.0) for ratio in (0.3, 1.1))
+    least = max(LossFamily(Laplace.law, (((ratio, 1),),)).advantage(1.0) for ratio in (0.3, 1.1))
     most = sum(0.5 * max(0, 1 - np.exp(-sum(one))) for one in signs) / 4 + 1 - np.exp(-0.85)
     assert least < whole < most
 
 
 def test_the_products_own_accountant_agrees():
-    ours = LaplaceFamily((((0.05, 40),),)).epsilon(1.0, np.array([1e-5]))
+    ours = LossFamily(Laplace.law, (((0.05, 40),),)).epsilon(1.0, np.array([1e-5]))
     upload = Release(Laplace(np.array([0.4])), of_mean_gradient(1.0, [100], "l1"))
     np.testing.assert_allclose(ours, spent_epsilon(upload, 40, 1e-5), rtol=2e-3)
-    ours = PoissonFamily((((0.8, 30),),), 0.1).epsilon(1.0, np.array([1e-5]))
+    ours = LossFamily(Gaussian.law, (((0.8, 30),),), 0.1).epsilon(1.0, np.array([1e-5]))
     batch = of_mean_gradient(1.0, [100], "l2", "add-remove", 0.1)
     upload = Release(Gaussian(batch.value / 0.8), batch, 0.1)
     np.testing.assert_allclose(ours, spent_epsilon(upload, 30, 1e-5), rtol=2e-3)
 
 
 def test_pure_epsilon_is_the_sum_of_all_ratios():
-    family = LaplaceFamily((((0.5, 3), (0.25, 2)), ((1.0, 1),)))
+    family = LossFamily(Laplace.law, (((0.5, 3), (0.25, 2)), ((1.0, 1),)))
     np.testing.assert_allclose(family.epsilon(1.5, np.zeros(2)), [3.0, 1.5])
 
 
@@ -95,7 +94,7 @@ def test_the_scale_is_found_again_from_its_advantage(mu, scale):
 
 
 def test_the_scale_is_found_again_for_laplace_noise():
-    family = LaplaceFamily((((0.1, 20),), ((0.3, 5),)))
+    family = LossFamily(Laplace.law, (((0.1, 20),), ((0.3, 5),)))
     assert largest_rejected(family, family.advantage(1.3)) == pytest.approx(1.3, rel=2e-3)
 
 
@@ -120,5 +119,5 @@ def test_the_tradeoff_of_one_laplace_release_is_the_textbook_curve():
     middle = tail / 4 / np.maximum(rates, 1e-9)
     curve = np.where(rates < tail / 2, 1 - rates / tail, np.where(rates < 0.5, middle, tail * (1 - rates)))
     np.testing.assert_allclose(
-        tradeoff(LaplaceFamily((((ratio, 1),),)), 1.0, rates.tolist()), curve, atol=3e-3
+        tradeoff(LossFamily(Laplace.law, (((ratio, 1),),)), 1.0, rates.tolist()), curve, atol=3e-3
     )

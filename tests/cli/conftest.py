@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 import pytest
 
@@ -21,20 +20,11 @@ class Answer(NamedTuple):
     err: str
 
 
-@pytest.fixture(scope="module")
-def _compiled_programs_stay_in_the_tests(tmp_path_factory):
-    before = jax.config.jax_compilation_cache_dir
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NOISEWORTHY_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.delenv("NOISEWORTHY_DATA", raising=False)
-        yield
-    jax.config.update("jax_compilation_cache_dir", before)
-
-
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path, _compiled_programs_stay_in_the_tests) -> Callable[..., Answer]:
+def run(capsys, monkeypatch, tmp_path) -> Callable[..., Answer]:
     """Run `noiseworthy ARGS` in an empty folder."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NOISEWORTHY_DATA", raising=False)
 
     def call(*arguments: str | Path) -> Answer:
         monkeypatch.setattr(sys, "argv", ["noiseworthy", *map(str, arguments)])
@@ -99,9 +89,3 @@ def site_records(tmp_path) -> Callable[..., Path]:
         return path
 
     return save
-
-
-@pytest.fixture(autouse=True)
-def _no_race_of_another_test(monkeypatch):
-    """Tests shorten races in ways that no key of the cache tells apart."""
-    monkeypatch.setattr("noiseworthy.trials.cache.cache_folder", lambda: None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -39,16 +38,38 @@ def says(client: str) -> Callable[[bytes], bytes]:
 
 
 @dataclass
+class Clock:
+    """Time that passes by sleeping, and a little by every look at it."""
+
+    now: float = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 0.001
+        return self.now
+
+    time = monotonic
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(correspondence, "time", made)
+    return made
+
+
+@dataclass
 class Arriving(Direct):
     """Owners who are there from some second on."""
 
+    clock: Clock = field(default_factory=Clock)
     since: dict[str, float] = field(default_factory=dict)
-    started: float = field(default_factory=time.monotonic)
 
     @property
     def clients(self) -> tuple[str, ...]:
-        passed = time.monotonic() - self.started
-        return tuple(name for name in self.owners if passed >= self.since.get(name, 0.0))
+        return tuple(name for name in self.owners if self.clock.now >= self.since.get(name, 0.0))
 
 
 @pytest.fixture(autouse=True)
@@ -60,23 +81,22 @@ def names(exchange: Direct, seconds: float, quiet: float) -> list[str]:
     return [one.client for one in all_introduced(exchange, seconds, quiet)]
 
 
-def test_all_who_come_before_it_gets_quiet_are_met_in_the_order_of_names():
+def test_all_who_come_before_it_gets_quiet_are_met_in_the_order_of_names(clock):
     owners = {name: says(name) for name in ("west", "north", "south")}
-    exchange = Arriving(owners, since={"north": 0.2, "south": 0.5})
+    exchange = Arriving(owners, clock=clock, since={"north": 0.2, "south": 0.5})
     assert names(exchange, 20.0, quiet=1.0) == ["north", "south", "west"]
 
 
-def test_it_ends_when_it_is_quiet_and_not_before_somebody_came():
-    exchange = Arriving({"north": says("north"), "late": says("late")}, since={"north": 0.4, "late": 1e9})
-    started = time.monotonic()
+def test_it_ends_when_it_is_quiet_and_not_before_somebody_came(clock):
+    owners = {"north": says("north"), "late": says("late")}
+    exchange = Arriving(owners, clock=clock, since={"north": 0.4, "late": 1e9})
     assert names(exchange, 30.0, quiet=0.2) == ["north"]
-    assert 0.4 <= time.monotonic() - started < 10.0
+    assert 0.4 <= clock.now < 1.0
 
 
-def test_it_ends_when_the_time_is_over_though_nobody_came():
-    started = time.monotonic()
-    assert names(Arriving({"late": says("late")}, since={"late": 1e9}), 0.3, quiet=5.0) == []
-    assert time.monotonic() - started < 5.0
+def test_it_ends_when_the_time_is_over_though_nobody_came(clock):
+    assert names(Arriving({"late": says("late")}, clock=clock, since={"late": 1e9}), 0.3, quiet=5.0) == []
+    assert 0.3 <= clock.now < 0.5
 
 
 def test_who_answers_in_anothers_name_is_not_met():

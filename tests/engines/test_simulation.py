@@ -363,7 +363,7 @@ def pure_noise(plan, algorithms_of, silent_shards, seeds, single_uploads):
 
 
 def numpy_noise(plan, cohort, draws, rng):
-    """The law of the aggregate noise by theory 0.7: sum over the cohort of (N/b) a_i w_i."""
+    """The law of the noise in (N/b) sum a_i w_i, docs/theory/accounting.md#aggregates."""
     problem, b = plan.problem, plan.clients_per_round
     weights = problem.n_clients / b * problem.sizes / problem.sizes.sum()
     draw = rng.laplace if problem.family == "laplace" else rng.normal

@@ -21,7 +21,10 @@ def spent(**arguments):
 
 
 def gaussian_epsilon(mu, delta):
-    """From the definition: delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) (theory 0.2)."""
+    """From the definition: delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu).
+
+    Source: docs/theory/accounting.md#gaussian-mechanism.
+    """
 
     def excess(eps):
         return norm.cdf(mu / 2 - eps / mu) - np.exp(eps) * norm.cdf(-mu / 2 - eps / mu) - delta

@@ -33,7 +33,10 @@ def make_problem(clients: int = 4, dimension: int = 3) -> Problem:
 
 
 def retyped(b: AveragingBound, k: int, tau: int, variance: float) -> tuple[float, float, float, bool]:
-    """Last iterate, average, printed, and the condition of the first, in plain arithmetic (theory 4.3)."""
+    """Last iterate, average, printed, and the condition of the first, in plain arithmetic.
+
+    Source: docs/theory/hu.md#bounds.
+    """
     a, step, v = b.initial_gap, b.step_size * b.smoothness, b.gradient_variance + b.dimension * variance
     q = 1 - b.step_size * b.strong_convexity
     wide = (step / b.clients + 2 * step * step * (tau - 1)) * v / (2 * b.strong_convexity)
@@ -248,7 +251,7 @@ def test_a_bound_without_the_client_average_would_be_broken():
 
 
 def test_the_printed_bound_is_broken_without_noise():
-    """theory 4.6, item 2: f = x^2/2, eta lambda = 0.1, K = 10, f(x_0) = 1."""
+    """docs/theory/hu.md#false-theorem: f = x^2/2, eta lambda = 0.1, K = 10, f(x_0) = 1."""
     mean, _ = simulated(np.ones(1), 1, 1, 0.1, 0.0, 10, np.array([math.sqrt(2)]), runs=2)
     bound = AveragingBound(1.0, 1.0, 0.0, 1.0, 0.1, 1, 1)
     printed = float(bound.printed_at(10, 1, 0.0))

@@ -51,7 +51,7 @@ STEP = constant(0.05)
 def make_problem(
     epsilon=4.0, *, clients=16, size=256, p=100, clip=1.0, resources=(100.0, 1.0, 1000.0), **changed
 ) -> Problem:
-    """The example of theory 4.4 where nothing else is said."""
+    """The example of docs/theory/hu.md#planner where nothing else is said."""
     sizes = np.broadcast_to(size, clients).astype(np.int64)
     scarce = None if resources is None else Resources.of(*resources, clients=clients)
     relation = changed.pop("relation", "replace-one")
@@ -64,7 +64,7 @@ def make_problem(
 
 @lru_cache
 def unit_std(epsilon: float, delta: float = DELTA) -> float:
-    """s(epsilon, delta) of theory 0.2 by bisection on the exact delta."""
+    """s(epsilon, delta) of docs/theory/accounting.md#gaussian-mechanism by bisection on the exact delta."""
     low, high = 1e-3, 1e5
     for _ in range(200):
         std = math.sqrt(low * high)
@@ -328,7 +328,7 @@ def test_zcdp_beside_it():
 
 
 def test_the_printed_objective_trains_too_little():
-    """theory 4.4: with the same exact noise it takes tau = 3, K = 27, at 0.040."""
+    """docs/theory/hu.md#planner: with the same exact noise it takes tau = 3, K = 27, at 0.040."""
     problem, printed = make_problem(), {}
     bound = averaging_bound(problem, assumed(), 0.05)
     for rounds, tau in every_value(problem, VALUES, 0.05, None, 900):
@@ -376,7 +376,7 @@ def test_no_whole_plan_is_better_than_the_relaxed_one(epsilon, c1, c2, times, st
     [(1.0, 76.6, 70.8), (2.0, 79.5, 73.5), (4.0, 85.0, 78.7), (10.0, 100.0, 93.2)],
 )
 def test_the_printed_noise_spends_many_times_the_budget(epsilon, by_zcdp, exact):
-    """theory 4.6, item 1, through the printed formula for sigma and an exact delta typed here."""
+    """docs/theory/hu.md#wrong-root, through the printed formula for sigma and an exact delta typed here."""
     made = plan(make_problem(epsilon), assumed(), step=STEP)
     printed = made.as_printed
     assert round(printed["spent_epsilon_zcdp"], 1) == by_zcdp
@@ -439,7 +439,7 @@ def test_the_printed_solution_is_the_best_rounded_point_of_its_own_objective():
 
 
 def test_rounding_breaks_the_budget_and_divisibility_and_the_plan_says_so():
-    """theory 4.6, item 4: tau = 10, K = 91 costs 1001 of 1000, and 10 does not divide 91."""
+    """docs/theory/hu.md#rounding: tau = 10, K = 91 costs 1001 of 1000, and 10 does not divide 91."""
     problem = make_problem()
     made = plan(problem, assumed(), step=STEP, total_iterations=91)
     assert made.as_printed["local_steps"] == 10
@@ -725,6 +725,7 @@ def test_only_clients_that_can_be_short_limit_the_search():
         assert np.array_equal(few.affords(rounds, steps), every.affords(rounds, steps))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [constant(1e-3), None])
 @pytest.mark.parametrize("batch", [None, 50])
 def test_a_thousand_devices_and_a_hundred_thousand_iterations_take_under_a_second(step, batch):

@@ -1,4 +1,4 @@
-"""The bound equals theory 1.3 written out once more, and its noise is what an aggregate really has."""
+"""docs/theory/zhou.md#bound written out once more, and the noise that an aggregate really has."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def constants(**changes) -> dict[str, Constant]:
 
 
 def s_of(epsilon: float, delta: float) -> float:
-    """1/mu of theory 0.2 by plain root finding, sharing no code with the product."""
+    """1/mu of docs/theory/accounting.md#gaussian-mechanism by root finding, without product code."""
 
     def excess(log_mu):
         mu = math.exp(log_mu)
@@ -46,7 +46,7 @@ def s_of(epsilon: float, delta: float) -> float:
 
 
 def literal_bound(problem: Problem, value: dict[str, float], t: int, b: int) -> float:
-    """Y_T of theory 1.3 term by term, with exact k and formula (V), in plain Python."""
+    """Y_T of docs/theory/zhou.md#bound term by term, with exact k and formula (V), in plain Python."""
     n, d = problem.n_clients, int(problem.sizes.sum())
     k = math.ceil(b * t / n)
     factor = 2 if problem.budget.relation == "replace-one" else 1
@@ -82,7 +82,7 @@ def random_case(rng: np.random.Generator, family: str) -> tuple[Problem, dict[st
 
 
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
-def test_the_bound_is_theory_1_3_with_unequal_sizes_and_budgets(family):
+def test_the_bound_is_its_formula_with_unequal_sizes_and_budgets(family):
     rng = np.random.default_rng(2)
     for _ in range(150):
         problem, value = random_case(rng, family)
@@ -145,7 +145,7 @@ def test_the_curves_meet_the_bound_wherever_uploads_are_whole(family):
         np.testing.assert_allclose(curve.at(t, b), bound.at(problem, t, b), rtol=1e-10)
 
 
-def test_laplace_constants_are_those_of_theory_1_4():
+def test_laplace_constants_are_those_of_the_closed_form():
     n, d, p, clip, epsilon = 10, 60_000, 7840, 300.0, np.linspace(1, 5, 10)
     problem = Problem(np.full(n, d // n), p, PrivacyBudget.of(epsilon, 0.0, n), "laplace", clip)
     curve = laplace_curve(problem, theory_bound(problem, constants()))
@@ -158,7 +158,7 @@ def test_laplace_constants_are_those_of_theory_1_4():
     assert curve.best_clients(7, n) == pytest.approx(np.clip(printed, 1, n), rel=1e-12)
 
 
-def test_gaussian_constants_are_those_of_theory_1_5():
+def test_gaussian_constants_are_those_of_the_closed_form():
     n, d, p, clip, epsilon = 10, 60_000, 7840, 10.0, np.linspace(0.2, 2, 10)
     problem = Problem(np.full(n, d // n), p, PrivacyBudget.of(epsilon, 1e-5, n), "gaussian", clip)
     curve = gaussian_curve(problem, theory_bound(problem, constants()))
@@ -169,7 +169,7 @@ def test_gaussian_constants_are_those_of_theory_1_5():
 
 
 def test_poisson_batches_add_the_variance_of_single_records():
-    """sum d_i Lambda^2 / (q d^2), theory 1.3; G^2 stands in where no record variance is given."""
+    """sum d_i Lambda^2 / (q d^2), docs/theory/zhou.md#bound; G^2 stands in for a missing Lambda^2."""
     sizes = np.array([30, 50])
     budget = PrivacyBudget.of(1.0, 1e-5, 2, "add-remove")
     whole = Problem(sizes, 4, budget, "gaussian", 1.0)

@@ -99,7 +99,8 @@ def test_without_noise_more_rounds_and_all_clients_are_always_better():
 
 # Table I of Zhou et al. ---------------------------------------------------------------------------
 
-TABLE_1 = {  # fit (gamma, u, v) of theory 1.7, and the printed rows for epsilon 1 / 5 / 10
+# fit (gamma, u, v) of docs/theory/zhou.md#experiments, and the printed rows for epsilon 1 / 5 / 10
+TABLE_1 = {
     "MNIST": ((2.9, 457, 153), [5, 32, 67], [2, 20, 42], [1, 3, 5], [22, 121, 244]),
     "FEMNIST": ((4.8, 107, 117), [2, 22, 48], [1, 14, 31], [1, 2, 3], [11, 70, 145]),
 }

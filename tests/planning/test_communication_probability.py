@@ -35,7 +35,7 @@ MENU = {
     0.1: 30.7495661319774, 0.5: 7.03182667558249, 1.0: 3.73063163481594, 3.0: 1.39059345667454,
     10.0: 0.499888619709009,
 }  # fmt: skip
-"""epsilon -> s(epsilon, 1e-5), theory 0.2, by bisection in 60 digits."""
+"""epsilon -> s(epsilon, 1e-5), docs/theory/accounting.md#gaussian-mechanism, by bisection in 60 digits."""
 CONSTANT = float("inf")
 
 
@@ -84,7 +84,7 @@ def random_case(rng: np.random.Generator) -> tuple[Problem, dict[str, float]]:
 
 
 def every_value(asked: Problem, value: dict[str, float], most: int, p: np.ndarray) -> np.ndarray:
-    """The bound of theory 3.4 at T = 0..most (rows) and every p (columns), without code of the product."""
+    """docs/theory/hou.md#planner at T = 0..most (rows) and every p (columns), without product code."""
     factor = 2 if asked.budget.relation == "replace-one" else 1
     c = np.mean([(factor * asked.clip_norm * MENU[e]) ** 2 for e in asked.budget.epsilon])
     eta, mu, t = 1 / value["smoothness"], value["strong_convexity"], np.arange(most + 1)[:, None]
@@ -177,7 +177,8 @@ def test_for_fixed_iterations_communication_gets_rarer_as_epsilon_falls():
     assert paper == {float(np.sqrt(0.05))}
 
 
-# Degenerate cases of theory 3.4 -------------------------------------------------------------------
+# Degenerate cases of docs/theory/hou.md#planner
+# -------------------------------------------------------------------
 
 
 def test_a_tiny_epsilon_means_no_training_and_nothing_is_spent():
@@ -264,7 +265,7 @@ def test_coins_follow_the_binomial_law():
 
 
 def test_realised_coins_never_overspend_and_the_mean_does_four_times_in_ten():
-    """Theory 3.6, item 2, over 10,000 coin sequences and clients with different budgets.
+    """docs/theory/hou.md#realised-rounds, over 10,000 coin sequences and clients with different budgets.
 
     P(R > 10) = 0.417; the share of sequences lies within 5 standard errors (0.025), by chance but for 1e-6.
     """
@@ -287,7 +288,7 @@ def test_realised_coins_never_overspend_and_the_mean_does_four_times_in_ten():
 
 
 def delta_of(epsilon: float, mu: float) -> float:
-    """Theory 0.2 with the normal law of SciPy, sharing no code with the product."""
+    """docs/theory/accounting.md#gaussian-mechanism with the normal law of SciPy, without product code."""
     return float(norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
 
 
@@ -296,7 +297,7 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 
 def test_noise_for_the_mean_costs_what_theory_says_it_costs():
-    """Theory 3.6, item 2: 1.38 at the 99 % value of R, 1.47 at 99.9 %, delta(1) = 4.0e-5 on average."""
+    """docs/theory/hou.md#realised-rounds: 1.38 at the 99 % value of R, 1.47 at 99.9 %, mean delta(1) 4e-5."""
     mu = 2 * 0.1 / problem(1.0, 1).release(np.array([10])).mechanism.size[0]
     r = binom.ppf([0.99, 0.999], T, P)
     assert r.tolist() == [18, 20]
@@ -309,7 +310,7 @@ def test_noise_for_the_mean_costs_what_theory_says_it_costs():
 
 @pytest.mark.parametrize(("claimed", "true"), [(0.5, 1.11), (1.0, 2.40), (2.0, 5.30), (3.3, 9.66)])
 def test_the_printed_noise_gives_less_than_it_claims(claimed, true):
-    """Theory 3.6, item 3: sigma^2 = v C^2 p T ln(1/delta) / epsilon^2 with v = 1, at R = p T."""
+    """docs/theory/hou.md#sensitivity: sigma^2 = v C^2 p T ln(1/delta) / epsilon^2 with v = 1, at R = p T."""
     made = make(claimed, iterations=T, probability=P)
     printed = made.as_printed
     assert printed["private"] is False
@@ -438,6 +439,7 @@ def test_curves_show_the_bound_of_the_plan_first(epsilon, step):
     assert max(first.x) >= 2 * coins.iterations
 
 
+@pytest.mark.slow
 def test_planning_ten_thousand_iterations_takes_well_under_a_second():
     """Run with -s for the time; 0.5 s leaves room for a shared machine."""
     times = []

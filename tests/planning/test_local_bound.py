@@ -1,4 +1,4 @@
-"""The bound of DP-FedAvg is theory 2.3 written out once more, its noise is what aggregates have; it holds."""
+"""docs/theory/fu.md#bound written out once more; its noise is what aggregates have; it holds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
 
 S_1 = 3.73063163481594
-"""s(1, 1e-5) of theory 0.2, by bisection in 60 digits."""
+"""s(1, 1e-5) of docs/theory/accounting.md#gaussian-mechanism, by bisection in 60 digits."""
 
 
 def make_problem(family, mode, sizes, epsilon, *, p=7, clip=0.5, relation="replace-one", delta=None):
@@ -52,7 +52,7 @@ def random_bound(rng: np.random.Generator, drift: float = 1.0) -> LocalBound:
 
 
 def literal(bound: LocalBound, c_m: float, z: float, t: float, e: float, b: int, n: int) -> float:
-    """Y_T of theory 2.3, term by term."""
+    """Y_T of docs/theory/fu.md#bound, term by term."""
     mu, g_sq = bound.strong_convexity, bound.gradient_bound**2
     gamma = max(8 * bound.smoothness / mu, e)
     kappa_b = 0.0 if n in (1, b) else (n - b) / ((n - 1) * b)
@@ -65,7 +65,7 @@ def literal(bound: LocalBound, c_m: float, z: float, t: float, e: float, b: int,
 # The bound and its noise --------------------------------------------------------------------------
 
 
-def test_the_bound_is_theory_2_3_for_any_mechanism():
+def test_the_bound_is_its_formula_for_any_mechanism():
     rng = np.random.default_rng(0)
     for _ in range(300):
         bound, n = random_bound(rng), int(rng.integers(1, 30))
@@ -416,7 +416,10 @@ def test_the_exponent_of_each_mechanism():
 
 
 def test_laplace_noise_with_a_delta_leaves_its_square_law_behind():
-    """Exponent between 1000 and 4000 uploads, for which `noise_exponent` answers 1 (theory 0.4)."""
+    """Exponent between 1000 and 4000 uploads, for which `noise_exponent` answers 1.
+
+    Source: docs/theory/accounting.md#laplace-mechanism.
+    """
     problem = make_problem("laplace", "C", [5, 5], 1.0, delta=1e-5)
     few, many = (float(problem.weighted_noise(np.array([k]))[0]) for k in (1000, 4000))
     assert math.log(many / few, 4) == pytest.approx(1.0, abs=0.02)

@@ -39,7 +39,7 @@ MENU = {
     0.1: 30.7495661319774, 0.5: 7.03182667558249, 1.0: 3.73063163481594, 3.0: 1.39059345667454,
     10.0: 0.499888619709009,
 }  # fmt: skip
-"""epsilon -> s(epsilon, 1e-5), theory 0.2, by bisection in 60 digits."""
+"""epsilon -> s(epsilon, 1e-5), docs/theory/accounting.md#gaussian-mechanism, by bisection in 60 digits."""
 MODES = {"laplace": ("C", "E", "A"), "gaussian": ("B", "C", "A")}
 
 
@@ -73,7 +73,10 @@ def random_case(rng: np.random.Generator, family: str, mode: str | None = None):
 
 
 def one_upload(problem: Problem) -> list[float]:
-    """a_i^2 E||w_i||^2 for one upload, per unit of (eta E)^2, from the table of theory 2.2."""
+    """a_i^2 E||w_i||^2 for one upload, per unit of (eta E)^2.
+
+    Source: docs/theory/fu.md#clipping-modes.
+    """
     terms, total, zeta, p = [], int(problem.sizes.sum()), problem.clip_norm, problem.dimension
     moves = 2 if problem.budget.relation == "replace-one" else 1
     for size, epsilon in zip(problem.sizes, problem.budget.epsilon, strict=True):
@@ -84,7 +87,7 @@ def one_upload(problem: Problem) -> list[float]:
 
 
 def twin(problem: Problem, value: dict[str, float]):
-    """The bound of theory 2.3 as a function of T, E, b: no product code."""
+    """The bound of docs/theory/fu.md#bound as a function of T, E, b: no product code."""
     n, noise = problem.n_clients, sum(one_upload(problem))
     power = 2 if problem.family == "laplace" else 1
     mu, smoothness, g_sq = value["strong_convexity"], value["smoothness"], value["gradient_bound"] ** 2
@@ -171,7 +174,7 @@ def test_a_plan_is_the_optimum_and_trains_exactly_where_that_beats_the_start(fam
     assert several > (20 if family == "laplace" else 0)  # for z = 1 several steps pay seldom
 
 
-def test_gaussian_iterations_for_fixed_local_steps_follow_the_rule_of_theory_2_4():
+def test_gaussian_iterations_for_fixed_local_steps_follow_the_rule():
     """Least multiple of E within 10 % of 4 C_M/mu^2; the best T where none is, or the bound dips below it."""
     rng, followed, dips, most = np.random.default_rng(23), 0, 0, 400
     for case in range(PROBLEMS // 2):
@@ -517,7 +520,10 @@ def test_the_printed_plan_takes_the_power_of_t_and_a_fraction_of_an_upload():
 
 
 def test_the_printed_noise_is_that_of_theorems_1_and_2():
-    """Lap T_l eta E xi_1/epsilon and c2 sqrt(T_l ln(1/delta)) eta E xi_2/epsilon, theory 2.2."""
+    """Lap T_l eta E xi_1/epsilon and c2 sqrt(T_l ln(1/delta)) eta E xi_2/epsilon.
+
+    Source: docs/theory/fu.md#clipped-batches.
+    """
     how = {"total_iterations": 12, "local_steps": 3, "clients_per_round": 1, "step": StepSize(0.1)}
     laplace = make(epsilon=2.0, **how).as_printed["noise"]
     np.testing.assert_allclose(laplace, 0.4 * 0.1 * 3 * 2 * 0.5 / 2.0, rtol=1e-12)
@@ -574,6 +580,7 @@ def test_curves_need_a_plan_with_local_steps():
         curves(problem, BOUND, stated_replies(problem, 3, 2, StepSize(0.1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "mode"), [("laplace", "C"), ("gaussian", "C"), ("laplace", "E"), ("gaussian", "B")]
 )

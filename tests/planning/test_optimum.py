@@ -30,7 +30,7 @@ MENU = {
     0.1: 30.7495661319774, 0.5: 7.03182667558249, 1.0: 3.73063163481594, 3.0: 1.39059345667454,
     10.0: 0.499888619709009,
 }  # fmt: skip
-"""epsilon -> s(epsilon, 1e-5), theory 0.2, by bisection in 60 digits."""
+"""epsilon -> s(epsilon, 1e-5), docs/theory/accounting.md#gaussian-mechanism, by bisection in 60 digits."""
 
 
 def random_case(rng: np.random.Generator, family: str, clients: int = 12, least: int = 1):
@@ -54,7 +54,7 @@ def random_case(rng: np.random.Generator, family: str, clients: int = 12, least:
 
 
 def every_value(problem: Problem, value: dict[str, float], most: int) -> np.ndarray:
-    """The bound of theory 1.3 at every T = 1..most (rows) and b = 1..N (columns), without product code."""
+    """docs/theory/zhou.md#bound at every T = 1..most (rows) and b = 1..N (columns), without product code."""
     n = len(problem.sizes)
     t, b = np.arange(1, most + 1)[:, None], np.arange(1, n + 1)[None, :]
     k = np.ceil(b * t / n)
@@ -147,7 +147,7 @@ def test_a_gaussian_plan_asks_every_client():
     assert trained > 200
 
 
-def test_gaussian_rounds_follow_the_rule_of_theory_1_5():
+def test_gaussian_rounds_are_the_least_near_the_limit():
     """Least T with U <= 1.1 E3, if that is within the horizon and worth training."""
     rng = np.random.default_rng(24)
     followed = 0

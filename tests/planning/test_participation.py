@@ -185,6 +185,7 @@ def test_equal_costs_go_to_the_least_asked_and_then_to_the_lowest_index():
     assert greedy(later, 3).tolist() == [2, 1]
 
 
+@pytest.mark.slow
 def test_many_clients_take_little_time():
     """200,000 clients and 8 million participations; 1 million take about five times as long."""
     rng, n = np.random.default_rng(4), 200_000
@@ -292,7 +293,7 @@ def test_kappa_is_the_corrected_one():
 
 
 def bound_in_plain_numbers(problem: Problem, gammas, counts, rounds: int, k: int) -> float:
-    """Theory 5.3 word by word, with rho_min = 0."""
+    """docs/theory/ma.md#bound word by word, with rho_min = 0."""
     smooth, mu, start = (VALUES | STEEPER).values()
     gamma, z = 8 * smooth / mu, 2 if problem.family == "laplace" else 1
     noise = bias = 0.0
@@ -416,7 +417,7 @@ def test_clients_that_are_never_asked_spend_nothing_and_others_at_most_their_eps
 
 @pytest.mark.parametrize("family", ["gaussian", "laplace", "none"])
 def test_limits_of_the_decision(family):
-    """Theory 5.4, degenerate cases."""
+    """docs/theory/ma.md#planner, degenerate cases."""
 
     def counts(epsilon, k, heterogeneity=None, t=12):
         problem = make_problem(epsilon, family=family)
@@ -577,7 +578,10 @@ def overspenders(t: np.ndarray, k: int, rounds: int, rng: np.random.Generator) -
 
 @pytest.mark.parametrize(("family", "share"), [("gaussian", 0.88), ("laplace", 0.85)])
 def test_the_printed_algorithm_overspends_for_about_84_percent_of_its_clients(family, share):
-    """Theory 5.8, item 1; 12 federations and schedules; one share has a standard deviation of 2 points."""
+    """12 federations and schedules; one share has a standard deviation of 2 points.
+
+    Source: docs/theory/ma.md#fractional-participations.
+    """
     rng, shares = np.random.default_rng(12), []
     for seed in range(12):
         epsilon = paper_epsilons(seed)
@@ -630,7 +634,7 @@ def test_printed_noise_splits_the_budget_evenly(family, factor):
 
 
 def test_a_linear_split_adds_89_times_the_variance_of_exact_composition():
-    """Theory 5.8, item 3: T_n = 40, epsilon = 1, delta = 1e-5."""
+    """docs/theory/ma.md#linear-split: T_n = 40, epsilon = 1, delta = 1e-5."""
     problem = make_problem([1.0] * 2)
     printed = printed_noise(problem, np.array([40.0, 40.0]))
     assert np.square(printed / stated(problem, [40, 40], 1, 80).noise) == pytest.approx(88.7, abs=0.1)

@@ -27,7 +27,7 @@ VALUES = {
     "heterogeneity": 0.5,
 }
 S_1 = 3.73063163481594
-"""s(1, 1e-5) of theory 0.2, by bisection in 60 digits."""
+"""s(1, 1e-5) of docs/theory/accounting.md#gaussian-mechanism, by bisection in 60 digits."""
 
 
 def make(
@@ -272,7 +272,10 @@ def test_the_printed_laplace_noise_counts_a_mean_number_of_replies():
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_the_printed_gaussian_noise_is_the_papers_with_c2_of_one(relation):
-    """sigma = xi sqrt((bT/N) ln(1/delta)) / (d epsilon), theory 1.2, whatever relation is asked."""
+    """sigma = xi sqrt((bT/N) ln(1/delta)) / (d epsilon), whatever relation is asked.
+
+    Source: docs/theory/zhou.md#printed-constant.
+    """
     made = make("gaussian", 0.5, clip=10.0, relation=relation, rounds=100, clients_per_round=5)
     expected = 10.0 * np.sqrt(5 * 100 / 10 * np.log(1e5)) / (6000 * 0.5)
     np.testing.assert_allclose(made.as_printed["noise"], expected, rtol=1e-12)
@@ -346,6 +349,7 @@ def test_the_step_of_the_theory_is_two_over_mu_over_t_plus_gamma():
         StepSize(1.0, -1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "clip"), [("laplace", 300.0), ("gaussian", 10.0)])
 def test_a_hundred_thousand_different_clients_are_planned_in_a_second(family, clip):
     """The bar is 1 s; 2 s here, because the machine is shared. Run with -s for the time."""

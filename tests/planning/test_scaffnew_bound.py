@@ -17,7 +17,7 @@ MENU = {
     0.1: 30.7495661319774, 0.5: 7.03182667558249, 1.0: 3.73063163481594, 3.0: 1.39059345667454,
     10.0: 0.499888619709009,
 }  # fmt: skip
-"""epsilon -> s(epsilon, 1e-5), theory 0.2, by bisection in 60 digits."""
+"""epsilon -> s(epsilon, 1e-5), docs/theory/accounting.md#gaussian-mechanism, by bisection in 60 digits."""
 
 VALUES = {
     "smoothness": 2.0, "strong_convexity": 0.1, "initial_distance_sq": 4.0, "optimum_gradient_sq": 0.5,
@@ -35,7 +35,7 @@ def problem(epsilon=1.0, clients=3, dimension=7, relation="replace-one", clip=0.
 
 
 def retyped(bound: ScaffNewBound, t, p) -> np.ndarray:
-    """B(T, p) of theory 3.3 and 3.4 in its own letters, without code of the product."""
+    """B(T, p) of docs/theory/hou.md#bound in its own letters, without product code."""
     eta = 1 / bound.smoothness
     rho = np.maximum(1 - bound.strong_convexity * eta, 1 - p**2)
     psi_0 = bound.start + eta**2 / p**2 * bound.optimum_gradient_sq
@@ -103,7 +103,10 @@ def test_the_best_iterations_of_every_p_are_the_best_of_all():
 
 
 def test_the_papers_iterations_are_its_logarithm_with_the_dimension_restored():
-    """T* = ln(psi_0 a / (2 d c)) / a at p = sqrt(mu/L); it is 0 exactly if psi_0 a <= 2 d c (theory 3.4)."""
+    """T* = ln(psi_0 a / (2 d c)) / a at p = sqrt(mu/L); it is 0 exactly if psi_0 a <= 2 d c.
+
+    Source: docs/theory/hou.md#planner.
+    """
     rng = np.random.default_rng(34)
     for _ in range(PROBLEMS):
         bound = random_bound(rng)
@@ -123,7 +126,7 @@ def test_the_papers_iterations_are_its_logarithm_with_the_dimension_restored():
 @pytest.mark.parametrize("gradient", [0.0, 3.0])
 @pytest.mark.parametrize("start", [0.0, 5.0])
 def test_equal_smoothness_and_strong_convexity_need_no_more_than_one_iteration(noise, gradient, start):
-    """rho = 0 at p = 1: T is 1 if psi_0 > 2 d c, else 0 (theory 3.4)."""
+    """rho = 0 at p = 1: T is 1 if psi_0 > 2 d c, else 0 (docs/theory/hou.md#planner)."""
     bound = ScaffNewBound(2.0, 2.0, start, gradient, 3, noise)
     worth = start + gradient / 4 > 2 * 3 * noise
     assert bound.best(10_000) == (int(worth), 1.0)
@@ -140,7 +143,10 @@ def test_without_noise_iterations_go_to_the_cap_and_clients_that_differ_always_t
 
 
 def test_for_fixed_iterations_p_falls_to_the_root_as_noise_grows():
-    """Observation 3 of the paper, which its Corollary 1 does not give (theory 3.6, item 4)."""
+    """Observation 3 of the paper, which its Corollary 1 does not give.
+
+    Source: docs/theory/hou.md#start-depends-on-p.
+    """
     bounds = [ScaffNewBound(1.0, 0.01, 10.0, 50.0, 20, c) for c in np.geomspace(1e-9, 1000, 60)]
     for t in (10, 100, 400):
         p = np.array([float(bound.best_probability(t)) for bound in bounds])
@@ -215,7 +221,7 @@ def test_the_bound_holds_for_algorithm_2_on_quadratics(p, eta, std):
 
 
 def test_the_dimension_belongs_into_the_bound():
-    """Theory 3.6, item 1: N = 5, d = 20, sigma = 1, p = sqrt(1/2), rho = 1/2.
+    """docs/theory/hou.md#dimension: N = 5, d = 20, sigma = 1, p = sqrt(1/2), rho = 1/2.
 
     The steady psi is about 40.1, the printed bound 2.8, the corrected one 56.6. The mean over 300 runs and
     40 dependent iterations has a relative error below 1 %, so 4 % fails by chance less than once in 1e4.

@@ -31,7 +31,7 @@ def make_scale(problem: Problem, norm=1.0, classes=10) -> PublicScale:
 
 def brute_force(problem: Problem, scale: PublicScale, b: int, most: int, decay=50.0):
     """The formulas of the module, one k after the other, with noise from a calibrated release."""
-    rule, n, classes = CALIBRATIONS[problem.family], problem.n_clients, scale.classes
+    rule, n, classes = CALIBRATIONS[problem.law.norm], problem.n_clients, scale.classes
     problem = replace(problem, clip_norm=rule.clip * scale.gradient_norm)
     alone = (n - b) / ((n - 1) * b)
     for k in range(1, -(-most * b // n) + 1):

@@ -44,7 +44,7 @@ def found(values) -> Heterogeneity:
 
 
 @pytest.mark.parametrize("family", ["gaussian", "laplace"])
-def test_gradients_losses_and_stage_2_share_a_budget_as_theory_5_5_says(family):
+def test_gradients_losses_and_stage_2_share_a_budget(family):
     """Stage 1 takes T0/T of mu^2 (of epsilon), a tenth of it for the losses; nothing is left at the end."""
     made = plan(problem(family), KNOWN, **SHAPE)
     first = stage_before(made)

@@ -46,7 +46,10 @@ def asked(problem, spend, spread, **changed):
 
 
 def plain_world(problem, spend, truth, guess) -> tuple[float, float, float]:
-    """J of one stage, of two stages and with knowledge, term by term (theory 5.4, 5.5)."""
+    """J of one stage, of two stages and with knowledge, term by term.
+
+    Source: docs/theory/ma.md#planner.
+    """
     n, z = problem.n_clients, 2 if problem.family == "laplace" else 1
     phi = problem.upload_variance / noise_constant(problem)
     weight = kappa(problem, CONSTANTS, T, K)
@@ -245,6 +248,7 @@ def test_who_does_not_report_has_no_finite_noise():
     assert np.isinf(loss_noise(federation(clients=2), np.array([0, 1]), CAP, 0.1)).tolist() == [True, False]
 
 
+@pytest.mark.slow
 def test_a_hundred_clients_of_the_paper_take_a_second():
     problem = federation(clients=100, epsilon=np.random.default_rng(2).uniform(0.1, 3, 100), p=7850)
     started = time.process_time()

@@ -76,7 +76,7 @@ def test_cost_starts_at_zero_and_only_grows(std, releases):
 
 
 def test_a_client_pays_for_its_true_uploads_not_for_their_mean():
-    """Theory 1.8 item 3: 1.1 planned replies, 2 made, spend 2/1.1 = 1.82 of the budget."""
+    """docs/theory/zhou.md#fractional-replies: 1.1 planned, 2 made, spend 2/1.1 = 1.82 of the budget."""
     planned = 0.1 * 1.1
     release = laplace_release([planned, planned])
     np.testing.assert_allclose(spent_epsilon(release, [1, 2], 0.0), [1 / 1.1, 2 / 1.1], rtol=1e-14)

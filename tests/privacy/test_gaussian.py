@@ -24,7 +24,10 @@ ratios = st.floats(-3, 1.7).map(lambda x: 10.0**x)
 
 
 def oracle(epsilon: float, mu: float) -> mpmath.mpf:
-    """delta(epsilon; mu), as written in theory 0.2, with digits enough for any cancellation."""
+    """delta(epsilon; mu) by its definition, with digits enough for any cancellation.
+
+    Source: docs/theory/accounting.md#gaussian-mechanism.
+    """
     with mpmath.workdps(400):
         e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
 
@@ -129,7 +132,7 @@ def test_epsilon_grows_with_mu_and_falls_with_delta(mu, delta, factor):
         assert gaussian_epsilon(mu, min(delta * factor, 0.9)) < epsilon
 
 
-def test_the_table_of_theory_0_2():
+def test_the_values_of_s():
     noise = 1 / gaussian_mu([0.1, 0.5, 1.0, 3.0, 10.0], 1e-5)
     np.testing.assert_allclose(noise, [30.749, 7.032, 3.7306, 1.3906, 0.49989], rtol=3e-5)  # five digits
 
@@ -141,20 +144,20 @@ def test_the_table_of_theory_0_2():
         (1e-5, [0.906, 1.036, 1.100, 1.175, 1.230, 1.314, 1.473, 1.710, 1.898]),
     ],
 )
-def test_the_constant_c2_of_theory_0_3(delta, row):
+def test_the_constant_c2_that_a_budget_needs(delta, row):
     epsilon = np.array([0.1, 0.5, 1, 2, 3, 5, 10, 20, 30])
     c2 = epsilon / gaussian_mu(epsilon, delta) / np.sqrt(np.log(1 / delta))
     np.testing.assert_allclose(c2, row, atol=5.5e-4)
 
 
-def test_the_epsilon_really_spent_with_c2_of_one_as_in_theory_0_3():
+def test_the_epsilon_really_spent_with_c2_of_one():
     claimed = np.array([0.1, 0.5, 1, 2, 3, 5, 10, 20, 30])
     spent = gaussian_epsilon(claimed / np.sqrt(np.log(1e5)), 1e-5)
     printed = [0.090, 0.520, 1.110, 2.397, 3.798, 6.903, 16.30, 41.8, 76.0]
     np.testing.assert_allclose(spent, printed, rtol=2e-3, atol=5e-4)
 
 
-def test_the_limits_of_theory_0_2():
+def test_the_limits_of_s():
     assert 1 / gaussian_mu(1e6, 1e-5) == pytest.approx(1 / np.sqrt(2e6), rel=1e-2)  # never zero noise
     quantile = float(mpmath.sqrt(2) * mpmath.erfinv(0.1))  # Phi^-1((1 + 0.1)/2)
     assert gaussian_mu(1e-9, 0.1) == pytest.approx(2 * quantile, rel=1e-6)

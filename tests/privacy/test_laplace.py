@@ -19,7 +19,8 @@ from noiseworthy.privacy.calibration import unit_noise
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.laplace import laplace_epsilon
 
-LAPLACE_TABLE = [  # theory 0.4: epsilon, releases, scale for L1 sensitivity 1 at delta 1e-5
+# docs/theory/accounting.md#laplace-mechanism: epsilon, releases, scale for L1 sensitivity 1 at delta 1e-5
+LAPLACE_TABLE = [
     (0.1, 10, 90.88), (0.1, 100, 305.2), (0.1, 1000, 971.6),
     (0.5, 10, 19.61), (0.5, 100, 69.52), (0.5, 1000, 222.0),
     (1.0, 10, 9.901), (1.0, 100, 36.75), (1.0, 1000, 117.7),
@@ -81,7 +82,7 @@ def test_many_laplace_releases_agree_with_simulated_losses(shift, releases, epsi
 
 
 @pytest.mark.parametrize(("epsilon", "releases", "scale"), LAPLACE_TABLE)
-def test_the_laplace_table_of_theory_0_4(epsilon, releases, scale):
+def test_the_scales_that_laplace_budgets_need(epsilon, releases, scale):
     assert laplace_noise(epsilon, 1e-5, releases) == pytest.approx(scale, rel=1e-3)
 
 

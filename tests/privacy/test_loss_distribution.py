@@ -13,7 +13,9 @@ from noiseworthy.privacy.calibration import unit_noise
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
 
-POISSON_TABLE = [  # theory 0.5: releases, epsilon, std of the mean's noise in units C/n, q = 0.01
+# docs/theory/accounting.md#subsampled-records: releases, epsilon,
+# std of the mean's noise in units C/n, q = 0.01
+POISSON_TABLE = [
     (10, 0.1, 159.7), (10, 0.5, 93.0), (10, 1.0, 77.9),
     (50, 0.1, 249.0), (50, 0.5, 104.9), (50, 1.0, 85.8),
     (100, 0.1, 330.3), (100, 0.5, 114.3), (100, 1.0, 90.2),
@@ -77,13 +79,13 @@ def test_rarer_records_cost_less():
     assert np.all(np.diff(costs) > 0)
 
 
-def test_the_poisson_table_of_theory_0_5_its_cheapest_cell():
+def test_the_noise_of_poisson_batches_in_the_cheapest_case():
     assert poisson_noise(0.1, 10, 0.01) == pytest.approx(159.7, rel=1e-3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("releases", "epsilon", "std"), POISSON_TABLE)
-def test_the_poisson_table_of_theory_0_5(releases, epsilon, std):
+def test_the_noise_of_poisson_batches(releases, epsilon, std):
     assert poisson_noise(epsilon, releases, 0.01) == pytest.approx(std, rel=1e-3)
 
 
@@ -106,7 +108,7 @@ def test_a_hundred_thousand_poisson_batches_are_right_down_to_the_smallest_delta
 
 
 @pytest.mark.parametrize(("releases", "epsilon", "std"), [(10, 0.1, 97.2), (50, 0.5, 49.7), (100, 1.0, 37.3)])
-def test_the_full_batch_column_of_theory_0_5(releases, epsilon, std):
+def test_the_noise_of_full_batches(releases, epsilon, std):
     assert np.sqrt(releases) / float(gaussian_mu(epsilon, 1e-5)) == pytest.approx(std, abs=0.051)
 
 

@@ -160,7 +160,7 @@ def test_disjoint_batches_are_why_a_record_is_not_in_every_step(make_record):
 
 
 def test_the_printed_formula_says_what_it_would_leak(make_record):
-    """Theory 4.6, item 1: 78.7 exactly and 85.0 by the paper's conversion for a budget of 4."""
+    """docs/theory/hu.md#wrong-root: 78.7 exactly and 85.0 by the paper's conversion for a budget of 4."""
     leaked = clause(make_record("noised_steps"), "As printed: not private")
     assert "K = 64, τ = 7 and noise 0.00663; here the noise is 0.0674" in leaked.text
     assert leaked.points == (

@@ -53,7 +53,7 @@ def bound_share(epsilon: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
         >>> bound_share([0.1, 1.0, 3.0], 1e-5).round(2)
         array([1.1 , 0.91, 0.81])
 
-    Source: theory 5.2 and 5.8 (item 3).
+    Source: docs/theory/ma.md#noise, docs/theory/ma.md#linear-split.
     """
     return np.sqrt(-np.log(delta)) * gaussian_mu(np.asarray(epsilon, float), delta) / np.asarray(epsilon)
 

@@ -23,7 +23,7 @@ def printed_share(mechanism: Family, epsilon: float, delta: float) -> float:
         >>> printed_share("laplace", 1.0, 0.0), round(printed_share("gaussian", 10.0, 1e-4), 3)
         (0.5, 0.333)
 
-    Source: theory 0.3, 2.6 (items 2 and 3) and 3.6 (item 3).
+    Source: docs/theory/accounting.md#constant-c2, docs/theory/fu.md#errata, docs/theory/hou.md#sensitivity.
     """
     if mechanism == "laplace":
         return 0.5
@@ -49,7 +49,7 @@ def averaging_share(epsilon: float, delta: float) -> float:
         >>> [round(1 / averaging_share(epsilon, 1e-4), 1) for epsilon in (1.0, 10.0)]
         [28.1, 4.8]
 
-    Source: theory 4.6, item 1.
+    Source: docs/theory/hu.md#wrong-root.
     """
     log = -np.log(delta)
     root = epsilon + 2 * log + 2 * np.sqrt(log**2 + epsilon * log)

@@ -22,6 +22,7 @@ from noiseworthy.audit.observations import Observations, observe
 from noiseworthy.audit.statistics import errors_of, family_free_epsilon, least_advantage
 from noiseworthy.audit.targets import Target
 from noiseworthy.errors import InvalidInput
+from noiseworthy.privacy.mechanisms import Law
 
 Progress = Callable[[float], None]
 _NUMBERS = 6_000_000
@@ -127,7 +128,7 @@ def _seeds(seed: int, done: int, batch: int) -> list[int]:
 
 def scores(seen: Observations, target: Target) -> NDArray[np.float64]:
     """log p(uploads | present) - log p(uploads | absent) of every client in every training, shape (S, N)."""
-    ratio = _log_ratio(seen, target.release.mechanism.family)
+    ratio = _log_ratio(seen, target.release.mechanism.law)
     if (rate := target.release.sampling_rate) < 1:
         ratio = np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)
     uploads = seen.clients.size
@@ -137,12 +138,10 @@ def scores(seen: Observations, target: Target) -> NDArray[np.float64]:
     return ratio.reshape(len(ratio), -1) @ whose
 
 
-def _log_ratio(seen: Observations, family: str) -> NDArray[np.float64]:
+def _log_ratio(seen: Observations, law: Law) -> NDArray[np.float64]:
     """Of each upload, shape (S, T, b), as if a sampled record were in its batch."""
     absent, present = ((seen.uploads - mean) / seen.noise for mean in seen.means)
-    if family == "laplace":
-        return np.sum(np.abs(absent) - np.abs(present), axis=3)
-    return np.sum(np.square(absent) - np.square(present), axis=3) / 2
+    return law.log_ratio(absent, present)
 
 
 @dataclass(frozen=True)

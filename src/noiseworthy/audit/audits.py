@@ -22,7 +22,7 @@ from noiseworthy.audit.canaries import ABSENT, Direction, Model, Twin, twin_of
 from noiseworthy.audit.exposure import Exposure, exposure_of
 from noiseworthy.audit.observations import Observations, observe
 from noiseworthy.audit.reconciliation import Books, reconcile
-from noiseworthy.audit.residuals import Law, ReplayTest, ScaleTest, replay_test, scale_test
+from noiseworthy.audit.residuals import ReplayTest, ScaleTest, replay_test, scale_test
 from noiseworthy.audit.targets import Target, targets_of
 from noiseworthy.plans.plan import Plan
 
@@ -180,11 +180,11 @@ def audit(
 
 def _audited(target: Target, effort: Effort, on_progress: Callable[[float], None]) -> Audit:
     """One training: its noise and its exposure first, then the attack, which takes most of the time."""
-    law: Law = "laplace" if target.release.mechanism.family == "laplace" else "gaussian"
+    mechanism = target.release.mechanism
     noise = _noise_of(effort.twin(target, _width(target), "spread"), effort.seed)
     on_progress(0.2)
     trials = attack(
-        effort.twin(target, 1, "one") if law == "laplace" else effort.twin(target, 2, "spread"),
+        effort.twin(target, 1, "one") if mechanism.norm == "l1" else effort.twin(target, 2, "spread"),
         trials=effort.trials, seed=effort.seed, seconds=effort.seconds,
         on_progress=lambda done: on_progress(0.2 + 0.8 * done),
     )  # fmt: skip
@@ -195,7 +195,7 @@ def _audited(target: Target, effort: Effort, on_progress: Callable[[float], None
         trials,
         shown,
         accusing,
-        scale_test(noise.residuals, noise.clients, law),
+        scale_test(noise.residuals, noise.clients, mechanism.family),
         replay_test(noise.residuals, noise.clients),
         reconcile(target.plan, np.bincount(noise.clients.ravel(), minlength=target.plan.problem.n_clients)),
     )
@@ -247,9 +247,7 @@ def rounded_down(value: float) -> str:
 
 
 def _slack(target: Target) -> float:
-    exact = target.release.sampling_rate == 1.0 and (
-        target.release.mechanism.family == "gaussian" or not np.any(target.delta)
-    )
+    exact = target.release.mechanism.law.closed_form(target.release.sampling_rate, target.delta)
     return _CLOSED_FORM if exact else _DISTRIBUTION
 
 

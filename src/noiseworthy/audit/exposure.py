@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.audit.families import Family, GaussianFamily, LaplaceFamily, Parts, PoissonFamily
+from noiseworthy.audit.families import Family, Parts, family_at
 from noiseworthy.audit.observations import Observations
 from noiseworthy.audit.targets import Target
 
@@ -53,12 +53,7 @@ def exposure_of(seen: Observations, target: Target) -> Exposure:
 
 def family_of(target: Target, parts: tuple[Parts, ...]) -> Family:
     """The family of noise of a training, at the ratios of some of its clients."""
-    rate, family = target.release.sampling_rate, target.release.mechanism.family
-    if family == "laplace":
-        return LaplaceFamily(parts)
-    if rate < 1:
-        return PoissonFamily(parts, rate)
-    return GaussianFamily(np.array([sum(count * ratio**2 for ratio, count in one) ** 0.5 for one in parts]))
+    return family_at(target.release.mechanism.law, parts, target.release.sampling_rate)
 
 
 def _epsilon(target: Target, parts: tuple[Parts, ...]) -> NDArray[np.float64]:
@@ -71,8 +66,8 @@ def _epsilon(target: Target, parts: tuple[Parts, ...]) -> NDArray[np.float64]:
 
 
 def _parts(seen: Observations, target: Target) -> tuple[Parts, ...]:
-    """Uploads of every client by how far the canary moves them: in L1 for Laplace noise, else in L2."""
-    order = 1 if target.release.mechanism.family == "laplace" else 2
+    """Uploads of every client by how far the canary moves them, in the norm of the noise."""
+    order = target.release.mechanism.law.order
     ratios = np.linalg.norm(seen.shifts[0], ord=order, axis=2)
     moved = [ratios[(seen.clients == client) & (ratios > 0)] for client in range(seen.worlds.shape[1])]
     return tuple(_counted(one) for one in moved)

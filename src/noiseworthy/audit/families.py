@@ -21,6 +21,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from noiseworthy.privacy.gaussian import gaussian_delta, gaussian_epsilon
+from noiseworthy.privacy.mechanisms import Law
+from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
 from noiseworthy.privacy.power import ProfiledPower
 
 Parts: TypeAlias = tuple[tuple[float, int], ...]
@@ -79,49 +81,27 @@ class GaussianFamily:
 
 
 @dataclass(frozen=True)
-class LaplaceFamily:
-    """Laplace releases, composed exactly by their privacy loss distribution.
+class LossFamily:
+    """Releases composed exactly by their privacy loss distribution, of Poisson batches under add-or-remove.
 
     Attributes:
-        parts: releases of each client, length m.
-
-    Example:
-        >>> family = LaplaceFamily((((0.5, 4),),))
-        >>> float(family.epsilon(1.0, np.zeros(1))[0]), round(family.advantage(1.0), 3)
-        (2.0, 0.352)
-    """
-
-    parts: tuple[Parts, ...]
-
-    def advantage(self, scale: float) -> float:
-        """delta(0), the mean over the clients."""
-        return self.delta_at(0.0, scale)
-
-    def delta_at(self, epsilon: float, scale: float) -> float:
-        """delta(epsilon), the mean over the clients."""
-        return _mean(self.parts, lambda parts: _laplace(parts, scale).get_delta_for_epsilon(epsilon))
-
-    def epsilon(self, scale: float, delta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """epsilon of each client, shape (m,): that of basic composition at delta 0."""
-        return np.array([_laplace_epsilon(p, scale, d) for p, d in zip(self.parts, delta, strict=True)])
-
-
-@dataclass(frozen=True)
-class PoissonFamily:
-    """Gaussian releases over Poisson batches, under add-or-remove.
-
-    Attributes:
+        law: of the noise.
         parts: releases of each client, length m; ratios of the record where it is in the batch.
         sampling_rate: q.
 
     Example:
-        >>> family = PoissonFamily((((1.0, 10),),), 0.1)
-        >>> round(family.advantage(1.0), 3) < round(GaussianFamily(np.array([10**0.5])).advantage(1.0), 3)
+        >>> from noiseworthy.privacy.mechanisms import law_of
+        >>> family = LossFamily(law_of("laplace"), (((0.5, 4),),))
+        >>> float(family.epsilon(1.0, np.zeros(1))[0]), round(family.advantage(1.0), 3)
+        (2.0, 0.352)
+        >>> sampled = LossFamily(law_of("gaussian"), (((1.0, 10),),), 0.1)
+        >>> round(sampled.advantage(1.0), 3) < round(GaussianFamily(np.array([10**0.5])).advantage(1.0), 3)
         True
     """
 
+    law: Law
     parts: tuple[Parts, ...]
-    sampling_rate: float
+    sampling_rate: float = 1.0
 
     def advantage(self, scale: float) -> float:
         """delta(0), the mean over the clients."""
@@ -132,12 +112,30 @@ class PoissonFamily:
         return _mean(self.parts, lambda parts: self._of(parts, scale).get_delta_for_epsilon(epsilon))
 
     def epsilon(self, scale: float, delta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """epsilon of each client, shape (m,)."""
-        pairs = zip(self.parts, delta, strict=True)
-        return np.array([self._of(parts, scale).get_epsilon_for_delta(d) for parts, d in pairs])
+        """epsilon of each client, shape (m,): that of basic composition at most where noise is pure."""
+        return np.array([self._epsilon(p, scale, d) for p, d in zip(self.parts, delta, strict=True)])
+
+    def _epsilon(self, parts: Parts, scale: float, delta: float) -> float:
+        if not self.law.pure:
+            return self._of(parts, scale).get_epsilon_for_delta(delta)
+        basic = sum(scale * ratio * count for ratio, count in parts)
+        return basic if delta == 0 else min(basic, self._of(parts, scale).get_epsilon_for_delta(delta))
 
     def _of(self, parts: Parts, scale: float) -> Any:
-        return _poisson(parts, scale, self.sampling_rate)
+        return _composed(self.law, parts, scale, self.sampling_rate)
+
+
+def family_at(law: Law, parts: tuple[Parts, ...], sampling_rate: float = 1.0) -> Family:
+    """The family of releases of a law, by its closed form where it has one.
+
+    Args:
+        law: of the noise.
+        parts: releases of each client.
+        sampling_rate: q.
+    """
+    if law.currency is MU_SQUARED and sampling_rate == 1.0:
+        return GaussianFamily(np.array([sum(k * ratio**2 for ratio, k in one) ** 0.5 for one in parts]))
+    return LossFamily(law, parts, sampling_rate)
 
 
 def largest_rejected(family: Family, advantage: float) -> float:
@@ -197,43 +195,16 @@ def _mean(parts: tuple[Parts, ...], of: Callable[[Parts], float]) -> float:
     return float(sum(many * of(kind) for kind, many in kinds.items()) / len(parts))
 
 
-def _laplace_epsilon(parts: Parts, scale: float, delta: float) -> float:
-    basic = sum(scale * ratio * count for ratio, count in parts)
-    return basic if delta == 0 else min(basic, _laplace(parts, scale).get_epsilon_for_delta(delta))
-
-
 @lru_cache(maxsize=4096)
-def _laplace(parts: Parts, scale: float) -> Any:
-    from dp_accounting.pld import privacy_loss_distribution as library
-
-    grid = _grid(parts, scale)
-    return _composed(
-        parts, lambda r: library.from_laplace_mechanism(1 / (scale * r), value_discretization_interval=grid)
-    )
-
-
-@lru_cache(maxsize=4096)
-def _poisson(parts: Parts, scale: float, rate: float) -> Any:
-    from dp_accounting.pld import privacy_loss_distribution as library
-
-    grid = _grid(parts, rate * scale)
-    return _composed(
-        parts,
-        lambda r: library.from_gaussian_mechanism(
-            1 / (scale * r), sampling_prob=rate, value_discretization_interval=grid
-        ),
-    )
+def _composed(law: Law, parts: Parts, scale: float, sampling_rate: float) -> Any:
+    """One after the other; the library rounds losses up, so that every delta is an upper bound."""
+    whole, grid = None, _grid(parts, sampling_rate * scale)
+    for ratio, count in parts:
+        part = law.loss_distribution(scale * ratio, sampling_rate, grid).self_compose(count)
+        whole = part if whole is None else whole.compose(part)
+    return whole
 
 
 def _grid(parts: Parts, scale: float) -> float:
     least, most = (scale * end(ratio for ratio, _ in parts) for end in (min, max))
     return max(min(least / _FINENESS, _COARSEST), most / _POINTS)
-
-
-def _composed(parts: Parts, one: Callable[[float], Any]) -> Any:
-    """One after the other; the library rounds losses up, so that every delta is an upper bound."""
-    whole = None
-    for ratio, count in parts:
-        part = one(ratio).self_compose(count)
-        whole = part if whole is None else whole.compose(part)
-    return whole

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
 
 _ROUNDING = 1e-9
 _OTHER_FORMULA = 1e-6
@@ -72,7 +73,7 @@ def _excess(plan: Plan, made: NDArray[np.int64]) -> float:
     Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu),  mu^2 = sum of (sensitivity / std)^2
     """
     release = plan.release
-    if release is None or release.mechanism.family != "gaussian" or release.sampling_rate < 1:
+    if release is None or release.mechanism.law.currency is not MU_SQUARED or release.sampling_rate < 1:
         return 0.0
     before = [] if plan.pilot is None else list(plan.pilot.parts)
     parts = [*before, (release, plan.released_by(made))]

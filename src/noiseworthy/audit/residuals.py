@@ -7,14 +7,14 @@ records. An attack alone would miss noise that is repeated, because each upload 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import next_fast_len
-from scipy.stats import binom, chi2, laplace, norm
+from scipy.stats import binom, chi2
 
-Law = Literal["gaussian", "laplace"]
+from noiseworthy.privacy.mechanisms import Family, Law, law_of
+
 _BINS = 64
 _WORD = 48
 """Signs in a row that two uploads share by chance once in 2^48 pairs."""
@@ -39,7 +39,7 @@ class ScaleTest:
     count: int
 
 
-def scale_test(residuals: NDArray[np.float64], clients: NDArray[np.int64], law: Law) -> ScaleTest:
+def scale_test(residuals: NDArray[np.float64], clients: NDArray[np.int64], family: Family) -> ScaleTest:
     """Two-sided tests of the size of noise, in all, per client and per round, and of its law.
 
         Gaussian: sum r^2 ~ chi^2_n        Laplace: 2 sum |r| ~ chi^2_2n
@@ -47,14 +47,13 @@ def scale_test(residuals: NDArray[np.float64], clients: NDArray[np.int64], law: 
     Args:
         residuals: in units of the planned noise, shape (S, T, b, width).
         clients: who was asked, shape (T, b).
-        law: of the noise.
+        family: of the noise.
 
     Guarantee: P(p_value <= a) <= a for independent noise as planned (the bins of the law approximately).
     """
-    size = np.abs(residuals) if law == "laplace" else np.square(residuals)
-    weight = 2 if law == "laplace" else 1
-    total = weight * size.sum(axis=(0, 3))
-    many = np.full(clients.shape, weight * residuals.shape[0] * residuals.shape[3])
+    law = law_of(family)
+    total = law.statistic(residuals).sum(axis=(0, 3))
+    many = np.full(clients.shape, law.freedom * residuals.shape[0] * residuals.shape[3])
     rounds = np.repeat(np.arange(len(clients)), clients.shape[1])
     sums, counts, names = [total.sum()], [many.sum()], ["all uploads"]
     for label, groups in (("client", clients.ravel()), ("round", rounds)):
@@ -63,7 +62,7 @@ def scale_test(residuals: NDArray[np.float64], clients: NDArray[np.int64], law: 
         counts += np.bincount(groups, many.ravel())[present].tolist()
         names += [f"{label} {number}" for number in present]
     p = two_sided(np.array(sums), np.array(counts))
-    first, ratio = int(np.argmin(p)), _ratio(np.array(sums) / np.array(counts), law)
+    first, ratio = int(np.argmin(p)), law.size_ratio(np.array(sums) / np.array(counts))
     least = min(float(p[first]), _law(residuals, law))
     return ScaleTest(
         min(1.0, least * (len(p) + 1)), float(ratio[0]), float(ratio[first]), names[first], residuals.size
@@ -80,13 +79,9 @@ def two_sided(total: NDArray[np.float64], freedom: NDArray[np.float64]) -> NDArr
     return np.minimum(1.0, 2 * np.minimum(chi2.cdf(total, freedom), chi2.sf(total, freedom)))
 
 
-def _ratio(mean: NDArray[np.float64], law: str) -> NDArray[np.float64]:
-    return mean if law == "laplace" else np.sqrt(mean)
-
-
-def _law(residuals: NDArray[np.float64], law: str) -> float:
+def _law(residuals: NDArray[np.float64], law: Law) -> float:
     """p-value of the counts in bins that are equally likely under the planned law."""
-    uniform = (laplace if law == "laplace" else norm).cdf(residuals.ravel())
+    uniform = law.distribution().cdf(residuals.ravel())
     counts = np.bincount(np.minimum((_BINS * uniform).astype(int), _BINS - 1), minlength=_BINS)
     expected = residuals.size / _BINS
     return float(chi2.sf(np.sum(np.square(counts - expected)) / expected, _BINS - 1))

@@ -105,7 +105,7 @@ def targets_of(plan: Plan) -> tuple[Target, ...]:
     """
     if not plan.train or plan.release is None:
         raise InvalidInput(f"this plan does not train, so that nothing can be audited: {plan.outcome}")
-    if plan.problem.family == "none":
+    if not plan.problem.law.noisy:
         raise InvalidInput("a training without noise claims nothing to audit; set gaussian or laplace noise")
     if plan.step is None:
         raise InvalidInput("this plan has no step size; state [algorithm] step_size before auditing")

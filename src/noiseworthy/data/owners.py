@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -16,6 +16,7 @@ from noiseworthy.data.files import existing
 from noiseworthy.data.tables import Columns, read_whole
 from noiseworthy.errors import DataError
 from noiseworthy.privacy.budget import Unit
+from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 
 Number = Annotated[int, Field(ge=1)]
 
@@ -48,7 +49,7 @@ class OwnerTerms(BaseModel):
     records: Number
     record_shape: tuple[Number, ...]
     classes: Annotated[int, Field(ge=2)] | None
-    mechanism: Literal["gaussian", "laplace"]
+    mechanism: DeployedMechanism
     epsilon: float
     delta: float
     unit: Unit

@@ -87,7 +87,7 @@ class Asking:
             ahead: by how much the numbers of its releases are ahead of the schedule.
         """
         release = self.plan.release
-        if release is None or release.mechanism.family == "none":
+        if release is None or not release.mechanism.law.noisy:
             raise UnsoundClaim("owners are asked for noised releases alone; plan with gaussian or laplace")
         return Request(
             run=self.run,

@@ -55,7 +55,7 @@ class Deployment:
                 f"{plan.budget.relation}, by which the same noise would cost half as much; state [privacy] "
                 'relation = "replace-one" to deploy it'
             )
-        if plan.release is None or plan.problem.family == "none":
+        if plan.release is None or not plan.problem.law.noisy:
             raise ConfigError("a plan without noise is not deployed; state a mechanism and a budget")
         work_of(plan, 0)
         return cls(prepared, plan, prepared.study.training.seeds[0])

@@ -40,6 +40,7 @@ from noiseworthy.deploy.gateway.work import (
 )
 from noiseworthy.errors import GatewayError, InvalidInput
 from noiseworthy.privacy.durable import Account
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.studies.records import FederationTable, TaskTable
 
 RECORDS = 7
@@ -98,7 +99,7 @@ def questions(owner: Owner) -> list[Question]:
 
 
 def _covered(one: Question, owner: Owner) -> bool:
-    if one.algorithm == "dp-pasgd" and owner.budget.mechanism != "gaussian":
+    if one.algorithm == "dp-pasgd" and law_of(owner.budget.mechanism).pure:
         return False
     return owner.budget.unit == "record" or one.divisor == 1
 
@@ -169,7 +170,7 @@ class World:
         one = jax.tree.map(lambda a: a[:1], gateway.holding.batch(task))
         slope = jax.grad(lambda theta: task.losses(theta, one)[0])(jnp.zeros(task.dimension))
         raw = np.asarray(slope, np.float64)
-        order = 1 if owner.budget.mechanism == "laplace" else 2
+        order = law_of(owner.budget.mechanism).order
         return cls(gateway, table, raw * (CLIP / np.linalg.norm(raw, order)))
 
     def owned_by(self, account: Account, number: int) -> World:
@@ -237,4 +238,4 @@ def cost(question: Question, ratio: float, mechanism: str) -> float:
     ratios = [ratio]
     if isinstance(question.work, LossReportWork):
         ratios += [_CAP / RECORDS / (_QUIET * question.noise(ratio))] * 2
-    return float(sum(one**2 if mechanism == "gaussian" else one for one in ratios))
+    return float(sum(one ** law_of(mechanism).paid_in.power for one in ratios))

@@ -12,7 +12,7 @@ that way in rehearsal (`audit.rehearsal`), and six checks look at what comes bac
     budget    releases end where the owner's budget ends
 
 The attack needs no owner's budget to be small or large: it runs at an epsilon that some thousand trials can
-tell (`EPSILON`). All checks together accuse a sound installation once in a thousand audits at most.
+tell (`ATTACKED`). All checks together accuse a sound installation once in a thousand audits at most.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 
 from noiseworthy.audit.attack import Bound, Trials, bound
 from noiseworthy.audit.audits import CONFIDENCE, FALSE_ALARM, Check, rounded_down
-from noiseworthy.audit.families import Family, GaussianFamily, LaplaceFamily
-from noiseworthy.audit.residuals import Law, replay_test, scale_test
+from noiseworthy.audit.families import Family, family_at
+from noiseworthy.audit.residuals import replay_test, scale_test
 from noiseworthy.deploy.gateway.messages import Refused, Request, pack_request
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.rehearsal import (
@@ -44,10 +44,12 @@ from noiseworthy.deploy.rehearsal import (
 )
 from noiseworthy.privacy.durable import Account
 from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.mechanisms import Law, law_of
+from noiseworthy.privacy.mechanisms.currencies import CURRENCIES, EPSILON, MU_SQUARED
 
 TRIALS, SECONDS = 4_000, 45.0
-EPSILON = {"gaussian": (3.0, 5.0), "laplace": (1.0, 2.0)}
-"""Least and most epsilon of an attack; the owner's own where it lies between."""
+ATTACKED = {MU_SQUARED: (3.0, 5.0), EPSILON: (1.0, 2.0)}
+"""Least and most epsilon of an attack, by currency; the owner's own where it lies between."""
 _PART, _LAST = 0.99, 1e-6
 """Of a budget that one attacked release costs, and relative slack of prices."""
 _BATCH, _WIDEST = 20, 512
@@ -206,7 +208,7 @@ def _in_memory() -> Path | None:
 
 def _worlds(owner: Owner, folder: Path) -> tuple[World, World]:
     """The two neighbouring data sets, absent and present, at the epsilon of the attack, without a floor."""
-    least, most = EPSILON[owner.budget.mechanism]
+    least, most = ATTACKED[law_of(owner.budget.mechanism).paid_in]
     budget = {"epsilon": float(np.clip(owner.budget.epsilon, least, most)), "noise_floor": 1e-6}
     absent, present = (
         _opened(owner, folder / name, name == "present", budget) for name in ("absent", "present")
@@ -243,7 +245,7 @@ def _attacked(
     charged, priced = min(seen.charges), cost(question, ratio, mechanism)
     trial = Trials(
         np.array(seen.scores[1]), np.array(seen.scores[0]), np.zeros(1, np.int64),
-        _family(account, charged), 0.0,
+        _family(account, law_of(mechanism), charged), 0.0,
     )  # fmt: skip
     delta = np.array([account.delta])
     return Attacked(
@@ -276,25 +278,28 @@ def _score(
 ) -> float:
     """log p(upload | present) - log p(upload | absent), for noise as asked."""
     absent, present = ((upload - world.mean(question)) / noise for world in worlds)
-    if worlds[0].gateway.owner.budget.mechanism == "laplace":
-        return float(np.sum(np.abs(absent) - np.abs(present)))
-    return float(np.sum(np.square(absent) - np.square(present)) / 2)
+    return float(law_of(worlds[0].gateway.owner.budget.mechanism).log_ratio(absent, present))
 
 
 def _ratio(account: Account, part: float) -> float:
     """Change over noise of a release that costs a part of a budget."""
-    return account.size * (math.sqrt(part) if account.delta else part)
+    return account.size * part ** (1 / _power(account))
 
 
 def _spent(account: Account, shares: int) -> float:
     """Shares in the currency of the account: mu^2, or epsilon."""
-    return shares / WHOLE * account.size ** (2 if account.delta else 1)
+    return shares / WHOLE * account.size ** _power(account)
 
 
-def _family(account: Account, charged: int) -> Family:
+def _power(account: Account) -> int:
+    """Of the ratio of a release, in what it costs."""
+    return CURRENCIES[account.currency].power
+
+
+def _family(account: Account, law: Law, charged: int) -> Family:
     """Noise that costs what was charged; at scale 1 an attack proves as much."""
     spent = max(_spent(account, charged), 1e-6)
-    return GaussianFamily(np.array([math.sqrt(spent)])) if account.delta else LaplaceFamily((((spent, 1),),))
+    return family_at(law, (((spent ** (1 / _power(account)), 1),),))
 
 
 def _attack_checks(attacks: list[Attacked], owner: Owner) -> tuple[Check, ...]:
@@ -315,11 +320,11 @@ def _attack_checks(attacks: list[Attacked], owner: Owner) -> tuple[Check, ...]:
     )
 
 
-def _noise_check(attacks: list[Attacked], law: Law) -> Check:
+def _noise_check(attacks: list[Attacked], family: str) -> Check:
     """Size, law and repetition of all the noise that was drawn."""
     drawn = np.concatenate([one.residuals for one in attacks])[:, None, None, :]
     alone = np.zeros((1, 1), np.int64)
-    size, replay = scale_test(drawn, alone, law), replay_test(drawn, alone)
+    size, replay = scale_test(drawn, alone, family), replay_test(drawn, alone)
     least = min(size.p_value, replay.p_value)
     return Check(
         "noise",
@@ -377,7 +382,7 @@ def _budget_check(world: World, question: Question) -> Check:
     """As many releases as the owner's own budget pays for by hand, and then none."""
     ratio, (one,) = _modest(world), world.accounts(["budget"])
     account, mechanism = world.gateway.account, world.gateway.owner.budget.mechanism
-    whole = account.size ** (2 if account.delta else 1)
+    whole = account.size ** _power(account)
     paid = math.floor(whole / cost(question, ratio, mechanism) * (1 + 1e-9))
     made, reply = 0, None
     while made <= min(paid, _MOST):

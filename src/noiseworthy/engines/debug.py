@@ -32,11 +32,12 @@ def debug(
     memories = {client: algorithm.init_client(state.theta) for client in range(shards.clients)}
     shard_of = partial(shards.of, everybody=algorithm.cohorts.shape[1] == shards.clients)
     scores = []
-    for t in range(int(evaluate_at[-1]) + 1):
-        if t in evaluate_at:
-            scores.append(algorithm.task.score(algorithm.model(state), shards.test_x, shards.test_y))
-        if t < evaluate_at[-1]:
-            state, memories, ledger = run_round(algorithm, state, memories, ledger, shard_of, key)
+    with jax.disable_jit():
+        for t in range(int(evaluate_at[-1]) + 1):
+            if t in evaluate_at:
+                scores.append(algorithm.task.score(algorithm.model(state), shards.test_x, shards.test_y))
+            if t < evaluate_at[-1]:
+                state, memories, ledger = run_round(algorithm, state, memories, ledger, shard_of, key)
     loss, accuracy = np.array(scores, dtype=np.float64).T
     theta = np.asarray(algorithm.model(state))
     return Trajectory(evaluate_at, loss[None], accuracy[None], theta[None], ledger.used[None])

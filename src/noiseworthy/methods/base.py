@@ -38,7 +38,7 @@ class Method(Generic[T]):
     Attributes:
         name: in a study file.
         table: its `[algorithm]` keys.
-        mechanisms: kinds of noise that it is defined for, the usual one first.
+        only: the kind of noise that it is defined for; None where any will do.
         answer: plans a study by theory, or takes it as it is stated.
         check: refuses stated counts out of range before anything is tried.
         leaves_free: whether a table leaves something to the planner, beside the clip.
@@ -53,7 +53,7 @@ class Method(Generic[T]):
 
     name: str
     table: type[T]
-    mechanisms: tuple[Family, ...]
+    only: Family | None
     answer: Callable[[Question, T], Answer]
     check: Callable[[Question, T], None]
     leaves_free: Callable[[T], bool]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.plans.local_work import LocalSteps
 from noiseworthy.privacy.clipping import ClippingMode
-from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
 
@@ -15,7 +15,7 @@ def missing_convexity(task: Task) -> str:
 
     Both rest on theta -> theta - eta grad f(theta) being non-expansive in L2, that is on a convex loss with a
     public smoothness. The clipped gradient of a scalar linear model is the gradient of such a loss; that of
-    a model with several outputs is not a gradient at all (theory 2.2).
+    a model with several outputs is not a gradient at all (docs/theory/fu.md#clipping-modes).
     """
     if not isinstance(task, LinearModel):
         return "the loss of a network is not convex"
@@ -47,7 +47,7 @@ def check_condition(mode: ClippingMode, task: Task, step_size: float, local: Loc
             smooth, or a step above 2/(lambda + ridge); minibatches outside C and D; a step above 1/ridge
             in C.
 
-    Source: theory 2.2.
+    Source: docs/theory/fu.md#clipping-modes.
     """
     if mode == "A" and local.steps > 1:
         raise UnsoundClaim(
@@ -91,7 +91,7 @@ def tightest_mode(task: Task | None, family: Family, batch_size: int | None) -> 
         return "C", "without a model at hand only a clipped batch gradient is proved"
     if missing := missing_convexity(task):
         return "C", missing
-    if family == "laplace":
+    if law_of(family).norm == "l1":
         return (
             "C",
             "convex local steps are non-expansive in L2, not in L1 (mode E pays sqrt(dimension) for it)",

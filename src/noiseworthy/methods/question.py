@@ -17,7 +17,7 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.clipping import ClippingMode
-from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.tasks import LinearModel, Task
 
 NOTHING_TO_TRY = "there is nothing to plan by trial without noise; state [constants] to plan by the theory"
@@ -135,7 +135,7 @@ def clip_of(question: Question, name: str) -> float:
     """
     if question.clip_norm is not None:
         return question.clip_norm
-    if question.source == "analytic" and question.mechanism != "laplace":
+    if question.source == "analytic" and law_of(question.mechanism).norm == "l2":
         return analytic(question, 1e30)["gradient_bound"].value
     raise ConfigError(
         f'[privacy] clip_norm = "auto" needs [constants] source = "analytic" and L2 noise for {name}; '

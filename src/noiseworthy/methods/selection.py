@@ -28,7 +28,7 @@ def reshuffled_round_robin(
 
     Guarantee: after any number t of rounds each client has been asked floor(bt/N) or ceil(bt/N) times,
     so no client exceeds the ceil(bT/N) uploads that its noise pays for. Conditionally on the past the
-    cohort is not uniform, which the bound of Zhou et al. assumes (theory 0.6).
+    cohort is not uniform, which the bound of Zhou et al. assumes (docs/theory/accounting.md#round-robin).
 
     Example:
         >>> cohorts = reshuffled_round_robin(5, 2, 10, np.random.default_rng(0))
@@ -87,7 +87,8 @@ def exact_counts(
         >>> [sorted(cohort) for cohort in cohorts.tolist()]
         [[0, 3], [0, 2], [0, 2], [0, 2]]
 
-    Source: theory 5.4; McNaughton 1959, which replaces the random selection of Ma et al., Algorithm 1.
+    Source: docs/theory/ma.md#planner; McNaughton 1959, which replaces the random selection of Ma et al.,
+        Algorithm 1.
     """
     asked = checked_counts(counts, clients_per_round, rounds)
     order = generator.permutation(len(asked)).astype(np.int32)

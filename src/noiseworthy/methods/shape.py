@@ -110,8 +110,8 @@ def variances(plan: Plan) -> Real:
     """Variance per coordinate of each client's released noise over the squared clip, shape (N,)."""
     if plan.release is None:
         return np.zeros(plan.problem.n_clients)
-    family = 2 if plan.problem.family == "laplace" else 1
-    return family * np.square(plan.release.mechanism.size / plan.problem.clip_norm)
+    problem = plan.problem
+    return problem.law.variance_factor * np.square(plan.release.mechanism.size / problem.clip_norm)
 
 
 def uniform_noise(problem: Problem, releases: Rounds, clients_per_round: int) -> Real:

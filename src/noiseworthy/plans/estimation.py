@@ -13,7 +13,6 @@ from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.plans.problem import ANALYTIC, Constant, Problem
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.filters import PrivacyFilter
-from noiseworthy.privacy.mechanisms import Gaussian, Laplace
 
 LinearLossName = Literal["softmax", "logistic", "hinge", "squared"]
 _CURVATURE = {"softmax": 0.5, "logistic": 0.25, "hinge": 1.0, "squared": 1.0}
@@ -44,7 +43,8 @@ def analytic_constants(
         >>> constants["smoothness"]
         Constant(value=0.6, provenance='analytic')
 
-    Source: theory 1.6; these bounds are sound, and on real data they make the planner's bound vacuous.
+    Source: docs/theory/zhou.md#constants; these bounds are sound, and on real data they make the planner's
+        bound vacuous.
     """
     shape = _shape_of(loss, record_norm, ridge, classes)
     mu = shape.strong_convexity
@@ -105,7 +105,8 @@ def averaging_constants(
         {'smoothness': 1.01, 'strong_convexity': 0.01, 'gradient_variance': 0.0075, 'initial_gap': 0.5, \
 'noise_dimension': 1.485149}
 
-    Source: theory 4.1, 4.3 and 4.6, item 6 (the paper estimates them from private data, un-noised).
+    Source: docs/theory/hu.md#setting, docs/theory/hu.md#bounds, docs/theory/hu.md#assumptions (the paper
+        estimates them from private data, un-noised).
     """
     shape = _shape_of(loss, record_norm, ridge, classes)
     steepest = min(shape.steepest, check.positive("clip_norm", clip_norm).item())
@@ -168,9 +169,8 @@ def split_budget(problem: Problem, share: float) -> tuple[Release, Problem]:
         raise UnsoundClaim("constants cannot be bought with Poisson batches; use sampling_rate = 1")
     budget, sensitivity = problem.budget, problem.sensitivity
     filled = PrivacyFilter.open(budget, problem.family)
-    one = np.sqrt(share) * budget.mu if problem.family == "gaussian" else share * budget.epsilon
-    noise = Gaussian if problem.family == "gaussian" else Laplace
-    pilot = Release(noise(sensitivity.value / one), sensitivity)
+    size = problem.law.paid_in.noise(sensitivity.value, budget, share, 1)
+    pilot = Release(problem.law.noise(size), sensitivity)
     return pilot, replace(problem, budget=filled.charge(pilot, 1).remaining)
 
 
@@ -208,7 +208,8 @@ def bought_constants(
     Returns:
         `gradient_bound`, `heterogeneity`, `initial_distance_sq`, marked `bought`.
 
-    Source: theory 1.6 and 1.8, item 2 (the paper returns these un-noised).
+    Source: docs/theory/zhou.md#constants, docs/theory/zhou.md#released-constants (the paper returns these
+        un-noised).
     """
     variance, weights = pilot.mechanism.variance, problem.weights
     dimension = gradients.shape[1]
@@ -216,8 +217,7 @@ def bought_constants(
     mean = weights @ gradients
     start = max(float(mean @ mean - dimension * np.square(weights) @ variance), 0.0)
     spread = max(float(spread), start)
-    epsilon = float(np.max(pilot.shift)) if problem.family == "laplace" else None
-    price = f"epsilon {epsilon:.3g}" if epsilon is not None else f"mu {np.max(pilot.shift):.3g}"
+    price = f"{problem.law.paid_in.symbol} {np.max(pilot.shift):.3g}"
     values = {
         "gradient_bound": np.sqrt(spread),
         "heterogeneity": max(spread / (2 * strong_convexity) - start / (2 * smoothness), 0.0),
@@ -235,6 +235,5 @@ def bought_noise(problem: Problem, pilot: Release) -> float:
     sqrt(c p sum a_i^2 v_i^2) with c = Var(w^2)/v^2 per coordinate: 2 for Gaussian, 5 for Laplace noise.
     A bought G^2 below a few of these says more about the noise than about the clients.
     """
-    spread = 5.0 if problem.family == "laplace" else 2.0
     variance = np.square(problem.weights * pilot.mechanism.variance).sum()
-    return float(np.sqrt(spread * problem.dimension * variance))
+    return float(np.sqrt(problem.law.square_spread * problem.dimension * variance))

@@ -80,7 +80,8 @@ class NoisySteps:
     def uses(self, iterations: ArrayLike, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Most steps that one record takes part in, ceil(k / floor(n/X)) after k iterations, shape (M,).
 
-        What the noise must pay for: steps that a record is not in do not depend on it (theory 0.5).
+        What the noise must pay for: steps that a record is not in do not depend on it
+        (docs/theory/accounting.md#subsampled-records).
         """
         return -(-np.asarray(iterations) // self.batches(sizes))
 
@@ -103,7 +104,8 @@ class Coins:
     """T iterations, each followed by communication if a shared public coin says so.
 
     The coins are drawn before training, so that the number of rounds that is charged is the number that
-    happens. Calibrating on the mean p T instead overspends about four times in ten (theory 3.6, item 2).
+    happens. Calibrating on the mean p T instead overspends about four times in ten
+    (docs/theory/hou.md#realised-rounds).
 
     Attributes:
         iterations: T, local steps of every client in the whole training; 0 is no training.

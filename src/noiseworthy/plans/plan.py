@@ -14,7 +14,6 @@ from noiseworthy.plans.local_work import LocalSteps, LocalWork, NoisySteps
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.accountants import Release, accountant_name, spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.budget import ADVERSARY, PrivacyBudget
-from noiseworthy.privacy.mechanisms import NoNoise
 
 
 @dataclass(frozen=True)
@@ -237,7 +236,7 @@ class Plan:
         """The plan as plain values, the contract of `noiseworthy plan --json`."""
         budget = self.budget
         rows = zip(budget.epsilon.tolist(), budget.delta.tolist(), self.spent().tolist(), strict=True)
-        private = self.release is None or not isinstance(self.release.mechanism, NoNoise)
+        private = self.release is None or self.release.mechanism.law.noisy
         return {
             "algorithm": self.algorithm,
             "citation": self.citation,

@@ -16,7 +16,7 @@ from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import calibrate, unit_noise
 from noiseworthy.privacy.clipping import ClippingMode, clip_norm_of, of_upload, unit_of
-from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.mechanisms import Family, Law, law_of
 from noiseworthy.privacy.sensitivity import Norm, Sensitivity
 
 ASSUMED = "assumed"
@@ -46,7 +46,7 @@ class Problem:
         sizes: records d_i of each client, shape (N,).
         dimension: number of parameters p.
         budget: (epsilon_i, delta_i) with their relation.
-        family: `laplace`, `gaussian` or `none`.
+        family: name of the mechanism.
         clip_norm: clip xi: of a record's gradient, of a batch gradient or of an update, as `clipping` says.
         sampling_rate: probability q of a record to enter a batch; 1 is the full batch.
         clipping: what is clipped (`privacy.clipping`): A for one step per upload, B to E for several.
@@ -71,7 +71,7 @@ class Problem:
     def __post_init__(self):
         check.counts("sizes", self.sizes, remedy="leave a client without records out of the federation")
         check.count("dimension", self.dimension)
-        check.one_of("mechanism", self.family, ["laplace", "gaussian", "none"])
+        law_of(self.family)
         check.per_client("epsilon", self.budget.epsilon, len(self.sizes))
         if self.resources is not None:
             check.per_client("[resources] budget", self.resources.budget, len(self.sizes))
@@ -90,6 +90,11 @@ class Problem:
     def n_clients(self) -> int:
         """Number of clients N."""
         return len(self.sizes)
+
+    @property
+    def law(self) -> Law:
+        """All that is known of the noise."""
+        return law_of(self.family)
 
     @property
     def norm(self) -> Norm:
@@ -124,14 +129,14 @@ class Problem:
         """
         size = self.sensitivity.value * unit_noise(self.family, self.budget, 1, self.sampling_rate)
         with np.errstate(over="ignore"):
-            return self.dimension * np.square(size) * (2 if self.family == "laplace" else 1)
+            return self.dimension * np.square(size) * self.law.variance_factor
 
     def release(self, releases: NDArray[np.int64]):
         """The least noise that pays for `releases[i]` uploads of client i, as a `Release`."""
         return calibrate(self.family, self.sensitivity, self.budget, releases, self.sampling_rate)
 
     def weighted_noise(self, releases: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Sum over clients of a_i^2 E||w_i||^2 when each is asked `releases` times (theory 0.7).
+        """Sum over clients of a_i^2 E||w_i||^2 when each is asked `releases` times.
 
         Args:
             releases: uploads k per client, the same for all; shape (m,), one plan candidate each.
@@ -140,11 +145,12 @@ class Problem:
             shape (m,). Exact where the noise has a closed form, and for a single candidate of few budgets;
             else, where it comes from a privacy loss distribution, exact on a geometric grid of k and
             monotonely interpolated between.
+
+        Source: docs/theory/accounting.md#aggregates.
         """
         releases = np.asarray(releases)
         if self._closed_form:
-            exponent = 2 if self.family == "laplace" else 1
-            return self._noise_of_one_upload * releases.astype(float) ** exponent
+            return self._noise_of_one_upload * releases.astype(float) ** self.law.exponent
         if len(releases) == 1:
             return np.array([self._weighted_noise_at(int(releases[0]))])
         grid = self._knots(max(int(releases.max()), 2))
@@ -158,8 +164,7 @@ class Problem:
     @property
     def _closed_form(self) -> bool:
         """Whether noise is a power of the number of uploads: Gaussian full batches, pure Laplace, none."""
-        pure = self.family == "laplace" and not np.any(self.budget.delta)
-        return self.family == "none" or pure or (self.family == "gaussian" and self.sampling_rate == 1.0)
+        return self.law.closed_form(self.sampling_rate, self.budget.delta)
 
     @cached_property
     def _noise_of_one_upload(self) -> float:
@@ -167,7 +172,7 @@ class Problem:
 
     def _weighted_noise_at(self, releases: int) -> float:
         size = self.sensitivity.value * self._unit_noise(releases)
-        variance = np.square(size) * (2 if self.family == "laplace" else 1)
+        variance = np.square(size) * self.law.variance_factor
         return float(self.dimension * np.sum(np.square(self.weights) * variance))
 
     def _unit_noise(self, releases: int) -> NDArray[np.float64]:

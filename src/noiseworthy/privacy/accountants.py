@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
-from noiseworthy.privacy.gaussian import gaussian_epsilon
-from noiseworthy.privacy.laplace import laplace_epsilon
-from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
-from noiseworthy.privacy.mechanisms import Gaussian, Laplace, Mechanism, NoNoise
+from noiseworthy.privacy.mechanisms import Family, Mechanism, law_of
 from noiseworthy.privacy.sensitivity import Sensitivity
 
 
@@ -37,7 +33,7 @@ class Release:
     sampling_rate: float = 1.0
 
     def __post_init__(self):
-        if not isinstance(self.mechanism, NoNoise) and self.mechanism.norm != self.sensitivity.norm:
+        if self.mechanism.law.noisy and self.mechanism.norm != self.sensitivity.norm:
             raise UnsoundClaim(
                 f"{self.mechanism.family} noise needs an {self.mechanism.norm} sensitivity, "
                 f"got {self.sensitivity.norm}; clip records in {self.mechanism.norm}"
@@ -55,8 +51,8 @@ class Release:
         return self.sensitivity.value / self.mechanism.size
 
 
-def check_sampling(sampling_rate: float, family: str, relation: str) -> None:
-    """Refuse amplification that no proof gives (theory 0.5).
+def check_sampling(sampling_rate: float, family: Family, relation: str) -> None:
+    """Refuse amplification that no proof gives (docs/theory/accounting.md#subsampled-records).
 
     Raises:
         InvalidInput: a sampling rate outside (0, 1].
@@ -67,7 +63,7 @@ def check_sampling(sampling_rate: float, family: str, relation: str) -> None:
         check.one_of("sampling_rate", sampling_rate, [1.0], remedy="it is a probability in (0, 1]")
     if sampling_rate == 1.0:
         return
-    if family != "gaussian":
+    if not law_of(family).sampled:
         raise UnsoundClaim(
             f"Poisson batches are accounted for Gaussian noise only, got {family}; use sampling_rate = 1"
         )
@@ -78,21 +74,14 @@ def check_sampling(sampling_rate: float, family: str, relation: str) -> None:
         )
 
 
-def accountant_name(family: str, sampling_rate: float, delta: ArrayLike) -> str:
+def accountant_name(family: Family, sampling_rate: float, delta: ArrayLike) -> str:
     """How `spent_epsilon` counts, in words for reports.
 
     Example:
         >>> accountant_name("gaussian", 1.0, 1e-5)
         'exact composition of Gaussian mechanisms (closed form)'
     """
-    if family == "none":
-        return "none: no noise, no guarantee"
-    if family == "gaussian" and sampling_rate == 1.0:
-        return "exact composition of Gaussian mechanisms (closed form)"
-    if family == "laplace" and sampling_rate == 1.0:
-        exact = "exact composition of Laplace mechanisms (contour integral of the privacy loss)"
-        return exact if np.any(delta) else "pure epsilon, basic composition"
-    return f"privacy loss distribution (dp-accounting {version('dp-accounting')})"
+    return law_of(family).accountant(sampling_rate, delta)
 
 
 def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
@@ -110,6 +99,7 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
         epsilon_i, shape (N,); 0 without uploads, infinite without noise.
 
     Example:
+        >>> from noiseworthy.privacy.mechanisms import Laplace
         >>> from noiseworthy.privacy.sensitivity import of_mean_gradient
         >>> upload = Release(Laplace(np.array([0.1])), of_mean_gradient(300.0, [6000], "l1"))
         >>> spent_epsilon(upload, 3, 0.0)
@@ -118,15 +108,10 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
     clients = len(release.sensitivity.value)
     delta = check.per_client("delta", delta, clients)
     used = check.counts("releases", check.per_client("releases", releases, clients), least=0)
-    mechanism = release.mechanism
-    if isinstance(mechanism, NoNoise):
+    law = release.mechanism.law
+    if not law.noisy:
         return np.where(used > 0, np.inf, 0.0)
-    if isinstance(mechanism, Gaussian) and release.sampling_rate == 1.0:
-        return gaussian_epsilon(np.sqrt(used) * release.shift, delta)
-    check.in_unit_interval("delta", delta, closed_left=isinstance(mechanism, Laplace))
-    if isinstance(mechanism, Laplace) and not np.any(delta):
-        return used * release.shift
-    return _each_once(release, used, delta)
+    return law.spent(release.shift, used, delta, release.sampling_rate)
 
 
 def spent_with_pilot(
@@ -146,7 +131,7 @@ def spent_with_pilot(
         releases: uploads k_i, shape (N,).
         delta: delta_i, shape (N,).
     """
-    if isinstance(pilot[0][0].mechanism, Gaussian):
+    if not pilot[0][0].mechanism.law.pure:
         return composed_epsilon([*pilot, *([] if release is None else [(release, releases)])], delta)
     before = np.sum([np.asarray(k) * one.shift for one, k in pilot], axis=0)
     return before + (0.0 if release is None else spent_epsilon(release, releases, delta))
@@ -170,6 +155,7 @@ def composed_epsilon(
         UnsoundClaim: other noise, mixed noise, units or relations, or Poisson batches.
 
     Example:
+        >>> from noiseworthy.privacy.mechanisms import Gaussian
         >>> from noiseworthy.privacy.sensitivity import of_mean_gradient
         >>> upload = Release(Gaussian(np.array([0.1])), of_mean_gradient(1.0, [100], "l2"))
         >>> bool(composed_epsilon([(upload, 3), (upload, 6)], 1e-5) == spent_epsilon(upload, 9, 1e-5))
@@ -182,10 +168,9 @@ def composed_epsilon(
             "trainings compose in closed form where all add Gaussian noise, or all Laplace noise with "
             "delta 0, to full batches for one unit and relation; account for each of them alone"
         )
-    if parts[0][0].mechanism.family == "laplace":
-        return np.sum([np.asarray(k) * release.shift for release, k in parts], axis=0)
-    mu_squared = np.sum([np.asarray(k) * np.square(release.shift) for release, k in parts], axis=0)
-    return gaussian_epsilon(np.sqrt(mu_squared), delta)
+    currency = parts[0][0].mechanism.law.paid_in
+    amount = np.sum([np.asarray(k) * currency.amount(release.shift) for release, k in parts], axis=0)
+    return currency.epsilon(amount, delta)
 
 
 def composes(parts: Sequence[tuple[Release, ArrayLike]], delta: ArrayLike) -> bool:
@@ -195,23 +180,5 @@ def composes(parts: Sequence[tuple[Release, ArrayLike]], delta: ArrayLike) -> bo
         for release, _ in parts
     }
     full = all(release.sampling_rate == 1.0 for release, _ in parts)
-    if len(kinds) != 1 or not full:
-        return False
-    ((family, _, _),) = kinds
-    return family == "gaussian" or (family == "laplace" and not np.any(delta))
-
-
-def _each_once(release: Release, used: NDArray[np.int64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The PLD answer, computed once for every distinct client."""
-    rows = np.stack([release.shift, used.astype(float), delta])
-    distinct, inverse = np.unique(rows, axis=1, return_inverse=True)
-    answers = [_one_client(release, float(s), int(k), float(d)) for s, k, d in distinct.T]
-    return np.array(answers)[inverse.ravel()]
-
-
-def _one_client(release: Release, shift: float, used: int, delta: float) -> float:
-    if used == 0:
-        return 0.0
-    if isinstance(release.mechanism, Laplace):
-        return laplace_epsilon(shift, used, delta) if delta > 0 else used * shift
-    return poisson_gaussian_epsilon(shift, release.sampling_rate, used, delta)
+    law = parts[0][0].mechanism.law if len(kinds) == 1 and full else None
+    return law is not None and law.noisy and law.closed_form(1.0, delta)

@@ -11,7 +11,8 @@ H = sum of the eta_i in one round, what one change of the data can do to Delta d
     E     as B, measured in L1                   sqrt(p) 2 zeta H / n        as B                       record
 
 Clipping records does not give 1/n for E > 1 on a general model, because two runs that differ in one record
-compute their gradients at different parameters (theory 2.6, item 1). Source: theory 2.2.
+compute their gradients at different parameters (docs/theory/fu.md#local-sensitivity).
+Source: docs/theory/fu.md#clipping-modes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from numpy.typing import ArrayLike
 from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.budget import Relation, Unit
-from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.sensitivity import Norm, Sensitivity, in_l1, of_clipped_whole, of_mean_gradient
 
 ClippingMode = Literal["A", "B", "C", "D", "E"]
@@ -52,7 +53,7 @@ def unit_of(mode: ClippingMode) -> Unit:
 
 def clip_norm_of(mode: ClippingMode, family: Family) -> Norm:
     """The norm in which a mode clips: L2 for B and E, else the norm that the noise needs."""
-    return "l1" if family == "laplace" and mode != "E" else "l2"
+    return "l2" if mode == "E" else law_of(family).norm
 
 
 def of_upload(
@@ -89,7 +90,7 @@ def of_upload(
         >>> float(of_upload("E", 1.0, [100], 9, "laplace").value[0])
         0.06
 
-    Source: theory 2.2.
+    Source: docs/theory/fu.md#clipping-modes.
     """
     check.one_of("clipping_mode", mode, CLIPPING_MODES)
     _check_noise(mode, family)
@@ -103,12 +104,13 @@ def of_upload(
 
 
 def _check_noise(mode: ClippingMode, family: Family) -> None:
-    if mode == "B" and family == "laplace":
+    norm = law_of(family).norm
+    if mode == "B" and norm == "l1":
         raise UnsoundClaim(
-            "clipping mode B is proved in L2 only and needs Gaussian noise, got laplace; "
+            f"clipping mode B is proved in L2 only and needs Gaussian noise, got {family}; "
             "use mode E, which pays sqrt(dimension) for L1, or C, or gaussian noise"
         )
-    if mode == "E" and family != "laplace":
+    if mode == "E" and norm != "l1":
         raise UnsoundClaim(
             f"clipping mode E turns an L2 sensitivity into L1 for Laplace noise, got {family}; use mode B"
         )

@@ -43,13 +43,12 @@ from numpy.typing import NDArray
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy.accountants import Release, spent_epsilon
-from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.privacy.mechanisms.registry import deployed_names
 from noiseworthy.privacy.uploads import Assurance, releasable
 
 STEPS = 2.0**32
 """Least noise in steps of a grid; coarser ones are refused."""
-
-_FAMILIES: tuple[Family, ...] = ("gaussian", "laplace")
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class DeployedNoise:
     scale: float
 
     def __post_init__(self):
-        check.one_of("family", self.family, _FAMILIES, remedy="a deployed upload needs noise")
+        check.one_of("family", self.family, deployed_names(), remedy="a deployed upload needs noise")
         if check.positive("scale", self.scale).item() < 1:
             raise InvalidInput(f"scale must be at least 1 step, got {self.scale:g}; take a finer grid")
         _library()
@@ -104,15 +103,14 @@ class DeployedNoise:
     @property
     def distance(self) -> float:
         """eta: total variation between one coordinate and rounded continuous noise, at most."""
-        return (1 / 24 if self.family == "gaussian" else 1 / 8) / self.scale**2
+        return law_of(self.family).on_grid.distance / self.scale**2
 
     @cached_property
     def _measurement(self) -> Any:
-        dp = _library()
+        dp, law = _library(), law_of(self.family)
         space = dp.vector_domain(dp.atom_domain(T="i64"))
-        if self.family == "gaussian":
-            return dp.m.make_gaussian(space, dp.l2_distance(T="f64"), self.scale)
-        return dp.m.make_laplace(space, dp.l1_distance(T="f64"), self.scale)
+        distance = getattr(dp, f"{law.norm}_distance")(T="f64")
+        return getattr(dp.m, law.on_grid.measurement)(space, distance, self.scale)
 
 
 def grid_surcharge(noise: DeployedNoise, epsilon: float, releases: int, dimension: int) -> float:

@@ -19,13 +19,11 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import BudgetExceeded, InvalidInput, UnsoundClaim
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.privacy.gaussian import gaussian_epsilon
-from noiseworthy.privacy.mechanisms import FAMILIES, Family
+from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.privacy.mechanisms.currencies import MARGIN, Currency
 
 _ROUNDING = 1e-12
 """Relative excess that is a matter of the last bits of a sum; `remaining` stays twice as far below."""
-_MARGIN = 1e-9
-"""Part of what is left that stays unspent, so that no order of rounding exceeds the whole."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class PrivacyFilter:
 
     Attributes:
         budget: of every client, whole.
-        family: kind of noise, `gaussian` or `laplace`; Laplace releases are charged their pure epsilon.
+        family: kind of noise; what adds up in epsilon is charged its pure one.
         used: sum of k mu^2, or of k epsilon, shape (N,).
 
     Example:
@@ -63,15 +61,13 @@ class PrivacyFilter:
         Raises:
             InvalidInput: no noise, which spends no budget that could be left.
         """
-        check.one_of("mechanism", family, FAMILIES)
-        if family == "none":
-            raise InvalidInput("a study without privacy has no budget to split; use gaussian or laplace")
+        _currency(family)
         return cls(budget, family, np.zeros(budget.clients))
 
     @property
     def whole(self) -> NDArray[np.float64]:
         """mu^2 or epsilon of the whole budget, shape (N,)."""
-        return self.budget.epsilon if self.family == "laplace" else np.square(self.budget.mu)
+        return _currency(self.family).whole(self.budget)
 
     @property
     def left(self) -> NDArray[np.float64]:
@@ -94,7 +90,7 @@ class PrivacyFilter:
         if release.sampling_rate < 1:
             raise UnsoundClaim("a filter charges full batches only; use sampling_rate = 1")
         k = check.counts("uses", check.per_client("uses", uses, self.budget.clients), least=0)
-        return k.astype(float) * (release.shift if self.family == "laplace" else np.square(release.shift))
+        return k.astype(float) * _currency(self.family).amount(release.shift)
 
     def charge(self, release: Release, uses: ArrayLike) -> PrivacyFilter:
         """The filter after `uses` more releases of each client; checks all, then charges.
@@ -128,16 +124,19 @@ class PrivacyFilter:
         if empty.size:
             raise BudgetExceeded(f"client {empty[0]} has spent its whole budget; nothing is left to plan on")
         left = self.left - 2 * _ROUNDING * self.whole
-        epsilon = left if self.family == "laplace" else self._epsilon_of(left)
-        untouched = self.budget.epsilon * (1 - _MARGIN)
-        return replace(self.budget, epsilon=np.where(self.used > 0, epsilon, untouched))
-
-    def _epsilon_of(self, mu_squared: NDArray[np.float64]) -> NDArray[np.float64]:
-        epsilon = gaussian_epsilon(np.sqrt(mu_squared) * (1 - _MARGIN), self.budget.delta)
+        epsilon = _currency(self.family).spendable(left, self.budget.delta)
         poor = np.flatnonzero(epsilon <= 0)
         if poor.size:
             raise InvalidInput(
                 f"delta {self.budget.delta[poor[0]]:g} of client {poor[0]} is more than what is left of its "
                 "budget would use, so it cannot be split; use a smaller delta"
             )
-        return epsilon
+        untouched = self.budget.epsilon * (1 - MARGIN)
+        return replace(self.budget, epsilon=np.where(self.used > 0, epsilon, untouched))
+
+
+def _currency(family: Family) -> Currency:
+    law = law_of(family)
+    if not law.noisy:
+        raise InvalidInput("a study without privacy has no budget to split; use gaussian or laplace")
+    return law.paid_in

@@ -11,7 +11,6 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.deployed_noise import STEPS, DeployedNoise
-from noiseworthy.privacy.mechanisms import NoNoise
 from noiseworthy.privacy.quantised import clipped_sum
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.privacy.uploads import LIMIT, Grid, Noise, Upload
@@ -103,10 +102,8 @@ def as_drawn(release: Release) -> Release:
         >>> float((as_drawn(planned).mechanism.size / planned.mechanism.size - 1).round(9)[0])
         9.54e-07
     """
-    if isinstance(release.mechanism, NoNoise):
-        return release
-    size = release.mechanism.size * (_MORE * (1 - 2.0**-50))
-    return replace(release, mechanism=type(release.mechanism)(size))
+    drawn = release.mechanism.size * (_MORE * (1 - 2.0**-50))
+    return replace(release, mechanism=release.mechanism.law.noise(drawn))
 
 
 def _check_covers(release: Release, client: int, clip_norm: float, divisor: int) -> None:

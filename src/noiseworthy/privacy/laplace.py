@@ -56,7 +56,7 @@ def laplace_epsilon(shift: float, releases: int, delta: float) -> float:
     """Epsilon at `delta` of Laplace noise released several times.
 
     The worst case of a p-dimensional query is the whole L1 shift in one coordinate, so a
-    one-dimensional distribution suffices, also adaptively (theory 0.4).
+    one-dimensional distribution suffices, also adaptively (docs/theory/accounting.md#laplace-mechanism).
 
     Args:
         shift: L1 sensitivity / Laplace scale of one release.

@@ -56,7 +56,7 @@ def poisson_gaussian_epsilon(
         InvalidInput: a delta below 1e-14 for each release, which the distribution's tails do not resolve, or
             a sampling rate or ratio whose distribution has too many points.
 
-    Source: theory 0.5; dominating pair of Zhu, Dong & Wang 2022.
+    Source: docs/theory/accounting.md#subsampled-records; dominating pair of Zhu, Dong & Wang 2022.
     """
     if delta < (smallest := releases * _SMALLEST_DELTA):
         raise InvalidInput(

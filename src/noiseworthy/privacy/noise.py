@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from noiseworthy import _validate as check
-from noiseworthy.privacy.mechanisms import FAMILIES, Family
+from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.uploads import Assurance, releasable
 
 ASSURANCE: Assurance = "simulation"
@@ -26,7 +24,7 @@ class SimulatedNoise:
     """Seeded noise behind the protocol of deployed noise, to rehearse a deployment and repeat it bit by bit.
 
     Attributes:
-        family: `gaussian` or `laplace`.
+        family: of the noise.
         scale: noise size in steps of the grid.
         key: of the one upload that this noise is for.
 
@@ -56,29 +54,27 @@ class SimulatedNoise:
 
 
 def simulated_noise(key: Array, family: Family, size: Array, dimension: int) -> Array:
-    """Noise of one upload, shape (dimension,): Gaussian with std `size`, or Laplace with scale `size`.
+    """Noise of one upload, shape (dimension,), of a mechanism and size.
 
     Example:
         >>> simulated_noise(jax.random.key(0), "none", jnp.array(1.0), 3)
         Array([0., 0., 0.], dtype=float32)
     """
-    check.one_of("mechanism", family, FAMILIES)
-    if family == "gaussian":
-        return size * jax.random.normal(key, (dimension,), jnp.float32)
-    if family == "laplace":
-        return size * jax.random.laplace(key, (dimension,), jnp.float32)
-    return jnp.zeros(dimension, jnp.float32)
+    law = law_of(family)
+    drawn = law.draws(key, (dimension,))
+    return size * drawn if law.noisy else drawn
 
 
 def simulated_sum(key: Array, family: Family, sizes: Array, dimension: int) -> Array:
     """The summed noise of several uploads, shape (dimension,), with weighted sizes (b,).
 
-    One Gaussian draw of the summed variance has the law of the sum of b draws; Laplace noise needs all b.
+    Of a stable law, one draw of the summed variance has the law of the sum of b draws; others need all b.
 
     Example:
         >>> simulated_sum(jax.random.key(0), "none", jnp.ones(5), 2)
         Array([0., 0.], dtype=float32)
     """
-    if family != "laplace":
+    law = law_of(family)
+    if law.stable:
         return simulated_noise(key, family, jnp.sqrt(jnp.sum(jnp.square(sizes))), dimension)
-    return sizes @ jax.random.laplace(key, (len(sizes), dimension), jnp.float32)
+    return sizes @ law.draws(key, (len(sizes), dimension))

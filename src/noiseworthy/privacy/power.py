@@ -115,6 +115,16 @@ def laplace_power(shift: float, releases: int) -> ProfiledPower:
     return ProfiledPower(*laplace_profile(shift, releases))
 
 
+def pure_power(epsilon: float) -> ProfiledPower:
+    """Power against releases of which a pure epsilon is all that is known.
+
+    Example:
+        >>> round(pure_power(1.0).guess, 3)
+        0.731
+    """
+    return ProfiledPower(np.array([epsilon]), np.zeros(1))
+
+
 def poisson_power(ratio: float, sampling_rate: float, releases: int) -> ProfiledPower:
     """Power against Gaussian releases over fresh Poisson batches, under add-or-remove, in either direction.
 

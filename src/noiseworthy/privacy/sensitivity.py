@@ -70,7 +70,8 @@ def of_mean_gradient(
         >>> of_mean_gradient(10.0, [1000, 2000], "l2").value
         array([0.02, 0.01])
 
-    Source: theory 0.1, 1.2; Zhou et al., section IV (which omits the factor 2 for Gaussian noise).
+    Source: docs/theory/accounting.md#guarantee, docs/theory/zhou.md#algorithm; Zhou et al., section IV (which
+        omits the factor 2 for Gaussian noise).
     """
     clip = check.positive("clip_norm", clip_norm, remedy="a clip of 0 would remove every gradient").item()
     records = check.counts(
@@ -102,13 +103,14 @@ def of_mean_loss(cap: float, sizes: ArrayLike, norm: Norm, relation: Relation = 
         A `Sensitivity` with one value per client.
 
     Guarantee: the model at which losses are computed must not depend on the records but through values that
-    were released with noise; else the sensitivity is that of the model too (theory 5.8, item 2).
+    were released with noise; else the sensitivity is that of the model too
+    (docs/theory/ma.md#loss-at-a-noised-model).
 
     Example:
         >>> of_mean_loss(2.0, [100, 200], "l2").value
         array([0.02, 0.01])
 
-    Source: theory 5.5; Ma et al., section IV-C.
+    Source: docs/theory/ma.md#stages; Ma et al., section IV-C.
     """
     theta = check.positive("loss_cap", cap, remedy="a cap of 0 would remove every loss").item()
     records = check.counts(
@@ -147,7 +149,8 @@ def of_clipped_whole(
         >>> of_clipped_whole(10.0, 3, "l2").value
         array([20., 20., 20.])
 
-    Source: theory 2.2 (modes C and D), 3.2; Hou et al., Lemma 1 (which omits the factor 2).
+    Source: docs/theory/fu.md#clipping-modes (modes C and D), docs/theory/hou.md#sensitivity; Hou et al.,
+        Lemma 1 (which omits the factor 2).
     """
     clip = check.positive("clip_norm", clip_norm, remedy="a clip of 0 would remove every update").item()
     check.count("clients", clients)

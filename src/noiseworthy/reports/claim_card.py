@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from noiseworthy.errors import DataError
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.uploads import WORDS, Assurance
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import Record, most_spent
@@ -229,9 +230,10 @@ def _how_much(record: Record) -> str:
 def _by_what(plan: Record) -> str:
     if not any(plan["releases"]):
         return "No client uploads anything in training, so training costs nothing."
-    size = "scale" if plan["mechanism"] == "laplace" else "standard deviation"
+    law = law_of(plan["mechanism"])
+    _, size = law.size_words
     what = "every local step" if noises_steps(plan) else "every upload"
-    noise = f"{plan['mechanism'].capitalize()} noise of {size} {span(noise_of_uploads(plan))}"
+    noise = f"{law.title} noise of {size} {span(noise_of_uploads(plan))}"
     whose = "record" if noises_steps(plan) else "client"
     uploads = f"; a client uploads {times(span(uploads_of(plan)))} at most" if noises_steps(plan) else ""
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.alternatives import faults_of_printed, leak_of
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import Record, client_names
@@ -70,7 +71,7 @@ def _test_records(record: Record) -> list[str]:
 
 
 def _rivals(rivals: Record) -> str:
-    private = [point for point in rivals["points"] if point["mechanism"] != "none"]
+    private = [point for point in rivals["points"] if law_of(point["mechanism"]).noisy]
     trained = count(sum(len(point["algorithms"]) for point in private), "private training")
     return (
         f"The comparison of DPFL-BCS with its rivals simulated {trained} and FedSGD on the same records; for "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noiseworthy.privacy import uploads
 from noiseworthy.privacy.clipping import WORDS
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import Record, client_names, most_spent
 from noiseworthy.reports.limits import as_printed, limits
@@ -173,8 +174,9 @@ def _mechanism(record: Record) -> Clause:
     plan = record["plan"]
     if not any(plan["releases"]):
         return Clause("By what means", "No client uploads anything in training, so training costs nothing.")
-    size = "scale" if plan["mechanism"] == "laplace" else "standard deviation"
-    drawn = f"{plan['mechanism'].capitalize()} noise of {size} {span(noise_of_uploads(plan))}"
+    law = law_of(plan["mechanism"])
+    _, size = law.size_words
+    drawn = f"{law.title} noise of {size} {span(noise_of_uploads(plan))}"
     noise = f"{drawn} on every coordinate"
     if noises_steps(plan):
         return Clause("By what means", _noised_step(plan, noise), _margin(plan))
@@ -263,14 +265,8 @@ def _batch(plan: Record) -> str:
 
 def _accounting(record: Record) -> Clause:
     plan, version = record["plan"], record["version"]
-    pure = not any(row["delta"] for row in plan["privacy"]["clients"])
-    if plan["sampling_rate"] < 1:
-        how = "privacy loss distributions of the dp-accounting library, rounded toward more loss"
-    elif plan["mechanism"] == "laplace":
-        exact = "the exact law of the privacy loss of Laplace noise, rounded toward more loss"
-        how = "the sum of pure epsilons" if pure else exact
-    else:
-        how = "the exact closed form for composed Gaussian noise"
+    deltas = [row["delta"] for row in plan["privacy"]["clients"]]
+    how = law_of(plan["mechanism"]).accounting(plan["sampling_rate"], deltas)
     what = (
         "Steps that a record is in are counted per client (the most of any of its records)"
         if noises_steps(plan)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.findings import score_name
 from noiseworthy.reports.schedules import Record
 from noiseworthy.reports.wording import about, count, level, number, percent, rounded_up, span
@@ -24,7 +25,8 @@ _NBSP = "\N{NO-BREAK SPACE}"
 
 def own_points(record: Record) -> list[Record]:
     """The study's own point under each mechanism."""
-    return [point for point in record["rivals"]["points"] if point["own"] and point["mechanism"] != "none"]
+    points = record["rivals"]["points"]
+    return [point for point in points if point["own"] and law_of(point["mechanism"]).noisy]
 
 
 def sweep(record: Record, mechanism: str, name: str) -> list[Record]:
@@ -41,7 +43,7 @@ def sweep(record: Record, mechanism: str, name: str) -> list[Record]:
 def reference_of(record: Record, alpha: float | None) -> Record:
     """FedSGD without noise on the records as they were dealt out."""
     points = record["rivals"]["points"]
-    (point,) = (point for point in points if point["mechanism"] == "none" and point["alpha"] == alpha)
+    (point,) = (point for point in points if not law_of(point["mechanism"]).noisy and point["alpha"] == alpha)
     return point["algorithms"][0]
 
 
@@ -192,9 +194,8 @@ def sweeps_caption(record: Record) -> str:
 
 
 def _pure(record: Record) -> str:
-    if "laplace" not in record["rivals"]["mechanisms"]:
-        return ""
-    return "Laplace noise is planned for pure ε, δ = 0. "
+    laws = map(law_of, record["rivals"]["mechanisms"])
+    return "".join(f"{law.title} noise is planned for pure ε, δ = 0. " for law in laws if law.pure)
 
 
 def _spent(record: Record) -> str:

@@ -9,6 +9,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports import rivals_words
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import (
@@ -293,12 +294,13 @@ def _others(plan: Record) -> dict[str, str]:
 
 
 def _noise(plan: Record) -> str:
-    if plan["mechanism"] == "none":
+    law = law_of(plan["mechanism"])
+    if not law.noisy:
         return "none"
-    size = "scale" if plan["mechanism"] == "laplace" else "std"
+    size, _ = law.size_words
     where = " of every local step" if noises_steps(plan) else noise_falls(plan)
     first = f"{size} {span(noise_of_uploads(plan))} per coordinate{where}"
-    return f"{plan['mechanism'].capitalize()}, {first}"
+    return f"{law.title}, {first}"
 
 
 def _step(plan: Record) -> str:

@@ -14,7 +14,7 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.accountants import Release, spent_epsilon
 from noiseworthy.privacy.budget import ADVERSARY, UNITS, Relation, Unit
 from noiseworthy.privacy.clipping import ClippingMode, of_upload
-from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+from noiseworthy.privacy.mechanisms import law_of, noisy_names
 
 
 def account(
@@ -34,7 +34,7 @@ def account(
     """Exact epsilon of every client for noise and uploads that somebody states.
 
     Args:
-        mechanism: `laplace` or `gaussian`.
+        mechanism: name of one with noise.
         noise: Laplace scale or Gaussian std per coordinate of an upload, one or per client.
         clip_norm: clip of each record's gradient, or of the whole upload for unit `client`; L1 for Laplace
             and L2 for Gaussian.
@@ -55,20 +55,19 @@ def account(
         >>> answer["privacy"]["clients"][0]["spent_epsilon"]
         5.0
     """
-    check.one_of("mechanism", mechanism, ["laplace", "gaussian"])
+    law = law_of(check.one_of("mechanism", mechanism, noisy_names()))
     records = check.counts("sizes", sizes, remedy="leave a client without records out")
     check.one_of("relation", relation, ["replace-one", "add-remove"])
     n = len(records)
     size = check.positive("noise", check.per_client("noise", noise, n))
     used = _releases(releases, rounds, clients_per_round, n)
-    family = Laplace(size) if mechanism == "laplace" else Gaussian(size)
     check.one_of("unit", unit, UNITS)
     mode: ClippingMode = "D" if unit == "client" else "A"
-    sensitivity = of_upload(mode, clip_norm, records, 1, family.family, relation, sampling_rate)
+    sensitivity = of_upload(mode, clip_norm, records, 1, law.name, relation, sampling_rate)
     deltas = check.in_unit_interval(
-        "delta", check.per_client("delta", delta, n), closed_left=mechanism == "laplace"
+        "delta", check.per_client("delta", delta, n), closed_left=not law.needs_delta
     )
-    spent = spent_epsilon(Release(family, sensitivity, sampling_rate), used, deltas)
+    spent = spent_epsilon(Release(law.noise(size), sensitivity, sampling_rate), used, deltas)
     clients = [{"delta": d, "spent_epsilon": e} for d, e in zip(deltas.tolist(), spent.tolist(), strict=True)]
     privacy = {"unit": unit, "relation": relation, "adversary": ADVERSARY, "clients": clients}
     return {"mechanism": mechanism, "releases": used.tolist(), "noise": size.tolist(), "privacy": privacy}

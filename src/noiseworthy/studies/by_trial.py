@@ -11,6 +11,7 @@ import numpy as np
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.question import NOTHING_TO_TRY, decay, given
 from noiseworthy.methods.registry import method
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.studies.decision import Decision, Foretold, Progress
 from noiseworthy.studies.fitted import explained
 from noiseworthy.studies.prepare import Prepared, open_task, with_task
@@ -44,7 +45,7 @@ def wanted(prepared: Prepared) -> bool:
 def _can_be_tried(prepared: Prepared) -> bool:
     """Whether there are data and noise, and nothing that trials know nothing of: constants, whom to ask."""
     study = prepared.study
-    if prepared.federation is None or study.privacy.mechanism == "none":
+    if prepared.federation is None or not law_of(study.privacy.mechanism).noisy:
         return False
     if study.constants.assumed() or isinstance(study.constants.heterogeneity, list | dict):
         return False
@@ -106,7 +107,7 @@ def _check(prepared: Prepared) -> None:
             "[constants] are missing: planning from sizes alone needs constants of the loss (the README has "
             "them); or give data to plan by trial"
         )
-    if study.privacy.mechanism == "none":
+    if not law_of(study.privacy.mechanism).noisy:
         raise ConfigError(NOTHING_TO_TRY)
     if _tells_clients_apart(study):
         raise ConfigError(

@@ -9,14 +9,8 @@ from numpy.typing import NDArray
 
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.accountants import Release, spent_with_pilot
-from noiseworthy.privacy.power import (
-    GaussianPower,
-    Power,
-    ProfiledPower,
-    after_two_moves,
-    laplace_power,
-    poisson_power,
-)
+from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
+from noiseworthy.privacy.power import Power, after_two_moves
 
 Parts = list[tuple[Release, NDArray[np.int64]]]
 FALSE_ALARMS = (0.01, 0.05)
@@ -55,7 +49,7 @@ def _before(plan: Plan) -> dict[str, Any] | None:
 
 def _told_apart(plan: Plan) -> dict[str, Any] | None:
     parts = _parts(plan)
-    if not parts or plan.problem.family == "none":
+    if not parts or not plan.problem.law.noisy:
         return None
     mu = np.sum([k * np.square(one.shift) for one, k in parts], axis=0)
     exposed = mu if _composes(plan) else plan.spent()
@@ -91,19 +85,12 @@ def power_against(plan: Plan, client: int) -> Power:
         releases differ, and an upper bound for Poisson batches.
     """
     ratios = [(float(one.shift[client]), int(k[client])) for one, k in _parts(plan) if k[client]]
-    if _composes(plan):
-        return GaussianPower(sum(k * ratio**2 for ratio, k in ratios) ** 0.5)
-    if plan.problem.family == "laplace" and len(ratios) > 1:
-        return ProfiledPower(np.array([sum(k * ratio for ratio, k in ratios)]), np.zeros(1))
-    ((ratio, k),) = ratios
-    if plan.problem.family == "laplace":
-        return laplace_power(ratio, k)
-    return poisson_power(ratio, plan.problem.sampling_rate, k)
+    return plan.problem.law.power(ratios, plan.problem.sampling_rate)
 
 
 def _composes(plan: Plan) -> bool:
     """Whether all releases are one Gaussian release in the end."""
-    return plan.problem.family == "gaussian" and plan.problem.sampling_rate == 1
+    return plan.problem.law.currency is MU_SQUARED and plan.problem.sampling_rate == 1
 
 
 def _parts(plan: Plan) -> Parts:
@@ -115,13 +102,12 @@ def _looser(plan: Plan) -> dict[str, list[float]]:
     parts = _parts(plan)
     if not parts or any(release.sampling_rate < 1 for release, _ in parts):
         return {}
-    if plan.problem.family == "gaussian":
-        rho = np.sum([k * np.square(release.shift) / 2 for release, k in parts], axis=0)
-        return _of_some("zCDP", rho + 2 * np.sqrt(rho * -np.log(plan.budget.delta)), rho)
-    if plan.problem.family == "laplace":
-        pure = np.sum([k * release.shift for release, k in parts], axis=0)
-        return _of_some("basic composition", pure, pure) if np.any(plan.budget.delta) else {}
-    return {}
+    law = plan.problem.law
+    if not law.noisy:
+        return {}
+    amount = np.sum([k * law.paid_in.amount(release.shift) for release, k in parts], axis=0)
+    found = law.looser(amount, plan.budget.delta)
+    return {} if found is None else _of_some(found.name, found.epsilon, amount)
 
 
 def _own(plan: Plan) -> Parts:

@@ -138,7 +138,7 @@ def kept_in(
         BudgetExceeded: clients that cannot pay.
     """
     start = load_checkpoint(folder, mark) if resume else None
-    if folder is None or plans[0].problem.family == "none":
+    if folder is None or not plans[0].problem.law.noisy:
         yield NOWHERE if folder is None else FolderKeeper(start=start, folder=folder, mark=mark)
         return
     path = folder / FILE if ledger is None else ledger.path
@@ -183,7 +183,7 @@ def check_goes_on(folder: Path, mark: str, plan: Plan, ledger: SharedLedger | No
         ResumeError, LedgerError: as `kept_in`.
     """
     load_checkpoint(folder, mark)
-    if plan.problem.family != "none":
+    if plan.problem.law.noisy:
         path = folder / FILE if ledger is None else ledger.path
         head = _head(folder, path)
         with DurableLedger.read(path) as books:

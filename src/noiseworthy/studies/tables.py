@@ -31,6 +31,8 @@ from noiseworthy._tables import (
 from noiseworthy.methods.question import AlgorithmTable
 from noiseworthy.methods.registry import FIRST, method
 from noiseworthy.plans.resources import ResourceUnit
+from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.privacy.mechanisms.fields import AnyMechanism, NoisyMechanism
 from noiseworthy.studies.clients import (
     Stated,
     StatedDelta,
@@ -94,7 +96,7 @@ def _of_clients(where: str, value: Any) -> Any:
 class PrivacyTable(Table):
     """`[privacy]`: mechanism, budgets, clip, neighbours."""
 
-    mechanism: Literal["laplace", "gaussian", "none"]
+    mechanism: AnyMechanism
     epsilon: Budget = 1.0
     delta: DeltaBudget = 0.0
     clip_norm: Number | Auto = "auto"
@@ -120,7 +122,7 @@ class PrivacyTable(Table):
 
     @model_validator(mode="after")
     def _pure_is_pure(self) -> PrivacyTable:
-        if self.accountant == "pure" and (self.mechanism != "laplace" or any(self._deltas())):
+        if self.accountant == "pure" and (not law_of(self.mechanism).pure or any(self._deltas())):
             delta = self.delta.ends if isinstance(self.delta, Drawn) else self.delta
             raise ValueError(
                 f'accountant = "pure" is Laplace noise with delta = 0, got {self.mechanism} with delta '
@@ -250,7 +252,7 @@ class RivalsTable(Table):
     epsilon is drawn from, and the concentration of the Dirichlet partition. "auto" takes the study's noise.
     """
 
-    mechanisms: Annotated[list[Literal["gaussian", "laplace"]], Field(min_length=1)] | Auto = "auto"
+    mechanisms: Annotated[list[NoisyMechanism], Field(min_length=1)] | Auto = "auto"
     epsilon_max: Listed[Positive] = Field(default=[])
     alpha: Listed[Positive] = Field(default=[])
     seeds: Listed[Seed] = Field(default=[0, 1, 2, 3, 4], min_length=1)

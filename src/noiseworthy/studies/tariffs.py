@@ -58,8 +58,7 @@ def new_accounts(
 
 def adds_up(plan: Plan) -> bool:
     """Whether every release of a plan has a price of its own, whatever else is released."""
-    family, delta = plan.problem.family, plan.budget.delta
-    return plan.problem.sampling_rate == 1.0 and (family == "gaussian" or not np.any(delta))
+    return plan.problem.law.closed_form(plan.problem.sampling_rate, plan.budget.delta)
 
 
 def tariff_of_pilot(plan: Plan, accounts: Sequence[Account]) -> list[int]:

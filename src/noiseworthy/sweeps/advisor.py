@@ -18,6 +18,7 @@ from noiseworthy._validate import strict_json
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.studies.by_trial import (
     open_bench,
     resolved,
@@ -197,7 +198,7 @@ def entrants(prepared: Prepared) -> tuple[list[Study], list[LeftOut]]:
     """
     study = prepared.study
     prepared.trained()
-    if study.privacy.mechanism == "none":
+    if not law_of(study.privacy.mechanism).noisy:
         raise ConfigError(
             "there is nothing to advise on without noise: asking everybody always is best then; set "
             '[privacy] mechanism = "gaussian" or "laplace"'
@@ -211,12 +212,12 @@ def entrants(prepared: Prepared) -> tuple[list[Study], list[LeftOut]]:
 
 def _unsuited(name: str, study: Study) -> str:
     """Why an algorithm cannot enter, empty if it can."""
-    usual, noise = method(name).mechanisms, study.privacy.mechanism
-    if noise in usual:
+    only, noise = method(name).only, study.privacy.mechanism
+    if only in (None, noise):
         return ""
-    if usual == ("none",):
+    if not law_of(only).noisy:
         return "it adds no noise, so it protects nobody"
-    return f"it is defined for {usual[0].capitalize()} noise only, and the study has {noise}"
+    return f"it is defined for {law_of(only).title} noise only, and the study has {noise}"
 
 
 def with_algorithm(study: Study, name: str, clients: int) -> Study:

@@ -26,7 +26,7 @@ from noiseworthy.methods.registry import make
 from noiseworthy.methods.rivals.planner import RIVALS, RivalName
 from noiseworthy.methods.rivals.table import RivalTable
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.studies import two_stages
 from noiseworthy.studies.decision import Decision
 from noiseworthy.studies.pace import LEAST_ROUNDS, Pace, pace_of
@@ -60,11 +60,13 @@ def entrants(mechanism: Family) -> dict[str, tuple[Name, Selection]]:
         >>> entrants("none"), entrants("gaussian")["PrivateFL-BCS"]
         ({'FedSGD': ('fedsgd', 'uniform')}, ('privatefl', 'biased'))
     """
-    if mechanism == "none":
+    if not law_of(mechanism).noisy:
         return {REFERENCE: ("fedsgd", "uniform")}
-    plain: RivalName = "dpsgd" if mechanism == "gaussian" else "dmldp"
+    plain: dict[str, tuple[Name, Selection]] = {
+        name.upper(): (name, "uniform") for name, rival in RIVALS.items() if rival.only == mechanism
+    }
     return {
-        plain.upper(): (plain, "uniform"),
+        **plain,
         "WeiAvg": ("weiavg", "uniform"),
         "PFA": ("pfa", "uniform"),
         "PrivateFL": ("privatefl", "uniform"),
@@ -243,7 +245,7 @@ def _checked(table: AlgorithmTable) -> Table:
 
 def _mechanisms(prepared: Prepared) -> tuple[Family, ...]:
     own, wanted = prepared.study.privacy.mechanism, prepared.study.rivals.mechanisms
-    if wanted == "auto" and own == "none":
+    if wanted == "auto" and not law_of(own).noisy:
         raise ConfigError(
             'rivals need noise, got mechanism = "none" in [privacy]; state [rivals] mechanisms, for example '
             '["gaussian"]'
@@ -314,9 +316,9 @@ def _planned(point: Point, prepared: Prepared) -> Point:
 
 
 def _privacy(table: PrivacyTable, point: Point) -> PrivacyTable:
-    """The study's budgets at a point; pure for Laplace noise, because DPFL-BCS plans no other."""
+    """The study's budgets at a point; pure where noise allows it, because DPFL-BCS plans no other."""
     changed: dict[str, Any] = {"mechanism": point.mechanism, "accountant": "auto"}
-    if point.mechanism == "laplace":
+    if law_of(point.mechanism).pure:
         changed["delta"] = 0.0
     if isinstance(table.epsilon, Drawn):
         ((law, (least, _)),) = table.epsilon.model_dump(exclude_none=True).items()

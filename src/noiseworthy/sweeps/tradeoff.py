@@ -13,6 +13,7 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.resources import ResourceUnit
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.studies.decision import Decision
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import Prepared
@@ -111,7 +112,7 @@ class Surface:
         """
         study, resources = prepared.study, _resources(prepared)
         prepared.trained()
-        if study.privacy.mechanism == "none":
+        if not law_of(study.privacy.mechanism).noisy:
             raise ConfigError(
                 'the trade-off needs noise, got mechanism = "none"; use "gaussian" or "laplace" in [privacy]'
             )

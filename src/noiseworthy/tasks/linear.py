@@ -164,7 +164,7 @@ class LinearModel:
         Guarantee: each summand has norm at most C, float32 rounding included (`upper_norm`, `clip`).
         A record contributes zero if its gradient is not finite or its squared norm overflows.
 
-        Source: privacy 2; Goodfellow, Efficient per-example gradient computations (2015).
+        Source: Goodfellow, Efficient per-example gradient computations (2015).
         """
         slopes = self._slopes(theta, batch)
         sizes = upper_norm(batch.x, norm) * upper_norm(slopes, norm)

@@ -34,7 +34,7 @@ class Personal:
     Attributes:
         shared: the task whose theta is shared. The transform acts on records after its `prepare`.
 
-    Source: Yang et al., PrivateFL (2023); theory 6.
+    Source: Yang et al., PrivateFL (2023); docs/theory/baselines.md#privatefl.
     """
 
     shared: LinearModel | ModelTask
@@ -202,7 +202,7 @@ def personalised(task: Task) -> Personal:
         >>> personal.clipped_gradient_sum(phi, batch, 100.0, "l2").tolist()
         [4.0, 0.0, 4.0, 6.0, 2.0]
 
-    Source: Yang et al., PrivateFL (2023); theory 6.
+    Source: Yang et al., PrivateFL (2023); docs/theory/baselines.md#privatefl.
     """
     if isinstance(task, LinearModel):
         return Personal(task)

@@ -10,7 +10,8 @@ from scipy import stats
 
 from noiseworthy.errors import UserError
 from noiseworthy.privacy.gaussian import gaussian_delta
-from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
 
 _CASES = [(shift, k, delta) for shift in (0.01, 0.2, 1.5) for k in (1, 7, 60) for delta in (1e-9, 1e-5, 1e-2)]
 _SLACK = 1e-9
@@ -50,7 +51,7 @@ class AccountantConformance:
         """zCDP for Gaussian noise, basic composition for Laplace noise."""
         for shift, k, delta in _CASES:
             rho = k * shift**2 / 2
-            known = k * shift if self.family == "laplace" else rho + 2 * math.sqrt(-rho * math.log(delta))
+            known = k * shift if law_of(self.family).pure else rho + 2 * math.sqrt(-rho * math.log(delta))
             assert self.epsilon(shift, k, delta) <= known * (1 + 1e-3)
 
     def test_more_costs_more(self):
@@ -89,17 +90,18 @@ def least_epsilon(family: Family, shift: float, releases: int, delta: float) -> 
     """An epsilon that an attack on the releases proves, at most the true one.
 
     Gaussian: the likelihood ratio, exactly. Laplace: how many draws are negative, binomial with 1/2 in one
-    world and e^-shift / 2 in the other; epsilon = max over counts of log((P - delta) / Q).
+    world and the law's P(w < -shift) in the other; epsilon = max over counts of log((P - delta) / Q).
 
     Example:
         >>> round(least_epsilon("laplace", 0.5, 1, 1e-9), 6)
         0.5
     """
-    if family == "gaussian":
+    law = law_of(family)
+    if law.currency is MU_SQUARED:
         return _gaussian_epsilon(shift * math.sqrt(releases), delta)
     counts = np.arange(releases + 1)
     p = stats.binom.sf(counts - 1, releases, 0.5)
-    q = stats.binom.sf(counts - 1, releases, math.exp(-shift) / 2)
+    q = stats.binom.sf(counts - 1, releases, float(law.distribution().cdf(-shift)))
     above = p > delta
     return max(float(np.log((p[above] - delta) / q[above]).max()), 0.0) if above.any() else 0.0
 

@@ -6,13 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.mechanisms import Family, law_of
 
 FALSE_ALARM = 1e-6
 """Of each statistic, on a sample of the stated law."""
-_LAWS = {"gaussian": stats.norm(), "laplace": stats.laplace()}
-_MOMENTS = {"gaussian": (1, 3, 15, 105), "laplace": (2, 24, 720, 40_320)}
-"""Second, fourth, sixth and eighth, of unit scale."""
 _BINS = 100
 
 
@@ -21,7 +18,7 @@ def p_values(sample: NDArray[np.float64], family: Family) -> dict[str, float]:
 
     Args:
         sample: at least some thousands.
-        family: `gaussian` (standard deviation 1) or `laplace` (scale 1).
+        family: of the noise, of size 1.
 
     Returns:
         Of the mean, the variance, the skewness, the fourth moment, the counts in bins of equal probability
@@ -32,8 +29,8 @@ def p_values(sample: NDArray[np.float64], family: Family) -> dict[str, float]:
         >>> min(values.values()) > FALSE_ALARM
         True
     """
-    law, n = _LAWS[family], len(sample)
-    second, fourth, sixth, eighth = _MOMENTS[family]
+    law, n = law_of(family).distribution(), len(sample)
+    second, fourth, sixth, eighth = (law.moment(order) for order in (2, 4, 6, 8))
     square = np.square(sample)
     z = {
         "mean": sample.mean() / np.sqrt(second / n),

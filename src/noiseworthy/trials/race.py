@@ -236,11 +236,11 @@ def _entered(
     bench: Bench, space: Space, leaders: Sequence[Candidate], rung: Rung, untreated: Treatment | None
 ) -> list[Candidate]:
     """Leaders with their neighbours and variants; `untreated` is the treatment that does least."""
-    laplace = bench.facts.problem.family == "laplace"
+    steep = bench.facts.problem.law.exponent == 2
     found = [
         Candidate(setting, leader.treatment)
         for leader in leaders
-        for setting in _around(space, leader.setting, rung, laplace)
+        for setting in _around(space, leader.setting, rung, steep)
     ]
     if rung.gentler:
         kinds = dict.fromkeys((leaders[0].treatment, untreated))
@@ -256,12 +256,12 @@ def _gentler(space: Space, setting: Setting) -> Iterable[Setting]:
         yield replace(setting, clip=max(setting.clip, min(1.0, _moved(setting.clip, looser))))
 
 
-def _around(space: Space, setting: Setting, rung: Rung, laplace: bool) -> Iterable[Setting]:
+def _around(space: Space, setting: Setting, rung: Rung, steep: bool) -> Iterable[Setting]:
     yield setting
     if rung.finer is not None:
         yield from _neighbours(space, setting, rung.finer)
     if rung.levers:
-        yield from _levered(space, setting, laplace)
+        yield from _levered(space, setting, steep)
 
 
 def _neighbours(space: Space, setting: Setting, steps: int) -> Iterable[Setting]:
@@ -286,7 +286,7 @@ def _moved(value: float, steps: int) -> float:
     return 10 ** ((round(_PER_DECADE * np.log10(value)) + steps) / _PER_DECADE)
 
 
-def _levered(space: Space, setting: Setting, laplace: bool) -> Iterable[Setting]:
+def _levered(space: Space, setting: Setting, steep: bool) -> Iterable[Setting]:
     """The setting with other momentum, schedule, averaging or weights, and asking one client at a time."""
     levers = space.method.levers
     if "momentum" in levers and space.momentum is None:
@@ -299,5 +299,5 @@ def _levered(space: Space, setting: Setting, laplace: bool) -> Iterable[Setting]
     if "weighting" in levers and space.weighting is None:
         yield replace(setting, weighting=0.0)
         yield replace(setting, weighting=1.0)
-    if laplace and "cohorts" in levers and space.clients_per_round is None:
+    if steep and "cohorts" in levers and space.clients_per_round is None:
         yield replace(setting, work=0.0)

@@ -177,7 +177,7 @@ ACCURACY_BY_ITERATIONS = (
 )
 _UPLOADS_ARE_FREE = (
     "For a fixed budget the Gaussian noise of all T iterations together is the same for every E (z = 1), so "
-    "that rare uploads save nothing and E* = O(1) (theory 2.4, and 2.6, items 4 and 5). The large E* of "
+    "that rare uploads save nothing and E* = O(1) (docs/theory/fu.md#growth-law). The large E* of "
     "Table IV need noise that grows faster with the number of uploads. Among small E, seeds decide."
 )
 ACCURACY_BY_STEPS = (

@@ -1,7 +1,7 @@
 """The figures and tables of Fu et al. by name.
 
-Fu et al., "On the optimal number of local iterations in federated learning with differential privacy",
-section VI. Claims and how they are judged are in `claims`.
+Fu et al., "On the practicality of differential privacy in federated learning by tuning iteration times"
+(2021), section VI. Claims and how they are judged are in `claims`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ _SPENT = ", ".join(
     if epsilon != NO_NOISE
 )
 COMMON = f"""\
-- A client's batch gradient is clipped in every local step, as in the paper (mode C of theory 2.2). What this
-  protects is everything that a client holds, not one record; the proof asks nothing of the model.
+- A client's batch gradient is clipped in every local step, as in the paper (mode C of
+  docs/theory/fu.md#clipping-modes). What this protects is everything that a client holds, not one record; the
+  proof asks nothing of the model.
 - Noise is what the stated budget needs: sensitivity 2ζ per unit of step, ⌈bT_g/N⌉ uploads, pure ε for Laplace
   noise and exact composition for Gaussian noise.
 - *As printed* is the paper's own noise as we read it: ζ for the sensitivity (it does not say how one follows

@@ -42,7 +42,7 @@ def noise_to_clip(dimension: int, clients: int, epsilon: float, constant: float 
         >>> round(noise_to_clip(94_666, 5, 3.3)), round(noise_to_clip(94_666, 5, 3.3, 1.0))
         (352, 141)
 
-    Source: theory 3.2; 3.6, item 3.
+    Source: docs/theory/hou.md#algorithm, docs/theory/hou.md#sensitivity.
     """
     sound = 2 / gaussian_mu(epsilon, DELTA) * np.sqrt(dimension / clients)
     share = 1.0 if constant is None else printed_share("gaussian", epsilon, DELTA) * constant**0.5

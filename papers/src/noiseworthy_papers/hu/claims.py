@@ -69,7 +69,7 @@ PERIODS = (
         ours=True,
     ),
     Claim(
-        f"The general bound of theory 4.3 in all d dimensions {_KEPT}.",
+        f"The general bound in all d dimensions {_KEPT}.",
         (Ahead(GENERAL, GRID, "accuracy", tie=True),),
         _SLOW,
         ours=True,

@@ -223,8 +223,8 @@ COMMON = """\
   = 1/4), 1 for the smooth hinge (c = 1), in the plans, the grid and the baseline alike.
 - *Planned* is by the bound of a quadratic loss, which allows any τ for η ≤ 1/L and feels noise in
   tr(A)/L dimensions instead of d: a theorem for least squares, a rule here. The *convex bound* is
-  proved for these losses and counts more drift. The *general bound* is that of theory 4.3, with all d
-  and its condition on the step. All take L, λ, ξ² and α measured beforehand; each figure says on which
+  proved for these losses and counts more drift. The *general bound* is that of docs/theory/hu.md#bounds, with
+  all d and its condition on the step. All take L, λ, ξ² and α measured beforehand; each figure says on which
   records. λ is the mean rate at which gradient descent without noise closes the gap over the longest
   training of the grid.
 - The theory takes devices to be alike (Assumption 3). Adult-1 and Vehicle-1 are not.

@@ -45,7 +45,8 @@ def by_bound(public: Public | None, shape: LossShape) -> Planner:
 
     Args:
         public: gives devices to measure on; None measures on the simulated federation.
-        shape: which bound; all but the general one, which is that of theory 4.3, count noise in the dimension
+        shape: which bound; all but the general one, which is that of docs/theory/hu.md#bounds, count noise in
+        the dimension
             that the loss feels.
     """
 

@@ -1,9 +1,9 @@
 """Smoothness L and strong convexity mu from losses released in stage 1: P2 of Ma et al., and P2' beside it.
 
 P2 asks one number, the mean loss of the last cohort, for five unknowns; whatever it starts from, it ends in
-an exact fit. P2' fits the whole course of the losses and holds on to public values of L and mu (theory 5.6).
-It is no better: a bound is no model of a loss. Plans take L and mu as stated; both are here for the
-reproduction alone. Post-processing of released values; nothing here reads data.
+an exact fit. P2' fits the whole course of the losses and holds on to public values of L and mu
+(docs/theory/ma.md#estimation). It is no better: a bound is no model of a loss. Plans take L and mu as stated;
+both are here for the reproduction alone. Post-processing of released values; nothing here reads data.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def literal(stage: PrintedStage, start: PrintedUnknowns) -> PrintedFit:
     value, the others held, until nothing improves. The bound is a polynomial of degree 2 at most in each of
     R^2, 1/(gamma + T0 - 1), sigma^2, L and 1/mu, so that each step is exact; a value that fits as
     well as any is kept. One equation cannot tell five unknowns: the first step, in R^2, mostly fits exactly,
-    and all others stay where they started (theory 5.8, item 8).
+    and all others stay where they started (docs/theory/ma.md#five-unknowns).
 
     Args:
         stage: what the first stage released.
@@ -315,7 +315,7 @@ def regularised(course: Course, prior: Curvature, log_spread: float) -> FittedCu
         >>> round(fit.curvature.gamma, 1), round(fit.curvature.smoothness * fit.initial_distance_sq, 3)
         (80.0, 4.0)
 
-    Source: theory 5.6 (P2').
+    Source: docs/theory/ma.md#estimation (P2').
     """
     tau = check.positive("log_spread", log_spread).item()
     away = np.log([prior.strong_convexity, prior.smoothness])

@@ -1,7 +1,8 @@
 """The figures of Ma et al. by name: DPFL-BCS and its rivals on five data sets under two kinds of noise.
 
-Ma et al., "Differentially private federated learning with biased client selection", section V. Data and
-constants are in `benches`, claims in `claims`, tables in `tables`.
+Ma et al., "The power of bias: optimizing client selection in federated learning with heterogeneous
+differential privacy" (2025), section V. Data and constants are in `benches`, claims in `claims`, tables
+in `tables`.
 """
 
 from __future__ import annotations

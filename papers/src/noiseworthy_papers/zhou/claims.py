@@ -15,8 +15,8 @@ STARRED = Where(series=("T*, b=1",), mechanism="laplace", within=LEAST_BUDGETS["
 
 _B_IS_NEARLY_FREE = (
     "b hardly matters here: at equal T every b takes the same steps with the same noise in each of them "
-    "(theory 1.5: the noise of a step does not depend on b), and the variance of asking few clients, "
-    "the only term in which a larger b helps, is not felt at this step size."
+    "(docs/theory/zhou.md#gaussian-planner: the noise of a step does not depend on b), and the variance of "
+    "asking few clients, the only term in which a larger b helps, is not felt at this step size."
 )
 _ACCURACY_IS_NOT_LOSS = (
     "After few rounds loss and accuracy part company: a model that has hardly moved may rank the "
@@ -110,7 +110,7 @@ BY_EPSILON = (
             for name, least in LEAST_BUDGETS.items()
         ),
         "Under the Gaussian mechanism accuracy is flat in b and T over a wide range: more rounds do not let "
-        "the noise term of the bound grow (theory 1.5).",
+        "the noise term of the bound grow (docs/theory/zhou.md#gaussian-planner).",
     ),
 )
 
@@ -167,7 +167,7 @@ BY_DATA = (
             ),
         ),
         "With sound noise it is not. The paper's noise for q = 0.01 has an unspecified constant; with 1 for "
-        "it, ε = 0.5 and 1 at b = 10 spend 2.6 and 19 (theory 1.8, item 1). And T = 100, kept whatever the "
-        "noise, is too long where there is most of it.",
+        "it, ε = 0.5 and 1 at b = 10 spend 2.6 and 19 (docs/theory/zhou.md#printed-constant). And T = 100, "
+        "kept whatever the noise, is too long where there is most of it.",
     ),
 )

@@ -1,7 +1,7 @@
 """The figures of Zhou et al. as data: what is trained, and what the paper says of it.
 
-Zhou et al., "The optimal numbers of queries and replies in federated learning with differential privacy",
-section VII. Figures 1, 3, 5, 7 are softmax regression on MNIST, figures 2, 4, 6, 8 a CNN on FEMNIST.
+Zhou et al., "Optimizing the numbers of queries and replies in federated learning with differential privacy"
+(2021), section VII. Figures 1, 3, 5, 7 are softmax regression on MNIST, figures 2, 4, 6, 8 a CNN on FEMNIST.
 Claims and how they are judged are in `claims`.
 """
 
@@ -143,7 +143,8 @@ COMMON = """\
 - Noise is what the stated budget needs under replace-one neighbours: exact composition over the ⌈bT/N⌉
   uploads that a client really makes. The paper counts bT/N and leaves a constant of its Gaussian noise open.
 - The Gaussian mechanism uses full batches. The paper samples q = 0.01 of the records, which in this
-  setting needs *more* noise for the same budget, and adds sampling variance (theory 1.8, item 11).
+  setting needs *more* noise for the same budget, and adds sampling variance
+  (docs/theory/zhou.md#smaller-batches).
 - The paper says that the step size starts at 0.05 and decays, not how; we take 0.05 / (1 + t/50).
 - Seeds change schedule, start and noise; the partition of the records is one and the same. ± is the standard
   deviation over seeds. Losses are test cross-entropies after the last round; ln 10 = 2.303 is a guess.

@@ -1,10 +1,12 @@
-"""Table I of Zhou et al. and the three constants per data set that it rests on (theory 1.7).
+"""Table I of Zhou et al. and the three constants per data set that it rests on.
 
 The paper does not publish its constants. With C2 = kappa / eps^2, u = C1 / kappa and v = C3 / kappa every
 entry of a row is linear in (gamma, u, v), so one can ask which constants give the printed integers:
 
     T*(b) = t  <=>  t -+ 1/2 in  (T + gamma)^2 - gamma^2 = eps^2 (u / b + v) / b     (rounded to nearest)
     b*(T) = c  <=>  c - 1 < eps sqrt(u) / T <= c                                     (rounded up)
+
+Source: docs/theory/zhou.md#experiments.
 """
 
 from __future__ import annotations

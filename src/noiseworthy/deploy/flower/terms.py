@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
@@ -17,7 +17,9 @@ from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.durable import Account, accounts_of
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
-from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
+from noiseworthy.privacy.mechanisms.registry import delta_misfit
 from noiseworthy.privacy.sensitivity import of_clipped_whole
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
@@ -49,7 +51,7 @@ class Terms(Table):
 
     client: Name
     data_set: Name
-    mechanism: Literal["gaussian", "laplace"]
+    mechanism: DeployedMechanism
     epsilon: Positive
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
     clip_norm: Positive
@@ -59,11 +61,8 @@ class Terms(Table):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if (self.mechanism == "gaussian") != (self.delta > 0):
-            raise ValueError(
-                f"delta must be above 0 for gaussian noise and 0 for laplace, got {self.delta:g} for "
-                f"{self.mechanism}"
-            )
+        if misfit := delta_misfit(self.mechanism, self.delta):
+            raise ValueError(misfit)
         return self
 
     @property
@@ -81,8 +80,7 @@ class Terms(Table):
         Raises:
             InvalidInput: a clip too large or too small beside the noise.
         """
-        size = np.array([self.noise])
-        noise = Gaussian(size) if self.mechanism == "gaussian" else Laplace(size)
+        noise = law_of(self.mechanism).noise(np.array([self.noise]))
         release = Release(noise, of_clipped_whole(self.clip_norm, 1, noise.norm))
         return NoisedSum.planned(release, self.clip_norm, 1, dimension)
 

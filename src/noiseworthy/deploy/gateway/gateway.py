@@ -40,6 +40,7 @@ from noiseworthy.privacy.durable.accounts import WHOLE, accounts_of
 from noiseworthy.privacy.durable.fingerprints import Fingerprint
 from noiseworthy.privacy.durable.leases import end_leases, lease, lease_refusal, open_rest
 from noiseworthy.privacy.durable.storage import make_private
+from noiseworthy.privacy.mechanisms.registry import delta_misfit
 
 _log = logging.getLogger("noiseworthy.deploy.gateway")
 
@@ -205,7 +206,7 @@ class Gateway:
         self._check_records()
         budget = PrivacyBudget.of(asked.epsilon, asked.delta, 1, unit=self.account.unit)
         mechanism = self.owner.budget.mechanism
-        if (mechanism == "gaussian") != (asked.delta > 0):
+        if delta_misfit(mechanism, asked.delta):
             raise Declined("not-allowed", f"the owner's noise is {mechanism}, got delta {asked.delta:g}")
         (whole,) = accounts_of(budget, mechanism, "", "", [""])
         shares = self.account.share(whole.whole)

@@ -35,7 +35,7 @@ from noiseworthy.methods.dp_scaffnew.algorithm import DPScaffNew
 from noiseworthy.methods.dpfl_bcs.two_stages import LOSSES_PER_REPLY
 from noiseworthy.methods.making import as_float
 from noiseworthy.privacy.accountants import Release
-from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+from noiseworthy.privacy.mechanisms import Mechanism, law_of
 from noiseworthy.privacy.sensitivity import of_clipped_whole, of_mean_gradient, of_mean_loss
 from noiseworthy.privacy.uploads import Upload
 from noiseworthy.tasks import Batch, LinearModel, Task
@@ -89,7 +89,7 @@ def _loss(request: Request, work: LossReportWork, records: int) -> NoisedSum:
 
 
 def _noised_steps(request: Request, work: PasgdWork, task: Task, records: int) -> Job:
-    if request.mechanism != "gaussian":
+    if law_of(request.mechanism).pure:
         raise UnsoundClaim("dp-pasgd adds gaussian noise at every local step; ask an owner whose budget is")
     gradient = _gradient(request, records, task.dimension, len(work.step_sizes))
     return NoisedSteps(task, request.theta, gradient, work.step_sizes)
@@ -164,9 +164,8 @@ def _whole(request: Request, algorithm: Algorithm, clip_norm: float) -> Job:
     return WholeUpdate(task, request.theta, update, algorithm)
 
 
-def _noise(request: Request, size: float) -> Gaussian | Laplace:
-    sizes = np.array([size])
-    return Gaussian(sizes) if request.mechanism == "gaussian" else Laplace(sizes)
+def _noise(request: Request, size: float) -> Mechanism:
+    return law_of(request.mechanism).noise(np.array([size]))
 
 
 _ALONE = np.zeros((1, 1), np.int32)

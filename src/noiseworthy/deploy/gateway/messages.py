@@ -17,6 +17,7 @@ from noiseworthy.deploy.gateway import wire
 from noiseworthy.deploy.gateway.framing import LARGEST
 from noiseworthy.deploy.gateway.work import COMPUTED, Size, Work
 from noiseworthy.errors import InvalidInput, WireError
+from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.uploads import ASSURANCES, Assurance, Grid, Upload
 from noiseworthy.studies.records import TaskTable
 
@@ -100,7 +101,7 @@ class Request(Table):
     algorithm: Work
     task: TaskTable
     theta: Vector
-    mechanism: Literal["gaussian", "laplace"]
+    mechanism: DeployedMechanism
     clip_norm: Size
     noise: Size
     deadline: Positive

@@ -14,6 +14,8 @@ from noiseworthy.deploy.gateway.work import AlgorithmName
 from noiseworthy.errors import ConfigError
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import Account, accounts_of
+from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
+from noiseworthy.privacy.mechanisms.registry import delta_misfit
 from noiseworthy.studies.records import FederationTable
 
 ModelName = Literal[
@@ -40,7 +42,7 @@ class BudgetTable(Table):
     `noise_floor` is noise over the most that a neighbour changes, so that it holds for every clip.
     """
 
-    mechanism: Literal["gaussian", "laplace"]
+    mechanism: DeployedMechanism
     epsilon: Positive
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
     unit: Unit = "record"
@@ -48,11 +50,8 @@ class BudgetTable(Table):
 
     @model_validator(mode="after")
     def _fits(self) -> BudgetTable:
-        if (self.mechanism == "gaussian") != (self.delta > 0):
-            raise ValueError(
-                f"delta must be above 0 for gaussian noise and 0 for laplace, got {self.delta:g} for "
-                f"{self.mechanism}"
-            )
+        if misfit := delta_misfit(self.mechanism, self.delta):
+            raise ValueError(misfit)
         return self
 
 

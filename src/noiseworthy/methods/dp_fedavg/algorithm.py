@@ -1,9 +1,10 @@
 """DP-FedAvg: E local steps and one noised update per reply.
 
-Fu et al., "On the optimal number of local iterations in federated learning with differential privacy",
-section III, and Hou et al., "Balancing privacy and performance for private federated learning algorithms",
-Algorithm 1; theory 2.2 and 3.2. Departures that the privacy claim needs: noise pays for ceil(b T_g / N)
-uploads of 2 zeta H_t (theory 2.6, items 1, 3 and 7), and what is clipped is a choice with a condition.
+Fu et al., "On the practicality of differential privacy in federated learning by tuning iteration times"
+(2021), section III, and Hou et al., "Balancing privacy and performance for private federated learning
+algorithms" (2023), Algorithm 1; docs/theory/fu.md#algorithm. Departures that the privacy claim needs: noise
+pays for ceil(b T_g / N) uploads of 2 zeta H_t (docs/theory/fu.md#errata), and what is clipped is a choice
+with a condition (docs/theory/fu.md#clipping-modes).
 
     theta_l <- theta_l - eta_k (g_l(theta_l) + ridge theta_l)     E times, from the model that was sent
     Delta_l  = theta_l - theta + w_l

@@ -1,8 +1,9 @@
 """The convergence bound of DP-FedAvg over iterations T and local steps E, its closed-form optima and its law.
 
-Fu et al., "Client based DP-FedAvg", Theorem 3; theory sections 2.3 and 2.4. Symbols: N clients, b per round,
-E local steps per upload, T iterations in all, T_g = T/E rounds, L smoothness, mu strong convexity, G gradient
-bound, Gamma heterogeneity, Y_0 = ||theta_0 - theta*||^2, gamma = max(8L/mu, E), eta_k = (2/mu)/(k + gamma).
+Fu et al., "On the practicality of differential privacy in federated learning by tuning iteration times"
+(2021), Theorem 3; docs/theory/fu.md#bound. Symbols: N clients, b per round, E local steps per upload, T
+iterations in all, T_g = T/E rounds, L smoothness, mu strong convexity, G gradient bound, Gamma heterogeneity,
+Y_0 = ||theta_0 - theta*||^2, gamma = max(8L/mu, E), eta_k = (2/mu)/(k + gamma).
 
     Y_T <= (4 omega_0(E)/mu^2 + gamma Y_0)/(T + gamma) + (4/mu^2) T_g omega_1/(T + gamma - 1)^2
     omega_0 = 6 L Gamma + 8 (E - 1)^2 G^2 + 4 E^2 G^2 (N - b)/((N - 1) b)        omega_1 = 4 E^2 n(T_g, b)
@@ -51,7 +52,8 @@ class UploadNoise:
         >>> UploadNoise.of(problem)(np.array([5, 10, 11]), 1)  # one upload each, one, two
         array([0.0128, 0.0128, 0.0512])
 
-    Source: theory 0.7 and 2.3; the paper counts b T_g/N uploads, a half where one happens (2.6, item 7).
+    Source: docs/theory/accounting.md#aggregates, docs/theory/fu.md#bound; the paper counts b T_g/N uploads, a
+        half where one happens (docs/theory/fu.md#half-an-upload).
     """
 
     clients: int
@@ -114,11 +116,11 @@ def power_law(problem: Problem, clients_per_round: int) -> PowerLaw | None:
     for equal clients and S the sensitivity per unit of eta E. Laplace noise with a delta comes from a privacy
     loss distribution, whose exponent falls from 2 towards 1.
 
-    Source: theory 2.3, with the errata of the Gaussian C_M (2.6, item 6).
+    Source: docs/theory/fu.md#bound, with the errata of the Gaussian C_M (docs/theory/fu.md#noise-constant).
     """
-    if problem.family == "none":
+    if not problem.law.noisy:
         return PowerLaw(0.0, 0.0)
-    if problem.family == "laplace" and np.any(problem.budget.delta):
+    if not problem.law.closed_form(1.0, problem.budget.delta):
         return None
     z = noise_exponent(problem)
     one_upload = float(problem.weighted_noise(np.array([1]))[0])
@@ -127,9 +129,7 @@ def power_law(problem: Problem, clients_per_round: int) -> PowerLaw | None:
 
 def noise_exponent(problem: Problem) -> float:
     """z for many uploads: 2 for pure Laplace noise, 1 for Gaussian noise and Laplace noise with a delta."""
-    if problem.family == "none":
-        return 0.0
-    return 2.0 if problem.family == "laplace" and not np.any(problem.budget.delta) else 1.0
+    return problem.law.growth(problem.budget.delta)
 
 
 # The bound --------------------------------------------------------------------------------------------
@@ -151,8 +151,8 @@ class LocalBound:
         >>> bound.at(PowerLaw(2.0, 0.1), 60, np.array([1, 2, 3, 4, 60]), 10, 10).round(1)
         array([  82.6,   53.6,   48.4,   51.7, 3763.6])
 
-    Source: Fu et al., Theorem 3; theory 2.3. Clipping bias is outside the bound; G and equal weights a_i are
-    assumed for the sampling of clients.
+    Source: Fu et al., Theorem 3; docs/theory/fu.md#bound. Clipping bias is outside the bound; G and equal
+    weights a_i are assumed for the sampling of clients.
     """
 
     smoothness: float
@@ -172,7 +172,7 @@ class LocalBound:
         return "squared distance to the optimum"
 
     def gamma(self, local_steps: ArrayLike) -> NDArray[np.float64]:
-        """max(8L/mu, E): the planner must not hold it constant (theory 2.6, item 8)."""
+        """max(8L/mu, E): the planner must not hold it constant (docs/theory/fu.md#shift)."""
         return np.maximum(8 * self.smoothness / self.strong_convexity, np.asarray(local_steps, float))
 
     def drift(

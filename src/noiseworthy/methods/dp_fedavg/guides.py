@@ -1,6 +1,6 @@
 """Guides beside the enumeration of local steps: closed forms at real T and E, and what happens as T grows.
 
-Fu et al., Theorems 3 to 5, with their errata (theory sections 2.4 and 2.6).
+Fu et al., Theorems 3 to 5, with their errata (docs/theory/fu.md#planner, docs/theory/fu.md#errata).
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def best_local_steps(
         >>> round(best_local_steps(LocalBound(1.0, 0.5, 1.0, 0.1, 100.0), PowerLaw(2.0, 0.1), 60, 10, 10), 2)
         3.01
 
-    Source: theory 2.4; the paper's Theorem 4 lets E grow for z < 1 too, wrongly (2.6, item 4).
+    Source: docs/theory/fu.md#planner; the paper's Theorem 4 lets E grow for z < 1 too, wrongly
+        (docs/theory/fu.md#slow-noise).
     """
     z, t = noise.exponent, float(total_iterations)
     a, gamma = 8 * bound.gradient_bound**2, float(bound.gamma(1))
@@ -72,7 +73,7 @@ def best_iterations(
         >>> round(best_iterations(LocalBound(1.0, 0.5, 1.0, 0.1, 100.0), PowerLaw(2.0, 0.1), 2, 10, 10), 2)
         36.31
 
-    Source: theory 2.4, which for z = 1 has the tolerance alone.
+    Source: docs/theory/fu.md#planner, which for z = 1 has the tolerance alone.
     """
     z, gamma = noise.exponent, float(bound.gamma(local_steps))
     start, g = float(bound._start(local_steps, clients_per_round, clients)), gamma - 1
@@ -103,7 +104,10 @@ def _crossing(rising: Callable[[float], float]) -> float:
 
 
 def best_growth(exponent: float) -> float:
-    """The alpha with which E should grow like T^alpha: z/(z+1) for z > 1, else 0 (theory 2.4)."""
+    """The alpha with which E should grow like T^alpha: z/(z+1) for z > 1, else 0.
+
+    Source: docs/theory/fu.md#planner.
+    """
     return exponent / (exponent + 1) if check_exponent(exponent) > 1 else 0.0
 
 
@@ -114,7 +118,8 @@ def asymptotic_local_steps(exponent: float, total_iterations: ArrayLike) -> NDAr
         >>> asymptotic_local_steps(2.0, 1000).round(1)
         np.float64(79.4)
 
-    Source: theory 2.4; the paper omits the constant and takes the power for z <= 1 too (2.6, items 4 and 5).
+    Source: docs/theory/fu.md#planner; the paper omits the constant and takes the power for z <= 1 too
+        (docs/theory/fu.md#errata).
     """
     alpha = best_growth(exponent)
     factor = ((exponent - 1) / 2) ** (1 - alpha) if alpha else 1.0
@@ -162,7 +167,7 @@ def convergence(exponent: float, growth: float = 0.0) -> Convergence:
         >>> print(convergence(2.0), "|", convergence(2.0, 2 / 3), "|", convergence(0.5))
         diverges like T | diverges like T^0.333 | converges to 0 like T^-0.5
 
-    Source: theory 2.4 and 2.6, items 4 and 5; Fu et al., Theorems 4 and 5, corrected.
+    Source: docs/theory/fu.md#planner, docs/theory/fu.md#errata; Fu et al., Theorems 4 and 5, corrected.
     """
     z, alpha = check_exponent(exponent), check.non_negative("growth", growth).item()
     if alpha > 1:

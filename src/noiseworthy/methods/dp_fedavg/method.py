@@ -5,13 +5,12 @@ from __future__ import annotations
 from noiseworthy.methods.base import Method, never, nothing_to_check
 from noiseworthy.methods.dp_fedavg import algorithm, study, trials
 from noiseworthy.methods.dp_fedavg.table import FedAvgTable
-from noiseworthy.privacy.mechanisms import FAMILIES
 
 METHODS = {
     "dp-fedavg": Method(
         name="dp-fedavg",
         table=FedAvgTable,
-        mechanisms=FAMILIES,
+        only=None,
         answer=study.answer,
         check=nothing_to_check,
         leaves_free=study.leaves_free,

@@ -2,7 +2,7 @@
 
 The exact integer optimum of the bound in `local_bound` over T and the divisors E of T, with true uploads and
 "do not train" as an answer; the continuous guide, the asymptotic law and the paper's own formulas beside it
-(theory sections 2.4 to 2.6).
+(docs/theory/fu.md#planner).
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ from noiseworthy.plans.plan import Plan, Prediction, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.clipping import unit_of
 
-CITATION = "Fu et al., local iterations in client based DP-FedAvg, Theorems 1 to 5; corrected"
+CITATION = (
+    "Fu et al., on the practicality of differential privacy in federated learning by tuning iteration times "
+    "(DP-FedAvg), Theorems 1 to 5; corrected"
+)
 
 
 # The plan ---------------------------------------------------------------------------------------------
@@ -106,7 +109,7 @@ def plan(
         >>> best.local.steps, best.rounds, best.releases[0]
         (1, 120, np.int64(120))
 
-    Source: theory 2.4; Fu et al., Theorems 3 to 5.
+    Source: docs/theory/fu.md#planner; Fu et al., Theorems 3 to 5.
     """
     _check_bounded(problem)
     _check_full_batches(problem)
@@ -331,7 +334,7 @@ def _best(problem: Problem, bound: LocalBound, given: Given, most: int) -> Setti
         uploaded = uploads(longest // (given.local_steps or 1), given.clients_per_round or n, n)
         noise = UploadNoise.tabulated(problem, int(uploaded))
     best = optimum(bound, noise, n, most, given, problem.resources)
-    if problem.family == "gaussian" and given.total_iterations is None and given.local_steps is not None:
+    if problem.law.exponent == 1 and given.total_iterations is None and given.local_steps is not None:
         return _near_limit(problem, bound, noise, given, most, best)
     return best
 

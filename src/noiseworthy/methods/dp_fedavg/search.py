@@ -109,7 +109,7 @@ def optimum(
         >>> optimum(bound, PowerLaw(2.0, 0.1), 10, 500, Given(clients_per_round=10), battery)[:3]
         (16, 2, 10)
 
-    Source: theory 2.4, "this enumeration is the reference answer".
+    Source: docs/theory/fu.md#planner, "this enumeration is the reference answer".
     """
     limit = most_uploads(resources, given.total_iterations or max_iterations)
     blocks = _blocks(clients, max_iterations, given)

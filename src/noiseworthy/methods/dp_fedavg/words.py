@@ -68,7 +68,7 @@ def notes_of(
     if given.local_steps is not None and given.total_iterations is None:
         notes.append(_best_length(problem, bound, found))
     noise = "There is no noise"
-    if problem.family != "none":
+    if problem.law.noisy:
         noise = f"For a fixed budget the variance of the noise grows like {power('T_g', z)}"
     notes.append(f"{noise}. {convergence_statement(z)}")
     reached = found.rounds * found.clients_per_round
@@ -84,7 +84,8 @@ def _guide(problem: Problem, bound: LocalBound, found: Setting) -> str:
     t, _, b, _ = found
     law = power_law(problem, b)
     if law is None:
-        return "Laplace noise with a delta follows no power of T_g: E comes from enumeration alone."
+        noise = problem.law.title
+        return f"{noise} noise with a delta follows no power of T_g: E comes from enumeration alone."
     guide = best_local_steps(bound, law, t, b, problem.n_clients)
     far = float(asymptotic_local_steps(law.exponent, t))
     growth = best_growth(law.exponent)
@@ -103,20 +104,18 @@ def _best_length(problem: Problem, bound: LocalBound, found: Setting) -> str:
 
 # As printed -------------------------------------------------------------------------------------------
 
-_PRINTED_EXPONENT = {"laplace": 2.0, "gaussian": 1.0}
-
 
 def as_printed(problem: Problem, found: Setting, given: Given, step: StepSize) -> dict[str, Any]:
     """What Theorems 1, 2, 4 and 5 choose at the same T and how little noise they add; not private.
 
     E = T^(z/(z+1)) rounded; T_l = b T_g/N uploads that need not be whole; for S = E times the largest step
     size and the sensitivity of one gradient, Laplace noise T_l S/epsilon, Gaussian noise with c2 = 1 and S/2
-    (theory 2.6, items 1, 2, 3 and 7).
+    (docs/theory/fu.md#errata).
     """
-    if problem.family == "none":
+    if not problem.law.noisy:
         return {}
     t, b = found.total_iterations, found.clients_per_round
-    z = _PRINTED_EXPONENT[problem.family]
+    z = float(problem.law.exponent)
     e = given.local_steps or max(round(t ** (z / (z + 1))), 1)
     k = b * t / (e * problem.n_clients)
     noise, why = _printed_noise(problem, k)
@@ -130,7 +129,7 @@ def _printed_noise(problem: Problem, uploaded: float) -> tuple[NDArray[np.float6
     """Per unit of eta E, and what is wrong with it."""
     budget, sensitivity = problem.budget, problem.sensitivity.value
     why = "uploads counted as b T_g/N, not ceil(b T_g/N)"
-    if problem.family == "gaussian":
+    if not problem.law.pure:
         half = 1.0 if budget.relation == "add-remove" else 0.5
         unit = np.sqrt(uploaded * np.log(1 / budget.delta)) / budget.epsilon
         return half * sensitivity * unit, f"{why}; c2 = 1; the norm of a gradient for its sensitivity"

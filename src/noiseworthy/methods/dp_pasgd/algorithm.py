@@ -1,7 +1,8 @@
 """DP-PASGD: every local step is noised, and models are averaged after every tau of them.
 
 Hu et al., "Differentially private federated learning for resource-constrained internet of things",
-section 4.3; theory 4.2. With X_m records in a step, g_m their mean gradient, each record's clipped at G:
+section 4.3; docs/theory/hu.md#algorithm. With X_m records in a step, g_m their mean gradient, each record's
+clipped at G:
 
     theta_m <- theta_m - eta (g_m(theta_m) + b_m + ridge theta_m),  b_m ~ N(0, sigma_m^2 I)   tau times
     theta   <- mean over the M devices of theta_m

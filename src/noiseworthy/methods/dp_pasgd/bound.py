@@ -1,7 +1,7 @@
 """The convergence bound of DP-PASGD over iterations K and local steps tau, and the printed one that is false.
 
 Hu et al., "Differentially private federated learning for resource-constrained internet of things", Theorem 1,
-corrected (theory 4.3, 4.6).
+corrected (docs/theory/hu.md#bounds, docs/theory/hu.md#errata).
 Symbols: M clients, L smoothness, lambda strong convexity (or the Polyak-Lojasiewicz constant), eta step
 size, d parameters, xi^2 variance of a client's gradient, alpha = L(theta_0) - L*, sigma-bar^2 the noise
 variance per coordinate and local step, mean over clients, V = xi^2 + d sigma-bar^2.
@@ -84,7 +84,7 @@ class AveragingBound:
         >>> bound.at([63, 81], [7, 9], 0.02).round(3), bound.most_local_steps
         (array([0.691, 0.728]), 19)
 
-    Source: theory 4.3; Hu et al., Theorem 1.
+    Source: docs/theory/hu.md#bounds; Hu et al., Theorem 1.
     """
 
     smoothness: float
@@ -137,7 +137,7 @@ class AveragingBound:
     ) -> NDArray[np.float64]:
         """Theorem 1 as printed, (1 - eta lambda)^K (alpha - B)/K + B: false, for comparison only.
 
-        Source: theory 4.6, item 2.
+        Source: docs/theory/hu.md#false-theorem.
         """
         floor = self._floor(self._unweighted(local_steps, mean_variance), mean_variance)
         share = np.exp(xlog1py(iterations, -self._rate)) / np.asarray(iterations, float)

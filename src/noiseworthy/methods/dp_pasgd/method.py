@@ -5,13 +5,12 @@ from __future__ import annotations
 from noiseworthy.methods.base import Method, never, nothing_to_check
 from noiseworthy.methods.dp_pasgd import algorithm, study, trials
 from noiseworthy.methods.dp_pasgd.table import AveragingTable
-from noiseworthy.privacy.mechanisms import FAMILIES
 
 METHODS = {
     "dp-pasgd": Method(
         name="dp-pasgd",
         table=AveragingTable,
-        mechanisms=FAMILIES,
+        only=None,
         answer=study.answer,
         check=nothing_to_check,
         leaves_free=study.leaves_free,

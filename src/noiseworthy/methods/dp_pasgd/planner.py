@@ -3,7 +3,7 @@
 Every client adds Gaussian noise to each of its K local steps and averages after every tau of them, within a
 privacy budget and a budget of resources, c1 K/tau + c2 K <= C. The exact integer optimum of the bound in
 `averaging_bound`, with "do not train" as an answer; zero-concentrated accounting, the relaxed problem and the
-printed solution beside it (theory sections 4.3 to 4.6).
+printed solution beside it (docs/theory/hu.md#bounds).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def plan(
         >>> made.compared["zcdp"]["local_steps"], round(made.as_printed["spent_epsilon_zcdp"], 1)
         (7, 85.0)
 
-    Source: theory 4.4; Hu et al., sections 5 and 7.
+    Source: docs/theory/hu.md#planner; Hu et al., sections 5 and 7.
     """
     check_covered(problem, batch_size)
     work, bounds = NoisySteps(1, batch_size), _bounds(problem, constants, step, shape)
@@ -201,7 +201,7 @@ def curves(
 
 
 def _noises(problem: Problem, work: NoisySteps) -> dict[str, StepNoise]:
-    if problem.family == "none":
+    if not problem.law.noisy:
         return {"no noise": StepNoise.exact(problem, work)}
     return {
         "exact accounting": StepNoise.exact(problem, work),
@@ -311,7 +311,7 @@ def _zcdp(
     problem: Problem, bounds: list[AveragingBound], work: NoisySteps, candidates: Candidates
 ) -> dict[str, Any]:
     """The same decision under zero-concentrated privacy."""
-    if problem.family == "none":
+    if not problem.law.noisy:
         return {}
     found = _found(bounds, StepNoise.zcdp(problem, work), candidates)
     k, resources = found.total_iterations, problem.resources

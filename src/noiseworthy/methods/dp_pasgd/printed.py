@@ -1,7 +1,8 @@
 """DP-PASGD by real numbers: the relaxed problem, and the solution that Hu et al. print, which is not private.
 
 Both are for comparison only: rounding either breaks the resource budget and leaves a tau that does not divide
-K, and the noise of the second comes from the wrong root of a quadratic (theory 4.4; 4.6, items 1 to 4).
+K, and the noise of the second comes from the wrong root of a quadratic (docs/theory/hu.md#planner,
+docs/theory/hu.md#errata).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def relaxed(
     Returns:
         `total_iterations`, 0 for no training, `local_steps` and `bound`, at most that of `found`; no plan.
 
-    Source: theory 4.4, "relaxation".
+    Source: docs/theory/hu.md#planner, "relaxation".
     """
 
     few = binding(resources)
@@ -105,7 +106,7 @@ def as_printed(
         worst off, and for it `spent_epsilon`, exact, and `spent_epsilon_zcdp` by the paper's own conversion.
         Empty without noise.
     """
-    if problem.family == "none":
+    if not problem.law.noisy:
         return {}
     k, tau = found[:2]
     if problem.resources is not None:

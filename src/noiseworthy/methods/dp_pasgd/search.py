@@ -45,7 +45,7 @@ class StepNoise:
         >>> StepNoise.exact(problem, NoisySteps(1, 100))(np.array([1, 2, 3])).round(5)
         array([0.00557, 0.00835, 0.01392])
 
-    Source: theory 4.2.
+    Source: docs/theory/hu.md#algorithm.
     """
 
     work: NoisySteps
@@ -181,7 +181,7 @@ def optimum(bounds: Sequence[AveragingBound], noise: StepNoise, candidates: Cand
         noise: sigma-bar^2(K).
         candidates: K and tau that are affordable.
 
-    Source: theory 4.4, "exact integer optimum".
+    Source: docs/theory/hu.md#planner, "exact integer optimum".
     """
     variance = noise(candidates.iterations)
     found = [_best(bound, candidates, variance) for bound in bounds]

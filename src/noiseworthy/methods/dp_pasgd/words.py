@@ -97,9 +97,9 @@ def check_covered(problem: Problem, batch_size: int | None) -> None:
             f"dp-pasgd deals a fixed number of records into batches of {batch_size}, which is proved under "
             'replace-one neighbours only; set relation = "replace-one", or leave batch_size out'
         )
-    if problem.family == "laplace":
+    if problem.law.pure:
         raise InvalidInput(
-            "dp-pasgd adds Gaussian noise at every local step, got laplace; "
+            f"dp-pasgd adds Gaussian noise at every local step, got {problem.family}; "
             'set mechanism = "gaussian" and a delta above 0'
         )
     if problem.sampling_rate < 1:

@@ -1,8 +1,9 @@
 """DP-ScaffNew: local steps corrected by control variates, communication when a shared public coin falls.
 
 Hou et al., "Balancing privacy and performance for private federated learning algorithms", Algorithm 2;
-theory 3.2. Departures that the privacy claim needs: the coins are shared and drawn before training, and the
-noise pays for the realised number of rounds R with sensitivity 2C (theory 3.6, items 2, 3 and 9).
+docs/theory/hou.md#algorithm. Departures that the privacy claim needs: the coins are shared and drawn before
+training, and the noise pays for the realised number of rounds R with sensitivity 2C
+(docs/theory/hou.md#errata).
 
     x_i <- x_i - eta (g_i(x_i) + ridge x_i - h_i)        until the coin falls, from the common model x
     Delta_i = clip_C(x_i - (eta/p) h_i - x) + w_i
@@ -11,7 +12,7 @@ noise pays for the realised number of rounds R with sensitivity 2C (theory 3.6, 
 
 A round here is what lies between two communications, so that the common model is where all clients begin.
 A client updates h_i when it receives x, that is at the start of its next round. Noise moves sum h_i away
-from 0; the bound covers that (theory 3.6, item 8).
+from 0; the bound covers that (docs/theory/hou.md#sum-of-variates).
 """
 
 from __future__ import annotations

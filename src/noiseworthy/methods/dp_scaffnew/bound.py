@@ -1,8 +1,8 @@
 """The convergence bound of DP-ScaffNew over iterations T and communication probability p, and its optima.
 
 Hou et al., "Balancing privacy and performance for private federated learning algorithms", Theorem 1 and
-Corollary 1, with the dimension that they lose; theory sections 3.3 and 3.4. Symbols: N clients, d parameters,
-L smoothness and mu strong convexity of every client's loss, eta = 1/L, h_i the control variates (0 at first),
+Corollary 1, with the dimension that they lose; docs/theory/hou.md#bound. Symbols: N clients, d parameters, L
+smoothness and mu strong convexity of every client's loss, eta = 1/L, h_i the control variates (0 at first),
 
     psi_t = sum_i ||x_t^i - x*||^2 + (eta/p)^2 sum_i ||h_t^i - grad f_i(x*)||^2,
     rho = max(1 - mu/L, 1 - p^2).
@@ -55,7 +55,8 @@ class ScaffNewBound:
         >>> float(bound.psi_0(1.0)), bound.best_iterations(0.5, 1000), bound.best(1000)
         (108.0, 18, (18, 0.5))
 
-    Source: theory 3.3, 3.4. The printed bound has no d, which a simulation exceeds 14 times (3.6, item 1).
+    Source: docs/theory/hou.md#bound. The printed bound has no d, which a
+        simulation exceeds 14 times (docs/theory/hou.md#dimension).
     """
 
     smoothness: float
@@ -164,7 +165,7 @@ class ScaffNewBound:
 
 
 def scaffnew_bound(problem: Problem, constants: dict[str, Constant]) -> ScaffNewBound:
-    """The bound of theory 3.3 from the constants of a strongly convex problem.
+    """The bound from the constants of a strongly convex problem.
 
     Args:
         problem: with clipping D; its mechanism gives c, the mean over clients of (2C)^2 s(eps_i, delta_i)^2
@@ -175,7 +176,7 @@ def scaffnew_bound(problem: Problem, constants: dict[str, Constant]) -> ScaffNew
     Raises:
         InvalidInput: a missing or negative constant, mu above L, or a problem that the bound does not cover.
 
-    Source: theory 3.2 to 3.4; Hou et al., Theorem 1.
+    Source: docs/theory/hou.md#bound; Hou et al., Theorem 1.
     """
     check_covered(problem)
     value = {name: constant.value for name, constant in constants.items()}
@@ -216,8 +217,8 @@ def check_covered(problem: Problem) -> None:
         InvalidInput: another clipping mode than D, or Laplace noise.
     """
     check_clips_updates(problem)
-    if problem.family == "laplace":
+    if problem.law.pure:
         raise InvalidInput(
-            "dp-scaffnew is planned for Gaussian noise, got laplace; "
+            f"dp-scaffnew is planned for Gaussian noise, got {problem.family}; "
             'set mechanism = "gaussian" and a delta above 0'
         )

@@ -5,13 +5,12 @@ from __future__ import annotations
 from noiseworthy.methods.base import Method, never, nothing_to_check
 from noiseworthy.methods.dp_scaffnew import algorithm, study, trials
 from noiseworthy.methods.dp_scaffnew.table import ScaffNewTable
-from noiseworthy.privacy.mechanisms import FAMILIES
 
 METHODS = {
     "dp-scaffnew": Method(
         name="dp-scaffnew",
         table=ScaffNewTable,
-        mechanisms=FAMILIES,
+        only=None,
         answer=study.answer,
         check=nothing_to_check,
         leaves_free=study.leaves_free,

@@ -3,9 +3,10 @@
 The least bound of `scaffnew_bound` over T and p, by the paper's rule p = sqrt(mu/L) or jointly, with "do not
 train" as an answer; the public coins are drawn here, because the noise pays for the rounds that they give.
 
-Not training is T = 0 in the same bound and so has the value psi_0(p) (theory 3.4), at the p that makes it
-least where p is free: N ||x_0 - x*||^2 + H/L^2 in the joint rule. psi_0 counts the error of control variates
-that nobody has without training; a plan whose bound beats psi_0 but not N ||x_0 - x*||^2 says so in a note.
+Not training is T = 0 in the same bound and so has the value psi_0(p) (docs/theory/hou.md#planner), at the p
+that makes it least where p is free: N ||x_0 - x*||^2 + H/L^2 in the joint rule. psi_0 counts the error of
+control variates that nobody has without training; a plan whose bound beats psi_0 but not N ||x_0 - x*||^2
+says so in a note.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def plan(
         >>> made.local.iterations, round(made.local.probability, 3), made.rounds, made.releases[0]
         (31, 0.224, 4, np.int64(4))
 
-    Source: theory 3.4; Hou et al., Corollary 1.
+    Source: docs/theory/hou.md#planner; Hou et al., Corollary 1.
     """
     check.one_of("rule", rule, RULES)
     unknown = _unknown_gradient(constants, rule, probability)
@@ -364,9 +365,9 @@ def as_printed(
     """What Corollary 1 chooses and how little noise Lemma 1 with v = 1 adds; not private.
 
     Its T misses the dimension, may be negative, and divides by 0 at mu = L, where it is None; without a
-    positive T there is no noise to state (theory 3.6, items 1, 2, 3 and 5).
+    positive T there is no noise to state (docs/theory/hou.md#errata).
     """
-    if problem.family == "none":
+    if not problem.law.noisy:
         return {}
     p = probability or bound.paper_probability
     per_round = problem.clip_norm**2 * np.log(1 / problem.budget.delta) / problem.budget.epsilon**2

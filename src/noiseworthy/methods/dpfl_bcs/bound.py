@@ -4,7 +4,8 @@
     Y_A = sum T_n V_n(T_n) / (K^2 T) + (2 L / (K T)) sum T_n Gamma_n,    Y_B = (2 / (K T)) sum T_n Gamma_n
 
 with full batches, gamma = 8 L/mu, steps 2 / (mu (t + gamma)) for t = 1, 2, ..., F = (1/N) sum F_n, V_n(k) =
-V_n k^z the variance of one upload of client n among k, and Gamma_n = F_n(w*) - min F_n (theory 5.3).
+V_n k^z the variance of one upload of client n among k, and Gamma_n = F_n(w*) - min F_n
+(docs/theory/ma.md#bound).
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ class Curvature:
 
 
 def exponent(problem: Problem) -> Exponent:
-    """z, by which the variance of one upload grows with their number: 2 for Laplace noise, else 1."""
-    return 2 if problem.family == "laplace" else 1
+    """z, by which the variance of one upload grows with their number: 2 for pure epsilon, else 1."""
+    return 2 if problem.law.exponent == 2 else 1
 
 
 def noise_constant(problem: Problem) -> float:
     """Lambda: 4 p C^2 for Gaussian noise, 8 p C^2 for Laplace noise; a quarter under add-remove."""
     of_one_record = problem.sensitivity.value[0] * problem.sizes[0]
-    return float(problem.dimension * exponent(problem) * of_one_record**2)
+    return float(problem.dimension * problem.law.variance_factor * of_one_record**2)
 
 
 def kappa(problem: Problem, constants: dict[str, Constant], rounds: int, clients_per_round: int) -> float:
@@ -96,7 +97,8 @@ def kappa(problem: Problem, constants: dict[str, Constant], rounds: int, clients
         >>> kappa(problem, constants, rounds=200, clients_per_round=2)  # 2 * 16 / 20
         1.6
 
-    Source: theory 5.4; printed with 4 L + 3 mu T / 8, from a step that does not hold (theory 5.8, item 6).
+    Source: docs/theory/ma.md#planner; printed with 4 L + 3 mu T / 8, from a step that does not hold
+        (docs/theory/ma.md#bias-term).
     """
     known = Curvature.among(constants)
     if known is None:

@@ -1,6 +1,7 @@
 """How much each client differs from the rest, Gamma_n, from noised losses that clients released in stage 1.
 
-Nothing here reads data: it is post-processing of values that the ledger has charged for (theory 5.5, 5.6).
+Nothing here reads data: it is post-processing of values that the ledger has charged for
+(docs/theory/ma.md#stages, docs/theory/ma.md#estimation).
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ def estimated(reports: ReportedLosses, clients: int) -> Heterogeneity:
         >>> found.value.round(2), found.shrinkage.round(2)
         (array([1. , 2. , 1.5, 1.5]), array([1., 1., 1., 0.]))
 
-    Source: theory 5.6; Henderson 1975 for the prediction, Patterson and Thompson 1971 for the spread.
+    Source: docs/theory/ma.md#estimation; Henderson 1975 for the prediction, Patterson and Thompson 1971 for
+        the spread.
     """
     if check.count("clients", clients) != len(reports.noise_std):
         raise InvalidInput(
@@ -222,7 +224,7 @@ def as_printed(reports: ReportedLosses, clients: int) -> Real:
 
     For comparison only. One step does not reach the client's least loss, and the least of absolute noisy
     differences falls towards 0 the more often a client reports: what it measures is the number of reports and
-    the noise (theory 5.8, item 9).
+    the noise (docs/theory/ma.md#estimated-heterogeneity).
 
     Args:
         reports: of stage 1.
@@ -257,7 +259,7 @@ def rho_min_printed(reports: ReportedLosses, clients: int, clients_per_round: in
 
     C_n counts the reports of client n before the last round; F_n is F^_n(w^(T0-1)) for the last cohort and F
     for all others. For comparison only: as a constant it drops out of P1, and values above 1, which most
-    printed ones are, contradict its definition (theory 5.8, item 7).
+    printed ones are, contradict its definition (docs/theory/ma.md#selection-skew).
 
     Args:
         reports: of stage 1, of two rounds at least.

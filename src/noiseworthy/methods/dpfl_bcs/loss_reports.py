@@ -1,14 +1,15 @@
 """Stage 1 of DPFL-BCS: rounds in which clients report their noised losses beside their gradients.
 
-Ma et al., Algorithm 2; theory 5.5. A client that is asked releases three things, each with its own noise:
+Ma et al., Algorithm 2; docs/theory/ma.md#stages. A client that is asked releases three things, each with its
+own noise:
 
     g_hat     = (1/D_n) sum_records clip(grad at w) + Z
     F_hat(w)  = (1/D_n) sum_records min(loss at w, Theta) + z_1
     F_hat(w') = (1/D_n) sum_records min(loss at w', Theta) + z_2,      w' = w - eta_t (g_hat + ridge w)
 
 The paper computes the second loss at the client's step without noise. That step depends on the data, and the
-loss at it changes by more than Theta/D_n with a record (theory 5.8, item 2); here w' is made of what is
-released, so that each release is a mechanism of its own and their costs add up.
+loss at it changes by more than Theta/D_n with a record (docs/theory/ma.md#loss-at-a-noised-model); here w' is
+made of what is released, so that each release is a mechanism of its own and their costs add up.
 """
 
 from __future__ import annotations

@@ -5,13 +5,12 @@ from __future__ import annotations
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
 from noiseworthy.methods.dpfl_bcs import algorithm, study, trials
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
-from noiseworthy.privacy.mechanisms import FAMILIES
 
 METHODS = {
     "dpfl-bcs": Method(
         name="dpfl-bcs",
         table=SelectionTable,
-        mechanisms=FAMILIES,
+        only=None,
         answer=study.answer,
         check=nothing_to_check,
         leaves_free=study.leaves_free,

@@ -2,7 +2,7 @@
 
 Asking a client more often means more noise in each of its replies, and asking a client that differs from the
 rest pulls the model its way. P1 weighs the two: the exact integer optimum under T_n <= T, whose counts can be
-scheduled and paid for (theory 5.2 to 5.4).
+scheduled and paid for (docs/theory/ma.md#planner).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from noiseworthy.plans.problem import Constant, Problem
 __all__ = ["ParticipationCosts", "continuous", "greedy", "kappa", "plan", "stated", "training"]
 
 CITATION = (
-    "Ma et al., optimizing client selection under heterogeneous differential privacy (DPFL-BCS), "
-    "Theorem 5 and P1; corrected"
+    "Ma et al., the power of bias: optimizing client selection in federated learning with heterogeneous "
+    "differential privacy (DPFL-BCS), Theorem 5 and P1; corrected"
 )
 _NAMED = 10
 """Clients that a note names before it only counts them."""
@@ -95,7 +95,7 @@ def plan(
         >>> made.outcome
         'Train 20 rounds asking 2 of 4 clients in each; clients are asked 1 to 20 times, by their budget.'
 
-    Source: theory 5.4; Ma et al., section 5.
+    Source: docs/theory/ma.md#planner; Ma et al., section 5.
     """
     t, k, gamma = _given(problem, rounds, clients_per_round, heterogeneity)
     costs = participation_costs(problem, constants, gamma, t, k)
@@ -201,10 +201,11 @@ def _check_clips_records(problem: Problem) -> None:
 def _check_power_law(problem: Problem) -> None:
     """Refuse noise that is no power of the number of replies, which P1 rests on."""
     _check_clips_records(problem)
-    if problem.family == "laplace" and np.any(problem.budget.delta):
+    if not problem.law.closed_form(1.0, problem.budget.delta):
         raise InvalidInput(
-            "dpfl-bcs plans Laplace noise for pure epsilon, because with a delta its variance is no power of "
-            f"the number of replies, got delta = {problem.budget.delta.max():g}; set delta = 0, or "
+            f"dpfl-bcs plans {problem.law.title} noise for pure epsilon, because with a delta its variance "
+            f"is no power of the number of replies, got delta = "
+            f"{problem.budget.delta.max():g}; set delta = 0, or "
             'mechanism = "gaussian"'
         )
     if problem.sampling_rate < 1:
@@ -290,7 +291,7 @@ def _outcome(
 
 def _reasons(problem: Problem, asked: Counts, rounds: int, heterogeneity: Real) -> str:
     """In what clients differ that counts for how often they are asked."""
-    noisy, budget = problem.family != "none", problem.budget
+    noisy, budget = problem.law.noisy, problem.budget
     differs = {
         "budget": noisy and (np.ptp(budget.epsilon) > 0 or np.ptp(budget.delta) > 0),
         "size": noisy and np.ptp(problem.sizes) > 0,

@@ -1,7 +1,7 @@
 """DPFL-BCS as Ma et al. print it: real numbers of participations, which nobody can make; not private.
 
 For comparison only. A client with a budget for 0.13 replies that is asked once spends 7.8 times its epsilon,
-and no client is kept from being planned for more replies than there are rounds (theory 5.8, items 1, 3, 4).
+and no client is kept from being planned for more replies than there are rounds (docs/theory/ma.md#errata).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def as_printed(
         long as anything is left), `worst_overspending` (the largest ceil(T_n)/T_n) and `worst_client`. Empty
         without noise, and where all T_n are whole.
     """
-    if problem.family == "none":
+    if not problem.law.noisy:
         return {}
     t = printed_participations(problem, rounds, clients_per_round, heterogeneity, curvature)
     factor = overspending(t)
@@ -73,7 +73,7 @@ def printed_participations(
     Phi_n = ln(1/delta_n) / (D_n epsilon_n)^2, Laplace 1 / (D_n epsilon_n)^2
     kappa = K (4 L + 3 mu T / 8) / Lambda
     """
-    log = -np.log(problem.budget.delta) if problem.family == "gaussian" else 1.0
+    log = -np.log(problem.budget.delta) if problem.law.needs_delta else 1.0
     with np.errstate(divide="ignore"):
         phi = log / np.square(problem.sizes * problem.budget.epsilon)
     slope = 4 * curvature.smoothness + 3 * curvature.strong_convexity * rounds / 8 if curvature else 0.0
@@ -89,7 +89,7 @@ def printed_noise(problem: Problem, participations: Real) -> Real:
     Gaussian: Delta_n sqrt(2 ln(1.25 T_n / delta_n)) T_n / epsilon_n. Laplace: Delta_n T_n / epsilon_n.
     """
     scale = problem.sensitivity.value * participations / problem.budget.epsilon
-    if problem.family == "laplace":
+    if problem.law.pure:
         return scale
     asked = np.where(participations > 0, participations, 1.0)
     return scale * np.sqrt(np.maximum(2 * np.log(1.25 * asked / problem.budget.delta), 0.0))

@@ -3,7 +3,7 @@
     J = sum T_n^(z+1) Phi_n + kappa sum T_n Gamma_n,    sum T_n = K T,    0 <= T_n <= cap_n
 
 J is separable and convex, so that one price nu decides for all clients: everyone takes part as long as the
-next participation costs at most nu (theory 5.4).
+next participation costs at most nu (docs/theory/ma.md#planner).
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ def continuous(costs: ParticipationCosts, total: int) -> Real:
         >>> continuous(costs, 4)
         array([3., 1.])
 
-    Source: theory 5.4; without bias and caps Proposition 1 of Ma et al., T_n proportional to Phi_n^(-1/z).
+    Source: docs/theory/ma.md#planner; without bias and caps Proposition 1 of Ma et al., T_n proportional to
+        Phi_n^(-1/z).
     """
     _check_total(costs, total)
     few, many = np.zeros(len(costs.most)), costs.most.astype(float)
@@ -184,7 +185,7 @@ def greedy(costs: ParticipationCosts, total: int) -> Counts:
         >>> greedy(costs, 4), greedy(costs, 5)
         (array([4, 0]), array([4, 1]))
 
-    Source: theory 5.4; exact because J is separable and convex (Fox 1966).
+    Source: docs/theory/ma.md#planner; exact because J is separable and convex (Fox 1966).
     """
     _check_total(costs, total)
     few, many = np.zeros_like(costs.most), costs.most

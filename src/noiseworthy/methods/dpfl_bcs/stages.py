@@ -59,7 +59,7 @@ def advise(
         >>> advise(problem, {}, **shape, spread=None).reason
         'One stage: without smoothness and strong_convexity heterogeneity cannot be weighed against noise.'
 
-    Source: theory 5.5 and 5.6; the paper always estimates.
+    Source: docs/theory/ma.md#stages, docs/theory/ma.md#estimation; the paper always estimates.
     """
     if (obstacle := _obstacle(problem, constants, rounds, loss_cap)) or loss_cap is None:
         return Advice(0, f"One stage: {obstacle}.")
@@ -81,7 +81,7 @@ def _obstacle(
     """Why heterogeneity cannot be estimated, or need not be."""
     n = problem.n_clients
     reasons = {
-        "without noise there is no budget to split": problem.family == "none",
+        "without noise there is no budget to split": not problem.law.noisy,
         "without smoothness and strong_convexity heterogeneity cannot be weighed against noise": (
             Curvature.among(constants) is None
         ),

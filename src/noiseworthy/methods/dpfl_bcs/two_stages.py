@@ -2,7 +2,7 @@
 
 Stage 1 asks clients by P1 as if their data were alike, and takes the share T0/T of every budget, a tenth of
 it for the losses. Stage 2 plans the other rounds by the heterogeneity that the losses tell, on what the
-privacy filter has left of every budget (theory 5.5).
+privacy filter has left of every budget (docs/theory/ma.md#stages).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.filters import PrivacyFilter
-from noiseworthy.privacy.mechanisms import Gaussian, Laplace
 from noiseworthy.privacy.sensitivity import Sensitivity, of_mean_loss
 
 LOSSES_PER_REPLY = 2
@@ -126,7 +125,8 @@ def plan(
         >>> made.rounds, made.pilot.uploads, made.releases
         (16, array([0, 1, 3, 4]), array([ 1,  3, 12, 16]))
 
-    Source: theory 5.5; Ma et al., Algorithms 1 and 2, which split budgets in another way (theory 5.8, 5).
+    Source: docs/theory/ma.md#stages; Ma et al., Algorithms 1 and 2, which split budgets in another way
+        (docs/theory/ma.md#second-stage).
     """
     total = check.count("rounds", rounds)
     remedy = f"stage 2 needs a round of the {total}"
@@ -221,10 +221,8 @@ def _first_stage(
 
 def _released(problem: Problem, sensitivity: Sensitivity, share: float, times: NDArray[np.int64]) -> Release:
     """Noise of which `times` releases spend a share of mu^2, or of epsilon."""
-    if problem.family == "gaussian":
-        mu = problem.budget.mu * np.sqrt(share / times)
-        return Release(Gaussian(sensitivity.value / mu), sensitivity)
-    return Release(Laplace(sensitivity.value * times / (share * problem.budget.epsilon)), sensitivity)
+    size = problem.law.paid_in.noise(sensitivity.value, problem.budget, share, times)
+    return Release(problem.law.noise(size), sensitivity)
 
 
 def _left(whole: PrivacyFilter, first: FirstStage) -> PrivacyBudget:

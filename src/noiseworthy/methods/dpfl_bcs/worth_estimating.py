@@ -2,7 +2,7 @@
 
 Estimating heterogeneity takes budget from every reply and rounds that are planned without it; what it brings
 is a second stage that asks the right clients. Both are measured in the planner's own objective J, averaged
-over worlds with heterogeneity of a spread that the user vouches for (theory 5.4 to 5.6).
+over worlds with heterogeneity of a spread that the user vouches for (docs/theory/ma.md#estimation).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from noiseworthy.privacy.calibration import unit_noise
 
 Real = NDArray[np.float64]
 LOSS_SHARE = 0.1
-"""b, the part of stage 1's budget that pays for losses (theory 5.5)."""
+"""b, the part of stage 1's budget that pays for losses (docs/theory/ma.md#stages)."""
 _WORLDS = 32
 _FEWEST = 4
 _MANY = 100
@@ -169,7 +169,7 @@ def worth(
         >>> [one.pays for one in found]
         [False, True]
 
-    Source: theory 5.4 to 5.6; the paper estimates always and counts no cost.
+    Source: docs/theory/ma.md#estimation; the paper estimates always and counts no cost.
     """
     most = estimation.loss_cap / 2
     remedy = f"values between 0 and loss_cap deviate by less than loss_cap / 2 = {most:g}"
@@ -219,7 +219,7 @@ def break_even(
         >>> print(break_even(problem, constants, spend, rounds=30, clients_per_round=3))
         None
 
-    Source: theory 5.4 to 5.6.
+    Source: docs/theory/ma.md#estimation.
     """
     question = _Question.of(problem, constants, estimation, rounds, clients_per_round)
 
@@ -256,7 +256,7 @@ def loss_noise(problem: Problem, reports: Counts, loss_cap: float, share: float)
         >>> loss_noise(problem, np.array([1, 0]), loss_cap=2.0, share=0.5).round(3)
         array([0.113,   inf])
 
-    Source: theory 5.5.
+    Source: docs/theory/ma.md#stages.
     """
     z = exponent(problem)
     unit = unit_noise(problem.family, problem.budget, np.maximum(2 * reports, 1))

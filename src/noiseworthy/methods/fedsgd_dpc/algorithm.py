@@ -1,9 +1,10 @@
 """FedSGD-DPC: one full-batch gradient per reply, clipped per record and noised by the client.
 
-Zhou et al., "The optimal numbers of queries and replies in federated learning with differential
-privacy", Algorithm 1; theory 1.2. Two departures from the paper, both needed for its claims: a client
-replies at most ceil(bT/N) times and its noise pays for just that many, and updates are aggregated, not
-parameters, so that unequal sizes do not rescale the model (theory 0.7).
+Zhou et al., "Optimizing the numbers of queries and replies in federated learning with differential
+privacy" (2021), Algorithm 1; docs/theory/zhou.md#algorithm. Two departures from the paper, both needed for
+its claims: a client replies at most ceil(bT/N) times and its noise pays for just that many, and updates are
+aggregated, not parameters, so that unequal sizes do not rescale the model
+(docs/theory/accounting.md#aggregates).
 
     upload_i  = (1/d_i) sum_records clip(grad) + w_i
     v        <- m v + (N/b) sum_{i in P_t} a_i upload_i + ridge theta,    a_i = d_i/d or as the plan weighs

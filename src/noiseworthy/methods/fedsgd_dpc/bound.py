@@ -1,7 +1,7 @@
 """The convergence bound of FedSGD-DPC over rounds T and clients b, and its closed-form optima.
 
-Zhou et al., "The optimal numbers of queries and replies in federated learning with differential
-privacy"; theory sections 1.3 to 1.5. Symbols: N clients, b per round, T rounds, k = ceil(bT/N) uploads
+Zhou et al., "Optimizing the numbers of queries and replies in federated learning with differential
+privacy" (2021); docs/theory/zhou.md#bound. Symbols: N clients, b per round, T rounds, k = ceil(bT/N) uploads
 per client, p parameters, d_i records, L smoothness, mu strong convexity, gamma = 2L/mu, G gradient
 bound, Gamma heterogeneity, Y_0 = ||theta_0 - theta*||^2.
 
@@ -63,7 +63,7 @@ class RepliesBound:
 
 
 def theory_bound(problem: Problem, constants: dict[str, Constant]) -> RepliesBound:
-    """The bound of theory 1.3 from the constants of a strongly convex problem.
+    """The bound from the constants of a strongly convex problem.
 
     Args:
         problem: sizes, budgets and mechanism.
@@ -74,7 +74,8 @@ def theory_bound(problem: Problem, constants: dict[str, Constant]) -> RepliesBou
     Raises:
         InvalidInput: a missing or negative constant, or mu above L.
 
-    Source: Zhou et al., Theorems 1 and 3, with the factor 2 of Lemma 2 as printed (1 is already valid).
+    Source: docs/theory/zhou.md#bound; Zhou et al., Theorems 1 and 3, with the factor 2 of Lemma 2 as printed
+        (docs/theory/zhou.md#factor-two).
     """
     value = {name: constant.value for name, constant in constants.items()}
     missing = [name for name in CONSTANT_NAMES[:5] if name not in value]
@@ -114,7 +115,10 @@ def uploads(rounds: ArrayLike, clients_per_round: ArrayLike, clients: int) -> ND
 
 @dataclass(frozen=True)
 class LaplaceCurve:
-    """U(T, b) = (C1/b + C2 b T^2 + C3) / (T + gamma) for pure-epsilon Laplace noise (theory 1.4)."""
+    """U(T, b) = (C1/b + C2 b T^2 + C3) / (T + gamma) for pure-epsilon Laplace noise.
+
+    Source: docs/theory/zhou.md#laplace-planner.
+    """
 
     gamma: float
     c1: float
@@ -148,7 +152,7 @@ class LaplaceCurve:
 
 
 def laplace_curve(problem: Problem, bound: RepliesBound) -> LaplaceCurve:
-    """The constants C1, C2, C3 of theory 1.4 for a bound and pure-epsilon Laplace noise."""
+    """The constants C1, C2, C3 of a bound for pure-epsilon Laplace noise."""
     n = problem.n_clients
     shared = bound.sampling / max(n - 1, 1)
     c2 = bound.noise_weight * float(problem.weighted_noise(np.array([1]))[0]) / n
@@ -157,7 +161,10 @@ def laplace_curve(problem: Problem, bound: RepliesBound) -> LaplaceCurve:
 
 @dataclass(frozen=True)
 class GaussianCurve:
-    """U(T, b) = E1/(b(T+gamma)) + E2/(T+gamma) + E3 for Gaussian noise (theory 1.5); b* = N always."""
+    """U(T, b) = E1/(b(T+gamma)) + E2/(T+gamma) + E3 for Gaussian noise; b* = N always.
+
+    Source: docs/theory/zhou.md#gaussian-planner.
+    """
 
     gamma: float
     e1: float
@@ -180,7 +187,7 @@ class GaussianCurve:
 
 
 def gaussian_curve(problem: Problem, bound: RepliesBound) -> GaussianCurve:
-    """The constants E1, E2, E3 of theory 1.5 for a bound and full-batch Gaussian noise."""
+    """The constants E1, E2, E3 of a bound for full-batch Gaussian noise."""
     n = problem.n_clients
     shared = bound.sampling / max(n - 1, 1)
     e3 = bound.noise_weight * float(problem.weighted_noise(np.array([1]))[0])

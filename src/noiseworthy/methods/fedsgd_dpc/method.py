@@ -5,13 +5,12 @@ from __future__ import annotations
 from noiseworthy.methods.base import Method, never, one_gradient
 from noiseworthy.methods.fedsgd_dpc import algorithm, study, trials
 from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
-from noiseworthy.privacy.mechanisms import FAMILIES
 
 METHODS = {
     "fedsgd-dpc": Method(
         name="fedsgd-dpc",
         table=FedSGDTable,
-        mechanisms=FAMILIES,
+        only=None,
         answer=study.answer,
         check=study.check_stated,
         leaves_free=study.leaves_free,

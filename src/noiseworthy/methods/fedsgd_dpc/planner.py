@@ -1,7 +1,7 @@
 """How many rounds T and clients b: the planner of Zhou et al. for FedSGD-DPC.
 
 The exact integer optimum of the bound in `replies_bound` over the staircase of true uploads, with
-"do not train" as an answer, and the paper's own formulas beside it (theory sections 1.4 to 1.8).
+"do not train" as an answer, and the paper's own formulas beside it (docs/theory/zhou.md).
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from noiseworthy.plans.plan import (
 from noiseworthy.plans.problem import Constant, Problem, Sketch
 from noiseworthy.plans.vacuous import BY_TRIAL, unless_noise
 
-CITATION = "Zhou et al., optimal numbers of queries and replies (FedSGD-DPC), Theorems 1 to 4; corrected"
+CITATION = (
+    "Zhou et al., optimizing the numbers of queries and replies in federated learning with differential "
+    "privacy (FedSGD-DPC), Theorems 1 to 4; corrected"
+)
 _REMEDY = f'{BY_TRIAL}, or plan by the rule, source = "rule"'
 
 # The integer optimum over the staircase of true uploads -----------------------------------------------
@@ -245,7 +248,7 @@ def _decide(
 ) -> tuple[int, int, float]:
     paid_before = int(pilot is not None)
     best = optimum(problem, bound, most, rounds, clients_per_round, paid_before)
-    if problem.family == "laplace" or problem.family == "none" or rounds is not None:
+    if problem.law.exponent != 1 or rounds is not None:
         return best
     b = clients_per_round or problem.n_clients
     t, cohorts = candidates(problem.n_clients, most, None, b, problem.most_uploads() - paid_before)
@@ -318,12 +321,12 @@ def as_printed(
     """What the paper's formulas choose and how little noise they add; not private.
 
     Replies are counted as bT/N although a client cannot reply 1.1 times, and Gaussian noise uses
-    c2 = 1 with the sensitivity C/n (theory 1.8, items 1 and 3).
+    c2 = 1 with the sensitivity C/n (docs/theory/zhou.md#errata).
     """
     n = problem.n_clients
-    if problem.family == "none":
+    if not problem.law.noisy:
         return {}
-    if problem.family == "laplace":
+    if problem.law.pure:
         curve = laplace_curve(problem, bound)
         b = clients_per_round or (curve.best_clients(rounds, n) if rounds else curve.best(n)[1])
         t = rounds or curve.best_rounds(b)

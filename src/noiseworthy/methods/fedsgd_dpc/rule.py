@@ -63,9 +63,9 @@ class Calibration:
         return self.pace + (self.pace_alone - self.pace) * float(sampling_share(clients_per_round, clients))
 
 
-CALIBRATIONS = {
-    "laplace": Calibration(1.6, 4.0, 7.0, 1 / 8),
-    "gaussian": Calibration(2.0, 3.0, 3.5, 1 / 4),
+CALIBRATIONS: dict[Norm, Calibration] = {
+    "l1": Calibration(1.6, 4.0, 7.0, 1 / 8),
+    "l2": Calibration(2.0, 3.0, 3.5, 1 / 4),
 }
 
 
@@ -164,11 +164,11 @@ def plan_by_rule(
 
     Source: this project's measurements; docs/planning.md has them.
     """
-    if problem.family == "none":
+    if not problem.law.noisy:
         raise InvalidInput(
             "the rule weighs signal against noise, got a problem without noise; state rounds and step_size"
         )
-    clip = clip_norm or CALIBRATIONS[problem.family].clip * scale.gradient_norm
+    clip = clip_norm or CALIBRATIONS[problem.law.norm].clip * scale.gradient_norm
     problem, schedule = replace(problem, clip_norm=clip), StepSize(step_size or 1.0, decay_rounds)
     check.count("max_rounds", max_rounds)
     every = [
@@ -200,7 +200,7 @@ def _cohorts(
     if clients_per_round is not None:
         return [clients_per_round]
     most = int(min(n, problem.most_uploads() * n // (rounds or 1)))
-    least = -(-n // (rounds or max_rounds)) if problem.family == "laplace" else most
+    least = -(-n // (rounds or max_rounds)) if problem.law.exponent == 2 else most
     return [*(least << i for i in range(n.bit_length()) if least << i < most), most]
 
 
@@ -241,7 +241,7 @@ class _Weighed:
         cls, problem: Problem, scale: PublicScale, schedule: StepSize, rounds: NDArray[np.int64], b: int
     ) -> _Weighed:
         """Those of T rounds with b clients each."""
-        n, radius, constants = problem.n_clients, scale.record_norm, CALIBRATIONS[problem.family]
+        n, radius, constants = problem.n_clients, scale.record_norm, CALIBRATIONS[problem.law.norm]
         falls, k = schedule.at(np.arange(rounds.max())) / schedule.initial, uploads(rounds, b, n)
         aggregated = n / b * problem.weighted_noise(k) / problem.dimension
         noise = radius * np.sqrt(aggregated * np.cumsum(falls**2)[rounds - 1])
@@ -305,7 +305,7 @@ def _untrained(problem: Problem, scale: PublicScale) -> Plan:
 
 def _grounds(problem: Problem, scale: PublicScale) -> dict[str, Any]:
     """What the plan rests on, and what to know of it."""
-    constants = CALIBRATIONS[problem.family]
+    constants = CALIBRATIONS[problem.law.norm]
     fitted = {"output_noise": constants.noise, "pace": constants.pace, "pace_alone": constants.pace_alone}
     public = {"record_norm": scale.record_norm, "gradient_norm": scale.gradient_norm}
     named = {name: Constant(value, _PROVENANCE) for name, value in fitted.items()}

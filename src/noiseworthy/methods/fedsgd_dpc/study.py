@@ -16,6 +16,7 @@ from noiseworthy.methods.question import NOTHING_TO_TRY, Answer, Question, analy
 from noiseworthy.plans.estimation import bought_constants, bought_noise, split_budget
 from noiseworthy.plans.plan import Pilot, Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks import LinearModel, Task
 
 _LONGEST_CURVE = 500
@@ -112,7 +113,7 @@ def _stated_clip(question: Question, source: str) -> float:
     if question.clip_norm is not None:
         return question.clip_norm
     task = question.task
-    euclidean = question.mechanism != "laplace"
+    euclidean = law_of(question.mechanism).norm == "l2"
     if source != "assumed" and euclidean and isinstance(task, LinearModel) and task.record_norm is not None:
         return float(analytic(question, 1e30)["gradient_bound"].value)
     raise ConfigError(

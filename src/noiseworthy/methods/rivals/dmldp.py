@@ -1,7 +1,8 @@
 """DMLDP: Laplace noise of each client's own size, and replies that all weigh the same.
 
-Wu et al., "The value of collaboration in convex machine learning with differential privacy" (2020); theory
-6. What DPSGD does with Gaussian noise: clients are asked alike, K distinct ones in every round:
+Wu et al., "The value of collaboration in convex machine learning with differential privacy" (2020);
+docs/theory/baselines.md#dmldp. What DPSGD does with Gaussian noise: clients are asked alike, K distinct ones
+in every round:
 
     upload_n  = (1/D_n) sum_records clip(grad) + w_n,    w_n Laplace of scale 2 C T_n / (D_n epsilon_n)
     v        <- m v + (1/K) sum_{n in S_t} upload_n + ridge theta,    theta <- theta - eta_t v

@@ -1,7 +1,8 @@
 """DPSGD made federated: Gaussian noise of each client's own size, and replies that all weigh the same.
 
-Abadi et al., "Deep learning with differential privacy" (2016); theory 6. As DPFL-BCS, but nobody chooses:
-clients are asked alike, whatever their budget, K distinct ones in every round on a schedule of exact counts:
+Abadi et al., "Deep learning with differential privacy" (2016); docs/theory/baselines.md#dpsgd. As DPFL-BCS,
+but nobody chooses: clients are asked alike, whatever their budget, K distinct ones in every round on a
+schedule of exact counts:
 
     upload_n  = (1/D_n) sum_records clip(grad) + w_n,    w_n ~ N(0, sigma_n^2 I) pays for T_n uploads
     v        <- m v + (1/K) sum_{n in S_t} upload_n + ridge theta,    theta <- theta - eta_t v

@@ -1,7 +1,8 @@
 """FedSGD: the mean of full gradients without noise, the mark that private training is held against.
 
-McMahan et al., "Communication-efficient learning of deep networks from decentralized data" (2017); theory 6.
-Clients are asked alike, K distinct ones in every round on a schedule of exact counts, and replies weigh 1/K:
+McMahan et al., "Communication-efficient learning of deep networks from decentralized data" (2017);
+docs/theory/baselines.md#fedsgd. Clients are asked alike, K distinct ones in every round on a schedule of
+exact counts, and replies weigh 1/K:
 
     v <- m v + (1/K) sum_{n in S_t} (1/D_n) sum_records clip(grad) + ridge theta,    theta <- theta - eta_t v
 

@@ -21,7 +21,7 @@ def _method(name: RivalName) -> Method[RivalTable]:
     return Method(
         name=name,
         table=RivalTable,
-        mechanisms=RIVALS[name].mechanisms,
+        only=RIVALS[name].only,
         answer=study.answer,
         check=nothing_to_check,
         leaves_free=study.leaves_free,

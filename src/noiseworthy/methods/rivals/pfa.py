@@ -1,8 +1,9 @@
 """PFA: noisy replies are projected onto what the replies of clients with large budgets span.
 
-Liu et al., "Projected federated averaging with heterogeneous differential privacy" (2021); theory 6. Clients
-are split into those of large budgets, called public although they are not, and the others, called private.
-With V the top left singular vectors of the matrix of a round's public uploads,
+Liu et al., "Projected federated averaging with heterogeneous differential privacy" (2021);
+docs/theory/baselines.md#pfa. Clients are split into those of large budgets, called public although they are
+not, and the others, called private. With V the top left singular vectors of the matrix of a round's public
+uploads,
 
     Delta = (sum_pub epsilon_n upload_n + V V^T sum_priv epsilon_n upload_n) / sum_{S_t} epsilon_n
     v    <- m v + Delta + ridge theta,    theta <- theta - eta_t v
@@ -32,7 +33,8 @@ from noiseworthy.tasks.base import Task
 
 DIRECTIONS = 1
 """Singular vectors k that are kept. What a round's few public uploads have in common is in the first; noise
-is alike in all directions, so that each further one lets mostly noise through (theory 6)."""
+is alike in all directions, so that each further one lets mostly noise through
+(docs/theory/baselines.md#pfa)."""
 
 
 class PFA(WeiAvg):

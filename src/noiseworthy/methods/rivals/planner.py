@@ -1,7 +1,7 @@
 """The algorithms that DPFL-BCS is held against, on the same exact counts and the same accounting.
 
 None of them decides whom to ask: all clients are asked alike, or as often as DPFL-BCS would ask them. Rounds,
-clients per round and the step are stated (theory 6).
+clients per round and the step are stated (docs/theory/baselines.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.dpfl_bcs.search import uniform_counts
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
-from noiseworthy.privacy.mechanisms import FAMILIES, Family
+from noiseworthy.privacy.mechanisms import Family, names
 
 RivalName = Literal["fedsgd", "dpsgd", "dmldp", "weiavg", "pfa", "privatefl"]
 PERSONAL_STEP = 0.1
@@ -27,19 +27,24 @@ PERSONAL_STEP = 0.1
 
 @dataclass(frozen=True)
 class Rival:
-    """Where an algorithm is from, and the kinds of noise that it has."""
+    """Where an algorithm is from, and the one kind of noise that it has; None if it has all."""
 
     citation: str
-    mechanisms: tuple[Family, ...] = FAMILIES
+    only: Family | None = None
+
+    @property
+    def mechanisms(self) -> tuple[Family, ...]:
+        """The kinds of noise that it has."""
+        return names() if self.only is None else (self.only,)
 
 
 _LIU = "Liu et al., projected federated averaging with heterogeneous differential privacy, PVLDB 15(4), 2021"
 RIVALS: dict[RivalName, Rival] = {
-    "fedsgd": Rival("McMahan et al., communication-efficient learning of deep networks, 2017", ("none",)),
-    "dpsgd": Rival("Abadi et al., deep learning with differential privacy, 2016; federated", ("gaussian",)),
+    "fedsgd": Rival("McMahan et al., communication-efficient learning of deep networks, 2017", "none"),
+    "dpsgd": Rival("Abadi et al., deep learning with differential privacy, 2016; federated", "gaussian"),
     "dmldp": Rival(
         "Wu et al., the value of collaboration in convex machine learning with differential privacy, 2020",
-        ("laplace",),
+        "laplace",
     ),
     "weiavg": Rival(f"{_LIU} (WeiAvg)"),
     "pfa": Rival(f"{_LIU} (PFA)"),
@@ -94,7 +99,7 @@ def plan(
         >>> made.outcome
         'Train 10 rounds asking 2 of 4 clients in each; clients are asked 5 times, all alike.'
 
-    Source: theory 6.
+    Source: docs/theory/baselines.md.
     """
     check_fits(name, problem)
     asked = _counts(problem, rounds, clients_per_round) if counts is None else counts

@@ -1,8 +1,9 @@
 """PrivateFL: every client scales and shifts its records for itself, and all train one model behind that.
 
 Yang et al., "PrivateFL: accurate, differentially private federated learning via personalized data
-transformation" (2023); theory 6. Client n keeps a transform phi_n = (gamma, beta) of its records, x ->
-gamma x + beta, which never leaves it. Both parts come from one gradient, each record's clipped as a whole:
+transformation" (2023); docs/theory/baselines.md#privatefl. Client n keeps a transform phi_n = (gamma, beta)
+of its records, x -> gamma x + beta, which never leaves it. Both parts come from one gradient, each record's
+clipped as a whole:
 
     [g_phi, g_theta] = (1/D_n) sum_records clip([grad_phi, grad_theta])
     phi_n    <- phi_n - eta_phi (g_phi + w_phi)                 stays at the client

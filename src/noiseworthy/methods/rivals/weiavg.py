@@ -1,7 +1,8 @@
 """WeiAvg: replies weigh by their clients' budgets, so that noisy ones count less.
 
-Liu et al., "Projected federated averaging with heterogeneous differential privacy" (2021); theory 6. Clients
-are asked alike and reply as in DPSGD or DMLDP. The weights are those of one round's cohort:
+Liu et al., "Projected federated averaging with heterogeneous differential privacy" (2021);
+docs/theory/baselines.md#weiavg. Clients are asked alike and reply as in DPSGD or DMLDP. The weights are those
+of one round's cohort:
 
     v <- m v + sum_{n in S_t} (epsilon_n / sum_{j in S_t} epsilon_j) upload_n + ridge theta
     theta <- theta - eta_t v

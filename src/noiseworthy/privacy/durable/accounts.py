@@ -16,19 +16,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
+import numpy as np
+
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget, Relation, Unit
-from noiseworthy.privacy.gaussian import gaussian_epsilon
+from noiseworthy.privacy.mechanisms import Family, law_of, noisy_names
+from noiseworthy.privacy.mechanisms.currencies import CURRENCIES
 
 WHOLE = 2**62
 """Shares of a whole budget."""
 LAST_BITS = 2**22
 """Shares beyond the whole, 10^-12 of it, that are a matter of the last bits of planned noise."""
 
-MU_SQUARED, EPSILON, SCHEDULE = "mu^2", "epsilon", "schedule of "
-"""What is added up: Gaussian mu^2, pure epsilon, or uploads of one schedule that was priced as a whole."""
+SCHEDULE = "schedule of "
+"""What is added up where releases have no price of their own: uploads of one schedule, priced as a whole."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Account:
 
     def __post_init__(self):
         check.positive("size of a budget", self.size)
-        if not self.currency.startswith((MU_SQUARED, EPSILON, SCHEDULE)):
+        if self.currency not in CURRENCIES and not self.currency.startswith(SCHEDULE):
             raise InvalidInput(f"currency must be mu^2, epsilon or schedule of RUN, got {self.currency!r}")
 
     @property
@@ -76,7 +79,8 @@ class Account:
     @property
     def whole(self) -> Fraction:
         """The budget in its currency, exactly."""
-        return Fraction(self.size) ** (2 if self.currency == MU_SQUARED else 1)
+        power = CURRENCIES[self.currency].power if self.currency in CURRENCIES else 1
+        return Fraction(self.size) ** power
 
     def share(self, cost: float | Fraction) -> int:
         """A cost as shares of the whole, rounded up.
@@ -99,21 +103,20 @@ class Account:
             return 0.0
         if shares >= WHOLE or self.currency.startswith(SCHEDULE):
             return self.epsilon
-        part = float(Fraction(shares, WHOLE) * self.whole)
-        spent = part if self.currency == EPSILON else float(gaussian_epsilon(math.sqrt(part), self.delta))
-        return min(spent, self.epsilon)
+        part = np.asarray(float(Fraction(shares, WHOLE) * self.whole))
+        return min(float(CURRENCIES[self.currency].epsilon(part, self.delta)), self.epsilon)
 
 
 COLUMNS = ", ".join(field.name for field in fields(Account))
 """Of the table of accounts."""
 
 
-def accounts_of(budget: PrivacyBudget, family: str, data: str, world: str, clients: Sequence[str]):
+def accounts_of(budget: PrivacyBudget, family: Family, data: str, world: str, clients: Sequence[str]):
     """An account for each client, whose releases add Gaussian or pure Laplace noise.
 
     Args:
         budget: lifetime (epsilon_i, delta_i), shape (N,).
-        family: `gaussian` or `laplace`; Laplace noise is charged its pure epsilon.
+        family: a mechanism with noise; what adds up in epsilon is charged its pure one.
         data: the data set, by name.
         world: empty for real data.
         clients: N names.
@@ -124,9 +127,9 @@ def accounts_of(budget: PrivacyBudget, family: str, data: str, world: str, clien
     Raises:
         InvalidInput: another family.
     """
-    check.one_of("mechanism", family, ["gaussian", "laplace"], remedy="without noise nothing can be charged")
-    sizes = budget.mu if family == "gaussian" else budget.epsilon
-    return _accounts(MU_SQUARED if family == "gaussian" else EPSILON, sizes, budget, data, world, clients)
+    check.one_of("mechanism", family, sorted(noisy_names()), remedy="without noise nothing can be charged")
+    currency = law_of(family).paid_in
+    return _accounts(currency.name, currency.size(budget), budget, data, world, clients)
 
 
 def schedule_accounts(budget: PrivacyBudget, run: str, data: str, world: str, clients: Sequence[str]):
@@ -160,8 +163,8 @@ def costs_of(release: Release) -> list[Fraction]:
         >>> costs_of(Release(Gaussian(np.array([0.5])), of_mean_gradient(1.0, [8], "l2")))
         [Fraction(1, 4)]
     """
-    if release.mechanism.family == "none" or release.sampling_rate != 1.0:
+    law = release.mechanism.law
+    if not law.noisy or release.sampling_rate != 1.0:
         raise UnsoundClaim("only full batches with Gaussian or Laplace noise have a price of their own")
-    power = 2 if release.mechanism.family == "gaussian" else 1
-    pairs = zip(release.sensitivity.value, release.mechanism.size, strict=True)
+    power, pairs = law.paid_in.power, zip(release.sensitivity.value, release.mechanism.size, strict=True)
     return [(Fraction(float(change)) / Fraction(float(noise))) ** power for change, noise in pairs]

@@ -52,7 +52,7 @@ def paper_cnn(classes: int = 62, image: Sequence[int] = (28, 28), *, ridge: floa
         >>> paper_cnn(10).dimension
         28938
 
-    Source: Zhou et al., experiments; theory 1.7.
+    Source: Zhou et al., experiments; docs/theory/zhou.md#experiments.
     """
     return _checked(_ZHOU, classes, image, ridge)
 
@@ -83,7 +83,7 @@ def two_layer_cnn(classes: int = 10, image: Sequence[int] = (32, 32, 3), *, ridg
         >>> two_layer_cnn().dimension, two_layer_cnn(62, (28, 28)).dimension
         (94666, 246590)
 
-    Source: Hou et al., experiments; theory 3.5.
+    Source: Hou et al., experiments; docs/theory/hou.md#experiments.
     """
     return _checked(_HOU, classes, image, ridge)
 

@@ -48,7 +48,7 @@ def lstm(
         >>> lstm(96).dimension
         1099872
 
-    Source: Hochreiter and Schmidhuber (1997); Hou et al., experiments; theory 3.5.
+    Source: Hochreiter and Schmidhuber (1997); Hou et al., experiments; docs/theory/hou.md#experiments.
     """
     check.count("vocabulary", vocabulary, least=2)
     for name, size in (("length", length), ("embedding", embedding), ("hidden", hidden)):

@@ -68,7 +68,7 @@ def ma_cnn(classes: int = 10, image: Sequence[int] = (28, 28), *, ridge: float =
         >>> ma_cnn().dimension
         4266
 
-    Source: Ma et al., experiments; theory 5.7.
+    Source: Ma et al., experiments; docs/theory/ma.md#experiments.
     """
     return _checked(_SMALL, classes, image, ridge)
 
@@ -85,7 +85,7 @@ def lenet5(classes: int = 10, image: Sequence[int] = (28, 28), *, ridge: float =
         61706
 
     Source: LeCun et al., Gradient-based learning applied to document recognition (1998); Ma et al.,
-    experiments (Fashion-MNIST); theory 5.7.
+    experiments (Fashion-MNIST); docs/theory/ma.md#experiments.
     """
     return _checked(_LENET, classes, image, ridge)
 
@@ -102,7 +102,7 @@ def group_cnn(classes: int = 62, image: Sequence[int] = (28, 28), *, ridge: floa
         >>> group_cnn().dimension
         67026
 
-    Source: Ma et al., experiments; theory 5.7 and 5.8.10.
+    Source: Ma et al., experiments; docs/theory/ma.md#experiments, docs/theory/ma.md#momentum-and-batch-norm.
     """
     return _checked(_GROUPED, classes, image, ridge)
 

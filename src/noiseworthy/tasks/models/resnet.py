@@ -52,7 +52,7 @@ def resnet20(classes: int = 10, image: Sequence[int] = (32, 32, 3), *, ridge: fl
         272474
 
     Source: He et al., Deep residual learning (2015), section 4.2, option B; Wu and He, Group normalization
-    (2018); Ma et al., experiments; theory 5.7 and 5.8.10.
+    (2018); Ma et al., experiments; docs/theory/ma.md#experiments, docs/theory/ma.md#momentum-and-batch-norm.
     """
     check.count("classes", classes, least=2)
     if len(image) not in (2, 3) or min(image) < 1:

@@ -47,7 +47,7 @@ def unet3d(volume: Sequence[int] = (48, 60, 48), *, channels: int = 8, ridge: fl
         246139
 
     Source: Cicek et al., 3D U-Net (2016); Ogier du Terrail et al., FLamby (2022), Fed-IXI; Hou et al.,
-    experiments; theory 3.5.
+    experiments; docs/theory/hou.md#experiments.
     """
     if len(volume) != 3 or any(side < 4 or side % 4 for side in volume):
         raise InvalidInput(

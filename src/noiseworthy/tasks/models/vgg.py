@@ -48,7 +48,7 @@ def vgg11(classes: int = 2, image: Sequence[int] = (28, 28), *, ridge: float = 0
         9227010
 
     Source: Simonyan and Zisserman, Very deep convolutional networks (2015), configuration A; Hou et al.,
-    experiments; theory 3.5.
+    experiments; docs/theory/hou.md#experiments.
     """
     check.count("classes", classes, least=2)
     if len(image) not in (2, 3) or min(image) < 1:

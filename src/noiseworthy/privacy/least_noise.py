@@ -1,0 +1,39 @@
+"""The least noise with an epsilon that only an accountant knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import brentq
+
+TOLERANCE = 2e-4
+"""Relative excess of noise that root finding may leave; closed forms leave none."""
+
+
+def least_noise(epsilon_of: Callable[[float], float], epsilon: float, guess: float) -> float:
+    """Least noise with `epsilon_of(noise) <= epsilon`, up to `TOLERANCE`, and never less.
+
+    It is bracketed from a guess and found by Brent's method.
+
+    Args:
+        epsilon_of: falls with the noise.
+        epsilon: above 0.
+        guess: of the noise, above 0.
+    """
+
+    def excess(log_noise: float) -> float:
+        return np.log(max(epsilon_of(float(np.exp(log_noise))), 1e-12) / epsilon)
+
+    here = float(np.log(guess))
+    over = excess(here)
+    while abs(over) > TOLERANCE / 4:
+        there = here + np.clip(1.1 * over, -1, 1) + np.copysign(TOLERANCE, over)
+        if excess(there) * over <= 0:
+            here = float(brentq(excess, min(here, there), max(here, there), xtol=TOLERANCE / 4))  # pyright: ignore
+            break
+        here, over = there, excess(there)
+    noise = float(np.exp(here))
+    while epsilon_of(noise) > epsilon:
+        noise *= 1 + TOLERANCE / 2
+    return noise
