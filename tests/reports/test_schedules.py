@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.reports import schedules
-from noiseworthy.sweeps.grids import AXES
 
 SAID = {
     "full": ("Train 261 rounds, asking all 10 clients in each.", "261 rounds, all 10 clients in each"),
@@ -117,8 +117,11 @@ def test_what_is_clipped_is_named_by_its_mode(make_record):
 
 
 def test_every_axis_and_every_decision_has_its_words(make_record):
-    assert all(schedules.term(algorithm, key) for algorithm, axes in AXES.items() for key in axes)
-    assert schedules.DECIDED.keys() == AXES.keys()
+    for name in METHODS:
+        axes = method(name).axes
+        assert schedules.term(name, axes.across)
+        assert schedules.term(name, axes.series)
+    assert schedules.DECIDED.keys() == METHODS.keys()
     for name in ("full", "local_steps", "whole_updates", "coins", "no_coins", "noised_steps"):
         plan = make_record(name)["plan"]
         assert {*schedules.DECIDED[plan["algorithm"]]} <= plan.keys()

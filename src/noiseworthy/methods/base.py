@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.axes import Axes
 from noiseworthy.methods.question import AlgorithmTable, Answer, Question
 from noiseworthy.methods.shape import Shape
 from noiseworthy.methods.space import SearchSpace
@@ -49,6 +50,7 @@ class Method(Generic[T]):
         make: from a plan to the algorithm that trains, its schedule drawn from a seed.
         space: what trials may choose of it.
         shape: what its theory says the loss is made of.
+        axes: what a comparison varies.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Method(Generic[T]):
     make: Callable[[Plan, Task, int], Algorithm]
     space: SearchSpace
     shape: Shape
+    axes: Axes
 
 
 def never(table: Any) -> bool:

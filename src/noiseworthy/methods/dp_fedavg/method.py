@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, never, nothing_to_check
-from noiseworthy.methods.dp_fedavg import algorithm, study, trials
+from noiseworthy.methods.dp_fedavg import algorithm, axes, study, trials
 from noiseworthy.methods.dp_fedavg.table import FedAvgTable
 
 METHODS = {
@@ -21,5 +21,6 @@ METHODS = {
         make=algorithm.make,
         space=trials.SPACE,
         shape=trials.SHAPE,
+        axes=axes.AXES,
     )
 }

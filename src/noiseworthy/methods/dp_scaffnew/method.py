@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, never, nothing_to_check
-from noiseworthy.methods.dp_scaffnew import algorithm, study, trials
+from noiseworthy.methods.dp_scaffnew import algorithm, axes, study, trials
 from noiseworthy.methods.dp_scaffnew.table import ScaffNewTable
 
 METHODS = {
@@ -21,5 +21,6 @@ METHODS = {
         make=algorithm.make,
         space=trials.SPACE,
         shape=trials.SHAPE,
+        axes=axes.AXES,
     )
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
-from noiseworthy.methods.dpfl_bcs import algorithm, study, trials
+from noiseworthy.methods.dpfl_bcs import algorithm, axes, study, trials
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
 
 METHODS = {
@@ -21,5 +21,6 @@ METHODS = {
         make=algorithm.make,
         space=trials.SPACE,
         shape=trials.SHAPE,
+        axes=axes.AXES,
     )
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, never, one_gradient
-from noiseworthy.methods.fedsgd_dpc import algorithm, study, trials
+from noiseworthy.methods.fedsgd_dpc import algorithm, axes, study, trials
 from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
 
 METHODS = {
@@ -21,5 +21,6 @@ METHODS = {
         make=algorithm.make,
         space=trials.SPACE,
         shape=trials.SHAPE,
+        axes=axes.AXES,
     )
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
+from noiseworthy.methods.dpfl_bcs import axes
 from noiseworthy.methods.rivals import dmldp, dpsgd, fedsgd, pfa, privatefl, study, trials, weiavg
 from noiseworthy.methods.rivals.planner import RIVALS, RivalName
 from noiseworthy.methods.rivals.table import RivalTable
@@ -32,6 +33,7 @@ def _method(name: RivalName) -> Method[RivalTable]:
         make=_MAKERS[name],
         space=trials.SPACE,
         shape=trials.SHAPE,
+        axes=axes.AXES,
     )
 
 
