@@ -16,7 +16,7 @@ from noiseworthy.studies.measure import step_records
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
-from noiseworthy.studies.runner import train
+from noiseworthy.studies.training import train
 from noiseworthy.sweeps.compare import compare
 from noiseworthy.sweeps.grids import grid_of, setting_of
 from noiseworthy.sweeps.tradeoff import Surface

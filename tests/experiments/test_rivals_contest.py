@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
-from noiseworthy.studies import pace, runner
+from noiseworthy.studies import pace, training
 from noiseworthy.studies.loading import load_study, parse_study
 from noiseworthy.studies.pace import Pace, pace_of
 from noiseworthy.studies.planner import decide
@@ -231,7 +231,7 @@ def test_trainings_are_those_of_each_plan_alone(trained):
     study, contest, *_ = trained
     federation, task = study.trained()
     for entry in contest.entries:
-        alone = runner.train(entry.plan, federation, task, contest.seeds)
+        alone = training.train(entry.plan, federation, task, contest.seeds)
         np.testing.assert_allclose(entry.loss, alone.final_loss, rtol=1e-5)
         np.testing.assert_allclose(entry.accuracy, alone.final_accuracy, rtol=1e-5)
 

@@ -183,7 +183,7 @@ def test_the_training_is_that_of_somebody_who_holds_all_records(world, tmp_path)
     deployment, twin = planned(world.study(STUDY)), planned(world.simulated(STUDY))
     assert deployment.plan.as_dict() == twin.plan.as_dict()
     deployment.check_owners([gateway.about for gateway in world.gateways.values()])
-    run = train(deployment, world.exchange(), tmp_path / "run").trained.run
+    run = train(deployment, world.exchange(), tmp_path / "run").trained
 
     quiet = make(twin.plan, twin.task, twin.seed).with_noise(1e-30)
     shards = Shards.load(twin.federation, twin.task, condensed=quiet.condensed)
@@ -295,7 +295,7 @@ def test_images_of_owners_are_seen_against_public_ones_that_a_plan_chose(tmp_pat
         assert plan.problem.dimension == 10 * task.projection < 640
         deployment.check_owners([gateway.about for gateway in gateways.values()])
         exchange = Direct({name: gateway.answer for name, gateway in gateways.items()})
-        run = train(deployment, exchange, tmp_path / "run").trained.run
+        run = train(deployment, exchange, tmp_path / "run").trained
 
     federation = load_federation(str(tmp_path / "union.npz"), classes=list(range(10)), seed=0)
     assert federation.clients == deployment.federation.clients

@@ -17,7 +17,7 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.registry import make
 from noiseworthy.methods.space import Setting
-from noiseworthy.studies.runner import train
+from noiseworthy.studies.training import train
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.base import Batch
 from noiseworthy.trials.bench import Bench, Candidate, outcomes, trained

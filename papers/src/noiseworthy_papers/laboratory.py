@@ -249,9 +249,10 @@ class Laboratory:
 
     def _run_in_stages(self, training: Training, epsilons: Sequence[float]) -> Trajectory:
         plans = [plan for epsilon in epsilons for plan in self._plans(training, epsilon)]
-        run, _ = two_stages.train(
+        run, _ = two_stages.run(
             plans, self.shards(training.fraction), self.task, self.seeds * len(epsilons),
-            evaluations=training.evaluations, adapted=lambda a: self._on_held(a, training.fraction),
+            evaluation_rounds(plans[0].all_rounds, training.evaluations),
+            adapted=lambda a: self._on_held(a, training.fraction),
         )  # fmt: skip
         return run
 

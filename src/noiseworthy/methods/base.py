@@ -46,6 +46,7 @@ class Method(Generic[T]):
         tells_clients_apart: whether a table asks clients by what only theory knows of them, not by trial.
         takes_heterogeneity: whether a table has use for heterogeneity client by client.
         by_rule: plans without any data; None where no rule is known.
+        stages: classes of what its plans hold beside that of every plan: stages and what they released.
         local_step: what a step of a client takes.
         make: from a plan to the algorithm that trains, its schedule drawn from a seed.
         space: what trials may choose of it.
@@ -62,6 +63,7 @@ class Method(Generic[T]):
     tells_clients_apart: Callable[[T], bool]
     takes_heterogeneity: Callable[[T], bool]
     by_rule: Callable[[Question, T], Answer] | None
+    stages: tuple[type, ...]
     local_step: Callable[[Question, T], LocalStep]
     make: Callable[[Plan, Task, int], Algorithm]
     space: SearchSpace

@@ -71,7 +71,7 @@ def claim_card(record: Record) -> Card:
         "trust": "local: every client protects itself, the server is not trusted",
         "adversary": privacy["adversary"],
         "lifetime": _lifetime(record),
-        "told_apart": told_apart(record),
+        "told_apart": None if (best := told_apart(record)) is None else best.model_dump(),
         "mechanism": _mechanism(plan),
         "accountant": privacy["accountant"],
         "assurance": assurance(record),

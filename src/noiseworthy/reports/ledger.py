@@ -126,16 +126,6 @@ def _account(line: Line) -> Record:
     }
 
 
-def summary(books: DurableLedger, run: str) -> Record:
-    """What a run's record keeps of a ledger: how many releases it entered, and the chain's end."""
-    find = (
-        'SELECT count(*), coalesce(sum(g.acknowledged), 0) FROM releases r JOIN grants g ON g.id = r."grant" '
-        "JOIN runs ON runs.id = r.run WHERE runs.name = ?"
-    )
-    ((releases, acknowledged),) = books.query(find, [run])
-    return {"head": str(books.head), "releases": releases, "acknowledged": acknowledged}
-
-
 def ledger_clauses(record: Record) -> list[Clause]:
     """The paragraph on the ledger, where a run kept one.
 

@@ -311,12 +311,17 @@ def _of_owners(table: FederationTable) -> Federation:
 def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task:
     """The model of `[task]` for records of a shape; by default the linear model that fits the labels."""
     table = study.task
-    model = table.model or ("linear" if classes is None else "softmax")
+    model = table.model or default_model(classes)
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
         bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
         reference=_reference(study, shape),
     )  # fmt: skip
+
+
+def default_model(classes: int | None) -> str:
+    """The linear model that fits the labels."""
+    return "linear" if classes is None else "softmax"
 
 
 def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:

@@ -15,27 +15,21 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.shards import Shards
-from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
-from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.methods.question import AlgorithmTable
 from noiseworthy.methods.registry import make
 from noiseworthy.methods.rivals.planner import RIVALS, RivalName
 from noiseworthy.methods.rivals.table import RivalTable
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family, law_of
-from noiseworthy.studies import two_stages
 from noiseworthy.studies.decision import Decision
 from noiseworthy.studies.pace import LEAST_ROUNDS, Pace, pace_of
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import Prepared, prepare
-from noiseworthy.studies.tables import (
-    Drawn,
-    PrivacyTable,
-)
+from noiseworthy.studies.tables import Drawn, PrivacyTable
+from noiseworthy.studies.training import carried_out
 from noiseworthy.sweeps.compare import search_epsilon
 from noiseworthy.tasks import LinearModel, Task
 from noiseworthy.tasks.personal import personalised
@@ -357,38 +351,16 @@ class _Site:
 
 
 def _trained(entry: Entry, site: _Site, seeds: Sequence[int], on_progress: Progress) -> Entry:
-    run, plans = _run(entry.plan, site, seeds, on_progress)
+    looks = np.unique(np.linspace(1, entry.plan.all_rounds, _LOOKS).astype(int))
+    run = carried_out(entry.plan, site.task, site.shards, seeds, looks, on_progress=on_progress)
     diverged, pilot = ~np.isfinite(run.final_loss), entry.plan.pilot
-    made = zip(plans, run.uploads, strict=True)
     return replace(
         entry,
         loss=np.where(diverged, np.inf, run.final_loss),
         accuracy=np.where(diverged, np.nan, run.final_accuracy),
         replies=run.uploads + (0 if pilot is None else pilot.uploads),
-        spent=np.array([np.max(plan.spent(uploads) / plan.budget.epsilon) for plan, uploads in made]),
+        spent=np.max(run.spent / entry.plan.budget.epsilon, axis=1),
     )
-
-
-def _run(
-    plan: Plan, site: _Site, seeds: Sequence[int], on_progress: Progress
-) -> tuple[Trajectory, Sequence[Plan]]:
-    """All trainings of a plan, and which plan each followed in the end."""
-    if isinstance(plan.pilot, FirstStage):
-        alike = [plan] * len(seeds)
-        run, stages = two_stages.train(
-            alike, site.shards(False), site.task, seeds, evaluations=_LOOKS, on_progress=on_progress
-        )
-        return run, [stage.plan for stage in stages]
-    algorithms = [make(plan, site.task, seed) for seed in seeds]
-    run = simulate(
-        algorithms,
-        plan.uploads,
-        site.shards(algorithms[0].condensed),
-        np.unique(np.linspace(1, plan.rounds, _LOOKS).astype(int)),
-        seeds,
-        on_segment=lambda done: on_progress(done.round / plan.rounds),
-    )
-    return run, [plan] * len(seeds)
 
 
 def _parts(on_progress: Progress, work: Sequence[int]) -> Iterator[Progress]:

@@ -17,6 +17,7 @@ METHODS = {
         tells_clients_apart=never,
         takes_heterogeneity=never,
         by_rule=None,
+        stages=(),
         local_step=study.local_step,
         make=algorithm.make,
         space=trials.SPACE,

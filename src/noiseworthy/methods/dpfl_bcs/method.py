@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
 from noiseworthy.methods.dpfl_bcs import algorithm, axes, study, trials
+from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 
 METHODS = {
     "dpfl-bcs": Method(
@@ -17,6 +19,7 @@ METHODS = {
         tells_clients_apart=study.estimates,
         takes_heterogeneity=study.takes_heterogeneity,
         by_rule=None,
+        stages=(FirstStage, ReportedLosses),
         local_step=one_gradient,
         make=algorithm.make,
         space=trials.SPACE,

@@ -17,6 +17,7 @@ METHODS = {
         tells_clients_apart=never,
         takes_heterogeneity=never,
         by_rule=study.by_rule,
+        stages=(),
         local_step=one_gradient,
         make=algorithm.make,
         space=trials.SPACE,

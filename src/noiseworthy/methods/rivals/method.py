@@ -29,6 +29,7 @@ def _method(name: RivalName) -> Method[RivalTable]:
         tells_clients_apart=study.asks_as_told,
         takes_heterogeneity=study.asks_as_told,
         by_rule=None,
+        stages=(),
         local_step=one_gradient,
         make=_MAKERS[name],
         space=trials.SPACE,
