@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.axes import Axes
+from noiseworthy.methods.contest import Entrants
 from noiseworthy.methods.question import AlgorithmTable, Answer, Question
 from noiseworthy.methods.shape import Shape
 from noiseworthy.methods.space import SearchSpace
@@ -52,6 +53,7 @@ class Method(Generic[T]):
         space: what trials may choose of it.
         shape: what its theory says the loss is made of.
         axes: what a comparison varies.
+        held_against: who enters a contest with it; None where nobody does.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Method(Generic[T]):
     space: SearchSpace
     shape: Shape
     axes: Axes
+    held_against: Entrants | None
 
 
 def never(table: Any) -> bool:

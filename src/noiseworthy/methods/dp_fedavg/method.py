@@ -23,5 +23,6 @@ METHODS = {
         space=trials.SPACE,
         shape=trials.SHAPE,
         axes=axes.AXES,
+        held_against=None,
     )
 }

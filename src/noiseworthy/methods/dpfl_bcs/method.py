@@ -7,6 +7,7 @@ from noiseworthy.methods.dpfl_bcs import algorithm, axes, study, trials
 from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.rivals import contest
 
 METHODS = {
     "dpfl-bcs": Method(
@@ -25,5 +26,6 @@ METHODS = {
         space=trials.SPACE,
         shape=trials.SHAPE,
         axes=axes.AXES,
+        held_against=contest.entrants,
     )
 }

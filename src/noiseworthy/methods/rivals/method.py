@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
 from noiseworthy.methods.dpfl_bcs import axes
-from noiseworthy.methods.rivals import dmldp, dpsgd, fedsgd, pfa, privatefl, study, trials, weiavg
+from noiseworthy.methods.rivals import contest, dmldp, dpsgd, fedsgd, pfa, privatefl, study, trials, weiavg
 from noiseworthy.methods.rivals.planner import RIVALS, RivalName
 from noiseworthy.methods.rivals.table import RivalTable
 
@@ -35,6 +35,7 @@ def _method(name: RivalName) -> Method[RivalTable]:
         space=trials.SPACE,
         shape=trials.SHAPE,
         axes=axes.AXES,
+        held_against=contest.entrants,
     )
 
 
