@@ -13,7 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.axes import Axes
+from noiseworthy.methods.contest import Entrants
 from noiseworthy.methods.question import AlgorithmTable, Answer, Question
+from noiseworthy.methods.shape import Shape
+from noiseworthy.methods.space import SearchSpace
 from noiseworthy.methods.wire import Wire
 from noiseworthy.methods.words import Words
 from noiseworthy.plans.plan import Plan
@@ -50,6 +54,10 @@ class Method(Generic[T]):
         make: from a plan to the algorithm that trains, its schedule drawn from a seed.
         wire: what it asks of owners, and what they compute then.
         words: what views say of its decision.
+        space: what trials may choose of it.
+        shape: what its theory says the loss is made of.
+        axes: what a comparison varies.
+        held_against: who enters a contest with it; None where nobody does.
     """
 
     name: str
@@ -66,6 +74,10 @@ class Method(Generic[T]):
     make: Callable[[Plan, Task, int], Algorithm]
     wire: Wire[Any]
     words: Words
+    space: SearchSpace
+    shape: Shape
+    axes: Axes
+    held_against: Entrants | None
 
 
 def never(table: Any) -> bool:

@@ -8,7 +8,7 @@ from noiseworthy._keys import schedule_generator
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.base import Method, never, nothing_to_check
 from noiseworthy.methods.conditions import check_condition
-from noiseworthy.methods.dp_fedavg import study, wire
+from noiseworthy.methods.dp_fedavg import axes, study, trials, wire
 from noiseworthy.methods.dp_fedavg.algorithm import DPFedAvg
 from noiseworthy.methods.dp_fedavg.table import FedAvgTable
 from noiseworthy.methods.dp_fedavg.words import WORDS
@@ -72,5 +72,9 @@ METHODS = {
         make=make,
         wire=wire.FEDAVG,
         words=WORDS,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
+        axes=axes.AXES,
+        held_against=None,
     )
 }

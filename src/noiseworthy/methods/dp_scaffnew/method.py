@@ -6,7 +6,7 @@ import numpy as np
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.base import Method, never, nothing_to_check
-from noiseworthy.methods.dp_scaffnew import study, wire
+from noiseworthy.methods.dp_scaffnew import axes, study, trials, wire
 from noiseworthy.methods.dp_scaffnew.algorithm import DPScaffNew
 from noiseworthy.methods.dp_scaffnew.table import ScaffNewTable
 from noiseworthy.methods.dp_scaffnew.words import WORDS
@@ -61,5 +61,9 @@ METHODS = {
         make=make,
         wire=wire.SCAFFNEW,
         words=WORDS,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
+        axes=axes.AXES,
+        held_against=None,
     )
 }
