@@ -16,7 +16,7 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.conditions import tightest_mode
-from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
 from noiseworthy.methods.making import aligned
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
@@ -169,7 +169,7 @@ def _fixed_settings(plan: Plan, task: Task, study: Study) -> list[Plan]:
     longest = min(getattr(study.algorithm, "max_iterations", _LONGEST), _LONGEST)
     batch = plan.local.batch_size if plan.local is not None else None
     several, _ = tightest_mode(task, plan.problem.family, batch)
-    step = plan.pilot.plan.step if isinstance(plan.pilot, FirstStage) else plan.step
+    step = stage_before(plan).plan.step if plan.in_stages else plan.step
     plans = grid_of(plan, step or plan.step, study.compare, longest, several)
     if not plans:
         raise InvalidInput(
