@@ -30,6 +30,7 @@ def _few_settings(monkeypatch):
     monkeypatch.setattr(advisor, "NAMES", ("fedsgd-dpc", "dp-fedavg", "dmldp"))
 
 
+@pytest.mark.full
 def test_json_is_the_advice_alone_and_the_folder_holds_page_pictures_and_study(run, write, tmp_path):
     answer = run("advise", write(STUDY), "--out", "here", "--json")
     assert answer.code == 0, answer.err
@@ -50,6 +51,7 @@ def test_json_is_the_advice_alone_and_the_folder_holds_page_pictures_and_study(r
     assert made["algorithm"] == best["name"]
 
 
+@pytest.mark.full
 def test_without_json_it_prints_the_recommendation_the_table_and_who_is_left_out(run, write):
     answer = run("advise", write(STUDY), "--budget-seconds", "1000")
     assert answer.code == 0, answer.err

@@ -112,6 +112,7 @@ def test_constants_that_no_trial_uses_do_not_reach_the_plans():
 # What it says -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_ranking_is_by_mean_loss_and_the_first_is_recommended(advice):
     values = advice.as_dict()
     rows = values["algorithms"]

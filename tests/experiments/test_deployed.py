@@ -36,7 +36,7 @@ from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewRep
 from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
 from noiseworthy.methods.registry import make
 from noiseworthy.privacy.deployed_noise import DeployedNoise
-from noiseworthy.privacy.durable import statement
+from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.studies import two_stages
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study

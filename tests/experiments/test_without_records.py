@@ -279,6 +279,7 @@ def of_images(folder: Path) -> Iterator[dict[str, Gateway]]:
         gateway.close()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("silent")
 def test_images_of_owners_are_seen_against_public_ones_that_a_plan_chose(tmp_path, monkeypatch):
     """Of the treatments that are tried only those with a reference and directions are left to choose from."""

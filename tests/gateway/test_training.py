@@ -13,19 +13,17 @@ import pytest
 from noiseworthy.data import load_federation
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Request
-from noiseworthy.deploy.gateway.work import (
-    FedSGDWork,
-    LossReportWork,
-    PasgdWork,
-    PrivateFLWork,
-)
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
+from noiseworthy.methods.dp_pasgd.wire import PasgdWork
 from noiseworthy.methods.dpfl_bcs import loss_reports, two_stages
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.dpfl_bcs.wire import LossReportWork
 from noiseworthy.methods.fedsgd_dpc.planner import stated
+from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.methods.registry import make
+from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem

@@ -23,22 +23,21 @@ def plan(
 ) -> None:
     """Decide rounds, clients, noise, clip and step size for a study, and write plan.json; trains nothing."""
     from noiseworthy._validate import strict_json
-    from noiseworthy.studies.record import new_record, save_record
+    from noiseworthy.studies.record import save_record
 
     planned = decide_plan(prepare_study(study, data, budget_seconds))
-    prepared, decision, file = planned
-    record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name=study.stem)
+    record = planned.record(study.stem)
     path = planned.keep(out_folder or Path("runs") / study.stem)
     if out_folder is not None:
         save_record(record, out_folder)
     if as_json:
-        said = {**decision.plan.as_dict(), "clients": list(prepared.names)}
+        said = {**planned.plan.as_dict(), "clients": list(planned.prepared.names)}
         print(json.dumps(strict_json(said), allow_nan=False))
         return
     from noiseworthy.reports.tables import plan_panel
 
     out.print(plan_panel(record))
-    out.print(f"Plan: {path}, digest {file.digest[:12]}", soft_wrap=True, highlight=False)
+    out.print(f"Plan: {path}, digest {planned.file.digest[:12]}", soft_wrap=True, highlight=False)
 
 
 def advise(
@@ -88,7 +87,7 @@ def account(
     """Exact epsilon per client of a stated schedule, or of a study's plan."""
     from noiseworthy._validate import strict_json
     from noiseworthy.data.federation import numbered
-    from noiseworthy.reports.schedules import noises_steps
+    from noiseworthy.methods.registry import method
     from noiseworthy.studies.account import account as price
     from noiseworthy.studies.account import account_plan
 
@@ -99,7 +98,7 @@ def account(
             raise ConfigError("account takes a study file or the options of a schedule, and not both")
         planned = decide_plan(prepare_study(study, data), plan)
         made, names = planned.plan, planned.prepared.names
-        answer, counted = account_plan(made), "noised steps" if noises_steps(made.as_dict()) else counted
+        answer, counted = account_plan(made), f"{method(made.algorithm).words.noised.release}s"
     elif plan is not None:
         raise ConfigError("--plan goes with the study that it was made for; give the study file, too")
     elif mechanism is None or noise is None or clip_norm is None or sizes is None:

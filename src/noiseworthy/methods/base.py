@@ -18,6 +18,8 @@ from noiseworthy.methods.contest import Entrants
 from noiseworthy.methods.question import AlgorithmTable, Answer, Question
 from noiseworthy.methods.shape import Shape
 from noiseworthy.methods.space import SearchSpace
+from noiseworthy.methods.wire import Wire
+from noiseworthy.methods.words import Words
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family
@@ -50,6 +52,8 @@ class Method(Generic[T]):
         stages: classes of what its plans hold beside that of every plan: stages and what they released.
         local_step: what a step of a client takes.
         make: from a plan to the algorithm that trains, its schedule drawn from a seed.
+        wire: what it asks of owners, and what they compute then.
+        words: what views say of its decision.
         space: what trials may choose of it.
         shape: what its theory says the loss is made of.
         axes: what a comparison varies.
@@ -68,6 +72,8 @@ class Method(Generic[T]):
     stages: tuple[type, ...]
     local_step: Callable[[Question, T], LocalStep]
     make: Callable[[Plan, Task, int], Algorithm]
+    wire: Wire[Any]
+    words: Words
     space: SearchSpace
     shape: Shape
     axes: Axes

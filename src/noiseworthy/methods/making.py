@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Algorithm
-from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.tasks.base import Task
+
+if TYPE_CHECKING:
+    from noiseworthy.plans.plan import Plan, StepSize
 
 A = TypeVar("A", bound=Algorithm)
 

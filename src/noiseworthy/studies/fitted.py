@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from noiseworthy.methods.registry import method
 from noiseworthy.plans.curves import BoundCurves, Curve
-from noiseworthy.plans.local_work import Coins, NoisySteps
 from noiseworthy.plans.plan import Plan, Prediction
 from noiseworthy.studies.decision import Decision, Progress, TrialMark
 from noiseworthy.trials.bench import Bench
@@ -127,8 +127,4 @@ def _mark(point: TrialPoint, guess: WhatIf, unit: float) -> TrialMark:
 
 def _label(plan: Plan, work: float) -> str:
     """What a curve holds fixed, as its paper writes it."""
-    if plan.local is None:
-        return f"{'b' if plan.algorithm == 'fedsgd-dpc' else 'K'} = {plan.clients_per_round}"
-    if isinstance(plan.local, Coins):
-        return f"p = {work:.3g}"
-    return f"{'τ' if isinstance(plan.local, NoisySteps) else 'E'} = {work:g}"
+    return method(plan.algorithm).words.curve(plan, work)

@@ -28,6 +28,7 @@ from noiseworthy._tables import (
     Seed,
     Table,
 )
+from noiseworthy.data.table import FederationTable
 from noiseworthy.methods.question import AlgorithmTable
 from noiseworthy.methods.registry import FIRST, method
 from noiseworthy.plans.resources import ResourceUnit
@@ -39,7 +40,7 @@ from noiseworthy.studies.clients import (
     forms,
     is_named,
 )
-from noiseworthy.studies.records import FederationTable, TaskTable
+from noiseworthy.tasks.table import TaskTable
 
 
 class Drawn(Table):

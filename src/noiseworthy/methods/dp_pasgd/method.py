@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, never, nothing_to_check
-from noiseworthy.methods.dp_pasgd import algorithm, axes, study, trials
+from noiseworthy.methods.dp_pasgd import algorithm, axes, study, trials, wire
 from noiseworthy.methods.dp_pasgd.table import AveragingTable
+from noiseworthy.methods.dp_pasgd.words import WORDS
 
 METHODS = {
     "dp-pasgd": Method(
@@ -20,6 +21,8 @@ METHODS = {
         stages=(),
         local_step=study.local_step,
         make=algorithm.make,
+        wire=wire.PASGD,
+        words=WORDS,
         space=trials.SPACE,
         shape=trials.SHAPE,
         axes=axes.AXES,
