@@ -95,7 +95,17 @@ def flower() -> dict[str, Any]:
     return {"ClientApp": ClientApp}
 
 
-GIVEN: dict[str, Callable[[], dict[str, Any]]] = {"docs/deployed_noise.md": a_plan, "docs/flower.md": flower}
+def an_algorithm() -> dict[str, Any]:
+    """The first part of the file that docs/new_algorithm.md writes, which the second goes on from."""
+    given: dict[str, Any] = {}
+    first = next(b for b in blocks(ROOT / "docs" / "new_algorithm.md") if b.language == "python")
+    exec(compile(first.text, first.place, "exec"), given)
+    return given
+
+
+GIVEN: dict[str, Callable[[], dict[str, Any]]] = {
+    "docs/deployed_noise.md": a_plan, "docs/flower.md": flower, "docs/new_algorithm.md": an_algorithm,
+}  # fmt: skip
 """What the text around a block has introduced."""
 
 

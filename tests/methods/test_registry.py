@@ -1,0 +1,78 @@
+"""Every method that is listed has all its parts, and they agree with each other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, fields
+from importlib import import_module
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+
+import noiseworthy
+from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.axes import Axes
+from noiseworthy.methods.base import Method
+from noiseworthy.methods.registry import METHODS, method
+from noiseworthy.methods.shape import Counts, Shape
+from noiseworthy.methods.space import Keys, SearchSpace
+from noiseworthy.studies.tables import CompareTable
+
+ROOT = Path(noiseworthy.__file__).parents[2]
+PAGES = re.compile(r"docs/theory/\w+\.md")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_has_the_name_that_it_is_listed_under_and_so_has_its_table(name):
+    own = method(name)
+    assert own.name == name
+    assert name in get_args(own.table.model_fields["name"].annotation)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_keys_that_trials_read_are_keys_of_the_table(name):
+    own = method(name)
+    keys, table = own.space.keys, own.table.model_fields
+    assert {keys.rounds, *keys.own, "step_size", "averaging"} <= table.keys()
+    assert {keys.work, keys.most} - {None} <= table.keys()
+    for lever, key in (("momentum", "momentum"), ("weighting", "weighting"), ("decay", "step_decay")):
+        assert (lever in own.space.levers) == (key in table), f"{name} has no key for the lever {lever}"
+    assert ("cohorts" in own.space.levers) <= ("clients_per_round" in table)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_axes_are_keys_of_compare(name):
+    axes = method(name).axes
+    assert axes.across != axes.series
+    assert {axes.across, axes.series} <= CompareTable.model_fields.keys()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_form_of_a_bound_has_a_value_for_each_of_its_terms(name):
+    shape, some = method(name).shape, np.array([2.0, 9.0, 40.0])
+    counts = Counts(some, 3 * some, np.ones(3), np.zeros(3), 1 / some)
+    for other in shape.others(counts.iterations):
+        rows = shape.rows(counts, float(other))
+        assert rows.shape == (3, len(shape.terms))
+        assert np.all(rows >= 0)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_theory_of_a_method_has_a_page(name):
+    room = Path(import_module(METHODS[name]).__file__ or "").parent
+    named = {page for path in room.glob("*.py") for page in PAGES.findall(path.read_text())}
+    assert named
+    assert all((ROOT / page).is_file() for page in named)
+
+
+@pytest.mark.parametrize("kind", [Method, SearchSpace, Keys, Shape, Axes])
+def test_no_part_of_a_method_has_a_default(kind):
+    assert all(one.default is MISSING and one.default_factory is MISSING for one in fields(kind))
+
+
+def test_a_method_that_is_not_listed_is_refused_by_name():
+    """On the way one was planned as dp-fedavg, and got another theory's form and grid."""
+    with pytest.raises(InvalidInput, match="algorithm must be one of"):
+        method("dp-fedadam")
