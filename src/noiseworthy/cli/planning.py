@@ -87,7 +87,7 @@ def account(
     """Exact epsilon per client of a stated schedule, or of a study's plan."""
     from noiseworthy._validate import strict_json
     from noiseworthy.data.federation import numbered
-    from noiseworthy.reports.schedules import noises_steps
+    from noiseworthy.methods.registry import method
     from noiseworthy.studies.account import account as price
     from noiseworthy.studies.account import account_plan
 
@@ -98,7 +98,7 @@ def account(
             raise ConfigError("account takes a study file or the options of a schedule, and not both")
         planned = decide_plan(prepare_study(study, data), plan)
         made, names = planned.plan, planned.prepared.names
-        answer, counted = account_plan(made), "noised steps" if noises_steps(made.as_dict()) else counted
+        answer, counted = account_plan(made), f"{method(made.algorithm).words.noised.release}s"
     elif plan is not None:
         raise ConfigError("--plan goes with the study that it was made for; give the study file, too")
     elif mechanism is None or noise is None or clip_norm is None or sizes is None:

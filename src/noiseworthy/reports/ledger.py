@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from noiseworthy._names import shown
+from noiseworthy._wording import count, number, percent, rounded_up
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import SCHEDULE, WHOLE
 from noiseworthy.privacy.durable.leases import leases_of
 from noiseworthy.privacy.durable.statement import Line, statement
 from noiseworthy.reports.clauses import Clause
-from noiseworthy.reports.wording import count, number, percent, rounded_up
 
 Record = dict[str, Any]
 _LISTED = 50

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from noiseworthy._wording import about, count, number, percent, rounded_up, shortened, span
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.alternatives import faults_of_printed, leak_of
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import Record, client_names
-from noiseworthy.reports.schedules import DECIDED, by_coins, symbols
-from noiseworthy.reports.wording import about, count, number, percent, rounded_up, shortened, span
+from noiseworthy.reports.schedules import words_of
 from noiseworthy.studies.typed_record import ComparePart, FederationPart, PrivacyPart, view
 
 
@@ -19,7 +19,7 @@ def limits(record: Record) -> Clause | None:
         return None
     unit = privacy.unit
     several = "several records" if unit == "record" else "records at several clients"
-    when = ", and when the coins make clients communicate" if by_coins(record["plan"]) else ""
+    when = words_of(record["plan"]).when(record["plan"])
     points = [
         *seen.read_off,
         *_sizes(privacy),
@@ -99,14 +99,15 @@ def as_printed(record: Record) -> Clause | None:
         return _in_fractions(record)
     if not printed or "noise" not in printed or not (any(noise) or leak_of(plan)):
         return None
-    keys = [key for key in DECIDED[plan["algorithm"]] if key in printed]
+    words = words_of(plan)
+    keys = [key for key in words.decided if key in printed]
     same_setting = all(printed[key] == plan[key] for key in keys)
     as_noisy = all(theirs >= ours * (1 - 1e-9) for theirs, ours in zip(printed["noise"], noise, strict=True))
     if same_setting and as_noisy:
         return None
     ours = f"here the noise is {span(noise)}" if any(noise) else "here nothing is trained"
     text = (
-        f"By the formulas as the paper prints them: {symbols(plan['algorithm'], printed, keys)} and noise "
+        f"By the formulas as the paper prints them: {words.symbols(printed, keys)} and noise "
         f"{span(printed['noise'])}; {ours}. The printed one is not private "
         f"({printed['why']}) and was not used."
     )

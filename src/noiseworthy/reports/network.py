@@ -15,10 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from noiseworthy._names import shown
+from noiseworthy._wording import count, number, percent, rounded_up
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import Record
 from noiseworthy.reports.style import MUTED, TONES, drawable, head, new_figure, styled
-from noiseworthy.reports.wording import count, number, percent, rounded_up
 from noiseworthy.studies.typed_record import RoundPart, view
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from noiseworthy._wording import number, percent_up, shortened
 from noiseworthy.privacy.power import ProfiledPower, after_two_moves
 from noiseworthy.reports.findings import Record, client_names
-from noiseworthy.reports.wording import number, percent_up, shortened
 from noiseworthy.studies.typed_record import PrivacyPart, ToldApartPart, view
 
 _ALARMS = [0.01, 0.05]

@@ -232,6 +232,12 @@ class CompareTable(Table):
     step_size: Positive | None = None
     seeds: Listed[Seed] = Field(default=[100, 101, 102], min_length=1)
 
+    @property
+    def wanted(self) -> dict[str, list[float] | None]:
+        """Values of each axis; None leaves them to the method."""
+        stated = self.model_dump(exclude={"clip_norm", "step_size", "seeds"})
+        return {axis: None if values == "auto" else values for axis, values in stated.items()}
+
 
 class TradeoffTable(Table):
     """`[tradeoff]`: privacy and resource budgets to plan and train for, every pair of them.

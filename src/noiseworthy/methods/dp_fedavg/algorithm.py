@@ -15,7 +15,7 @@ The ridge reads no record. With eta ridge <= 1 it contracts, so it adds nothing 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -57,6 +57,9 @@ class DPFedAvg(Scheduled):
         steps: eta_k, shape (E T_g,).
         cohorts: whom to ask, shape (T_g, b).
     """
+
+    schedules: ClassVar[tuple[str, ...]] = ("scale", "steps", "cohorts")
+    noises: ClassVar[tuple[str, ...]] = ("noise",)
 
     task: Task = eqx.field(static=True)
     family: Family = eqx.field(static=True)

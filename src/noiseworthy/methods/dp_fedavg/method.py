@@ -8,9 +8,10 @@ from noiseworthy._keys import schedule_generator
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.base import Method, never, nothing_to_check
 from noiseworthy.methods.conditions import check_condition
-from noiseworthy.methods.dp_fedavg import study, wire
+from noiseworthy.methods.dp_fedavg import axes, study, trials, wire
 from noiseworthy.methods.dp_fedavg.algorithm import DPFedAvg
 from noiseworthy.methods.dp_fedavg.table import FedAvgTable
+from noiseworthy.methods.dp_fedavg.words import WORDS
 from noiseworthy.methods.making import as_float, trainable
 from noiseworthy.methods.selection import reshuffled_round_robin
 from noiseworthy.plans.local_work import LocalSteps
@@ -70,5 +71,10 @@ METHODS = {
         local_step=study.local_step,
         make=make,
         wire=wire.FEDAVG,
+        words=WORDS,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
+        axes=axes.AXES,
+        held_against=None,
     )
 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, never, nothing_to_check
-from noiseworthy.methods.dp_pasgd import algorithm, study, wire
+from noiseworthy.methods.dp_pasgd import algorithm, axes, study, trials, wire
 from noiseworthy.methods.dp_pasgd.table import AveragingTable
+from noiseworthy.methods.dp_pasgd.words import WORDS
 
 METHODS = {
     "dp-pasgd": Method(
@@ -21,5 +22,10 @@ METHODS = {
         local_step=study.local_step,
         make=algorithm.make,
         wire=wire.PASGD,
+        words=WORDS,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
+        axes=axes.AXES,
+        held_against=None,
     )
 }

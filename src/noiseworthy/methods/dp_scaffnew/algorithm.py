@@ -17,7 +17,7 @@ from 0; the bound covers that (docs/theory/hou.md#sum-of-variates).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -55,6 +55,9 @@ class DPScaffNew(Scheduled):
         counts: local steps before each communication, shape (R,).
         cohorts: everybody in every round, shape (R, N).
     """
+
+    schedules: ClassVar[tuple[str, ...]] = ("counts", "cohorts")
+    noises: ClassVar[tuple[str, ...]] = ("noise",)
 
     task: Task = eqx.field(static=True)
     family: Family = eqx.field(static=True)

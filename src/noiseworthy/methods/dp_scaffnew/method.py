@@ -6,9 +6,10 @@ import numpy as np
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.base import Method, never, nothing_to_check
-from noiseworthy.methods.dp_scaffnew import study, wire
+from noiseworthy.methods.dp_scaffnew import axes, study, trials, wire
 from noiseworthy.methods.dp_scaffnew.algorithm import DPScaffNew
 from noiseworthy.methods.dp_scaffnew.table import ScaffNewTable
+from noiseworthy.methods.dp_scaffnew.words import WORDS
 from noiseworthy.methods.making import as_float, trainable
 from noiseworthy.plans.local_work import Coins
 from noiseworthy.plans.plan import Plan
@@ -59,5 +60,10 @@ METHODS = {
         local_step=study.local_step,
         make=make,
         wire=wire.SCAFFNEW,
+        words=WORDS,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
+        axes=axes.AXES,
+        held_against=None,
     )
 }

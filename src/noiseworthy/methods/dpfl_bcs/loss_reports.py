@@ -14,7 +14,8 @@ made of what is released, so that each release is a mechanism of its own and the
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import fields
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -45,6 +46,8 @@ class LossReports(FedSGDDPC):
         loss_cap: Theta.
         loss_noise: noise size of one reported loss, shape (N,).
     """
+
+    noises: ClassVar[tuple[str, ...]] = ("noise", "loss_noise")
 
     loss_cap: Numbers
     loss_noise: Numbers
@@ -109,7 +112,9 @@ def make(first: FirstStage, task: Task, seed: int) -> LossReports:
         InvalidInput: a plan without step sizes, or for another dimension.
     """
     plain = dpfl_bcs.make(first.plan, task, seed)
-    fields = {name: getattr(plain, name) for name in plain.__dataclass_fields__}
+    known = {field.name: getattr(plain, field.name) for field in fields(plain)}
     return LossReports(
-        **fields, loss_cap=as_float(first.loss_cap), loss_noise=as_float(first.losses.mechanism.size)
+        **known,
+        loss_cap=as_float(first.loss_cap),
+        loss_noise=as_float(first.losses.mechanism.size),
     )
