@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from noiseworthy.methods import phrases
 from noiseworthy.methods.registry import method
 from noiseworthy.reports import schedules
 from noiseworthy.reports.schedules import words_of
@@ -45,6 +46,10 @@ def computes(plan):
 
 def clipped(plan):
     return words_of(plan).clipped(plan)
+
+
+def paid_for(plan):
+    return phrases.paid_for(plan, words_of(plan).noised.release)
 
 
 def chooses(plan):
@@ -103,12 +108,12 @@ def test_uploads_are_rounds_where_steps_are_noised_and_releases_elsewhere(make_r
     for name in ("noised_steps", "noised_batches"):
         plan = make_record(name)["plan"]
         assert schedules.uploads_of(plan) == [plan["rounds"]] * len(plan["releases"])
-    assert schedules.paid_for(make_record("noised_steps")["plan"]) == "81 noised steps"
-    assert schedules.paid_for(make_record("noised_batches")["plan"]) == "9 to 42 noised steps"
+    assert paid_for(make_record("noised_steps")["plan"]) == "81 noised steps"
+    assert paid_for(make_record("noised_batches")["plan"]) == "9 to 42 noised steps"
     for name, said in (("full", "261 uploads"), ("local_steps", "6 uploads"), ("coins", "4 uploads")):
         plan = make_record(name)["plan"]
         assert schedules.uploads_of(plan) == plan["releases"]
-        assert schedules.paid_for(plan) == said
+        assert paid_for(plan) == said
 
 
 def test_every_paper_keeps_its_symbols(make_record):

@@ -19,21 +19,6 @@ ALONG_ROUNDS = {"rounds": _LONGER}
 """Of a curve that is drawn along the rounds, as every bound that is fitted to trials."""
 
 
-def nothing(plan: Record) -> str:
-    """Nothing to say."""
-    return ""
-
-
-def no_coins(plan: Record) -> tuple[str, ...]:
-    """Nothing is drawn that counts."""
-    return ()
-
-
-def alike(plan: Record) -> bool:
-    """Nobody is asked more often than others."""
-    return False
-
-
 # Of a record ------------------------------------------------------------------------------------------
 
 
