@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
 
 import noiseworthy
+from noiseworthy.methods.base import Method
 from noiseworthy.methods.registry import METHODS, method
+from noiseworthy.methods.words import Noised, Words
 
 ROOT = Path(noiseworthy.__file__).parent
 KINDS = {"LocalSteps", "NoisySteps", "Coins", "FirstStage"}
@@ -110,6 +113,13 @@ def test_the_reader_sees_what_it_is_to_refuse():
     """Were it blind, the tests above could not fail."""
     tree = ast.parse(SEEN)
     assert (named(tree), kinds_asked(tree), keys_asked(tree)) == (3, 2, 2)
+
+
+@pytest.mark.parametrize("value", [Method, Words, Noised])
+def test_no_default_stands_in_for_a_part_that_a_method_lacks(value):
+    assert [
+        part.name for part in fields(value) if (part.default, part.default_factory) != (MISSING, MISSING)
+    ] == []
 
 
 @pytest.mark.parametrize("name", METHODS)
