@@ -15,6 +15,8 @@ from noiseworthy.tasks import make_task
 from oracle import Point, best_of_lines, judge, scale_of, search
 from quality import Arena, lost_gain, score
 
+pytestmark = pytest.mark.full
+
 SCORING = range(50, 54)
 
 

@@ -16,6 +16,8 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from oracle import Oracle, Point, Tried
 from quality import Arena, Scores
 
+pytestmark = pytest.mark.full
+
 
 def test_there_are_seven_federations_with_two_noises_and_three_budgets():
     assert len({cell.site for cell in bench.CELLS}) == 7

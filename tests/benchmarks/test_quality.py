@@ -22,6 +22,8 @@ from noiseworthy.tasks import LinearModel, make_task
 from noiseworthy.tasks.base import Batch
 from quality import Arena, bootstrap_limit, lost_gain, p90, score, stand_ins
 
+pytestmark = pytest.mark.full
+
 SEEDS = (3, 4)
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from noiseworthy.methods.space import Grid
 from noiseworthy.sweeps import advisor
 from noiseworthy.trials import landscape, race, spaces
-from noiseworthy.trials.spaces import Grid
 
 STUDY = {
     "federation": {"data": "wine", "clients": 4, "partition": "iid"},
@@ -22,14 +22,15 @@ STUDY = {
 @pytest.fixture(autouse=True)
 def _few_settings(monkeypatch):
     few = Grid((5.0,), (2,), (0.5,), (3, 30))
-    monkeypatch.setattr(spaces, "_ONE_STEP_GRID", replace(few, work=(1,)))
-    monkeypatch.setattr(spaces, "_GRIDS", {"dp-fedavg": few})
+    one = replace(few, work=(1,))
+    monkeypatch.setattr(spaces.Space, "grid", property(lambda space: one if space.one_gradient else few))
     monkeypatch.setattr(race, "RUNGS", ())
     monkeypatch.setattr(landscape, "PASSES", (1.0,))
     monkeypatch.setattr(landscape, "WORK", (1.0,))
     monkeypatch.setattr(advisor, "NAMES", ("fedsgd-dpc", "dp-fedavg", "dmldp"))
 
 
+@pytest.mark.full
 def test_json_is_the_advice_alone_and_the_folder_holds_page_pictures_and_study(run, write, tmp_path):
     answer = run("advise", write(STUDY), "--out", "here", "--json")
     assert answer.code == 0, answer.err
@@ -50,6 +51,7 @@ def test_json_is_the_advice_alone_and_the_folder_holds_page_pictures_and_study(r
     assert made["algorithm"] == best["name"]
 
 
+@pytest.mark.full
 def test_without_json_it_prints_the_recommendation_the_table_and_who_is_left_out(run, write):
     answer = run("advise", write(STUDY), "--budget-seconds", "1000")
     assert answer.code == 0, answer.err

@@ -77,6 +77,7 @@ def test_a_plan_without_json_reads_as_a_page(run, write):
     assert f"Train {plan['rounds']} rounds" in " ".join(answer.out.split())
 
 
+@pytest.mark.full
 def test_a_plan_by_trial_keeps_stdout_for_json(run, write):
     free = {"max_rounds": 6, "rounds": "auto"}
     study = write(TRAINED, constants=None, algorithm=free, planning={"public": ["mixture"], "seeds": 1})
@@ -112,6 +113,7 @@ def test_train_writes_record_model_and_report(run, write, tmp_path):
     assert "<html" in (folder / "report.html").read_text()
 
 
+@pytest.mark.full
 def test_the_model_comes_with_what_its_records_are_seen_against(run, write, tmp_path):
     """Public files may be gone when the model is used."""
     public = np.random.default_rng(0).random((40, 8, 8)).astype(np.float32)
@@ -227,6 +229,7 @@ def test_a_plan_that_does_not_train_ends_in_a_report_too(run, write, tmp_path):
 # Compare and report -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_compare_writes_the_lost_gain_and_report_writes_the_page_again(run, write, tmp_path):
     answer = run("compare", write(TRAINED), "--out", "here")
     assert answer.code == 0, answer.err
@@ -243,6 +246,7 @@ def test_compare_writes_the_lost_gain_and_report_writes_the_page_again(run, writ
     assert (tmp_path / "here" / "report.html").exists()
 
 
+@pytest.mark.full
 def test_a_diverged_run_is_recorded_and_reported(run, write, tmp_path):
     beyond_float32 = {"mechanism": "laplace", "delta": 0.0, "clip_norm": 1e15, "epsilon": 1e-12}
     study = write(
@@ -384,6 +388,7 @@ LOCAL = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", list(LOCAL))
 def test_local_algorithms_plan_compare_and_report_from_one_file(run, write, tmp_path, name):
     algorithm, keys, axes = LOCAL[name]
@@ -403,6 +408,7 @@ def test_local_algorithms_plan_compare_and_report_from_one_file(run, write, tmp_
     assert (tmp_path / "run" / "report.html").exists()
 
 
+@pytest.mark.full
 def test_noised_steps_plan_compare_and_account_from_one_file(run, write, tmp_path):
     """Twelve steps in four rounds: an upload is no release here, and a step is."""
     study = {key: table for key, table in TRAINED.items() if key != "constants"}
@@ -451,6 +457,7 @@ def test_clients_of_different_budgets_are_planned_from_sizes_alone(run, write):
     assert f"client 2: epsilon 3 at delta 1e-05 after {plan['releases'][2]} uploads" in words
 
 
+@pytest.mark.full
 def test_drawn_budgets_train_and_report_from_one_file(run, write, tmp_path):
     study = write({
         "federation": {"data": "digits", "clients": 5, "partition": "iid"},
@@ -468,6 +475,7 @@ def test_drawn_budgets_train_and_report_from_one_file(run, write, tmp_path):
     assert "Whom to ask" in page
 
 
+@pytest.mark.full
 def test_a_rival_plans_trains_and_reports_from_one_file(run, write, tmp_path):
     study = write({
         "federation": {"data": "iris", "clients": 5, "partition": "iid"},

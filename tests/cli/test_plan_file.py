@@ -98,6 +98,7 @@ def test_training_by_a_plan_file_equals_training_alone_bit_for_bit(study, write,
     plans = [{path.name: path.read_bytes() for path in folder.glob("plan*")} for folder in (alone, given)]
     assert plans[0] == plans[1]
     assert plans[0][FILE] == (tmp_path / FILE).read_bytes()
+    assert record_in(alone)["plan_digest"] == load_plan(alone / FILE).digest
     assert len(plans[0]) == (3 if study is STAGED else 1)
 
 

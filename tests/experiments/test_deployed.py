@@ -34,10 +34,9 @@ from noiseworthy.engines.records import evaluation_rounds
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewReplies, UnsoundClaim
 from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
-from noiseworthy.methods.making import with_noise
 from noiseworthy.methods.registry import make
 from noiseworthy.privacy.deployed_noise import DeployedNoise
-from noiseworthy.privacy.durable import statement
+from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.studies import two_stages
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
@@ -214,7 +213,7 @@ def test_records_seen_against_public_ones_are_the_simulated_ones(form, tmp_path,
 
 def simulated(deployment: Deployment):
     plan, task = deployment.plan, deployment.task
-    quiet = with_noise(make(plan, task, deployment.seed), 1e-30)
+    quiet = make(plan, task, deployment.seed).with_noise(1e-30)
     shards = Shards.load(deployment.federation, task, condensed=quiet.condensed)
     return debug(quiet, plan.releases, shards, np.arange(plan.rounds + 1), deployment.seed)
 
@@ -230,7 +229,7 @@ def simulated_in_two_stages(deployment: Deployment):
     plan, task = deployment.plan, deployment.task
 
     def quiet(algorithm):
-        still = with_noise(algorithm, 1e-30)
+        still = algorithm.with_noise(1e-30)
         told = getattr(algorithm, "loss_noise", None)
         return still if told is None else eqx.tree_at(lambda a: a.loss_noise, still, 0 * told)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noiseworthy.errors import PlanError
+from noiseworthy.errors import PlanError, UnsoundClaim
 from noiseworthy.methods import registry
 from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
@@ -260,6 +260,36 @@ def test_a_plan_under_a_new_digest_cannot_claim_what_it_does_not_hold(said, plan
     rest = changed(content, ("plan", *where), change)
     (tmp_path / FILE).write_text(json.dumps(sealed(without_seal(rest))))
     with pytest.raises(PlanError, match=said):
+        load_plan(tmp_path / FILE).applied(prepared)
+
+
+STAGED = ("pilot", "plan", "release", "mechanism", "noise_std", "values", 0)
+UNSOUND_STAGES = {
+    "plan.pilot.parts are not what plan.pilot.plan releases": (STAGED, lambda v: 0.5 * v),
+    "plan.pilot.plan is not of the clients": (("pilot", "plan", "problem", "clip_norm"), lambda v: 2 * v),
+    r"plan.pilot.parts\[1\] is for another sensitivity": (("pilot", "loss_cap"), lambda v: 2 * v),
+    "its algorithm is 'fedsgd-dpc', this study has 'dpfl-bcs'": (("algorithm",), lambda v: "fedsgd-dpc"),
+}
+
+
+@pytest.mark.parametrize("said", UNSOUND_STAGES)
+def test_a_stage_under_a_new_digest_is_charged_for_what_it_releases(said, tmp_path):
+    """Noise that is drawn in stage 1 is that of its own plan; what is charged, that of its parts."""
+    prepared, *_ = kept(STAGES["two stages"], tmp_path)
+    where, change = UNSOUND_STAGES[said]
+    rest = changed(json.loads((tmp_path / FILE).read_text()), ("plan", *where), change)
+    (tmp_path / FILE).write_text(json.dumps(sealed(without_seal(rest))))
+    with pytest.raises(PlanError, match=said):
+        load_plan(tmp_path / FILE).applied(prepared)
+
+
+def test_a_clipping_mode_without_proof_for_the_model_is_refused(tmp_path):
+    """Whatever the digest: 1/n after local steps is proved for convex losses of scalar models alone."""
+    prepared, _, decision, file, _ = kept(study_of("dp-fedavg"), tmp_path)
+    problem = decision.plan.problem.clipped_as("B")
+    release = problem.release(decision.plan.releases)
+    replace(file, plan=replace(decision.plan, problem=problem, release=release)).save(tmp_path)
+    with pytest.raises(UnsoundClaim, match="clipping mode B has no proof here"):
         load_plan(tmp_path / FILE).applied(prepared)
 
 

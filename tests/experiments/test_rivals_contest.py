@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.rivals.contest import entrants
 from noiseworthy.studies import pace, training
 from noiseworthy.studies.loading import load_study, parse_study
 from noiseworthy.studies.pace import Pace, pace_of
@@ -23,7 +24,6 @@ from noiseworthy.sweeps.recorded import with_rivals
 from noiseworthy.sweeps.rivals import (
     Contest,
     Entry,
-    entrants,
     plan_contest,
     train_contest,
 )
@@ -313,7 +313,7 @@ def test_networks_say_before_they_train_how_long_it_will_take(prepared, planned,
 
 
 def entry(loss, accuracy):
-    return Entry("any", None, np.array(loss), np.array(accuracy))  # pyright: ignore[reportArgumentType]
+    return Entry("any", None, "", np.array(loss), np.array(accuracy))  # pyright: ignore[reportArgumentType]
 
 
 def test_gaps_are_paired_by_seed():
@@ -369,7 +369,7 @@ def test_a_training_that_diverged_leaves_no_mean():
 @pytest.mark.parametrize(
     ("tables", "says"),
     [
-        ({"algorithm": {"name": "fedsgd-dpc", "clients_per_round": None}}, "must be dpfl-bcs or one of its"),
+        ({"algorithm": {"name": "fedsgd-dpc", "clients_per_round": None}}, "must be one of dpfl-bcs, fedsgd"),
         ({"algorithm": {"step_size": None}}, "step_size is missing: no theory gives one for the rivals"),
         ({"privacy": {"mechanism": "none"}, "rivals": {"mechanisms": None}}, "rivals need noise"),
         ({"privacy": {"epsilon": 3.0}}, "epsilon_max varies the upper end of a range"),

@@ -12,8 +12,9 @@ import pytest
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import BudgetExceeded, InvalidInput, LedgerError, ResumeError
 from noiseworthy.privacy.accountants import composed_epsilon
-from noiseworthy.privacy.durable import DurableLedger, statement
+from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.studies import run_folder
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide

@@ -137,6 +137,7 @@ def test_points_go_row_by_row_in_ascending_order_and_repeated_values_count_once(
 # Plans -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_each_cell_is_planned_as_the_study_with_its_budgets_would_be(surface):
     """Through the study file, and not through the surface."""
     for point in surface.points:
@@ -278,6 +279,7 @@ def test_a_search_spends_the_exact_composition_of_all_cells(surface):
     )
 
 
+@pytest.mark.full
 def test_pilots_that_buy_constants_are_part_of_a_search():
     raw = changed(algorithm={"name": "fedsgd-dpc"}, constants={})
     raw["algorithm"] = {"name": "fedsgd-dpc", "rounds": 3}

@@ -14,7 +14,7 @@ from noiseworthy.errors import ConfigError, InvalidInput, LedgerError
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.privacy.accountants import composed_epsilon
-from noiseworthy.privacy.durable import statement
+from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.studies import two_stages
 from noiseworthy.studies.decision import Decision
 from noiseworthy.studies.loading import parse_study
@@ -91,6 +91,7 @@ def test_curves_run_through_both_stages_without_a_seam(wine):
     np.testing.assert_allclose(trained.loss[:, seam], alone.final_loss, rtol=1e-6)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shares", [(0.0, 0.0), (0.5, 1 / 3)])
 def test_without_noise_to_speak_of_both_stages_are_one_long_training(shares):
     """Epsilon 1e7 and equal clients: steps and momentum go on, so the loss falls as in one stage.
@@ -208,6 +209,7 @@ def test_a_plan_that_follows_from_a_stage_is_no_beginning(wine):
             train(own, *prepared.trained(), [0])
 
 
+@pytest.mark.full
 def test_a_comparison_holds_both_stages_against_clients_asked_alike(wine):
     prepared, plan, trained = wine
     study = parse_study({**WINE, "compare": {"seeds": [0, 1], "clients_per_round": [2]}})

@@ -30,7 +30,6 @@ from noiseworthy.deploy.owners import write_owner_files
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, DataError, GatewayError
-from noiseworthy.methods.making import with_noise
 from noiseworthy.methods.registry import make
 from noiseworthy.reports import write_report
 from noiseworthy.studies import by_trial
@@ -186,7 +185,7 @@ def test_the_training_is_that_of_somebody_who_holds_all_records(world, tmp_path)
     deployment.check_owners([gateway.about for gateway in world.gateways.values()])
     run = train(deployment, world.exchange(), tmp_path / "run").trained
 
-    quiet = with_noise(make(twin.plan, twin.task, twin.seed), 1e-30)
+    quiet = make(twin.plan, twin.task, twin.seed).with_noise(1e-30)
     shards = Shards.load(twin.federation, twin.task, condensed=quiet.condensed)
     wanted = debug(quiet, twin.plan.releases, shards, np.arange(twin.plan.rounds + 1), twin.seed)
     assert np.abs(run.theta - wanted.theta).max() < 1e-5 * np.abs(wanted.theta).max()
@@ -280,6 +279,7 @@ def of_images(folder: Path) -> Iterator[dict[str, Gateway]]:
         gateway.close()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("silent")
 def test_images_of_owners_are_seen_against_public_ones_that_a_plan_chose(tmp_path, monkeypatch):
     """Of the treatments that are tried only those with a reference and directions are left to choose from."""
@@ -300,7 +300,7 @@ def test_images_of_owners_are_seen_against_public_ones_that_a_plan_chose(tmp_pat
 
     federation = load_federation(str(tmp_path / "union.npz"), classes=list(range(10)), seed=0)
     assert federation.clients == deployment.federation.clients
-    quiet = with_noise(make(plan, deployment.task, deployment.seed), 1e-30)
+    quiet = make(plan, deployment.task, deployment.seed).with_noise(1e-30)
     shards = Shards.load(federation, deployment.task, condensed=quiet.condensed)
     wanted = debug(quiet, plan.releases, shards, np.arange(plan.rounds + 1), deployment.seed)
     assert np.abs(run.theta - wanted.theta).max() < 1e-5 * np.abs(wanted.theta).max()

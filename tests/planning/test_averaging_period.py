@@ -212,6 +212,7 @@ def check_against(table, problem, constants, most, alpha, step, batch, convex, k
     return "several" if made.local.steps > 1 else "trained"
 
 
+@pytest.mark.full
 def test_a_plan_is_the_best_of_all_rounds_and_local_steps():
     """1,000 problems, with nothing, K, tau or both fixed, at a stated step size."""
     rng, seen = np.random.default_rng(31), {}

@@ -37,6 +37,7 @@ def least_over_rounds(curve: LaplaceCurve, b: np.ndarray) -> tuple[np.ndarray, n
     return middle, curve.at(middle, b)
 
 
+@pytest.mark.full
 def test_rounds_for_fixed_clients_are_optimal():
     rng = np.random.default_rng(0)
     for curve, n in random_curves(1):
@@ -67,6 +68,7 @@ def test_clients_for_fixed_rounds_are_optimal():
             assert b == pytest.approx(found.x, abs=1e-3 * n)
 
 
+@pytest.mark.full
 def test_the_joint_rule_is_optimal_over_all_rounds_and_clients():
     switched = {1.0: 0, "N": 0}
     for curve, n in random_curves(6):

@@ -93,6 +93,7 @@ def every_value(asked: Problem, value: dict[str, float], most: int, p: np.ndarra
     return rho**t * psi_0 + 2 * p**2 * asked.dimension * c * t / (1 - rho)
 
 
+@pytest.mark.full
 def test_plans_equal_brute_force_over_iterations_and_probabilities():
     """1,000 problems: what is fixed is kept, and nothing on a fine grid of the rest is better.
 

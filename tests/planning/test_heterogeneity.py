@@ -223,6 +223,7 @@ def test_units_order_names_and_levels_do_not_matter(seed, scale, shift):
     assert two.value[name] == pytest.approx(np.maximum(expected, 0), rel=1e-5, abs=1e-5)
 
 
+@pytest.mark.full
 def test_a_hundred_thousand_clients_take_seconds():
     rng = np.random.default_rng(11)
     reports = made(rng, rng.exponential(0.3, 100_000), np.full(100_000, 2), 10, 0.3)

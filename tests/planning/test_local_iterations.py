@@ -122,6 +122,7 @@ def least(table, t=None, e=None, b=None) -> float:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 def test_the_optimum_is_the_best_of_all_iterations_local_steps_and_clients(family):
     """1,000 problems each, with nothing fixed, b, T, E, or T and E fixed."""
@@ -174,6 +175,7 @@ def test_a_plan_is_the_optimum_and_trains_exactly_where_that_beats_the_start(fam
     assert several > (20 if family == "laplace" else 0)  # for z = 1 several steps pay seldom
 
 
+@pytest.mark.full
 def test_gaussian_iterations_for_fixed_local_steps_follow_the_rule():
     """Least multiple of E within 10 % of 4 C_M/mu^2; the best T where none is, or the bound dips below it."""
     rng, followed, dips, most = np.random.default_rng(23), 0, 0, 400
@@ -607,6 +609,7 @@ def paid(problem: Problem, t: int, e: int, b: int) -> bool:
     return all(k * (c1 + e * c2) <= budget * (1 + 1e-9) for c1, c2, budget in rows)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 def test_within_resources_the_optimum_is_the_best_of_what_is_paid_for(family, random_resources):
     """300 problems, with nothing fixed or any of T, E and b; what nobody can pay for is refused."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -399,13 +400,19 @@ RECORDS = {
 }  # fmt: skip
 
 
+@cache
+def _made(name: str) -> Record:
+    """Planned once; tests change copies."""
+    return RECORDS[name]()
+
+
 @pytest.fixture(params=RECORDS)
 def record(request: pytest.FixtureRequest) -> Record:
     """Each kind of record in turn."""
-    return RECORDS[request.param]()
+    return copy.deepcopy(_made(request.param))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_record():
     """A kind of record by its name."""
-    return lambda name: RECORDS[name]()
+    return lambda name: copy.deepcopy(_made(name))

@@ -56,11 +56,13 @@ def page(pages, make_record, name):
     return pages[name]
 
 
-NAMES = [
+FIRST = ("full", "no_noise", "chosen_clients")
+KINDS = [
     "full", "plan_only", "do_not_train", "many", "no_noise", "local_steps", "whole_updates", "coins",
     "noised_steps", "noised_batches", "no_noised_steps", "paid_replies", "paid_local_steps", "paid_coins",
     "chosen_clients", "unlike_clients",
 ]  # fmt: skip
+NAMES = [name if name in FIRST else pytest.param(name, marks=pytest.mark.full) for name in KINDS]
 
 
 @pytest.mark.parametrize("name", NAMES)

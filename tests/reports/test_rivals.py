@@ -259,6 +259,7 @@ def test_regression_is_compared_by_the_loss_that_is_trained(make_record):
 # Pages and tables -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_page_shows_figures_tables_and_the_choice_of_clients(record, tmp_path):
     page = render(record)
     for title in ("DPFL-BCS beside its rivals", "Other budgets, other data", "Whom to ask"):
@@ -273,6 +274,7 @@ def test_the_page_shows_figures_tables_and_the_choice_of_clients(record, tmp_pat
     )
 
 
+@pytest.mark.full
 def test_a_record_without_rivals_has_no_trace_of_them(make_record):
     plain = make_record("full")
     assert not {"rivals", "rivals-varied"} & set(all_figures(plain))

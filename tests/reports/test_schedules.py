@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from noiseworthy.methods import phrases
-from noiseworthy.methods.registry import method
+from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.reports import schedules
 from noiseworthy.reports.findings import why_caption
 from noiseworthy.reports.html import client_rows, key_numbers
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.schedules import words_of
 from noiseworthy.reports.tables import plan_panel
-from noiseworthy.sweeps.grids import AXES
 
 SAID = {
     "full": ("Train 261 rounds, asking all 10 clients in each.", "261 rounds, all 10 clients in each"),
@@ -136,9 +135,9 @@ def test_what_is_clipped_is_named_by_its_mode(make_record):
 
 
 def test_every_axis_and_every_decision_has_its_words(make_record):
-    for algorithm, axes in AXES.items():
-        words = method(algorithm).words
-        assert {*axes, *words.decided} <= words.terms.keys()
+    for name in METHODS:
+        words, axes = method(name).words, method(name).axes
+        assert {axes.across, axes.series, *words.decided} <= words.terms.keys()
     for name in ("full", "local_steps", "whole_updates", "coins", "no_coins", "noised_steps"):
         plan = make_record(name)["plan"]
         assert {*words_of(plan).decided} <= plan.keys()

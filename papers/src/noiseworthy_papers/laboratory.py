@@ -16,7 +16,7 @@ import numpy as np
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.data import EMBEDDED, Federation, federate, load_records
 from noiseworthy.data.files import data_folder
-from noiseworthy.data.partition import partition
+from noiseworthy.data.partitions import partition
 from noiseworthy.data.records import Records
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.shards import Shards

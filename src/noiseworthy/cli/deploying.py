@@ -294,10 +294,9 @@ def _trained(
     from noiseworthy.deploy.correspondence import introduced
     from noiseworthy.deploy.deployed import final_model, train, with_network
     from noiseworthy.deploy.known_ledgers import KnownLedgers
-    from noiseworthy.studies.record import new_record, save_record
+    from noiseworthy.studies.record import save_record
     from noiseworthy.studies.studies import save_model
 
-    prepared, decision, file = planned
     federation = deployment.federation
     with err.status(f"Waiting for {federation.n_clients} owners"):
         abouts = introduced(exchange, federation.clients, patience)
@@ -305,10 +304,10 @@ def _trained(
     deployment.check_owners(abouts, resume=resume)
     known = KnownLedgers.of(place, abouts)
     if not resume:
-        file.save(folder)
-    record = new_record(prepared.study, decision, federation, prepared.dimension, name=name)
+        planned.file.save(folder)
+    record = planned.record(name)
     started = time.monotonic()
-    with progress_bar("Training", decision.plan.all_rounds, "rounds") as bar:
+    with progress_bar("Training", planned.plan.all_rounds, "rounds") as bar:
         done = train(deployment, exchange, folder, resume=resume, patience=patience, known=known,
                      on_round=_shown(bar))  # fmt: skip
     if done.told.ended:

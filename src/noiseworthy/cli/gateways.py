@@ -96,7 +96,8 @@ def gateway(
 def _check_plan(plan: Path, opened: Gateway) -> None:
     """Serve nobody where a plan asks for more than the owner's file allows, or was made for other records."""
     from noiseworthy.deploy.deployment import check_asked
-    from noiseworthy.studies.plan_file import check_sound, load_plan
+    from noiseworthy.studies.plan_file import load_plan
+    from noiseworthy.studies.soundness import check_sound
 
     file = load_plan(plan)
     check_sound(file.plan)

@@ -23,22 +23,21 @@ def plan(
 ) -> None:
     """Decide rounds, clients, noise, clip and step size for a study, and write plan.json; trains nothing."""
     from noiseworthy._validate import strict_json
-    from noiseworthy.studies.record import new_record, save_record
+    from noiseworthy.studies.record import save_record
 
     planned = decide_plan(prepare_study(study, data, budget_seconds))
-    prepared, decision, file = planned
-    record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name=study.stem)
+    record = planned.record(study.stem)
     path = planned.keep(out_folder or Path("runs") / study.stem)
     if out_folder is not None:
         save_record(record, out_folder)
     if as_json:
-        said = {**decision.plan.as_dict(), "clients": list(prepared.names)}
+        said = {**planned.plan.as_dict(), "clients": list(planned.prepared.names)}
         print(json.dumps(strict_json(said), allow_nan=False))
         return
     from noiseworthy.reports.tables import plan_panel
 
     out.print(plan_panel(record))
-    out.print(f"Plan: {path}, digest {file.digest[:12]}", soft_wrap=True, highlight=False)
+    out.print(f"Plan: {path}, digest {planned.file.digest[:12]}", soft_wrap=True, highlight=False)
 
 
 def advise(

@@ -126,17 +126,17 @@ def _shared(ledger: Path | None, lifetime_epsilon: float | None) -> SharedLedger
 
 
 def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, name: str) -> dict[str, Any]:
-    from noiseworthy.studies.record import new_record, save_record
+    from noiseworthy.studies.record import save_record
     from noiseworthy.sweeps.compare import compare as run
     from noiseworthy.sweeps.recorded import with_comparison
 
-    prepared, decision, file = planned
+    prepared = planned.prepared
     federation, task = prepared.trained()
     with progress_bar("Comparing", 100, "%") as bar:
-        comparison = run(decision.plan, federation, task, prepared.study, bar)
+        comparison = run(planned.plan, federation, task, prepared.study, bar)
     if record is None:
-        file.save(folder)
-        record = new_record(prepared.study, decision, federation, prepared.dimension, name=name)
+        planned.file.save(folder)
+        record = planned.record(name)
     record = with_comparison(record, comparison, prepared.study.compare.seeds)
     save_record(record, folder)
     return record

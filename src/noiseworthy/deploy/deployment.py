@@ -14,9 +14,9 @@ from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.plan_file import PlanFile
 from noiseworthy.studies.prepare import Prepared, default_model
 from noiseworthy.studies.read_off import check_nothing_is
-from noiseworthy.studies.records import TaskTable
 from noiseworthy.studies.training import check_begins
 from noiseworthy.tasks import Task
+from noiseworthy.tasks.table import TaskTable
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Deployment:
             )
         if plan.release is None or not plan.problem.law.noisy:
             raise ConfigError("a plan without noise is not deployed; state a mechanism and a budget")
-        work_of(plan, 0)
+        work_of(plan, 0, 0)
         return cls(prepared, plan, prepared.study.training.seeds[0])
 
     @property

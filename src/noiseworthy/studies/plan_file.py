@@ -7,28 +7,31 @@ its file as it was reviewed, by digest, and refuse one that belongs to another s
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from pydantic import ValidationError
 
-from noiseworthy.errors import DataError, PlanError
+from noiseworthy.errors import PlanError
+from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.accountants import Release
-from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.plan_codec import decoded, encoded, opened, sealed
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import Prepared, open_task
-from noiseworthy.studies.record import beside
-from noiseworthy.studies.records import TaskTable
+from noiseworthy.studies.record import (
+    Record,
+    beside,
+    new_record,
+    written,
+)
 from noiseworthy.studies.run_folder import holds_run
+from noiseworthy.studies.soundness import check_sound
 from noiseworthy.studies.tables import Study
+from noiseworthy.tasks.table import TaskTable
 
 FILE = "plan.json"
 _TABLES = ("federation", "task", "privacy", "algorithm", "constants", "resources")
@@ -36,8 +39,6 @@ _TABLES = ("federation", "task", "privacy", "algorithm", "constants", "resources
 _PLACES = {"data", "test", "data_dir"}
 """Where data lie: they are known by name, size and shape."""
 _PARTS = {"schema", "version", "digest", "made_for", "task", "plan", "beside"}
-_ROUNDING = 1e-9
-_LAST_BITS = 1e-12
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,7 @@ class PlanFile:
         Raises:
             DataError: a folder that cannot be written to.
         """
-        draft, text = folder / f".{name}", json.dumps(self.content, indent=1, allow_nan=False)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            draft.write_text(text)
-            os.replace(draft, folder / name)
-        except OSError as error:
-            raise DataError(f"{folder} cannot be written ({error}); choose another with --out") from None
-        return folder / name
+        return written(self.content, folder, name)
 
     def applied(self, prepared: Prepared) -> Planned:
         """A study with the model that this plan trains, and this plan.
@@ -89,12 +83,16 @@ class PlanFile:
             prepared: the study, as it was before it was planned.
 
         Raises:
-            PlanError: a plan that was made for another study, with the first thing that differs.
+            PlanError: a plan that was made for another study, with the first thing that differs; or that
+                does not hold what it claims.
+            UnsoundClaim: a clipping mode that has no proof for the model.
         """
         _check_alike(self.made_for, made_for(prepared))
         made = _with_model(prepared, self.task)
         _check_facts(self.plan, made)
         check_sound(self.plan)
+        if made.task is not None and self.plan.train and self.plan.step is not None:
+            make(self.plan, made.task, 0)  # the algorithm refuses a model that its proof does not cover
         return Planned(made, Decision(self.plan, None, kept=self.beside), self)
 
 
@@ -115,6 +113,16 @@ class Planned(NamedTuple):
     def plan(self) -> Plan:
         """The decision itself."""
         return self.decision.plan
+
+    def record(self, name: str) -> Record:
+        """The record of a run by this plan, which names the plan by its digest; nothing is trained yet.
+
+        Args:
+            name: of the study.
+        """
+        made = self.prepared
+        record = new_record(made.study, self.decision, made.federation, made.dimension, name=name)
+        return {**record, "plan_digest": self.file.digest}
 
     def keep(self, folder: Path) -> Path:
         """Write the plan into a folder; where a run by another plan lies there, beside that one's.
@@ -190,7 +198,7 @@ def made_for(prepared: Prepared) -> dict[str, Any]:
     study, federation = prepared.study, prepared.federation
     tables = study.model_dump(mode="json", include=set(_TABLES))
     kept = {key: value for key, value in tables["federation"].items() if key not in _PLACES}
-    facts: dict[str, Any] = {"clients": list(prepared.names)}
+    facts: dict[str, Any] = {"clients": list(prepared.names), "sizes": prepared.sizes.tolist()}
     if federation is not None:
         facts |= {
             "data": federation.name,
@@ -199,35 +207,6 @@ def made_for(prepared: Prepared) -> dict[str, Any]:
             "label_shape": list(federation.label_shape),
         }
     return json.loads(json.dumps({"facts": facts, "study": {**tables, "federation": kept}}))
-
-
-def check_sound(plan: Plan) -> None:
-    """Refuse a plan whose parts claim what they do not hold, whoever wrote it.
-
-    Raises:
-        PlanError: noise that does not pay for the budgets, for another sensitivity, or for fewer releases
-            than are planned.
-    """
-    if plan.release is None or not law_of(plan.problem.family).noisy:
-        return
-    if np.any(plan.spent() > plan.budget.epsilon * (1 + _ROUNDING)):
-        raise PlanError("plan.release does not pay for the budgets of plan.problem; plan the study again")
-    if np.any(plan.released_by(plan.uploads) > plan.releases) or np.any(plan.uploads > plan.rounds):
-        raise PlanError("plan.releases are fewer than plan.rounds make; plan the study again")
-    for release in _of_gradients(plan):
-        claimed, needed = release.sensitivity, plan.problem.sensitivity
-        kinds = [(one.norm, one.unit, one.relation, one.sampling_rate) for one in (claimed, needed)]
-        if kinds[0] != kinds[1] or np.any(claimed.value < needed.value * (1 - _LAST_BITS)):
-            raise PlanError(
-                "plan.release is for another sensitivity than clip and sizes of plan.problem give; "
-                "plan the study again"
-            )
-
-
-def _of_gradients(plan: Plan) -> list[Release]:
-    """Releases of what the problem clips: those of the plan, and the first of what came before."""
-    before = [] if plan.pilot is None else [plan.pilot.parts[0][0]]
-    return before + ([] if plan.release is None else [plan.release])
 
 
 def _with_model(prepared: Prepared, task: dict[str, Any]) -> Prepared:
@@ -249,7 +228,10 @@ def _check_facts(plan: Plan, prepared: Prepared) -> None:
     """Hold the plan's problem against the study's: sizes, dimension, whole budgets, noise, resources."""
     problem = replace(plan.problem, budget=plan.budget)
     expected = prepared.problem(problem.clip_norm, problem.clipping)
-    _check_alike({"problem": encoded(problem)}, {"problem": encoded(expected)})
+    _check_alike(
+        {"algorithm": plan.algorithm, "problem": encoded(problem)},
+        {"algorithm": prepared.study.algorithm.name, "problem": encoded(expected)},
+    )
 
 
 def _check_alike(plan: dict[str, Any], study: dict[str, Any]) -> None:

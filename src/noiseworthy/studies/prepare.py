@@ -16,6 +16,7 @@ from noiseworthy.data import Federation, load_federation
 from noiseworthy.data.federation import numbered
 from noiseworthy.data.files import locate
 from noiseworthy.data.owners import federation_of_owners
+from noiseworthy.data.table import OWNERS, FederationTable
 from noiseworthy.engines.pilot import pilot_gradients
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
@@ -26,7 +27,6 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.studies.clients import Stated, by_name, in_order
-from noiseworthy.studies.records import OWNERS, FederationTable
 from noiseworthy.studies.tables import Drawn, Study
 from noiseworthy.tasks import Reference, Task, make_task, seen_shape
 from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS

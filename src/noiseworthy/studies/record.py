@@ -101,16 +101,25 @@ def save_record(record: Record, folder: Path) -> Path:
         ValidationError: a record that is not of the layout of `RunRecord`, which is a fault of ours.
     """
     view(record)
-    draft, text = folder / f".{FILE}", json.dumps(record, indent=1, allow_nan=False)
+    return written(record, folder, FILE)
+
+
+def written(content: Record, folder: Path, name: str) -> Path:
+    """Write plain values as a file of a run folder, whole or not at all.
+
+    Raises:
+        DataError: a folder that cannot be written to.
+    """
+    draft, text = folder / f".{name}", json.dumps(content, indent=1, allow_nan=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         draft.write_text(text)
-        os.replace(draft, folder / FILE)
+        os.replace(draft, folder / name)
     except OSError as error:
         raise DataError(
             f"run folder {folder} cannot be written ({error}); choose another with --out"
         ) from None
-    return folder / FILE
+    return folder / name
 
 
 def load_record(folder: Path) -> Record:

@@ -16,12 +16,7 @@ from noiseworthy.studies.flags import class_prior
 from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.plan_file import Planned, keep_stages, load_plan, planned
 from noiseworthy.studies.prepare import prepare
-from noiseworthy.studies.record import (
-    Record,
-    new_record,
-    save_record,
-    with_training,
-)
+from noiseworthy.studies.record import Record, save_record, with_training
 from noiseworthy.studies.run_folder import check_goes_on, opened_ledger
 from noiseworthy.studies.run_ledger import FILE as LEDGER
 from noiseworthy.studies.run_ledger import SharedLedger, entered
@@ -92,11 +87,11 @@ def train_in(
         ConfigError: a study without data.
         InvalidInput, DataError, ResumeError, LedgerError, BudgetExceeded: as `training.train`.
     """
-    prepared, decision, file = planned
+    prepared, file, made = planned.prepared, planned.file, planned.plan
     federation, task = prepared.trained()
-    made, table = decision.plan, prepared.study.training
+    table = prepared.study.training
     check_begins(made)
-    record = new_record(prepared.study, decision, federation, prepared.dimension, name=name)
+    record = planned.record(name)
     belongs_to = prepared.study.model_dump_json(include={"federation": True, "task": True})
     mark = fingerprint(made, table.seeds, belongs_to)
     if resume:  # a folder of another study must stay as it is

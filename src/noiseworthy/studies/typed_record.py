@@ -169,7 +169,7 @@ class FederationPart(Part):
     classes: int | None
     dimension: int
     test_records: int
-    test_origin: TestOrigin = "apart"
+    test_origin: TestOrigin | None = None
 
 
 class LinePart(Part):
@@ -347,6 +347,7 @@ class RunRecord(Part):
         version: of the product.
         record_version: of this layout.
         study: its tables, as they were read.
+        plan_digest: of the plan's file.
         read_off: what one record could change in the plan itself, a sentence each.
         estimation: what stage 1 told, one entry per seed.
         tradeoff: every pair of budgets, as `with_tradeoff` writes it.
@@ -358,6 +359,7 @@ class RunRecord(Part):
     version: str
     record_version: Literal[2]
     study: dict[str, Json]
+    plan_digest: str | None = None
     plan: PlanPart
     claim: ClaimPart | None = None
     federation: FederationPart | None

@@ -102,6 +102,7 @@ def test_bad_sizes_are_refused_by_name(arguments, message):
         lstm(**{"vocabulary": 5, **arguments})
 
 
+@pytest.mark.full
 @pytest.mark.data
 def test_it_learns_to_write_like_shakespeare(data_dir):
     """Better than the letter frequencies of the same windows, which is what knowing no context gives."""

@@ -1,6 +1,6 @@
 """What all networks share: mean and clipped gradients, seeds, one object per setting, and they learn."""
 
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +50,14 @@ TRAINING = {
     "unet3d": (20, 0.5, 6),
 }
 SCALED = ("lenet5", "group-cnn")
+
+
+def compiled(name):
+    """`jax.jit`; of group-cnn as users compile: enlarged digits tie in its pools, where rounding decides."""
+    level = {"xla_backend_optimization_level": 3} if name == "group-cnn" else {}
+    return partial(jax.jit, compiler_options=level)
+
+
 SLOW = ("vgg11", "resnet20", "unet3d")
 LARGE = [pytest.param(name, marks=pytest.mark.slow) for name in SLOW]
 NETWORKS = pytest.mark.parametrize("name", MAKERS)
@@ -79,18 +87,19 @@ def test_gradients_are_those_of_the_records(name):
     """Mean of all and clipped sum, against single gradients of the loss, one of three records masked."""
     task, batch = MAKERS[name](), make_batch(name, 3)
     theta = task.initial(jax.random.key(0))
-    single = jax.jit(jax.grad(lambda theta, x, y: task.loss.value(task.outputs(theta, x), y)))
+    single = compiled(name)(jax.grad(lambda theta, x, y: task.loss.value(task.outputs(theta, x), y)))
     gradients = np.array([single(theta, x, y) for x, y in zip(batch.x[:2], batch.y[:2], strict=True)])
     batch = batch._replace(mask=jnp.array([1.0, 1.0, 0.0]))
-    mean = jax.jit(task.gradient)(theta, batch)
+    mean = compiled(name)(task.gradient)(theta, batch)
     sizes = np.linalg.norm(gradients.astype(np.float64), axis=1)
     clip_norm = sizes.mean()
     expected = (gradients * np.minimum(1, clip_norm / sizes)[:, None]).sum(axis=0)
-    total = jax.jit(task.clipped_gradient_sum, static_argnums=3)(theta, batch, clip_norm, "l2")
+    total = compiled(name)(task.clipped_gradient_sum, static_argnums=3)(theta, batch, clip_norm, "l2")
     for mine, exact in ((mean, gradients.mean(axis=0)), (total, expected)):
         assert np.linalg.norm(mine - exact) <= 1e-3 * np.linalg.norm(exact)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name", ["paper-cnn", "fu-cnn", "two-layer-cnn", "ma-cnn", "lenet5", "group-cnn", "lstm", *LARGE]
 )
@@ -99,7 +108,7 @@ def test_local_steps_learn(name):
     steps, step_size, n = TRAINING[name]
     task, batch = MAKERS[name](), make_batch(name, n)
 
-    @jax.jit
+    @compiled(name)
     def train(theta):
         def step(theta, _):
             return theta - step_size * task.gradient(theta, batch), None
@@ -107,7 +116,7 @@ def test_local_steps_learn(name):
         return jax.lax.scan(step, theta, None, length=steps)[0]
 
     theta = task.initial(jax.random.key(0))
-    score = jax.jit(task.score)
+    score = compiled(name)(task.score)
     before, after = (score(t, batch.x, batch.y) for t in (theta, train(theta)))
     assert float(after.loss) < 2 / 3 * float(before.loss)
     assert float(after.accuracy) > float(before.accuracy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, never, nothing_to_check
-from noiseworthy.methods.dp_pasgd import algorithm, study
+from noiseworthy.methods.dp_pasgd import algorithm, axes, study, trials, wire
 from noiseworthy.methods.dp_pasgd.table import AveragingTable
 from noiseworthy.methods.dp_pasgd.words import WORDS
 
@@ -21,6 +21,11 @@ METHODS = {
         stages=(),
         local_step=study.local_step,
         make=algorithm.make,
+        wire=wire.PASGD,
         words=WORDS,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
+        axes=axes.AXES,
+        held_against=None,
     )
 }

@@ -18,6 +18,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.dpfl_bcs.bound import Curvature
 from noiseworthy.methods.dpfl_bcs.heterogeneity import Heterogeneity, ReportedLosses, estimated
+from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.methods.dpfl_bcs.worth_estimating import LOSS_SHARE
 from noiseworthy.plans.plan import Plan, Stage, StepSize
 from noiseworthy.plans.problem import Constant, Problem
@@ -25,9 +26,6 @@ from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.filters import PrivacyFilter
 from noiseworthy.privacy.sensitivity import Sensitivity, of_mean_loss
-
-LOSSES_PER_REPLY = 2
-"""At the model that was sent, and at the client's own noised step."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, never, one_gradient
-from noiseworthy.methods.fedsgd_dpc import algorithm, study
+from noiseworthy.methods.fedsgd_dpc import algorithm, axes, study, trials, wire
 from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
 from noiseworthy.methods.fedsgd_dpc.words import WORDS
 
@@ -21,6 +21,11 @@ METHODS = {
         stages=(),
         local_step=one_gradient,
         make=algorithm.make,
+        wire=wire.GRADIENT,
         words=WORDS,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
+        axes=axes.AXES,
+        held_against=None,
     )
 }

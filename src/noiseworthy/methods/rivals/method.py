@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
-from noiseworthy.methods.rivals import dmldp, dpsgd, fedsgd, pfa, privatefl, study, weiavg
+from noiseworthy.methods.dpfl_bcs import axes
+from noiseworthy.methods.fedsgd_dpc.wire import GRADIENT
+from noiseworthy.methods.rivals import (
+    contest,
+    dmldp,
+    dpsgd,
+    fedsgd,
+    pfa,
+    privatefl,
+    study,
+    trials,
+    weiavg,
+    wire,
+)
 from noiseworthy.methods.rivals.planner import RIVALS, RivalName
 from noiseworthy.methods.rivals.table import RivalTable
 from noiseworthy.methods.rivals.words import WORDS
@@ -32,7 +45,12 @@ def _method(name: RivalName) -> Method[RivalTable]:
         stages=(),
         local_step=one_gradient,
         make=_MAKERS[name],
+        wire=wire.WIRES.get(name, GRADIENT),
         words=WORDS[name],
+        space=trials.SPACE,
+        shape=trials.SHAPE,
+        axes=axes.AXES,
+        held_against=contest.entrants,
     )
 
 
