@@ -117,7 +117,7 @@ def test_every_method_has_words_for_what_it_decides(name):
     words = method(name).words
     assert {*words.decided} <= words.terms.keys()
     assert words.symbols(dict.fromkeys(words.decided, 3), words.decided).count(" = 3") == len(words.decided)
-    assert "rounds" in words.shapes
+    assert "rounds" in words.courses
     assert words.called.replace("-", "").lower() == name.replace("-", "")
     assert words.online(3, 7)
     assert words.noised.release in words.noised.caption({"releases": [1], "rounds": 1})

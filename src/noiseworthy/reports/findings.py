@@ -10,7 +10,7 @@ import numpy as np
 
 from noiseworthy._wording import count, finite, level, number, percent, percent_up, rounded_up, span, times
 from noiseworthy.methods.phrases import clients_of
-from noiseworthy.methods.words import Record, Shape
+from noiseworthy.methods.words import Course, Record
 from noiseworthy.reports.schedules import words_of
 
 
@@ -184,20 +184,20 @@ def why_caption(record: Record) -> str:
     start = f"The {evidence['unit']}, against {evidence['axis']}.{dots}"
     if not plan["train"]:
         return f"{start} No setting that the study allows is predicted to end below the untrained model."
-    shape = words_of(plan).shapes.get(evidence["axis"])
-    return f"{start} The ring is the plan. {_read_off(shape, evidence)}".rstrip()
+    course = words_of(plan).courses.get(evidence["axis"])
+    return f"{start} The ring is the plan. {_read_off(course, evidence)}".rstrip()
 
 
-def _read_off(shape: Shape | None, evidence: Record) -> str:
+def _read_off(course: Course | None, evidence: Record) -> str:
     """What the plan's own curve does, by its ends and its least value."""
     bound = finite(evidence["curves"][0]["bound"])
     least = bound.min()
     falls, rises = bound[0] > 1.02 * least, bound[-1] > 1.02 * least
     if not falls and not rises:
         return "The curve is flat."
-    if shape is None:
+    if course is None:
         return ""
-    return shape.turns if falls and rises else shape.falls if falls else shape.rises
+    return course.turns if falls and rises else course.falls if falls else course.rises
 
 
 def training_caption(record: Record) -> str:

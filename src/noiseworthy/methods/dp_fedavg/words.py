@@ -20,7 +20,7 @@ from noiseworthy.methods.dp_fedavg.guides import (
 )
 from noiseworthy.methods.dp_fedavg.search import Given, Setting
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
-from noiseworthy.methods.words import Key, Record, Shape, Term, Words
+from noiseworthy.methods.words import Course, Key, Record, Term, Words
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.vacuous import unless_noise
@@ -189,9 +189,9 @@ WORDS = Words(
     chooses=lambda plan: False,
     alike="",
     baseline="",
-    shapes={
+    courses={
         **say.ALONG_ROUNDS,
-        AXIS: Shape(
+        AXIS: Course(
             "Few local steps need many noised uploads; many let the clients drift apart.",
             "The longer clients compute, the fewer noised uploads it takes.",
             "More local steps let the clients drift apart by more than the noise they save.",

@@ -12,7 +12,7 @@ from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods import phrases as say
 from noiseworthy.methods.dp_pasgd.bound import AveragingBound
 from noiseworthy.methods.dp_pasgd.search import Given, Setting
-from noiseworthy.methods.words import Key, Noised, Record, Shape, Term, Words
+from noiseworthy.methods.words import Course, Key, Noised, Record, Term, Words
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.plans.vacuous import unless_noise
@@ -285,9 +285,9 @@ WORDS = Words(
     chooses=lambda plan: False,
     alike="",
     baseline="τ = 1 is DP-SGD.",
-    shapes={
+    courses={
         **say.ALONG_ROUNDS,
-        AXIS: Shape(
+        AXIS: Course(
             "Averaging often uses up the resources in few steps; averaging seldom lets the clients drift "
             "apart, noise and all.",
             "The longer between averagings, the more steps the resources pay for.",

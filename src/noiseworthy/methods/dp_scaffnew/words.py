@@ -87,7 +87,7 @@ WORDS = Words(
     chooses=lambda plan: False,
     alike="",
     baseline="",
-    shapes={**say.ALONG_ROUNDS, AXIS: say.ALONG_ROUNDS["rounds"]},
+    courses={**say.ALONG_ROUNDS, AXIS: say.ALONG_ROUNDS["rounds"]},
     curve=lambda plan, work: f"p = {work:.3g}",
     knows="",
     online=lambda asked, clients: (

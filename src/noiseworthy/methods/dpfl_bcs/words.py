@@ -55,7 +55,7 @@ WORDS = replace(
     sentence=_chosen_replies,
     chooses=lambda plan: True,
     alike=", each asking all clients alike",
-    shapes=say.ALONG_ROUNDS,
+    courses=say.ALONG_ROUNDS,
     curve=lambda plan, work: f"{_CLIENTS.symbol} = {plan.clients_per_round}",
     knows="the server knows the clients' epsilons and asks by them",
 )

@@ -26,7 +26,7 @@ WORDS = Words(
     chooses=lambda plan: False,
     alike="",
     baseline="",
-    shapes={**say.ALONG_ROUNDS, AXIS: say.ALONG_ROUNDS["rounds"]},
+    courses={**say.ALONG_ROUNDS, AXIS: say.ALONG_ROUNDS["rounds"]},
     curve=lambda plan, work: f"{say.CLIENTS.symbol} = {plan.clients_per_round}",
     knows="",
     online=say.some_online,
