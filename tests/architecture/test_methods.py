@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
 
 import noiseworthy
+from noiseworthy.methods.base import Method
 from noiseworthy.methods.registry import METHODS, method
+from noiseworthy.methods.words import Noised, Words
 
 ROOT = Path(noiseworthy.__file__).parent
 KINDS = {"LocalSteps", "NoisySteps", "Coins", "FirstStage"}
@@ -95,12 +98,19 @@ def test_the_reader_sees_what_it_is_to_refuse():
     assert (named(tree), kinds_asked(tree), keys_asked(tree)) == (3, 2, 2)
 
 
+@pytest.mark.parametrize("value", [Method, Words, Noised])
+def test_no_default_stands_in_for_a_part_that_a_method_lacks(value):
+    assert [
+        part.name for part in fields(value) if (part.default, part.default_factory) != (MISSING, MISSING)
+    ] == []
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_words_for_what_it_decides(name):
     words = method(name).words
     assert {*words.decided} <= words.terms.keys()
     assert words.symbols(dict.fromkeys(words.decided, 3), words.decided).count(" = 3") == len(words.decided)
-    assert "rounds" in words.shapes
+    assert "rounds" in words.courses
     assert words.called.replace("-", "").lower() == name.replace("-", "")
     assert words.online(3, 7)
     assert words.noised.release in words.noised.caption({"releases": [1], "rounds": 1})
