@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from noiseworthy.data import load_records
+from noiseworthy.methods.space import Grid
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.trials import race, spaces
 
@@ -91,11 +92,10 @@ def every_race_is_run():
 @pytest.fixture(scope="module", autouse=True)
 def short_races():
     """Plans by trial in tests come from a small grid and the final alone; those of `trials` race in full."""
-    grid = spaces.Grid(passes=(2, 20), work=(1, 3), clips=(1.0, 0.2), reaches=(3, 30))
+    grid = Grid(passes=(2, 20), work=(1, 3), clips=(1.0, 0.2), reaches=(3, 30))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(race, "RUNGS", ())
-        patch.setattr(spaces, "_ONE_STEP_GRID", grid)
-        patch.setattr(spaces, "_GRIDS", dict.fromkeys(spaces._GRIDS, grid))
+        patch.setattr(spaces.Space, "grid", grid)
         yield
 
 

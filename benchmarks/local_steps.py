@@ -35,10 +35,9 @@ from jax import Array, lax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from noiseworthy.methods.local import mean_gradient
-from noiseworthy.tasks import LinearModel, Task
+from noiseworthy.tasks import LinearModel, Task, lstm, paper_cnn, two_layer_cnn
 from noiseworthy.tasks.base import Batch
 from noiseworthy.tasks.linear import Moments
-from noiseworthy.tasks.models import lstm, paper_cnn, two_layer_cnn
 
 CORES, REPEATS, LEAST_SECONDS, STEP_SIZE = 2, 5, 0.05, 0.01
 DEVICES = "--xla_force_host_platform_device_count={}"

@@ -28,16 +28,7 @@ from noiseworthy_papers.ma import estimates_claims as estimates
 from noiseworthy_papers.ma.constants import STARTS
 from noiseworthy_papers.points import NO_NOISE, Point, Recalled, Statistic
 from noiseworthy_papers.settings import FedSGD, Setting, algorithm_of, quantities
-from noiseworthy_papers.spec import (
-    OURS,
-    Arm,
-    Figure,
-    Paper,
-    Reproduction,
-    SelfMeasured,
-    Series,
-    Table,
-)
+from noiseworthy_papers.spec import Arm, Figure, Paper, Reproduction, SelfMeasured, Series, Table
 
 _EFFORT = re.compile(
     r" ?(\d+) seeds \(scale ([\d.]+)(?:; the paper repeats (\d+) times)?\)\. Cost of its trainings and "
@@ -83,8 +74,9 @@ def _figure(paper: Paper, name: str, figure: Figure, section: str) -> Reproducti
     points = [replace(point, seconds=seconds / len(points)) for point in points]
     bench, notes = figure.bench, [_notes(section)]
     return Reproduction(
-        paper.name, name, _title(section), figure.layout, bench.loss, bench.source, scale, seeds, repeats, [],
-        points, tables, notes,
+        paper=paper.name, item=name, title=_title(section), layout=figure.layout, loss=bench.loss,
+        data=bench.source, scale=scale, seeds=seeds, repeats=repeats, points=points,
+        tables=tables, notes=notes,
     )  # fmt: skip
 
 
@@ -215,20 +207,9 @@ def _notes(section: str) -> str:
 def _estimated(paper: Paper, name: str, item: SelfMeasured, section: str) -> Reproduction:
     seeds, tables = 5, _tables(section)
     bare = Reproduction(
-        paper.name,
-        name,
-        _title(section),
-        None,
-        OURS,
-        "",
-        1.0,
-        seeds,
-        seeds,
-        [],
-        [],
-        tables,
-        [_notes(section)],
-    )
+        paper=paper.name, item=name, title=_title(section), data="", scale=1.0, seeds=seeds, repeats=seeds,
+        tables=tables, notes=[_notes(section)],
+    )  # fmt: skip
     if name == "table-3":
         claims = estimates.constants_claims(_constants(tables[0]))
         return replace(bare, verdicts=[verdict(claim, []) for claim in claims])

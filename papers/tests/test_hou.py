@@ -13,15 +13,7 @@ from noiseworthy.privacy.gaussian import gaussian_epsilon
 from noiseworthy_papers.figures import draw
 from noiseworthy_papers.hou import claims as says
 from noiseworthy_papers.hou import paper as hou
-from noiseworthy_papers.hou.benches import (
-    EXPERIMENTS,
-    FEMNIST,
-    IXI,
-    SMALL,
-    Experiment,
-    divisors,
-    shortened,
-)
+from noiseworthy_papers.hou.benches import EXPERIMENTS, FEMNIST, IXI, SMALL, Experiment, divisors, shortened
 from noiseworthy_papers.hou.noise import QUIET, noise, noise_to_clip
 from noiseworthy_papers.hou.paper import ITEMS, PAPER
 from noiseworthy_papers.judge import verdict

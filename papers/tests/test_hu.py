@@ -19,12 +19,7 @@ from noiseworthy.tasks.losses import LOSSES
 from noiseworthy_papers.devices import Split, trained_on
 from noiseworthy_papers.hu import claims as hu_claims
 from noiseworthy_papers.hu import paper as hu
-from noiseworthy_papers.hu.planner import (
-    affordable,
-    by_bound,
-    by_validation,
-    measured_constants,
-)
+from noiseworthy_papers.hu.planner import affordable, by_bound, by_validation, measured_constants
 from noiseworthy_papers.keeping import Store
 from noiseworthy_papers.laboratory import Laboratory, Training
 from noiseworthy_papers.noise_shares import averaging_share, noise_share

@@ -9,17 +9,7 @@ import pytest
 from scipy.stats import ttest_1samp, ttest_ind_from_stats
 
 from noiseworthy_papers.judge import NEAR, SLACK, Case, Claim, judged, verdict
-from noiseworthy_papers.kinds import (
-    Ahead,
-    Alike,
-    Facts,
-    Level,
-    Ordered,
-    Printed,
-    Slower,
-    Spread,
-    Untestable,
-)
+from noiseworthy_papers.kinds import Ahead, Alike, Facts, Level, Ordered, Printed, Slower, Spread, Untestable
 from noiseworthy_papers.optima import FlattestLine, Interior, LowestLine, Near, OptimumMoves
 from noiseworthy_papers.points import NO_NOISE, Point, Recalled
 from noiseworthy_papers.samples import TAIL, Sample, contrast, every, some

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs.bound import Curvature, ParticipationBound
 from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
+from noiseworthy_papers.ma.constants import rho_min_printed
 from noiseworthy_papers.ma.curvature import (
     Course,
     PrintedStage,
@@ -76,6 +77,24 @@ def test_p2_fits_exactly_with_whatever_constants_it_starts_from():
     smooth = [one.unknowns.smoothness for one in ends]
     assert max(smooth) / min(smooth) > 1000
     assert all(abs(one.unknowns.gamma / (8 * 0.3**-1) - 1) > 0.5 for one in ends)
+
+
+def test_the_printed_rho_min_is_that_of_a_loop():
+    rng = np.random.default_rng(12)
+    clients, rounds = np.array([0, 3, 4, 1, 3, 5, 0, 2, 4, 0, 4, 5]), np.repeat(np.arange(4), 3)
+    before, after = rng.uniform(1, 2, 12), rng.uniform(1, 2, 12)
+    last = {int(c): b for c, t, b in zip(clients, rounds, before, strict=True) if t == 3}
+    mean = sum(last.values()) / 3
+    earlier = [int(np.sum((clients == n) & (rounds < 3))) for n in range(6)]
+    total = sum(count * last.get(n, mean) for n, count in enumerate(earlier))
+    reports = ReportedLosses(clients, rounds, before, after, np.full(6, 0.1))
+    assert rho_min_printed(reports, 6, 3) == pytest.approx(total / (3 * 3 * mean))
+
+
+def test_the_printed_rho_min_of_a_single_round_is_refused():
+    once = ReportedLosses(np.array([0, 1]), np.zeros(2, int), np.ones(2), np.ones(2), np.full(2, 0.1))
+    with pytest.raises(InvalidInput, match="one round"):
+        rho_min_printed(once, 2, 2)
 
 
 def test_p2_stays_where_it_fits():

@@ -25,8 +25,8 @@ from noiseworthy_papers.judge import verdict
 from noiseworthy_papers.keeping import Store, load, save
 from noiseworthy_papers.laboratory import Laboratory
 from noiseworthy_papers.ma import estimates_claims as says
-from noiseworthy_papers.ma.benches import COHORT, FIRST_ROUNDS, ROUNDS, Case
-from noiseworthy_papers.ma.constants import PRINTED, STARTS, printed_stage
+from noiseworthy_papers.ma.benches import COHORT, FIRST_ROUNDS, ROUNDS, TABLE_3, Case
+from noiseworthy_papers.ma.constants import STARTS, printed_stage
 from noiseworthy_papers.ma.estimates import CASES, ESTIMATES, ORDER, figure, table_3
 from noiseworthy_papers.ma.stages import distance, likeness, measured, rank_correlation
 from noiseworthy_papers.ma.truth import true_heterogeneity
@@ -133,7 +133,8 @@ def staged(laboratory):
 
 def test_stage_1_alone_tells_what_the_whole_training_would(laboratory, staged):
     made, seeds, alone = staged
-    _, whole = two_stages.train([made, made], laboratory.shards(1.0), laboratory.task, seeds, evaluations=2)
+    ends = np.array([0, made.all_rounds])
+    _, whole = two_stages.run([made, made], laboratory.shards(1.0), laboratory.task, seeds, ends)
     for one, other in zip(alone, whole, strict=True):
         np.testing.assert_array_equal(one.reports.before, other.reports.before)
         np.testing.assert_array_equal(one.plan.releases, other.plan.releases)
@@ -250,14 +251,14 @@ def test_table_3_shows_the_paper_beside_every_start(store, monkeypatch):
 
 def test_items_are_the_papers_ten_figures_and_the_table():
     assert list(ESTIMATES) == ["figure-3", *(f"figure-{i}" for i in range(6, 15)), "table-3"]
-    assert sorted(ORDER.values()) == sorted(PRINTED)
+    assert sorted(ORDER.values()) == sorted(TABLE_3)
     assert {case.bench.model for case in CASES.values()} == {"softmax", "linear"}
     assert not any(case.bench.miniature for case in CASES.values())
 
 
 def test_printed_constants_have_the_ratio_that_the_specification_lists():
     listed = [33.4, 26.1, 8.8, 15.5, 10.2, 16.2, 9.0, 16.2, 8.3, 15.8]
-    assert [round(8 * smooth / mu, 1) for _, _, smooth, mu in PRINTED.values()] == listed
+    assert [round(8 * smooth / mu, 1) for _, _, smooth, mu in TABLE_3.values()] == listed
 
 
 # Claims -----------------------------------------------------------------------------------------------

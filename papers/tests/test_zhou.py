@@ -20,17 +20,7 @@ from noiseworthy_papers.reproduction import reproduce_figure
 from noiseworthy_papers.selecting import Where
 from noiseworthy_papers.settings import FedSGD, quantities
 from noiseworthy_papers.spec import Arm, Bench, Figure, Series
-from noiseworthy_papers.zhou.paper import (
-    CLIENTS,
-    CURVES,
-    DATA,
-    DIGITS,
-    EPSILON,
-    FIGURES,
-    PAPER,
-    PLANS,
-    STEP,
-)
+from noiseworthy_papers.zhou.paper import CLIENTS, CURVES, DATA, DIGITS, EPSILON, FIGURES, PAPER, PLANS, STEP
 from noiseworthy_papers.zhou.table import FEMNIST, MNIST, ROWS, gamma_range
 
 PRINTED = {  # Table I, verbatim: T*(b=5), T*(b=10), b*(T=50), T*(b*=1), each at epsilon 1, 5, 10

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Literal, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 
 def _within(least: float, most: float) -> Callable[[float], float]:
@@ -44,6 +44,19 @@ T = TypeVar("T")
 Listed = Annotated[list[T], Field(max_length=MOST_LISTED)]
 """What is planned or trained one by one."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+def among(allowed: Callable[[], Sequence[str]]) -> BeforeValidator:
+    """A check that a text is one of some names, complained of as a literal is."""
+
+    def checked(value: Any) -> Any:
+        choices = allowed()
+        if isinstance(value, str) and value in choices:
+            return value
+        *first, last = map(repr, choices)
+        raise PydanticKnownError("literal_error", {"expected": f"{', '.join(first)} or {last}"})
+
+    return BeforeValidator(checked)
 
 
 class Table(BaseModel):

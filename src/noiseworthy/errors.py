@@ -19,6 +19,10 @@ class ConfigError(UserError):
     """A study file with unknown keys, missing tables or values of the wrong kind."""
 
 
+class PlanError(UserError):
+    """A plan file that was changed, is of another version, or was made for another study."""
+
+
 class DataError(UserError):
     """A data file that is missing, truncated, or holds values that cannot be trained on."""
 

@@ -14,13 +14,7 @@ from typer.testing import CliRunner
 
 from noiseworthy.cli import app
 from noiseworthy.deploy import self_audit as deployed
-from noiseworthy.deploy.gateway import (
-    gateway,
-    gradients,
-    jobs,
-    price,
-    sums,
-)
+from noiseworthy.deploy.gateway import gateway, price
 from noiseworthy.deploy.gateway.messages import Request, pack_request, read_message
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.work import COMPUTED
@@ -32,7 +26,8 @@ from noiseworthy.deploy.rehearsal import (
 )
 from noiseworthy.deploy.self_audit import self_audit
 from noiseworthy.errors import GatewayError, InvalidInput
-from noiseworthy.privacy import grid_mechanism
+from noiseworthy.methods import rows
+from noiseworthy.privacy import grid_mechanism, sums
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 
 FILE = """
@@ -217,16 +212,16 @@ def noise_of_one_draw(monkeypatch):
 
 def factor_dropped(monkeypatch):
     """The owner believes that an exchanged record changes C / n."""
-    sound = jobs.of_mean_gradient
-    monkeypatch.setattr(jobs, "of_mean_gradient", lambda *a: replace(sound(*a), value=sound(*a).value / 2))
+    sound = rows.of_mean_gradient
+    monkeypatch.setattr(rows, "of_mean_gradient", lambda *a: replace(sound(*a), value=sound(*a).value / 2))
     monkeypatch.setattr(grid_mechanism, "_check_covers", lambda *_: None)
 
 
 def clip_not_applied(monkeypatch):
-    sound = gradients._gradients
-    monkeypatch.setattr(gradients, "_gradients", lambda t, x, b, clip, norm: sound(t, x, b, 1e6 * clip, norm))
+    sound = rows._gradients
+    monkeypatch.setattr(rows, "_gradients", lambda t, x, b, clip, norm: sound(t, x, b, 1e6 * clip, norm))
     monkeypatch.setattr(
-        sums, "clipped_sum", lambda rows, c, n, grid: np.trunc(rows / grid.spacing).astype(np.int64).sum(0)
+        sums, "clipped_sum", lambda held, c, n, grid: np.trunc(held / grid.spacing).astype(np.int64).sum(0)
     )
 
 

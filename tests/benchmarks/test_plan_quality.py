@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import tomllib
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import noiseworthy as nw
+import plan_quality as bench
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
@@ -19,38 +18,29 @@ from quality import Arena, Scores
 
 pytestmark = pytest.mark.full
 
-SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 
-
-@pytest.fixture(scope="module")
-def bench():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module("plan_quality")
-
-
-def test_there_are_seven_federations_with_two_noises_and_three_budgets(bench):
+def test_there_are_seven_federations_with_two_noises_and_three_budgets():
     assert len({cell.site for cell in bench.CELLS}) == 7
     assert len(bench.CELLS) == len({cell.name for cell in bench.CELLS}) == 7 * 2 * 3
 
 
-def test_no_federation_is_public_for_itself(bench):
+def test_no_federation_is_public_for_itself():
     assert all(name not in site.public and site.public for name, site in bench.SITES.items())
 
 
-def test_selection_and_scoring_seeds_never_meet(bench):
+def test_selection_and_scoring_seeds_never_meet():
     for cell in bench.CELLS:
         assert len(cell.scoring) >= 10
         assert not {*range(bench.SITES[cell.site].seeds[0])} & {*cell.scoring}
 
 
-def test_a_study_written_as_a_file_is_the_study(bench):
+def test_a_study_written_as_a_file_is_the_study():
     for cell in bench.CELLS:
         assert nw.parse_study(tomllib.loads(bench.toml(cell.tables))) == nw.parse_study(cell.tables)
 
 
 @pytest.mark.parametrize("train", [True, False])
-def test_a_plan_that_was_kept_is_the_plan(bench, train):
+def test_a_plan_that_was_kept_is_the_plan(train):
     problem = Problem(np.array([90, 60]), 640, PrivacyBudget.of(5.0, 0.0, 2), "laplace", 0.5)
     plan = queries_replies.stated(problem, 7, 1, StepSize(3.0, float("inf")))
     values = {**plan.as_dict(), "train": train}
@@ -66,7 +56,7 @@ def test_a_plan_that_was_kept_is_the_plan(bench, train):
         assert {**again.as_dict(), "outcome": ""} == {**plan.as_dict(), "outcome": ""}
 
 
-def test_a_row_says_what_the_plan_loses(bench):
+def test_a_row_says_what_the_plan_loses():
     point = Point(5, 2, 0.5, 1.0)
     scores = Scores(np.full(4, 1.0), np.full(4, 0.8))
     arena = Arena(None, None, None, 3.0, 0.1)  # pyright: ignore[reportArgumentType]
@@ -82,7 +72,7 @@ def test_a_row_says_what_the_plan_loses(bench):
     assert "mean 5.0 % (upper 95 % limit 5.0 %)" in bench.summary([row])
 
 
-def test_figures_are_drawn_of_what_was_scored(bench):
+def test_figures_are_drawn_of_what_was_scored():
     found = {"untrained": {"loss": 3.0}, "best": {"loss": [1.0, 1.0]}}
     rows = [bench.Row(cell, found, None, {"loss": [1.0, 1.1 + i]}) for i, cell in enumerate(bench.CELLS[:3])]
     assert bench.drawn(rows).startswith(b"\x89PNG")

@@ -17,7 +17,7 @@ from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.studies.runner import train
+from noiseworthy.studies.training import train
 from noiseworthy.tasks import LinearModel, make_task
 from noiseworthy.tasks.base import Batch
 from quality import Arena, bootstrap_limit, lost_gain, p90, score, stand_ins

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from noiseworthy.methods.space import Grid
 from noiseworthy.sweeps import advisor
 from noiseworthy.trials import landscape, race, spaces
-from noiseworthy.trials.spaces import Grid
 
 STUDY = {
     "federation": {"data": "wine", "clients": 4, "partition": "iid"},
@@ -22,8 +22,8 @@ STUDY = {
 @pytest.fixture(autouse=True)
 def _few_settings(monkeypatch):
     few = Grid((5.0,), (2,), (0.5,), (3, 30))
-    monkeypatch.setattr(spaces, "_ONE_STEP_GRID", replace(few, work=(1,)))
-    monkeypatch.setattr(spaces, "_GRIDS", {"dp-fedavg": few})
+    one = replace(few, work=(1,))
+    monkeypatch.setattr(spaces.Space, "grid", property(lambda space: one if space.one_gradient else few))
     monkeypatch.setattr(race, "RUNGS", ())
     monkeypatch.setattr(landscape, "PASSES", (1.0,))
     monkeypatch.setattr(landscape, "WORK", (1.0,))

@@ -204,7 +204,7 @@ def trained_folder(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("another") / "run"
     prepared = prepare(parse_study(TRAINED))
-    steps.train_plan(*steps.decide_plan(prepared), folder, name="study")
+    steps.train_plan(steps.decide_plan(prepared), folder, name="study")
     return folder
 
 

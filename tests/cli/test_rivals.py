@@ -56,7 +56,7 @@ def test_without_json_it_prints_the_finding_the_tables_and_the_time(run, write):
     ("tables", "says"),
     [
         ({"algorithm": {"name": "dp-pasgd", "rounds": None, "clients_per_round": None}},
-         "[algorithm] name must be dpfl-bcs or one of its rivals"),
+         "[algorithm] name must be one of dpfl-bcs, fedsgd, dpsgd"),
         ({"algorithm": {"name": "dpfl-bcs", "step_size": None}}, "[algorithm] step_size is missing"),
         ({"privacy": {"epsilon": 3.0}}, "[privacy] epsilon is none; state epsilon = { uniform"),
         ({"federation": {"partition": "iid", "alpha": None}, "rivals": {"alpha": [1.0]}},

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from noiseworthy.data import Columns
 from noiseworthy.data.owners import OwnerTerms, federation_of_owners, read_owners, write_owners
+from noiseworthy.data.table import FederationTable
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import DataError
-from noiseworthy.studies.records import FederationTable
 from noiseworthy.tasks import make_task
 
 COLUMNS = Columns(classes=("no", "yes"))

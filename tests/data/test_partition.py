@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noiseworthy.data.partition import PARTITIONS, partition
+from noiseworthy.data.partitions import PARTITIONS, partition
 from noiseworthy.errors import DataError, InvalidInput
 
 LABELS = st.lists(st.integers(0, 6), min_size=12, max_size=80).map(np.array)

@@ -21,7 +21,7 @@ from noiseworthy.deploy.gateway.messages import (
     pack_reply,
     read_message,
 )
-from noiseworthy.deploy.gateway.work import FedSGDWork
+from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.privacy.uploads import Grid, Upload
 
 

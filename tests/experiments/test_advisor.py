@@ -12,6 +12,7 @@ import pytest
 
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.methods.registry import METHODS
+from noiseworthy.methods.space import Grid
 from noiseworthy.studies.by_trial import space_of
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.prepare import prepare
@@ -29,7 +30,6 @@ from noiseworthy.sweeps.advisor import (
     with_algorithm,
 )
 from noiseworthy.trials import landscape, race, spaces
-from noiseworthy.trials.spaces import Grid
 
 WINE = {
     "federation": {"data": "wine", "clients": 4, "partition": "iid"},
@@ -46,8 +46,8 @@ def study_of(**tables):
 def make_small(monkeypatch, names=("fedsgd-dpc", "dp-fedavg", "weiavg")):
     """A few settings of a few algorithms."""
     few = Grid((5.0,), (2,), (0.5,), (3, 30))
-    monkeypatch.setattr(spaces, "_ONE_STEP_GRID", replace(few, work=(1,)))
-    monkeypatch.setattr(spaces, "_GRIDS", dict.fromkeys(("dp-fedavg", "dp-pasgd"), few))
+    one = replace(few, work=(1,))
+    monkeypatch.setattr(spaces.Space, "grid", property(lambda space: one if space.one_gradient else few))
     monkeypatch.setattr(race, "RUNGS", ())
     monkeypatch.setattr(landscape, "PASSES", (1.0,))
     monkeypatch.setattr(landscape, "WORK", (1.0,))
@@ -152,7 +152,7 @@ def test_the_record_is_json_and_its_study_is_a_study_that_states_everything(advi
     assert space.clip_norm == best["clip_norm"]
     assert space.step_size == best["step_size"]
     assert space.clients_per_round == best["clients_per_round"]
-    assert None not in (space.rounds, space.momentum if space.one_step else 0.0, space.averaging)
+    assert None not in (space.rounds, space.momentum if space.one_gradient else 0.0, space.averaging)
 
 
 def test_resources_are_paid_for_and_shown(small, monkeypatch):

@@ -30,13 +30,13 @@ from noiseworthy.deploy.gateway.messages import (
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.engines.debug import debug
+from noiseworthy.engines.records import evaluation_rounds
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, GatewayError, ResumeError, TooFewReplies, UnsoundClaim
 from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
-from noiseworthy.methods.making import with_noise
 from noiseworthy.methods.registry import make
 from noiseworthy.privacy.deployed_noise import DeployedNoise
-from noiseworthy.privacy.durable import statement
+from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.studies import two_stages
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
@@ -170,7 +170,7 @@ def test_a_training_over_an_exchange_is_the_simulated_one(form, tmp_path, silent
 def check_it_is_simulated(deployment: Deployment, folder: Path, silent: list[int]) -> None:
     with Owners(deployment, folder) as owners:
         done = train(deployment, owners.exchange(), folder / "run")
-        run, plan = done.trained.run, deployment.plan
+        run, plan = done.trained, deployment.plan
         twin = simulated(deployment)
         assert np.abs(run.theta - twin.theta).max() < 1e-5 * np.abs(twin.theta).max()
         assert np.allclose(run.loss, twin.loss, atol=1e-5)
@@ -213,7 +213,7 @@ def test_records_seen_against_public_ones_are_the_simulated_ones(form, tmp_path,
 
 def simulated(deployment: Deployment):
     plan, task = deployment.plan, deployment.task
-    quiet = with_noise(make(plan, task, deployment.seed), 1e-30)
+    quiet = make(plan, task, deployment.seed).with_noise(1e-30)
     shards = Shards.load(deployment.federation, task, condensed=quiet.condensed)
     return debug(quiet, plan.releases, shards, np.arange(plan.rounds + 1), deployment.seed)
 
@@ -229,12 +229,14 @@ def simulated_in_two_stages(deployment: Deployment):
     plan, task = deployment.plan, deployment.task
 
     def quiet(algorithm):
-        still = with_noise(algorithm, 1e-30)
+        still = algorithm.with_noise(1e-30)
         told = getattr(algorithm, "loss_noise", None)
         return still if told is None else eqx.tree_at(lambda a: a.loss_noise, still, 0 * told)
 
     shards = Shards.load(deployment.federation, task)
-    return two_stages.train([plan], shards, task, [deployment.seed], adapted=quiet)
+    return two_stages.run(
+        [plan], shards, task, [deployment.seed], evaluation_rounds(plan.all_rounds), adapted=quiet
+    )
 
 
 def test_two_stages_over_an_exchange_are_the_simulated_ones(tmp_path, silent):
@@ -245,9 +247,9 @@ def test_two_stages_over_an_exchange_are_the_simulated_ones(tmp_path, silent):
         run, (stage,) = simulated_in_two_stages(deployment)
         assert np.allclose(done.stages[0].reports.before, stage.reports.before, atol=1e-5)
         assert np.array_equal(done.plans[0].releases, stage.plan.releases)
-        assert np.abs(done.run.theta - run.theta).max() < 1e-5 * np.abs(run.theta).max()
-        assert np.array_equal(done.run.rounds, run.rounds)
-        assert np.allclose(done.run.loss, run.loss, atol=1e-5)
+        assert np.abs(done.theta - run.theta).max() < 1e-5 * np.abs(run.theta).max()
+        assert np.array_equal(done.rounds, run.rounds)
+        assert np.allclose(done.loss, run.loss, atol=1e-5)
         names = deployment.federation.clients
         accounts = new_accounts(deployment.plan, "", "breast-cancer", "", names)
         first = stage_before(deployment.plan)
@@ -267,8 +269,8 @@ def test_two_stages_that_broke_off_go_on(answers, tmp_path, silent):
             train(deployment, cut, tmp_path / "run", patience=4.0)
         done = train(deployment, owners.exchange(), tmp_path / "run", resume=True)
         run, _ = simulated_in_two_stages(deployment)
-        assert np.abs(done.trained.run.theta - run.theta).max() < 1e-5 * np.abs(run.theta).max()
-        assert np.allclose(done.trained.run.loss, run.loss, atol=1e-5)
+        assert np.abs(done.trained.theta - run.theta).max() < 1e-5 * np.abs(run.theta).max()
+        assert np.allclose(done.trained.loss, run.loss, atol=1e-5)
         assert [one.number for one in done.told.rounds] == list(range(6))
 
 
@@ -300,8 +302,8 @@ def test_five_owners_over_flower_and_twenty_rounds_are_the_simulated_ones(tmp_pa
         exchange = GridExchange(InProcessGrid(client_app.app, nodes))
         done = train(deployment, exchange, tmp_path / "run")
         twin = simulated(deployment)
-        assert np.abs(done.trained.run.theta - twin.theta).max() < 1e-5 * np.abs(twin.theta).max()
-        assert np.allclose(done.trained.run.loss, twin.loss, atol=1e-5)
+        assert np.abs(done.trained.theta - twin.theta).max() < 1e-5 * np.abs(twin.theta).max()
+        assert np.allclose(done.trained.loss, twin.loss, atol=1e-5)
         tariff = tariff_of(deployment.plan, new_accounts(deployment.plan, "", "x", "", tuple(owners.opened)))
         for place, name in enumerate(owners.opened):
             due = [(k + 1, tariff.of(place, k)) for k in range(int(twin.uploads[0, place]))]
@@ -352,7 +354,7 @@ def spoiled(owners: Owners, spoil: Callable[[str, int, bytes], list[bytes | None
 def test_a_lost_reply_is_asked_for_again_and_paid_once(deployment, owners, tmp_path, silent):
     exchange = spoiled(owners, lambda owner, before, data: [None if before % 3 == 0 else data])
     done = train(deployment, exchange, tmp_path / "run")
-    assert np.abs(done.trained.run.theta - simulated(deployment).theta).max() < 1e-5
+    assert np.abs(done.trained.theta - simulated(deployment).theta).max() < 1e-5
     assert exchange.answered > 5 * 4
     assert all(len(owners.rows(name)) == 5 for name in owners.opened)
     assert len(silent) == 5 * 4  # no noise was drawn twice
@@ -369,7 +371,7 @@ def test_every_upload_that_arrived_is_acknowledged(deployment, owners, tmp_path,
 
 def test_a_reply_that_comes_twice_counts_once(deployment, owners, tmp_path, silent):
     done = train(deployment, spoiled(owners, lambda owner, before, data: [data, data]), tmp_path / "run")
-    assert np.abs(done.trained.run.theta - simulated(deployment).theta).max() < 1e-5
+    assert np.abs(done.trained.theta - simulated(deployment).theta).max() < 1e-5
     assert done.told.late == 0
 
 
@@ -382,7 +384,7 @@ def test_an_owner_without_an_answer_is_left_out_and_not_asked_to_pay(deployment,
     assert time.monotonic() - started < 2 * 5.0  # one round's patience, not five
     assert [one.answers[gone] for one in done.told.rounds] == ["no answer"] * 5
     assert len(owners.rows(gone)) == 1
-    assert np.abs(done.trained.run.theta - left_out(deployment, [gone])).max() < 1e-5
+    assert np.abs(done.trained.theta - left_out(deployment, [gone])).max() < 1e-5
 
 
 def left_out(deployment: Deployment, names: list[str]) -> np.ndarray:
@@ -446,9 +448,9 @@ def test_a_run_that_broke_off_goes_on_and_pays_for_nothing_twice(
     done = train(deployment, owners.exchange(), tmp_path / "run", resume=True)
     assert len(draws) == 5 * 4
     assert all([number for number, _ in owners.rows(name)] == [1, 2, 3, 4, 5] for name in owners.opened)
-    assert np.array_equal(done.trained.run.rounds, np.arange(6))
+    assert np.array_equal(done.trained.rounds, np.arange(6))
     if noise == "silent":
-        assert np.abs(done.trained.run.theta - simulated(deployment).theta).max() < 1e-5
+        assert np.abs(done.trained.theta - simulated(deployment).theta).max() < 1e-5
 
 
 def test_a_run_without_resume_is_another_run_that_the_budget_does_not_pay_for(deployment, owners, tmp_path):
@@ -503,7 +505,7 @@ def test_answers_that_are_not_the_owners_are_not_used(deployment, owners, tmp_pa
     done = train(deployment, spoiled(owners, spoil), tmp_path / "run")
     for one in done.told.rounds:
         assert {name for name, why in one.answers.items() if why} == {"client 1", "client 2"}
-    assert np.abs(done.trained.run.theta - left_out(deployment, ["client 1", "client 2"])).max() < 1e-5
+    assert np.abs(done.trained.theta - left_out(deployment, ["client 1", "client 2"])).max() < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -527,7 +529,7 @@ def test_an_upload_that_was_not_asked_for_is_left_out(wrong, deployment, owners,
 
     done = train(deployment, spoiled(owners, spoil), tmp_path / "run")
     assert all(one.answers["client 1"].startswith(UNREADABLE) for one in done.told.rounds)
-    assert np.abs(done.trained.run.theta - left_out(deployment, ["client 1"])).max() < 1e-5
+    assert np.abs(done.trained.theta - left_out(deployment, ["client 1"])).max() < 1e-5
 
 
 def test_a_folder_of_another_training_is_not_gone_on_with(deployment, owners, tmp_path):

@@ -10,14 +10,15 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from noiseworthy.errors import ConfigError, InvalidInput
+from noiseworthy.methods.dpfl_bcs.search import uniform_counts
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.measure import step_records
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
-from noiseworthy.studies.runner import train
+from noiseworthy.studies.training import train
 from noiseworthy.sweeps.compare import compare
-from noiseworthy.sweeps.grids import grid_of, setting_of, uniform_counts
+from noiseworthy.sweeps.grids import grid_of, setting_of
 from noiseworthy.sweeps.tradeoff import Surface
 
 ISSUE = {

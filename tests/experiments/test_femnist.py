@@ -9,7 +9,7 @@ from noiseworthy.studies import by_trial
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare
-from noiseworthy.studies.runner import train
+from noiseworthy.studies.training import train
 from noiseworthy.tasks import make_task
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noiseworthy.privacy.durable import statement
+from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.studies.run_folder import opened_ledger
 
 ZYGOTE = Path(__file__).parent / "kills" / "zygote.py"

@@ -14,7 +14,7 @@ from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
-from noiseworthy.studies.runner import train
+from noiseworthy.studies.training import train
 from noiseworthy.sweeps.compare import compare
 
 CURVATURE = {"smoothness": 1.0, "strong_convexity": 0.1, "initial_distance_sq": 900.0}

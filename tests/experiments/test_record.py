@@ -19,7 +19,8 @@ from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import load_record, new_record, save_record, with_training
-from noiseworthy.studies.training import Trained
+from noiseworthy.studies.training import Run
+from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.sweeps.compare import Cell, Comparison
 from noiseworthy.sweeps.recorded import with_comparison
 
@@ -82,7 +83,7 @@ def test_training_is_recorded_with_what_each_client_spent_under_each_seed(record
     uploads = np.array([[3, 3, 2], [0, 3, 3]])
     run = Trajectory(np.array([0, 4]), np.array([[2.0, 1.0], [2.0, np.nan]]), np.full((2, 2), 0.5),
                      np.zeros((2, 4), np.float32), uploads)  # fmt: skip
-    training = with_training(record, Trained(run, (decision.plan,) * 2), [7, 8], 1.5)["training"]
+    training = with_training(record, Run.of(run, [decision.plan] * 2), [7, 8], 1.5)["training"]
     np.testing.assert_allclose(training["spent_epsilon"], [[1.0, 2.0, 2.0], [0.0, 2.0, 3.0]])
     assert training["loss"] == [[2.0, 1.0], [2.0, None]]
     assert training["untrained_loss"] == 2.0
@@ -124,6 +125,35 @@ def test_a_damaged_record_is_said_to_be_so(text, says, tmp_path):
     (tmp_path / "record.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError, match=says):
         load_record(tmp_path)
+
+
+def test_a_record_of_before_versions_is_read_in_the_layout_of_now(record, tmp_path):
+    """Layout 1 stated no version, and had neither claims nor what was read of the records."""
+    old = {key: part for key, part in record.items() if key not in ("record_version", "claim", "read_off")}
+    (tmp_path / "record.json").write_text(json.dumps(old))
+    again = load_record(tmp_path)
+    assert again == {"record_version": 2, **old}
+    typed = RunRecord.model_validate(again)
+    assert (typed.claim, typed.read_off, typed.plan.rounds) == (None, [], record["plan"]["rounds"])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda record: record | {"more": 1}, "more: extra inputs are not permitted"),
+        (lambda record: record | {"record_version": 3}, "record_version: input should be 2"),
+        (lambda record: record | {"plan": record["plan"] | {"rounds": 4.5}}, "plan.rounds: input should be"),
+        (lambda record: {k: v for k, v in record.items() if k != "training"}, "training: field required"),
+        (lambda record: record | {"plan": record["plan"] | {"epsilon": 1}}, "plan.epsilon: extra inputs"),
+    ],
+)
+def test_a_record_is_held_against_its_layout_when_it_is_written_and_read(change, said, record, tmp_path):
+    odd = change(record)
+    (tmp_path / "record.json").write_text(json.dumps(odd))
+    with pytest.raises(DataError, match=f"is no record of a run .{said}"):
+        load_record(tmp_path)
+    with pytest.raises(ValueError, match="validation error"):
+        save_record(odd, tmp_path)
 
 
 def test_a_run_folder_that_is_a_file_is_refused(record, tmp_path):

@@ -118,7 +118,7 @@ def test_an_owner_that_answers_nonsense_is_left_out_and_the_run_goes_on(poison, 
         train(deployment, spoiled(owners, killed_after(13, spoil)), tmp_path / "run")
     done = train(deployment, spoiled(owners, spoil), tmp_path / "run", resume=True)
     assert all(one.answers["client 1"].startswith(UNREADABLE) for one in done.told.rounds)
-    assert np.abs(done.trained.run.theta - left_out(deployment, ["client 1"])).max() < 1e-5
+    assert np.abs(done.trained.theta - left_out(deployment, ["client 1"])).max() < 1e-5
     assert all(Head.read(head).length < 100 for head in done.told.heads.values())
     assert max(done.told.received.values()) == 5
 
@@ -192,7 +192,7 @@ def test_a_round_that_most_owners_lost_is_made_of_the_next_releases(owners, losi
     done = train(owners.deployment, owners.exchange(), tmp_path / "run")
     assert [sum(not why for why in one.answers.values()) for one in done.told.rounds] == [4, 4, 2, 4, 3]
     assert done.told.ended == ""
-    assert done.trained.run.rounds[-1] == 5
+    assert done.trained.rounds[-1] == 5
     assert numbers(owners) == [[1, 2, 3, 4, 5]] * 4
     (out,) = filter(None, done.told.rounds[-1].answers.values())
     assert out == "budget: all 5 releases of the plan are spent, 1 of them lost"
@@ -209,7 +209,7 @@ def test_a_round_that_was_lost_before_a_break_is_made_on_resume(owners, losing, 
         train(deployment, spoiled(owners, killed_after(6)), run, resume=True)
     done = train(deployment, owners.exchange(), run, resume=True)
     assert done.told.ended == ""
-    assert done.trained.run.rounds[-1] == 5
+    assert done.trained.rounds[-1] == 5
     assert all(mine[-1] <= 5 and len(set(mine)) == len(mine) for mine in numbers(owners))
 
 
@@ -236,14 +236,14 @@ def test_a_later_number_is_kept_before_it_is_asked_for(owners, losing, tmp_path,
 def test_a_run_whose_owners_ran_out_ends_with_the_model_it_reached(owners, losing, tmp_path, silent):
     losing({(name, number) for name in NAMES for number in (2, 3)})
     done = train(owners.deployment, owners.exchange(), tmp_path / "run")
-    run = done.trained.run
+    run = done.trained
     assert "this round can never be made" in done.told.ended
     assert 1 < run.rounds[-1] == len(done.told.rounds) < 5
     assert run.loss.shape == (1, len(run.rounds))
     assert max(map(max, numbers(owners))) <= 5
     again = train(owners.deployment, owners.exchange(), tmp_path / "run", resume=True)
     assert again.told.ended == done.told.ended
-    assert np.array_equal(again.trained.run.theta, run.theta)
+    assert np.array_equal(again.trained.theta, run.theta)
 
 
 @pytest.mark.parametrize("study", ["one stage", "the first of two"])
@@ -321,7 +321,7 @@ def test_where_one_owner_does_not_hold_the_price_the_others_let_go(owners, tmp_p
     assert numbers(owners) == [[]] * 4
     owners.opened["client 2"].answer(pack_receipt(Receipt(run="of somebody", ended=True)))
     done = train(owners.deployment, owners.exchange(), tmp_path / "run", resume=True)
-    assert done.trained.run.rounds[-1] == 5
+    assert done.trained.rounds[-1] == 5
     assert held(owners) == [0.0] * 4
 
 

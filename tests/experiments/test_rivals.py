@@ -13,7 +13,7 @@ from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.measure import step_records
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
-from noiseworthy.studies.runner import train
+from noiseworthy.studies.training import train
 from noiseworthy.sweeps.compare import compare
 from noiseworthy.sweeps.grids import grid_of, setting_of
 

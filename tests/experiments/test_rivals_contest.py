@@ -12,7 +12,8 @@ from scipy.stats import norm
 
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
-from noiseworthy.studies import pace, runner
+from noiseworthy.methods.rivals.contest import entrants
+from noiseworthy.studies import pace, training
 from noiseworthy.studies.loading import load_study, parse_study
 from noiseworthy.studies.pace import Pace, pace_of
 from noiseworthy.studies.planner import decide
@@ -23,7 +24,6 @@ from noiseworthy.sweeps.recorded import with_rivals
 from noiseworthy.sweeps.rivals import (
     Contest,
     Entry,
-    entrants,
     plan_contest,
     train_contest,
 )
@@ -231,7 +231,7 @@ def test_trainings_are_those_of_each_plan_alone(trained):
     study, contest, *_ = trained
     federation, task = study.trained()
     for entry in contest.entries:
-        alone = runner.train(entry.plan, federation, task, contest.seeds)
+        alone = training.train(entry.plan, federation, task, contest.seeds)
         np.testing.assert_allclose(entry.loss, alone.final_loss, rtol=1e-5)
         np.testing.assert_allclose(entry.accuracy, alone.final_accuracy, rtol=1e-5)
 
@@ -313,7 +313,7 @@ def test_networks_say_before_they_train_how_long_it_will_take(prepared, planned,
 
 
 def entry(loss, accuracy):
-    return Entry("any", None, np.array(loss), np.array(accuracy))  # pyright: ignore[reportArgumentType]
+    return Entry("any", None, "", np.array(loss), np.array(accuracy))  # pyright: ignore[reportArgumentType]
 
 
 def test_gaps_are_paired_by_seed():
@@ -369,7 +369,7 @@ def test_a_training_that_diverged_leaves_no_mean():
 @pytest.mark.parametrize(
     ("tables", "says"),
     [
-        ({"algorithm": {"name": "fedsgd-dpc", "clients_per_round": None}}, "must be dpfl-bcs or one of its"),
+        ({"algorithm": {"name": "fedsgd-dpc", "clients_per_round": None}}, "must be one of dpfl-bcs, fedsgd"),
         ({"algorithm": {"step_size": None}}, "step_size is missing: no theory gives one for the rivals"),
         ({"privacy": {"mechanism": "none"}, "rivals": {"mechanisms": None}}, "rivals need noise"),
         ({"privacy": {"epsilon": 3.0}}, "epsilon_max varies the upper end of a range"),

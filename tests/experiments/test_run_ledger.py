@@ -12,8 +12,9 @@ import pytest
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import BudgetExceeded, InvalidInput, LedgerError, ResumeError
 from noiseworthy.privacy.accountants import composed_epsilon
-from noiseworthy.privacy.durable import DurableLedger, statement
+from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.studies import run_folder
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
@@ -54,7 +55,7 @@ def study():
 @pytest.fixture(scope="module")
 def whole(study, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    return folder, train(*study, SEEDS, folder=folder, **KEPT).run
+    return folder, train(*study, SEEDS, folder=folder, **KEPT)
 
 
 def lines_of(path):
@@ -132,7 +133,7 @@ def compact(raw):
 @pytest.mark.parametrize("kind", [*KINDS, pytest.param("Poisson batches", marks=pytest.mark.slow)])
 def test_every_kind_of_noise_spends_what_its_accountant_says(kind, tmp_path):
     plan, *rest = planned(compact(KINDS.get(kind, POISSON)))
-    run = train(plan, *rest, [0], folder=tmp_path, **KEPT).run
+    run = train(plan, *rest, [0], folder=tmp_path, **KEPT)
     lines, pilot = lines_of(tmp_path), kind == "bought constants"
     np.testing.assert_array_equal([line.spent - pilot for line in lines], run.uploads[0])
     assert all(line.spent == line.acknowledged for line in lines)
@@ -176,7 +177,7 @@ def test_a_run_killed_at_any_step_goes_on_to_the_same_end(step, when, study, who
         with pytest.raises(Killed):
             train(*study, SEEDS, folder=tmp_path, **KEPT)
     resume = (tmp_path / "checkpoint.npz").exists()
-    again = train(*study, SEEDS, folder=tmp_path, resume=resume, **KEPT).run
+    again = train(*study, SEEDS, folder=tmp_path, resume=resume, **KEPT)
     folder, unbroken = whole
     np.testing.assert_array_equal(again.theta, unbroken.theta)
     np.testing.assert_array_equal(again.loss, unbroken.loss)
@@ -286,7 +287,7 @@ def test_an_older_checkpoint_goes_on_without_spending_again(study, broken, whole
     """The ledger is ahead of it: what was sealed since is made again and found the same."""
     folder, _, first = broken
     run_folder.save_checkpoint(*first)
-    again = train(*study, SEEDS, folder=folder, resume=True, **KEPT).run
+    again = train(*study, SEEDS, folder=folder, resume=True, **KEPT)
     kept, unbroken = whole
     np.testing.assert_array_equal(again.theta, unbroken.theta)
     assert lines_of(folder) == lines_of(kept)

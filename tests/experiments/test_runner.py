@@ -18,13 +18,14 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from noiseworthy.studies import runner
+from noiseworthy.studies import training
 from noiseworthy.studies.checkpoints import fingerprint, load_checkpoint
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
-from noiseworthy.studies.runner import train
 from noiseworthy.studies.tables import CompareTable
+from noiseworthy.studies.training import train
+from noiseworthy.sweeps import compare as comparing
 from noiseworthy.sweeps.compare import Cell, Comparison, compare, search_epsilon
 from noiseworthy.sweeps.grids import grid_of
 
@@ -130,7 +131,7 @@ def test_without_an_attainable_gain_none_can_be_lost():
 @pytest.fixture(scope="module")
 def watched(prepared, plan):
     """A comparison, and every simulation it ran."""
-    calls, original = [], runner.simulate
+    calls, original = [], training.simulate
 
     def watch(algorithms, planned, *rest, **options):
         run = original(algorithms, planned, *rest, **options)
@@ -139,7 +140,7 @@ def watched(prepared, plan):
 
     told = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "simulate", watch)
+        patch.setattr(training, "simulate", watch)
         comparison = compare(plan, *prepared.trained(), prepared.study, told.append)
     assert told == sorted(told)
     assert told[-1] == 1.0
@@ -219,7 +220,7 @@ def test_fixed_settings_spend_the_whole_budget_where_the_plan_has_bought_constan
         problems.extend(plan.problem for plan in plans)
         return [cell(1.0, 1.0) for _ in plans]
 
-    monkeypatch.setattr(runner, "run_grid", grid)
+    monkeypatch.setattr(comparing, "run_grid", grid)
     compare(plan, *prepared.trained(), prepared.study)
     *fixed, planned = problems
     assert len(fixed) == 4

@@ -18,7 +18,7 @@ from noiseworthy.studies.loading import load_study, parse_study
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import load_record, new_record, save_record
-from noiseworthy.studies.runner import train
+from noiseworthy.studies.training import train
 from noiseworthy.sweeps import tradeoff
 from noiseworthy.sweeps.compare import search_epsilon
 from noiseworthy.sweeps.recorded import with_tradeoff

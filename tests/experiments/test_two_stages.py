@@ -14,15 +14,15 @@ from noiseworthy.errors import ConfigError, InvalidInput, LedgerError
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.privacy.accountants import composed_epsilon
-from noiseworthy.privacy.durable import statement
+from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.studies import two_stages
 from noiseworthy.studies.decision import Decision
 from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.plan_codec import same
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record, with_training
 from noiseworthy.studies.run_folder import opened_ledger
-from noiseworthy.studies.runner import train as train_one_stage
 from noiseworthy.studies.training import train
 from noiseworthy.sweeps.compare import compare, run_grid
 from noiseworthy.sweeps.grids import grid_of
@@ -71,7 +71,7 @@ def test_each_seed_plans_stage_2_by_its_own_losses_and_nobody_overspends(wine):
     _, plan, trained = wine
     first, second = trained.stages
     assert not np.array_equal(first.found.raw, second.found.raw)
-    for own, used in zip(trained.plans, trained.run.uploads, strict=True):
+    for own, used in zip(trained.plans, trained.uploads, strict=True):
         np.testing.assert_array_equal(used, own.releases)
         parts = [*own.pilot.parts, (own.release, used)]
         assert np.all(composed_epsilon(parts, plan.budget.delta) <= plan.budget.epsilon)
@@ -80,15 +80,15 @@ def test_each_seed_plans_stage_2_by_its_own_losses_and_nobody_overspends(wine):
 def test_curves_run_through_both_stages_without_a_seam(wine):
     """The score at the end of stage 1 is that of a training of stage 1 alone; rounds ascend to T."""
     prepared, plan, trained = wine
-    assert trained.run.rounds[0] == 0
-    assert trained.run.rounds[-1] == 12
-    assert np.all(np.diff(trained.run.rounds) > 0)
+    assert trained.rounds[0] == 0
+    assert trained.rounds[-1] == 12
+    assert np.all(np.diff(trained.rounds) > 0)
     federation, task = prepared.trained()
     shards, first = Shards.load(federation, task), plan.pilot
     starts = [two_stages.loss_reports.make(first, task, seed) for seed in (0, 1)]
     alone = simulate(starts, first.uploads, shards, np.array([4]), [0, 1])
-    seam = list(trained.run.rounds).index(4)
-    np.testing.assert_allclose(trained.run.loss[:, seam], alone.final_loss, rtol=1e-6)
+    seam = list(trained.rounds).index(4)
+    np.testing.assert_allclose(trained.loss[:, seam], alone.final_loss, rtol=1e-6)
 
 
 @pytest.mark.full
@@ -107,8 +107,8 @@ def test_without_noise_to_speak_of_both_stages_are_one_long_training(shares):
         {**quiet, "algorithm": {**quiet["algorithm"], "estimation_rounds": 0, "averaging": shares[1]}}
     )
     one = train(alone, *prepared.trained(), [0])
-    np.testing.assert_allclose(two.run.final_loss, one.run.final_loss, rtol=1e-4)
-    np.testing.assert_allclose(two.run.theta, one.run.theta, rtol=1e-2, atol=1e-3)
+    np.testing.assert_allclose(two.final_loss, one.final_loss, rtol=1e-4)
+    np.testing.assert_allclose(two.theta, one.theta, rtol=1e-2, atol=1e-3)
 
 
 def test_a_broken_run_goes_on_to_the_same_end(wine, tmp_path):
@@ -126,10 +126,10 @@ def test_a_broken_run_goes_on_to_the_same_end(wine, tmp_path):
     with pytest.raises(Stop):
         train(plan, *prepared.trained(), [0, 1], on_progress=kill, **options)
     again = train(plan, *prepared.trained(), [0, 1], resume=True, **options)
-    np.testing.assert_array_equal(again.run.theta, whole.run.theta)
-    np.testing.assert_array_equal(again.run.rounds, whole.run.rounds)
-    np.testing.assert_array_equal(again.run.loss, whole.run.loss)
-    np.testing.assert_array_equal(again.run.uploads, whole.run.uploads)
+    np.testing.assert_array_equal(again.theta, whole.theta)
+    np.testing.assert_array_equal(again.rounds, whole.rounds)
+    np.testing.assert_array_equal(again.loss, whole.loss)
+    np.testing.assert_array_equal(again.uploads, whole.uploads)
 
 
 def test_a_stage_1_that_tells_otherwise_on_resume_is_refused(wine, tmp_path):
@@ -151,10 +151,10 @@ def test_both_stages_are_entered_and_spend_at_most_the_budget(wine, tmp_path):
         lines = statement(ledger)
     stage_1 = plan.pilot.uploads
     made = np.array([line.spent for line in lines]).reshape(2, -1)
-    np.testing.assert_array_equal(made, trained.run.uploads + stage_1)
+    np.testing.assert_array_equal(made, trained.uploads + stage_1)
     np.testing.assert_array_equal([line.planned for line in lines], made.ravel())
     assert all(line.spent == line.acknowledged for line in lines)
-    for i, (own, used) in enumerate(zip(trained.plans, trained.run.uploads, strict=True)):
+    for i, (own, used) in enumerate(zip(trained.plans, trained.uploads, strict=True)):
         spent = composed_epsilon([*own.pilot.parts, (own.release, used)], plan.budget.delta)
         told = [line.epsilon for line in lines[i * len(used) : (i + 1) * len(used)]]
         np.testing.assert_allclose(told, spent, rtol=1e-9)
@@ -172,7 +172,7 @@ def test_no_seed_serves_both_stages(wine, monkeypatch):
         return simulate(algorithms, planned, shards, rounds, seeds, **options)
 
     monkeypatch.setattr(two_stages, "simulate", noting)
-    two_stages.train([plan] * 2, Shards.load(federation, task), task, [0, 1], evaluations=1)
+    two_stages.run([plan] * 2, Shards.load(federation, task), task, [0, 1], np.array([0, 12]))
     first, second = given
     assert first == [0, 1]
     assert not {*first} & {*second}
@@ -185,7 +185,7 @@ def test_the_record_counts_what_each_seed_spent_by_its_own_plan(wine):
         prepared.study, Decision(plan, None), prepared.federation, prepared.dimension, name="w"
     )
     training = with_training(record, trained, [0, 1], 1.0)["training"]
-    spent = [own.spent(used) for own, used in zip(trained.plans, trained.run.uploads, strict=True)]
+    spent = [own.spent(used) for own, used in zip(trained.plans, trained.uploads, strict=True)]
     np.testing.assert_allclose(training["spent_epsilon"], spent)
     json.dumps(training, allow_nan=False)
 
@@ -194,9 +194,19 @@ def test_a_grid_trains_both_stages_and_one_stage_training_refuses_them(wine):
     """The cell of a comparison is the end of both stages, not stage 2 from the start."""
     prepared, plan, trained = wine
     (cell,) = run_grid([plan], *prepared.trained(), [0, 1])
-    np.testing.assert_allclose(cell.loss, trained.run.final_loss, rtol=1e-6)
-    with pytest.raises(InvalidInput, match="this plan has two stages"):
-        train_one_stage(plan, *prepared.trained(), [0])
+    np.testing.assert_allclose(cell.loss, trained.final_loss, rtol=1e-6)
+
+
+def test_a_plan_that_follows_from_a_stage_is_no_beginning(wine):
+    """It goes on where that stage ended, and holds what it told."""
+    prepared, plan, trained = wine
+    assert plan.pilot.pending
+    for own, stage in zip(trained.plans, trained.stages, strict=True):
+        assert not own.pilot.pending
+        assert same(own.pilot.told, stage.reports)
+        assert same(plan.pilot.rest(plan, own.pilot.told), own)
+        with pytest.raises(InvalidInput, match="follows from what 4 rounds of a training told"):
+            train(own, *prepared.trained(), [0])
 
 
 @pytest.mark.full
@@ -204,7 +214,7 @@ def test_a_comparison_holds_both_stages_against_clients_asked_alike(wine):
     prepared, plan, trained = wine
     study = parse_study({**WINE, "compare": {"seeds": [0, 1], "clients_per_round": [2]}})
     found = compare(plan, *prepared.trained(), study)
-    np.testing.assert_allclose(found.planned.loss, trained.run.final_loss, rtol=1e-6)
+    np.testing.assert_allclose(found.planned.loss, trained.final_loss, rtol=1e-6)
     assert found.planned.setting == {"clients_per_round": 2, "rounds": 12} == found.grid[0].setting
     rivals = grid_of(plan, plan.pilot.plan.step, study.compare, 1, "A")
     assert rivals[0].step == StepSize(0.5, 20.0)
@@ -254,5 +264,5 @@ def test_training_one_stage_in_two_is_refused():
     prepared, plan = prepared_and_plan(auto())
     federation, task = prepared.trained()
     with pytest.raises(InvalidInput, match="one stage"):
-        two_stages.train([plan], Shards.load(federation, task), task, [0])
+        two_stages.run([plan], Shards.load(federation, task), task, [0], np.array([12]))
     assert StepSize(0.5, 20.0) == plan.step

@@ -30,7 +30,6 @@ from noiseworthy.deploy.owners import write_owner_files
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, DataError, GatewayError
-from noiseworthy.methods.making import with_noise
 from noiseworthy.methods.registry import make
 from noiseworthy.reports import write_report
 from noiseworthy.studies import by_trial
@@ -184,9 +183,9 @@ def test_the_training_is_that_of_somebody_who_holds_all_records(world, tmp_path)
     deployment, twin = planned(world.study(STUDY)), planned(world.simulated(STUDY))
     assert deployment.plan.as_dict() == twin.plan.as_dict()
     deployment.check_owners([gateway.about for gateway in world.gateways.values()])
-    run = train(deployment, world.exchange(), tmp_path / "run").trained.run
+    run = train(deployment, world.exchange(), tmp_path / "run").trained
 
-    quiet = with_noise(make(twin.plan, twin.task, twin.seed), 1e-30)
+    quiet = make(twin.plan, twin.task, twin.seed).with_noise(1e-30)
     shards = Shards.load(twin.federation, twin.task, condensed=quiet.condensed)
     wanted = debug(quiet, twin.plan.releases, shards, np.arange(twin.plan.rounds + 1), twin.seed)
     assert np.abs(run.theta - wanted.theta).max() < 1e-5 * np.abs(wanted.theta).max()
@@ -297,11 +296,11 @@ def test_images_of_owners_are_seen_against_public_ones_that_a_plan_chose(tmp_pat
         assert plan.problem.dimension == 10 * task.projection < 640
         deployment.check_owners([gateway.about for gateway in gateways.values()])
         exchange = Direct({name: gateway.answer for name, gateway in gateways.items()})
-        run = train(deployment, exchange, tmp_path / "run").trained.run
+        run = train(deployment, exchange, tmp_path / "run").trained
 
     federation = load_federation(str(tmp_path / "union.npz"), classes=list(range(10)), seed=0)
     assert federation.clients == deployment.federation.clients
-    quiet = with_noise(make(plan, deployment.task, deployment.seed), 1e-30)
+    quiet = make(plan, deployment.task, deployment.seed).with_noise(1e-30)
     shards = Shards.load(federation, deployment.task, condensed=quiet.condensed)
     wanted = debug(quiet, plan.releases, shards, np.arange(plan.rounds + 1), deployment.seed)
     assert np.abs(run.theta - wanted.theta).max() < 1e-5 * np.abs(wanted.theta).max()

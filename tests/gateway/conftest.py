@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import (
@@ -18,8 +19,8 @@ from noiseworthy.deploy.gateway.messages import (
     read_reply,
 )
 from noiseworthy.deploy.gateway.owner import Owner
-from noiseworthy.deploy.gateway.work import COMPUTED, FedSGDWork
-from noiseworthy.studies.records import FederationTable
+from noiseworthy.deploy.gateway.work import COMPUTED
+from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 
 FEDERATION = {"data": "breast-cancer", "clients": 5}
 CLIENT = "client 1"

@@ -21,13 +21,11 @@ from noiseworthy.deploy.gateway.messages import (
     read_reply,
 )
 from noiseworthy.deploy.gateway.price import share_of
-from noiseworthy.deploy.gateway.work import (
-    FedAvgWork,
-    LossReportWork,
-    PasgdWork,
-    PrivateFLWork,
-    ScaffNewWork,
-)
+from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
+from noiseworthy.methods.dp_pasgd.wire import PasgdWork
+from noiseworthy.methods.dp_scaffnew.wire import ScaffNewWork
+from noiseworthy.methods.dpfl_bcs.wire import LossReportWork
+from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import WHOLE

@@ -22,8 +22,8 @@ from noiseworthy.deploy.gateway.gateway import (
 )
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Refused, Uploaded, pack_request
-from noiseworthy.deploy.gateway.work import ScaffNewWork
 from noiseworthy.errors import GatewayError
+from noiseworthy.methods.dp_scaffnew.wire import ScaffNewWork
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 
 from .conftest import asked, owner_of, request, spent

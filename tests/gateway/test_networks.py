@@ -9,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from noiseworthy.deploy.gateway.gradients import gradient_rows
+from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.holding import Holding
-from noiseworthy.deploy.gateway.jobs import job_of
 from noiseworthy.deploy.gateway.owner import ModelName
-from noiseworthy.deploy.gateway.work import FedAvgWork, PrivateFLWork
-from noiseworthy.studies.records import FederationTable
+from noiseworthy.deploy.gateway.work import job_of
+from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
+from noiseworthy.methods.rivals.wire import PrivateFLWork
+from noiseworthy.methods.rows import gradient_rows
 
 from .conftest import request
 

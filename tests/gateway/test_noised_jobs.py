@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from noiseworthy.deploy.gateway import wire
-from noiseworthy.deploy.gateway.gradients import gradient_rows
-from noiseworthy.deploy.gateway.jobs import job_of
 from noiseworthy.deploy.gateway.messages import (
     Derived,
     Uploaded,
@@ -16,10 +14,14 @@ from noiseworthy.deploy.gateway.messages import (
     pack_request,
     read_reply,
 )
-from noiseworthy.deploy.gateway.sums import NoisedSum
-from noiseworthy.deploy.gateway.work import LossReportWork, PasgdWork, PrivateFLWork
+from noiseworthy.deploy.gateway.work import job_of
 from noiseworthy.errors import InvalidInput, WireError
+from noiseworthy.methods.dp_pasgd.wire import PasgdWork
+from noiseworthy.methods.dpfl_bcs.wire import LossReportWork
+from noiseworthy.methods.rivals.wire import PrivateFLWork
+from noiseworthy.methods.rows import gradient_rows
 from noiseworthy.privacy.quantised import clipped_sum
+from noiseworthy.privacy.sums import NoisedSum
 
 from .conftest import P, asked, request, spent
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.errors import DataError
-from noiseworthy.studies.records import FederationTable
 
 COLUMNS = {"age": np.arange(10.0), "site": np.repeat(["oslo", "rome"], 5), "label": np.tile(["no", "yes"], 5)}
 

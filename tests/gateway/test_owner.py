@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.memory import Memories
 from noiseworthy.deploy.gateway.messages import Reason, read_reply
@@ -18,7 +19,6 @@ from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.errors import ConfigError, InvalidInput, WireError
 from noiseworthy.methods.dp_scaffnew.algorithm import Control
-from noiseworthy.studies.records import FederationTable
 
 from .conftest import FEDERATION
 

@@ -11,7 +11,9 @@ from jax import monitoring
 
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Refused, Uploaded
-from noiseworthy.deploy.gateway.work import FedAvgWork, FedSGDWork, ScaffNewWork
+from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
+from noiseworthy.methods.dp_scaffnew.wire import ScaffNewWork
+from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.privacy.durable import DurableLedger, Grant
 
 from .conftest import against, asked, numbers, request, spent

@@ -13,20 +13,17 @@ import pytest
 from noiseworthy.data import load_federation
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Request
-from noiseworthy.deploy.gateway.work import (
-    FedSGDWork,
-    LossReportWork,
-    PasgdWork,
-    PrivateFLWork,
-)
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
+from noiseworthy.methods.dp_pasgd.wire import PasgdWork
 from noiseworthy.methods.dpfl_bcs import loss_reports, two_stages
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.dpfl_bcs.wire import LossReportWork
 from noiseworthy.methods.fedsgd_dpc.planner import stated
-from noiseworthy.methods.making import with_noise
+from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.methods.registry import make
+from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
@@ -73,7 +70,7 @@ def test_a_training_through_gateways_is_the_simulated_one(federation, gateways, 
 
     state, heads = trained(algorithm, federation, gateways, lambda *_: FedSGDWork(), plan.noise)
 
-    quiet = with_noise(algorithm, 1e-30)
+    quiet = algorithm.with_noise(1e-30)
     twin = debug(quiet, plan.releases, Shards.load(federation, task), np.array([0, ROUNDS]), 0)
     assert np.abs(state.theta - twin.theta[0]).max() < 1e-5 * np.abs(twin.theta[0]).max()
     accounts = new_accounts(plan, "", "hearts", "", federation.clients)
@@ -146,7 +143,7 @@ def test_noised_local_steps_are_those_of_the_simulation_and_each_is_paid_for(
 
     state, _ = trained(algorithm, federation, gateways, steps, plan.noise)
     shards = Shards.load(federation, task)
-    twin = debug(with_noise(algorithm, 1e-30), plan.uploads, shards, np.array([0, 2]), 0)
+    twin = debug(algorithm.with_noise(1e-30), plan.uploads, shards, np.array([0, 2]), 0)
     assert np.abs(state.theta - twin.theta[0]).max() < 1e-5 * np.abs(twin.theta[0]).max()
     accounts = new_accounts(plan, "", "hearts", "", federation.clients)
     tariff = tariff_of(plan, accounts)
@@ -174,9 +171,9 @@ def test_transforms_stay_at_their_owners_and_move_as_in_the_simulation(
 
     state, _ = trained(algorithm, federation, gateways, work, plan.noise)
     shards = Shards.load(federation, task)
-    twin = debug(with_noise(algorithm, 1e-30), releases, shards, np.array([0, 6]), 0)
+    twin = debug(algorithm.with_noise(1e-30), releases, shards, np.array([0, 6]), 0)
     still = debug(
-        with_noise(make(replace(plan, personal_step=0.0), task, 0), 1e-30),
+        make(replace(plan, personal_step=0.0), task, 0).with_noise(1e-30),
         releases,
         shards,
         np.array([0, 6]),

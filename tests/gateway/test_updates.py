@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from noiseworthy.data import load_federation
-from noiseworthy.deploy.gateway.gradients import gradient_rows
 from noiseworthy.deploy.gateway.holding import Holding
-from noiseworthy.deploy.gateway.jobs import job_of
 from noiseworthy.deploy.gateway.messages import Uploaded
-from noiseworthy.deploy.gateway.work import FedAvgWork, ScaffNewWork
+from noiseworthy.deploy.gateway.work import job_of
 from noiseworthy.engines.shards import Shards
+from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
+from noiseworthy.methods.dp_scaffnew.wire import ScaffNewWork
 from noiseworthy.methods.fedsgd_dpc.planner import stated
 from noiseworthy.methods.registry import make
+from noiseworthy.methods.rows import gradient_rows
 from noiseworthy.plans.local_work import Coins, LocalSteps
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
@@ -78,7 +79,7 @@ def test_a_gradient_is_that_of_the_simulation_to_quantisation(
 def test_parts_of_the_records_add_up_to_all(gateway, silent, monkeypatch):
     """To the rounding of float32, which may differ with the shape of a matrix product."""
     whole = asked(gateway, request(1)).upload
-    monkeypatch.setattr("noiseworthy.deploy.gateway.gradients._AT_ONCE", 7 * P)
+    monkeypatch.setattr("noiseworthy.methods.rows._AT_ONCE", 7 * P)
     parts = asked(gateway, request(2)).upload
     assert np.allclose(parts.values, whole.values, rtol=0, atol=1e-6 * np.abs(whole.values).max())
 

@@ -23,6 +23,7 @@ from noiseworthy.plans.plan import Pilot, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.mechanisms import Gaussian
 
 PROBLEMS = 1000
 MENU_DELTA = 1e-5
@@ -175,7 +176,7 @@ def test_a_poisson_plan_stops_within_a_tenth_of_its_best():
     """Sampled noise grows more slowly than k, so k = 1 is no limit of the bound."""
 
     class Sampled:
-        n_clients, family, sampling_rate = 4, "gaussian", 0.01
+        n_clients, law, sampling_rate = 4, Gaussian.law, 0.01
 
         @staticmethod
         def weighted_noise(releases):

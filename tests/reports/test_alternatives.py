@@ -65,12 +65,14 @@ def test_every_row_spends_of_the_same_clients_budget(make_record):
 
 
 def test_a_plan_that_does_not_train_stands_beside_what_others_would_do(make_record):
-    first, *others = rows_of(make_record("no_noised_steps"))
+    record = make_record("no_noised_steps")
+    first, *others = rows_of(record)
     assert list(first.values()) == ["this plan", "none", "none", "none", "", "0.6931", "0"]
     assert [row["setting"] for row in others] == ["under zCDP", "as printed"]
     assert "cost" not in first
-    note = note_of([first, *others])
+    note = note_of(record["plan"], [first, *others])
     assert "zCDP" in note
+    assert note.endswith("Noise is per coordinate of every local step.")
     assert "real numbers" not in note
 
 

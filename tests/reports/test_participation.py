@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
 
+from noiseworthy.methods.dpfl_bcs.words import sizes_of
 from noiseworthy.reports import schedules
 from noiseworthy.reports.clients import MOST_DOTS
 from noiseworthy.reports.figures import hero_figure
@@ -28,7 +29,7 @@ def marks(axes):
 def by_budget(record):
     """(uploads, records) of clients in the order of budget, then size, with plain sorting."""
     budgets = [row["epsilon"] for row in record["plan"]["privacy"]["clients"]]
-    rows = zip(budgets, schedules.sizes_of(record), record["plan"]["releases"], strict=True)
+    rows = zip(budgets, sizes_of(record), record["plan"]["releases"], strict=True)
     return [(uploads, size) for _, size, uploads in sorted(rows, key=lambda row: row[:2])]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.reports import schedules
-from noiseworthy.sweeps.grids import AXES
+from noiseworthy.reports.schedules import words_of
 
 SAID = {
     "full": ("Train 261 rounds, asking all 10 clients in each.", "261 rounds, all 10 clients in each"),
@@ -35,6 +36,18 @@ SAID = {
     "no_noised_steps": ("Do not train.", "no training"),
     "no_coins": ("Do not train.", "no training"),
 }
+
+
+def computes(plan):
+    return words_of(plan).computes(plan)
+
+
+def clipped(plan):
+    return words_of(plan).clipped(plan)
+
+
+def chooses(plan):
+    return words_of(plan).chooses(plan)
 
 
 @pytest.mark.parametrize("name", SAID)
@@ -68,18 +81,18 @@ def test_large_numbers_are_grouped(make_record):
 
 
 def test_local_steps_name_their_records_and_coins(make_record):
-    assert schedules.local_steps(make_record("local_steps")["plan"]) == "2 before each upload, on all records"
-    of_batches = schedules.local_steps(make_record("whole_updates")["plan"])
+    assert computes(make_record("local_steps")["plan"]) == "2 before each upload, on all records"
+    of_batches = computes(make_record("whole_updates")["plan"])
     assert of_batches == "12 before each upload, on batches of 16 records"
-    drawn = schedules.local_steps(make_record("coins")["plan"])
+    drawn = computes(make_record("coins")["plan"])
     assert drawn == "4.47 on average before each upload, by the coins of seed 0; on all records"
 
 
 def test_noised_steps_name_their_batches(make_record):
-    assert schedules.local_steps(make_record("noised_steps")["plan"]) == (
+    assert computes(make_record("noised_steps")["plan"]) == (
         "9 before each averaging, every one noised, on all records"
     )
-    assert schedules.local_steps(make_record("noised_batches")["plan"]) == (
+    assert computes(make_record("noised_batches")["plan"]) == (
         "6 before each averaging, every one noised, on disjoint batches of 200 records, shuffled for every "
         "pass"
     )
@@ -89,46 +102,43 @@ def test_uploads_are_rounds_where_steps_are_noised_and_releases_elsewhere(make_r
     for name in ("noised_steps", "noised_batches"):
         plan = make_record(name)["plan"]
         assert schedules.uploads_of(plan) == [plan["rounds"]] * len(plan["releases"])
-        assert schedules.noises_steps(plan)
     assert schedules.paid_for(make_record("noised_steps")["plan"]) == "81 noised steps"
     assert schedules.paid_for(make_record("noised_batches")["plan"]) == "9 to 42 noised steps"
     for name, said in (("full", "261 uploads"), ("local_steps", "6 uploads"), ("coins", "4 uploads")):
         plan = make_record(name)["plan"]
         assert schedules.uploads_of(plan) == plan["releases"]
         assert schedules.paid_for(plan) == said
-        assert not schedules.noises_steps(plan)
 
 
 def test_every_paper_keeps_its_symbols(make_record):
     assert schedules.decided(make_record("noised_steps")["plan"]) == "K = 81, τ = 9"
     assert schedules.decided(make_record("local_steps")["plan"]) == "T = 120, E = 2, b = 5"
-    assert schedules.term("dp-pasgd", "rounds").symbol == "R"
-    assert schedules.term("fedsgd-dpc", "rounds").symbol == "T"
+    assert method("dp-pasgd").words.terms["rounds"].symbol == "R"
+    assert method("fedsgd-dpc").words.terms["rounds"].symbol == "T"
 
 
 def test_what_is_clipped_is_named_by_its_mode(make_record):
-    assert schedules.what_is_clipped(make_record("full")["plan"]) == "each record's gradient"
-    assert "whole batch is clipped" in schedules.what_is_clipped(make_record("local_steps")["plan"])
-    assert schedules.what_is_clipped(make_record("coins")["plan"]) == (
-        "the client's whole update is clipped (mode D)"
-    )
-    in_each = schedules.what_is_clipped(make_record("noised_steps")["plan"])
+    assert clipped(make_record("full")["plan"]) == "each record's gradient"
+    assert "whole batch is clipped" in clipped(make_record("local_steps")["plan"])
+    assert clipped(make_record("coins")["plan"]) == ("the client's whole update is clipped (mode D)")
+    in_each = clipped(make_record("noised_steps")["plan"])
     assert in_each == "each record's gradient in every local step"
 
 
 def test_every_axis_and_every_decision_has_its_words(make_record):
-    assert all(schedules.term(algorithm, key) for algorithm, axes in AXES.items() for key in axes)
-    assert schedules.DECIDED.keys() == AXES.keys()
+    for name in METHODS:
+        words, axes = method(name).words, method(name).axes
+        assert {axes.across, axes.series, *words.decided} <= words.terms.keys()
     for name in ("full", "local_steps", "whole_updates", "coins", "no_coins", "noised_steps"):
         plan = make_record(name)["plan"]
-        assert {*schedules.DECIDED[plan["algorithm"]]} <= plan.keys()
+        assert {*words_of(plan).decided} <= plan.keys()
 
 
 def test_a_rival_chooses_only_where_it_asks_unlike(make_record):
-    assert not schedules.chooses(make_record("weighed_replies")["plan"])
-    assert schedules.chooses(make_record("transformed_records")["plan"])
+    assert not chooses(make_record("weighed_replies")["plan"])
+    assert chooses(make_record("transformed_records")["plan"])
     plan = make_record("weighed_replies")["plan"]
     plan["releases"][0] += 1
-    assert not schedules.chooses(plan)
+    assert not chooses(plan)
     plan["releases"][1] -= 1
-    assert schedules.chooses(plan)
+    assert chooses(plan)

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from noiseworthy._wording import level, number, rounded_up, shortened, span
 from noiseworthy.reports.labels import spread
-from noiseworthy.reports.wording import level, number, rounded_up, shortened, span
 
 
 @given(st.floats(1e-9, 1e9))

@@ -1,12 +1,10 @@
 """Tasks by name: each name gives its model, and every misfit says what to change."""
 
-from typing import get_args
-
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.studies.records import TaskTable
 from noiseworthy.tasks import (
     MODELS,
     LinearModel,
@@ -24,6 +22,7 @@ from noiseworthy.tasks import (
     unet3d,
     vgg11,
 )
+from noiseworthy.tasks.table import TaskTable
 
 
 def test_each_name_gives_its_model():
@@ -68,8 +67,9 @@ def test_a_network_knows_the_shape_of_its_prepared_records(model, shape):
 
 
 def test_a_study_file_knows_the_same_names():
-    literal = next(kind for kind in get_args(TaskTable.model_fields["model"].annotation) if get_args(kind))
-    assert set(get_args(literal)) == set(MODELS)
+    assert [TaskTable(model=name).model for name in MODELS] == list(MODELS)
+    with pytest.raises(ValidationError, match=r"Input should be 'softmax', 'logistic',.*'lstm' or 'unet3d'"):
+        TaskTable(model="tree")
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,16 @@ Those that share their code with another run with `-m slow`.
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from noiseworthy.methods import registry
+from noiseworthy.methods.algorithm import Scheduled
 from noiseworthy.methods.averaged import averaged
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
@@ -167,8 +167,7 @@ class TestDPPASGD(OnRegression):
         def update(key):
             return algorithm.local_update(state, jnp.int32(client), (), shard, key)[0]
 
-        silent = eqx.tree_at(lambda a: a.noise, algorithm, jnp.zeros(N))
-        exact = silent.local_update(state, jnp.int32(client), (), shard, keys[0])[0]
+        exact = algorithm.noiseless().local_update(state, jnp.int32(client), (), shard, keys[0])[0]
         return jax.vmap(update)(keys) - exact
 
 
@@ -228,7 +227,7 @@ def becomes(kind):
 
         def make(self, plan, task, seed):
             sound = registry.make(plan, task, seed)
-            return kind(**{name: getattr(sound, name) for name in sound.__dataclass_fields__})
+            return kind(**{field.name: getattr(sound, field.name) for field in fields(sound)})
 
     return Broken()
 
@@ -259,6 +258,16 @@ class ClipsTheBatch(Mutant):
     def local_update(self, state, client, memory, shard, key):
         mean = self.task.gradient(state.theta, shard)
         return mean * jnp.minimum(1.0, self.clip_norm / jnp.linalg.norm(mean)), memory
+
+
+class KeepsItsNoise(Mutant):
+    noises: ClassVar[tuple[str, ...]] = ()
+
+
+class PadsInFront(Mutant):
+    def padded(self, lengths):
+        early = np.pad(np.asarray(self.steps), (lengths["steps"] - len(self.steps), 0))
+        return replace(super().padded(lengths), steps=early)
 
 
 class LetsNaNThrough(Mutant):
@@ -321,6 +330,8 @@ class GrantsMore(Mutant):
         (ForgetsTheClip, "test_no_neighbour_moves_an_update_by_more_than_the_planned_sensitivity"),
         (ClipsTheBatch, "test_no_neighbour_moves_an_update_by_more_than_the_planned_sensitivity"),
         (DividesByItsBatch, "test_no_neighbour_moves_an_update_by_more_than_the_planned_sensitivity"),
+        (KeepsItsNoise, "test_a_factor_of_the_noise_is_one_of_every_upload"),
+        (PadsInFront, "test_schedules_made_longer_change_no_round"),
         (LetsNaNThrough, "test_records_that_are_not_finite_make_no_update_that_is_not"),
         (AsksTooOften, "test_nobody_is_asked_more_often_than_its_noise_pays_for"),
         (GrantsMore, "test_a_ledger_of_the_plan_pays_for_all_rounds_and_for_no_more"),
@@ -338,3 +349,11 @@ def test_every_check_has_a_mutant_above():
     (mark,) = test_a_broken_promise_fails_its_check.pytestmark  # type: ignore[attr-defined]
     checks = {name for name, _ in inspect.getmembers(AlgorithmConformance) if name.startswith("test_")}
     assert {check for _, check in mark.args[1]} == checks
+
+
+def test_an_algorithm_that_does_not_say_what_its_noise_is_cannot_be_written():
+    """On the way fields were found by their names, and one by another name kept its noise in trials."""
+    with pytest.raises(TypeError, match="Loud must say which of its fields are noises"):
+
+        class Loud(Scheduled):
+            schedules: ClassVar[tuple[str, ...]] = ("cohorts",)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.space import Grid
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import make_task
@@ -28,7 +29,7 @@ from noiseworthy.trials.advisor import (
 )
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.spaces import Grid, Space
+from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
 
@@ -274,7 +275,7 @@ def test_the_first_race_has_time_to_start(monkeypatch):
 
 @pytest.fixture
 def tiny_grid(monkeypatch):
-    monkeypatch.setattr("noiseworthy.trials.spaces._ONE_STEP_GRID", Grid((6.0,), (1,), (0.5,), (1, 10, 100)))
+    monkeypatch.setattr(Space, "grid", Grid((6.0,), (1,), (0.5,), (1, 10, 100)))
 
 
 def test_more_clients_like_these_are_found_and_are_enough_when_they_come(tiny_grid):

@@ -15,16 +15,16 @@ from scipy import stats
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.making import with_noise
 from noiseworthy.methods.registry import make
-from noiseworthy.studies.runner import train
+from noiseworthy.methods.space import Setting
+from noiseworthy.studies.training import train
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.base import Batch
 from noiseworthy.trials.bench import Bench, Candidate, outcomes, trained
 from noiseworthy.trials.dealing import dealt, weighted
 from noiseworthy.trials.proxies import make_proxies
 from noiseworthy.trials.public import public_records
-from noiseworthy.trials.spaces import Setting, Space
+from noiseworthy.trials.spaces import Space
 
 ALGORITHMS = ("fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs")
 ONE = Setting(1.0, 1.0, 1.0, 1.0)
@@ -137,7 +137,7 @@ def test_the_noise_of_a_thinned_federation_has_the_variance_of_the_whole(facts_o
     scale = Bench(facts_of(), ["wine"]).scale()
     thin = facts.thinned()
     one = make(space.plan(thin.problem, task, scale, ONE), task, 0)
-    trial = with_noise(one, np.sqrt(500 / 2000))
+    trial = one.with_noise(np.sqrt(500 / 2000))
     state = trial.init(jax.random.key(0))
     cohort, draws = jnp.arange(500), jax.random.split(jax.random.key(1), 1000)
     drawn = np.asarray(jax.vmap(lambda key: trial.aggregate_noise(state, cohort, key))(draws)).ravel()

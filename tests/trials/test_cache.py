@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from noiseworthy.methods.space import Setting
 from noiseworthy.trials import cache, race, search
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.search import plan_by_trial
-from noiseworthy.trials.spaces import Setting
 from noiseworthy.trials.treatment import Treatment
 
 

@@ -15,12 +15,12 @@ from noiseworthy.methods.dp_scaffnew import planner as communication_probability
 from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound
+from noiseworthy.methods.registry import method
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.trials.fitted_bound import Bend, fit
 from noiseworthy.trials.landscape import REACHES, TrialPoint, scaled
-from noiseworthy.trials.theory_shapes import Counts, shape_of
 
 STEP = StepSize(0.1, np.inf)
 DIMENSION, CLIP = 6, 0.5
@@ -52,7 +52,8 @@ def bent(bound):
 def gamma_of(plans, place):
     """A value of gamma that the fit tries."""
     made = [plan for _, plan in plans]
-    return float(shape_of(made[0].algorithm).others(Counts.of(made).iterations)[place])
+    shape = method(made[0].algorithm).shape
+    return float(shape.others(shape.counts(made).iterations)[place])
 
 
 def replies(facts, rounds, clients):

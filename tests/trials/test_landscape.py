@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from noiseworthy.methods.space import Setting
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import LinearModel
@@ -15,7 +16,7 @@ from noiseworthy.trials.bench import Bench, Candidate, outcomes
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.landscape import REACHES, landscape, scaled
 from noiseworthy.trials.race import Deadline
-from noiseworthy.trials.spaces import Setting, Space
+from noiseworthy.trials.spaces import Space
 
 N = 6
 WINNER = Candidate(Setting(passes=4.0, work=1.0, clip=0.5, reach=20.0))

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.space import Setting
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.race import RUNGS, Deadline, race
-from noiseworthy.trials.spaces import Setting, Space
+from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
 BEST = Setting(passes=17.0, work=1.0, clip=0.4, reach=42.0)

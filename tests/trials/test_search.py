@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from noiseworthy.methods.space import Setting
 from noiseworthy.trials import race
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.race import Deadline, Result
 from noiseworthy.trials.search import plan_by_trial, planned
-from noiseworthy.trials.spaces import Setting
 
 WINNER = Candidate(Setting(1.0, 1.0, 1.0, 20.0))
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.plans.resources import Resources
-from noiseworthy.trials.spaces import GradientScale, Setting, Space
+from noiseworthy.trials.spaces import Space
 
 GAUSSIAN = ("fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs", "dpsgd", "weiavg", "privatefl")
 LAPLACE = ("fedsgd-dpc", "dp-fedavg", "dpfl-bcs", "dmldp", "weiavg")

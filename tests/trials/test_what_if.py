@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound
+from noiseworthy.methods.registry import method
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.trials.fitted_bound import Bend, fit
 from noiseworthy.trials.landscape import REACHES, TrialPoint, scaled
-from noiseworthy.trials.theory_shapes import Counts, shape_of
 from noiseworthy.trials.what_if import EPSILONS, WhatIf, resized
 
 STEP = StepSize(0.1, np.inf)
@@ -44,7 +44,8 @@ def study(family="gaussian", asked=10, **more):
         for factor in REACHES for t in ROUNDS
     ]  # fmt: skip
     made = [plan for _, plan in plans]
-    gamma = float(shape_of("fedsgd-dpc").others(Counts.of(made).iterations)[6])
+    shape = method("fedsgd-dpc").shape
+    gamma = float(shape.others(shape.counts(made).iterations)[6])
     bound = RepliesBound(gamma, 1.0, 2.0, 20000.0 if family == "gaussian" else 500.0, no_training=1.0)
     losses = [loss_of(bound, plan.problem, plan.rounds, asked).item() for plan in made]
     points = [

@@ -13,7 +13,8 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.reports.style import INK, MARKERS, MUTED, PLAN, RULE, TONES, head, new_figure, styled
-from noiseworthy_papers.points import NO_NOISE, Point, Score
+from noiseworthy_papers.points import Point, Score
+from noiseworthy_papers.selecting import numeral
 from noiseworthy_papers.spec import Layout, Reproduction
 
 Points = Sequence[Point]
@@ -203,7 +204,7 @@ def _lines_by_number(layout: Layout, points: Points) -> Iterator[tuple[list[Poin
     for i, (value, tone) in enumerate(tones.items()):
         look: Look = {"color": tone, "marker": MARKERS[i % len(MARKERS)]}
         own = [p for p in ordered if getattr(p, name) == value and p not in planned]
-        label = f"{_LINES[name]} = " + ("∞" if value == NO_NOISE else f"{value:g}")
+        label = f"{_LINES[name]} = {numeral(value)}"
         if sound := [p for p in own if p.role != "as printed"]:
             yield sound, {**look, "ls": "-", "ms": 4.5, "lw": 1.3}, label
         if printed := [p for p in own if p.role == "as printed"]:

@@ -12,15 +12,7 @@ from typing import Any
 from noiseworthy.errors import DataError
 from noiseworthy_papers.judge import Verdict, verdict
 from noiseworthy_papers.points import Point, Recalled, Statistic
-from noiseworthy_papers.spec import (
-    Figure,
-    Layout,
-    LossUnit,
-    Paper,
-    Reproduction,
-    SelfMeasured,
-    Table,
-)
+from noiseworthy_papers.spec import Figure, Layout, LossUnit, Paper, Reproduction, SelfMeasured, Table
 
 MEASUREMENTS = "measurements.json"
 

@@ -16,7 +16,7 @@ import numpy as np
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.data import EMBEDDED, Federation, federate, load_records
 from noiseworthy.data.files import data_folder
-from noiseworthy.data.partition import partition
+from noiseworthy.data.partitions import partition
 from noiseworthy.data.records import Records
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.shards import Shards
@@ -249,9 +249,10 @@ class Laboratory:
 
     def _run_in_stages(self, training: Training, epsilons: Sequence[float]) -> Trajectory:
         plans = [plan for epsilon in epsilons for plan in self._plans(training, epsilon)]
-        run, _ = two_stages.train(
+        run, _ = two_stages.run(
             plans, self.shards(training.fraction), self.task, self.seeds * len(epsilons),
-            evaluations=training.evaluations, adapted=lambda a: self._on_held(a, training.fraction),
+            evaluation_rounds(plans[0].all_rounds, training.evaluations),
+            adapted=lambda a: self._on_held(a, training.fraction),
         )  # fmt: skip
         return run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, product
@@ -83,7 +84,7 @@ class _Job:
     @property
     def stated(self) -> Planned:
         """The setting at the arm's clip and step; None, too, where it is yet to be planned."""
-        return Planned(self.setting, self.arm.clip_norm, self.arm.step, 0.0)
+        return Planned(self.setting, self.arm.clip_norm, self.arm.step)
 
     def training(self, planned: Planned) -> Training | None:
         """What is trained, None if nothing is."""
@@ -162,9 +163,10 @@ def _planned(job: _Job, laboratory: Laboratory, store: Store, tell: Progress) ->
     (epsilon,) = job.epsilons
 
     def decide() -> dict[str, Any]:
+        started = time.monotonic()
         found = planner(laboratory, arm, epsilon, job.fraction, tell)
         step = {"step_size": found.step.initial, "step_decay": found.step.decay_rounds}
-        rest = {"clip_norm": found.clip_norm, "seconds": found.seconds}
+        rest = {"clip_norm": found.clip_norm, "seconds": time.monotonic() - started}
         return {"setting": to_json(found.setting), **step, **rest}
 
     kept = store.get(_key(laboratory, "plan", job.series.label, arm, epsilon, job.fraction), decide)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
-from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.mechanisms import Family
+from noiseworthy_papers.budgets import bound_share, spent_by_bound
 from noiseworthy_papers.points import NO_NOISE
 from noiseworthy_papers.settings import Averaging, Setting
 from noiseworthy_papers.spec import Arm, Federated
@@ -27,7 +28,7 @@ def printed_share(mechanism: Family, epsilon: float, delta: float) -> float:
     """
     if mechanism == "laplace":
         return 0.5
-    return float(np.sqrt(np.log(1 / delta)) * gaussian_mu(epsilon, delta) / (2 * epsilon))
+    return float(bound_share(epsilon, delta)) / 2
 
 
 def spent_as_printed(mechanism: Family, epsilon: float, delta: float, constant: float = 1.0) -> float:
@@ -39,7 +40,7 @@ def spent_as_printed(mechanism: Family, epsilon: float, delta: float, constant: 
     """
     if mechanism == "laplace":
         return 2 * epsilon
-    return float(gaussian_epsilon(2 * epsilon / np.sqrt(constant * np.log(1 / delta)), delta))
+    return float(spent_by_bound(2 * epsilon / constant**0.5, delta))
 
 
 def averaging_share(epsilon: float, delta: float) -> float:

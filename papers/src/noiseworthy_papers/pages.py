@@ -10,7 +10,8 @@ from rich.text import Text
 
 from noiseworthy_papers.coverage import MISSING, STATUSES, Covered, counted, coverage, summed
 from noiseworthy_papers.judge import NEAR, SLACK, Verdict
-from noiseworthy_papers.points import NO_NOISE, Point
+from noiseworthy_papers.points import Point
+from noiseworthy_papers.selecting import numeral
 from noiseworthy_papers.settings import SYMBOLS
 from noiseworthy_papers.spec import Paper, Reproduction
 
@@ -181,7 +182,7 @@ def _points(points: Sequence[Point]) -> str:
 
 
 def _column(point: Point, several_alphas: bool) -> str:
-    budget = "ε = ∞" if point.epsilon == NO_NOISE else f"ε = {point.epsilon:g}"
+    budget = f"ε = {numeral(point.epsilon)}"
     return f"{budget}, α = {point.alpha:g}" if several_alphas else budget
 
 

@@ -14,13 +14,7 @@ from noiseworthy_papers.keeping import Store, save
 from noiseworthy_papers.laboratory import Laboratory
 from noiseworthy_papers.ma import paper as ma
 from noiseworthy_papers.measuring import Foretold, Progress, measure
-from noiseworthy_papers.spec import (
-    Circumstances,
-    Figure,
-    Paper,
-    Reproduction,
-    SelfMeasured,
-)
+from noiseworthy_papers.spec import Circumstances, Figure, Paper, Reproduction, SelfMeasured
 from noiseworthy_papers.zhou import paper as zhou
 
 PAPERS: dict[str, Paper] = {

@@ -134,13 +134,18 @@ def where(point: Measurement, *, without: str = "") -> str:
 
 def epsilon(value: float) -> str:
     """A budget by its symbol."""
-    return "ε=∞" if value == NO_NOISE else f"ε={value:g}"
+    return f"ε={numeral(value)}"
+
+
+def numeral(value: float) -> str:
+    """A number in digits; ∞ for what is without limit, as the budget of no noise."""
+    return "∞" if value == float("inf") else f"{value:g}"
 
 
 def ends(along: str, low: Measurement, high: Measurement) -> str:
     """From which to which value of a quantity."""
     name = SYMBOLS.get(along, along.replace("_", " "))
-    values = ("∞" if p.quantity(along) == float("inf") else f"{p.quantity(along):g}" for p in (low, high))
+    values = (numeral(p.quantity(along)) for p in (low, high))
     return f"{name} {' to '.join(values)}"
 
 

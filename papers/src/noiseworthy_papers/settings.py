@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,27 +45,21 @@ class FedSGD:
 
 
 @dataclass(frozen=True)
-class FedAvg:
-    """T iterations of DP-FedAvg, E of them between two uploads, with b clients per round."""
+class _Iterations:
+    """T iterations, so many of them between two uploads, with b clients per round."""
 
     iterations: int
-    local_steps: int
+    local_steps: float
     clients_per_round: int
 
-    def plan(self, problem: Problem, step: StepSize, batch_size: int | None = None) -> Plan:
-        """The setting with the noise that it needs."""
-        return local_iterations.stated(
-            problem, self.iterations, self.local_steps, self.clients_per_round, step, batch_size
-        )
-
-    def longest(self, iterations: int) -> FedAvg:
+    def longest(self, iterations: int) -> Self:
         """The setting of most rounds among those of so many iterations, to pad schedules to."""
         return replace(self, iterations=iterations, local_steps=1)
 
     @property
     def rounds(self) -> int:
-        """T_g = T/E."""
-        return self.iterations // self.local_steps
+        """Communications, expected ones where coins fall."""
+        return int(self.iterations / self.local_steps)
 
     @property
     def work(self) -> int:
@@ -74,16 +68,26 @@ class FedAvg:
 
 
 @dataclass(frozen=True)
-class ScaffNew:
+class FedAvg(_Iterations):
+    """T iterations of DP-FedAvg, E of them between two uploads, with b clients per round."""
+
+    local_steps: int
+
+    def plan(self, problem: Problem, step: StepSize, batch_size: int | None = None) -> Plan:
+        """The setting with the noise that it needs."""
+        return local_iterations.stated(
+            problem, self.iterations, self.local_steps, self.clients_per_round, step, batch_size
+        )
+
+
+@dataclass(frozen=True)
+class ScaffNew(_Iterations):
     """T iterations of DP-ScaffNew by all clients, a mean of tau of them between two uploads.
 
     With `regular` clients communicate after every tau-th iteration, as the experiments of Hou et al. do; else
     when a public coin of probability 1/tau falls, as their algorithm says.
     """
 
-    iterations: int
-    local_steps: float
-    clients_per_round: int
     regular: bool = True
 
     def plan(self, problem: Problem, step: StepSize, batch_size: int | None = None) -> Plan:
@@ -101,46 +105,16 @@ class ScaffNew:
             else drawn
         )
 
-    def longest(self, iterations: int) -> ScaffNew:
-        """The setting of most rounds among those of so many iterations, to pad schedules to."""
-        return replace(self, iterations=iterations, local_steps=1)
-
-    @property
-    def rounds(self) -> int:
-        """Communications, expected ones where coins fall."""
-        return int(self.iterations / self.local_steps)
-
-    @property
-    def work(self) -> int:
-        """Local steps of all clients."""
-        return self.iterations * self.clients_per_round
-
 
 @dataclass(frozen=True)
-class Averaging:
+class Averaging(_Iterations):
     """K iterations of DP-PASGD by all devices, tau of them between two averagings, each with its noise."""
 
-    iterations: int
     local_steps: int
-    clients_per_round: int
 
     def plan(self, problem: Problem, step: StepSize, batch_size: int | None = None) -> Plan:
         """The setting with the noise that it needs."""
         return averaging_period.stated(problem, self.iterations, self.local_steps, step, batch_size)
-
-    def longest(self, iterations: int) -> Averaging:
-        """The setting of most rounds among those of so many iterations, to pad schedules to."""
-        return replace(self, iterations=iterations, local_steps=1)
-
-    @property
-    def rounds(self) -> int:
-        """R = K/tau."""
-        return self.iterations // self.local_steps
-
-    @property
-    def work(self) -> int:
-        """Local steps of all devices."""
-        return self.iterations * self.clients_per_round
 
 
 @dataclass(frozen=True)

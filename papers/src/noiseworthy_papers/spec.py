@@ -110,7 +110,7 @@ class Planned(NamedTuple):
     setting: Setting | None
     clip_norm: float
     step: StepSize
-    seconds: float
+    seconds: float = 0.0
 
 
 Planner = Callable[["Laboratory", "Arm", float, float, Callable[[float], None]], Planned]
@@ -229,7 +229,7 @@ class Table:
     title: str = "Entry by entry"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reproduction:
     """A reproduced item: what was run, what came out, and what it says of the paper.
 
@@ -241,14 +241,14 @@ class Reproduction:
     paper: str
     item: str
     title: str
-    layout: Layout | None
-    loss: LossUnit
+    layout: Layout | None = None
+    loss: LossUnit = OURS
     data: str
     scale: float
-    seeds: int
-    repeats: int
-    verdicts: list[Verdict]
-    points: list[Point]
+    seeds: int = 0
+    repeats: int = 0
+    verdicts: list[Verdict] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
     tables: list[Table]
     notes: list[str]
     estimates: dict[str, Any] | None = None

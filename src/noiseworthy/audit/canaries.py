@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from noiseworthy.audit.targets import Target
 from noiseworthy.engines.shards import Shards
 from noiseworthy.methods.algorithm import Algorithm
-from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks import LinearModel, Task
 from noiseworthy.tasks.base import Batch
@@ -132,7 +131,7 @@ def _length(plan: Plan) -> float:
 def _held(plan: Plan) -> NDArray[np.int64]:
     """Records that the twin's clients hold: all where they are dealt into minibatches, else two."""
     sizes = plan.problem.sizes
-    dealt = isinstance(plan.local, NoisySteps) and plan.local.batch_size is not None
+    dealt = plan.local is not None and plan.local.noised and plan.local.batch_size is not None
     return sizes if dealt else np.minimum(sizes, 2)
 
 

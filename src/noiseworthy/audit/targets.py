@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.dpfl_bcs import loss_reports
-from noiseworthy.methods.dpfl_bcs.two_stages import LOSSES_PER_REPLY, FirstStage
+from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.methods.registry import make
-from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.plan import Pilot, Plan
 from noiseworthy.privacy.accountants import Release, spent_epsilon
 from noiseworthy.tasks.base import Task
@@ -82,9 +82,9 @@ class Target:
 
 def _gain(plan: Plan, ridge: float) -> NDArray[np.float64]:
     """Noise of an upload per noise of one step, root of sum (eta_k prod_{j>k} (1 - eta_j ridge))^2, (T,)."""
-    if not isinstance(plan.local, NoisySteps):
+    if plan.local is None or not plan.local.noised:
         return np.ones(plan.rounds)
-    steps = plan.local_step_sizes.reshape(plan.rounds, plan.local.steps)
+    steps = plan.local_step_sizes.reshape(plan.rounds, -1)
     later = np.cumprod((1 - ridge * steps)[:, ::-1], axis=1)[:, ::-1]
     shrunk = np.concatenate([later[:, 1:], np.ones((plan.rounds, 1))], axis=1)
     return np.sqrt(np.sum(np.square(steps * shrunk), axis=1))

@@ -8,9 +8,10 @@ what a client would remember in both.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -25,10 +26,6 @@ from noiseworthy.methods.algorithm import (
     Shard,
 )
 from noiseworthy.methods.around import Around, own_state
-from noiseworthy.methods.averaged import Averaged
-from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
-from noiseworthy.methods.making import with_noise
-from noiseworthy.methods.rivals.privatefl import PrivateFL
 
 
 class Seen(NamedTuple):
@@ -92,6 +89,10 @@ class Watched(Around):
         means, both = jax.vmap(partial(self._mean, own, client, key))(before, shard)
         return jnp.concatenate([update, means.ravel()]), Known(after, both)
 
+    def padded(self, lengths: Mapping[str, int]) -> Self:
+        """Both worlds padded."""
+        return replace(super().padded(lengths), silent=self.silent.padded(lengths))
+
     def _mean(self, own: ServerState, client: Array, key: Array, memory: Memory, shard: Shard):
         return self.silent.local_update(own, client, memory, shard, key)
 
@@ -126,19 +127,7 @@ def watched(algorithm: Algorithm, world: Numbers, width: int) -> Watched:
         world: which of them each client holds, shape (N,).
         width: numbers in one upload.
     """
-    return Watched(algorithm, _silent(algorithm), world, width, isinstance(_inner(algorithm), PrivateFL))
-
-
-def _silent(algorithm: Algorithm) -> Algorithm:
-    """The algorithm without noise; where batches are drawn, with every record in them."""
-    if isinstance(algorithm, Averaged):
-        return replace(algorithm, algorithm=_silent(algorithm.algorithm))
-    quiet = with_noise(algorithm, 0.0)
-    return replace(quiet, sampled=False) if isinstance(quiet, FedSGDDPC) else quiet
-
-
-def _inner(algorithm: Algorithm) -> Algorithm:
-    return algorithm.algorithm if isinstance(algorithm, Averaged) else algorithm
+    return Watched(algorithm, algorithm.noiseless(), world, width, algorithm.remembers_noised)
 
 
 def _twice(memory: Memory) -> Memory:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from noiseworthy.cli.console import out, progress_bar
-from noiseworthy.cli.options import AsJson, DataDir, OutFolder, StudyFile
+from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, StudyFile
 from noiseworthy.cli.steps import decide_plan, prepare_study
 
 Trials = Annotated[int | None, typer.Option(help="coins that the attacker names; by default 40,000", min=1)]
@@ -21,6 +21,7 @@ AuditSeconds = Annotated[
 def audit(
     study: StudyFile,
     out_folder: OutFolder = None,
+    plan: PlanJson = None,
     data: DataDir = None,
     as_json: AsJson = False,
     trials: Trials = None,
@@ -39,16 +40,17 @@ def audit(
     )
     from noiseworthy.studies.record import save_record
 
-    prepared, decision = decide_plan(prepare_study(study, data))
+    planned = decide_plan(prepare_study(study, data), plan)
     use_persistent_cache()
     folder = out_folder or Path("runs") / study.stem
+    planned.keep(folder)
     with progress_bar("Attacking", 100, "%") as bar:
         made = audit_study(
-            prepared, decision, name=study.stem, folder=folder, trials=trials or TRIALS,
+            planned.prepared, planned.decision, name=study.stem, folder=folder, trials=trials or TRIALS,
             seconds=SECONDS if seconds is None else seconds, on_progress=bar,
         )  # fmt: skip
     page = write_audit(made, folder)
-    if (record := kept_run(decision.plan, folder)) is not None:
+    if (record := kept_run(planned.plan, folder)) is not None:
         record = with_audit(record, made)
         save_record(record, folder)
         write_report(record, folder)

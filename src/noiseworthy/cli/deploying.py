@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noiseworthy.cli.console import err, out, progress_bar
-from noiseworthy.cli.options import AsJson, DataDir, OutFolder, StudyFile
-from noiseworthy.cli.steps import decide_plan, finish, prepare_study, save_model
+from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, StudyFile
+from noiseworthy.cli.steps import decide_plan, finish, prepare_study
 from noiseworthy.errors import ConfigError, GatewayError
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from noiseworthy.deploy.exchange import Exchange
     from noiseworthy.deploy.gateway.messages import About, ModelOffer
     from noiseworthy.deploy.remote import Round
-    from noiseworthy.studies.planner import Decision
-    from noiseworthy.studies.prepare import Prepared
+    from noiseworthy.studies.plan_file import Planned
 
 deploy = typer.Typer(no_args_is_help=True, help="Train a study over a network of data owners, with Flower.")
 
@@ -41,6 +40,7 @@ Insecure = Annotated[bool, typer.Option("--insecure", help="without TLS and node
 def up(
     study: StudyFile,
     folder: Folder = None,
+    plan: PlanJson = None,
     data: DataDir = None,
     insecure: Insecure = False,
     host: Annotated[
@@ -53,8 +53,9 @@ def up(
 
     if insecure and host is not None:
         raise ConfigError("insecure connections stay on this machine; leave out --insecure or --host")
-    deployment = _decided(study, data)[2]
     place = _place(study, folder)
+    planned, deployment = _decided(study, data, plan)
+    planned.file.save(place)
     files = write_owner_files(deployment, place / "owners", apart=host is not None)
     if host is not None:
         _tell_machines(study, place, files, host)
@@ -69,6 +70,7 @@ def run(
     study: StudyFile,
     folder: Folder = None,
     out_folder: OutFolder = None,
+    plan: PlanJson = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the run folder's checkpoint")] = False,
     data: DataDir = None,
     patience: Annotated[float, typer.Option(help="seconds that a round waits for replies")] = 120.0,
@@ -84,7 +86,7 @@ def run(
     if not resume:
         check_unused(runs)
     link_of(place)
-    decided = _decided(study, data)
+    decided = _decided(study, data, plan, runs if resume else place)
     with _exchange(place) as exchange:
         record = _trained(*decided, exchange, place, runs, name=study.stem, resume=resume, patience=patience)
     finish(record, runs, as_json)
@@ -192,12 +194,15 @@ def _place(study: Path, folder: Path | None) -> Path:
     return (folder or Path("deployments") / study.stem).absolute()
 
 
-def _decided(study: Path, data: Path | None) -> tuple[Prepared, Decision, Deployment]:
+def _decided(
+    study: Path, data: Path | None, plan: Path | None, kept: Path | None = None
+) -> tuple[Planned, Deployment]:
+    """A study with its plan, and what is asked of its owners; the plan as `decide_plan` finds it."""
     check_installed()
     from noiseworthy.deploy.deployment import Deployment
 
-    prepared, decision = decide_plan(prepare_study(study, data))
-    return prepared, decision, Deployment.of(prepared, decision.plan)
+    planned = decide_plan(prepare_study(study, data), plan, kept)
+    return planned, Deployment.of(planned.prepared, planned.plan)
 
 
 def check_installed() -> None:
@@ -275,8 +280,7 @@ def _exchange(place: Path) -> Iterator[Exchange]:
 
 
 def _trained(
-    prepared: Prepared,
-    decision: Decision,
+    planned: Planned,
     deployment: Deployment,
     exchange: Exchange,
     place: Path,
@@ -290,7 +294,8 @@ def _trained(
     from noiseworthy.deploy.correspondence import introduced
     from noiseworthy.deploy.deployed import final_model, train, with_network
     from noiseworthy.deploy.known_ledgers import KnownLedgers
-    from noiseworthy.studies.record import new_record, save_record
+    from noiseworthy.studies.record import save_record
+    from noiseworthy.studies.studies import save_model
 
     federation = deployment.federation
     with err.status(f"Waiting for {federation.n_clients} owners"):
@@ -298,9 +303,11 @@ def _trained(
     _check_there(exchange, federation.clients, abouts)
     deployment.check_owners(abouts, resume=resume)
     known = KnownLedgers.of(place, abouts)
-    record = new_record(prepared.study, decision, federation, prepared.dimension, name=name)
+    if not resume:
+        planned.file.save(folder)
+    record = planned.record(name)
     started = time.monotonic()
-    with progress_bar("Training", decision.plan.all_rounds, "rounds") as bar:
+    with progress_bar("Training", planned.plan.all_rounds, "rounds") as bar:
         done = train(deployment, exchange, folder, resume=resume, patience=patience, known=known,
                      on_round=_shown(bar))  # fmt: skip
     if done.told.ended:
@@ -308,7 +315,7 @@ def _trained(
     if done.untold:
         err.print(_UNTOLD.format(", ".join(sorted(done.untold)), done.told.run), soft_wrap=True, markup=False)
     abouts = introduced(exchange, federation.clients, patience / 4)
-    save_model(folder, done.trained.run.theta, [deployment.seed], deployment.task)
+    save_model(folder, done.trained.theta, [deployment.seed], deployment.task)
     record = with_network(record, deployment, done, abouts, time.monotonic() - started)
     save_record(record, folder)
     known.note(abouts)

@@ -16,6 +16,7 @@ from noiseworthy.cli.options import AsJson
 from noiseworthy.errors import ConfigError
 
 if TYPE_CHECKING:
+    from noiseworthy.deploy.gateway.gateway import Gateway
     from noiseworthy.deploy.gateway.owner import Owner
 
 SelfAudit = Annotated[
@@ -43,6 +44,9 @@ def gateway(
     records_changed: Annotated[
         bool, typer.Option("--records-changed", help="go on with records that were changed on purpose")
     ] = False,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="plan.json that was reviewed; else none is looked at")
+    ] = None,
     self_audit: SelfAudit = False,
     as_json: AsJson = False,
     trials: Trials = None,
@@ -73,6 +77,8 @@ def gateway(
             f"Gateway of {name}: listening at {terms.files.socket}, ledger head {head}",
             soft_wrap=True, markup=False,
         )  # fmt: skip
+        if plan is not None:
+            _check_plan(plan, opened)
         if not opened.fingerprint.fits:
             err.print(
                 f"The records of {name} changed since the first release from "
@@ -85,6 +91,19 @@ def gateway(
             serve(opened, listener, ending, every, apart=apart)
         except KeyboardInterrupt:
             err.print("Gateway ended.")
+
+
+def _check_plan(plan: Path, opened: Gateway) -> None:
+    """Serve nobody where a plan asks for more than the owner's file allows, or was made for other records."""
+    from noiseworthy.deploy.deployment import check_asked
+    from noiseworthy.studies.plan_file import load_plan
+    from noiseworthy.studies.soundness import check_sound
+
+    file = load_plan(plan)
+    check_sound(file.plan)
+    check_asked(file, opened.about)
+    name = shown(opened.account.client)
+    err.print(f"Plan {file.digest[:12]} asks {name} for what its file allows.", soft_wrap=True, markup=False)
 
 
 def _audited(terms: Owner, as_json: bool, trials: int | None, seconds: float | None) -> None:

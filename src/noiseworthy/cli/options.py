@@ -13,6 +13,9 @@ StudyFile = Annotated[Path, typer.Argument(help="study file (TOML)", show_defaul
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
 OutFolder = Annotated[Path | None, typer.Option("--out", help="run folder; by default runs/NAME-OF-STUDY")]
 DataDir = Annotated[Path | None, typer.Option("--data", help="folder of data files, else NOISEWORTHY_DATA")]
+PlanJson = Annotated[
+    Path | None, typer.Option("--plan", help="plan.json to go on with; by default the study is planned first")
+]
 Seconds = Annotated[
     float | None, typer.Option("--budget-seconds", help="time for planning, which takes the best found in it")
 ]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from noiseworthy.cli.console import out, progress_bar
-from noiseworthy.cli.options import AsJson, DataDir, OutFolder, Seconds, StudyFile, numbers
+from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Seconds, StudyFile, numbers
 from noiseworthy.cli.steps import decide_plan, prepare_study
 from noiseworthy.errors import ConfigError
 
@@ -21,24 +21,23 @@ def plan(
     data: DataDir = None,
     budget_seconds: Seconds = None,
 ) -> None:
-    """Decide rounds, clients, noise, clip and step size for a study, without training."""
+    """Decide rounds, clients, noise, clip and step size for a study, and write plan.json; trains nothing."""
     from noiseworthy._validate import strict_json
-    from noiseworthy.studies.record import new_record, save_record
+    from noiseworthy.studies.record import save_record
 
-    prepared, decision = decide_plan(prepare_study(study, data, budget_seconds))
+    planned = decide_plan(prepare_study(study, data, budget_seconds))
+    record = planned.record(study.stem)
+    path = planned.keep(out_folder or Path("runs") / study.stem)
     if out_folder is not None:
-        record = new_record(
-            prepared.study, decision, prepared.federation, prepared.dimension, name=study.stem
-        )
         save_record(record, out_folder)
     if as_json:
-        said = {**decision.plan.as_dict(), "clients": list(prepared.names)}
+        said = {**planned.plan.as_dict(), "clients": list(planned.prepared.names)}
         print(json.dumps(strict_json(said), allow_nan=False))
         return
     from noiseworthy.reports.tables import plan_panel
 
-    record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name=study.stem)
     out.print(plan_panel(record))
+    out.print(f"Plan: {path}, digest {planned.file.digest[:12]}", soft_wrap=True, highlight=False)
 
 
 def advise(
@@ -81,13 +80,14 @@ def account(
     relation: Annotated[str, typer.Option(help="replace-one or add-remove")] = "replace-one",
     sampling_rate: Annotated[float, typer.Option(help="Poisson sampling rate of records")] = 1.0,
     unit: Annotated[str, typer.Option(help="record or client: whose change is hidden")] = "record",
+    plan: PlanJson = None,
     data: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Exact epsilon per client of a stated schedule, or of a study's plan."""
     from noiseworthy._validate import strict_json
     from noiseworthy.data.federation import numbered
-    from noiseworthy.reports.schedules import noises_steps
+    from noiseworthy.methods.registry import method
     from noiseworthy.studies.account import account as price
     from noiseworthy.studies.account import account_plan
 
@@ -96,9 +96,11 @@ def account(
     if study is not None:
         if any(option is not None for option in options):
             raise ConfigError("account takes a study file or the options of a schedule, and not both")
-        prepared, decision = decide_plan(prepare_study(study, data))
-        made, names = decision.plan, prepared.names
-        answer, counted = account_plan(made), "noised steps" if noises_steps(made.as_dict()) else counted
+        planned = decide_plan(prepare_study(study, data), plan)
+        made, names = planned.plan, planned.prepared.names
+        answer, counted = account_plan(made), f"{method(made.algorithm).words.noised.release}s"
+    elif plan is not None:
+        raise ConfigError("--plan goes with the study that it was made for; give the study file, too")
     elif mechanism is None or noise is None or clip_norm is None or sizes is None:
         raise ConfigError("account needs a study file, or --mechanism, --noise, --clip-norm and --sizes")
     else:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noiseworthy.cli.console import out, progress_bar
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from noiseworthy.studies.planner import Decision
+    from noiseworthy.studies.plan_file import Planned
     from noiseworthy.studies.prepare import Prepared
     from noiseworthy.studies.run_ledger import SharedLedger
     from noiseworthy.studies.tables import Study
-    from noiseworthy.tasks import Task
 
 
 def prepare_study(path: Path, data: Path | None, seconds: float | None = None) -> Prepared:
@@ -46,21 +40,31 @@ def _with_data_dir(study: Study, data: Path | None) -> Study:
     return study.model_copy(update={"federation": study.federation.model_copy(update={"data_dir": data})})
 
 
-def decide_plan(prepared: Prepared) -> tuple[Prepared, Decision]:
-    """The plan, and the study with the model that the plan trains."""
-    from noiseworthy.engines.compilation import use_persistent_cache
-    from noiseworthy.studies.planner import plan_study
+def decide_plan(prepared: Prepared, plan: Path | None = None, kept: Path | None = None) -> Planned:
+    """A study with its plan: from a file, from the folder of its run, or else decided now.
 
+    Args:
+        prepared: the study.
+        plan: file of the plan.
+        kept: folder of a run that goes on, whose plan was decided when it began.
+    """
+    from noiseworthy.engines.compilation import use_persistent_cache
+    from noiseworthy.studies.plan_file import kept_plan, load_plan, planned
+
+    if prepared.federation is not None:
+        use_persistent_cache()
+    if plan is not None:
+        return load_plan(plan).applied(prepared)
+    if kept is not None and (found := kept_plan(kept, prepared)) is not None:
+        return found
     if prepared.federation is None:
-        return plan_study(prepared)
-    use_persistent_cache()
+        return planned(prepared)
     with progress_bar("Planning", 100, "%") as bar:
-        return plan_study(prepared, bar)
+        return planned(prepared, bar)
 
 
 def train_plan(
-    prepared: Prepared,
-    decision: Decision,
+    planned: Planned,
     folder: Path,
     *,
     name: str,
@@ -68,60 +72,12 @@ def train_plan(
     ledger: SharedLedger | None = None,
 ) -> dict[str, Any]:
     """The record of a training by the plan, whose checkpoints, model and record lie in `folder`."""
-    from noiseworthy.studies.checkpoints import fingerprint
-    from noiseworthy.studies.flags import class_prior
-    from noiseworthy.studies.record import new_record, save_record, with_training
-    from noiseworthy.studies.run_folder import check_goes_on
-    from noiseworthy.studies.run_ledger import FILE as LEDGER
-    from noiseworthy.studies.training import train as run
+    from noiseworthy.studies.studies import train_in
 
-    federation, task = prepared.trained()
-    plan, seeds = decision.plan, prepared.study.training.seeds
-    record = new_record(prepared.study, decision, federation, prepared.dimension, name=name)
-    belongs_to = prepared.study.model_dump_json(include={"federation": True, "task": True})
-    mark = fingerprint(plan, seeds, belongs_to)
-    if resume:  # a folder of another study must stay as it is
-        check_goes_on(folder, mark, plan, ledger)
-    save_record(record, folder)
-    if not plan.train:
-        return record
-    started = time.monotonic()
-    evaluations = prepared.study.training.evaluations
-    with progress_bar("Training", plan.all_rounds, "rounds") as bar:
-        result = run(plan, federation, task, seeds, evaluations=evaluations, folder=folder,
-                     resume=resume, belongs_to=belongs_to, ledger=ledger, on_progress=bar)  # fmt: skip
-    save_model(folder, result.run.theta, seeds, task)
-    record = with_training(record, result, seeds, time.monotonic() - started, class_prior(federation))
-    record |= _entered(folder / LEDGER if ledger is None else ledger.path, mark)
-    save_record(record, folder)
-    return record
-
-
-def save_model(folder: Path, theta: NDArray[np.float32], seeds: Sequence[int], task: Task) -> None:
-    """Write `model.npz`: theta of every seed, a linear model's bias, what records are seen against."""
-    import numpy as np
-
-    from noiseworthy.tasks import LinearModel
-
-    arrays: dict[str, Any] = {"theta": theta, "seeds": seeds}
-    if isinstance(task, LinearModel):
-        arrays["bias"] = task.bias
-        if reference := task.preparation.reference:
-            kept = task.preparation.projection or 0
-            arrays |= {"mean": reference.mean, "directions": reference.directions[:kept]}
-    np.savez(folder / "model.npz", **arrays)
-
-
-def _entered(path: Path, mark: str) -> dict[str, Any]:
-    """What the record keeps of the run's ledger; a training without noise has none."""
-    from noiseworthy.reports.ledger import summary
-    from noiseworthy.studies.run_folder import opened_ledger
-    from noiseworthy.studies.run_ledger import run_name
-
-    if not path.exists():
-        return {}
-    with opened_ledger(path) as books:
-        return {"ledger": summary(books, run_name(mark))}
+    if not planned.plan.train:
+        return train_in(planned, folder, name=name, resume=resume, ledger=ledger)
+    with progress_bar("Training", planned.plan.all_rounds, "rounds") as bar:
+        return train_in(planned, folder, name=name, resume=resume, ledger=ledger, on_progress=bar)
 
 
 def finish(record: dict[str, Any], folder: Path, as_json: bool) -> None:

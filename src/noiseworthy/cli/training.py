@@ -10,11 +10,12 @@ import typer
 from rich.text import Text
 
 from noiseworthy.cli.console import err, foretell, out, progress_bar
-from noiseworthy.cli.options import AsJson, DataDir, OutFolder, Seconds, StudyFile
+from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Seconds, StudyFile
 from noiseworthy.cli.steps import decide_plan, finish, prepare_study, train_plan
 from noiseworthy.errors import ConfigError
 
 if TYPE_CHECKING:
+    from noiseworthy.studies.plan_file import Planned
     from noiseworthy.studies.planner import Decision
     from noiseworthy.studies.prepare import Prepared
     from noiseworthy.studies.run_ledger import SharedLedger
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 def train(
     study: StudyFile,
     out_folder: OutFolder = None,
+    plan: PlanJson = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the run folder's checkpoint")] = False,
     data: DataDir = None,
     as_json: AsJson = False,
@@ -37,21 +39,30 @@ def train(
     ] = None,
 ) -> None:
     """Plan a study, train it in simulation and write a run folder with model, record and report."""
+    if plan is not None and budget_seconds is not None:
+        raise ConfigError(
+            "--budget-seconds is time for planning, and --plan has decided; leave one of them out"
+        )
     shared = _shared(ledger, lifetime_epsilon)
-    prepared, decision = decide_plan(prepare_study(study, data, budget_seconds))
     folder = out_folder or Path("runs") / study.stem
-    record = train_plan(prepared, decision, folder, name=study.stem, resume=resume, ledger=shared)
+    prepared = prepare_study(study, data, budget_seconds)
+    planned = decide_plan(prepared, plan, folder if resume else None)
+    record = train_plan(planned, folder, name=study.stem, resume=resume, ledger=shared)
     finish(record, folder, as_json)
 
 
 def compare(
-    study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
+    study: StudyFile,
+    out_folder: OutFolder = None,
+    plan: PlanJson = None,
+    data: DataDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """Train the plan beside a grid of fixed settings and report the gain that the plan loses."""
-    prepared, decision = decide_plan(prepare_study(study, data))
+    planned = decide_plan(prepare_study(study, data), plan)
     folder = out_folder or Path("runs") / study.stem
-    record = train_plan(prepared, decision, folder, name=study.stem) if decision.plan.train else None
-    finish(_compare(prepared, decision, folder, record, name=study.stem), folder, as_json)
+    record = train_plan(planned, folder, name=study.stem) if planned.plan.train else None
+    finish(_compare(planned, folder, record, name=study.stem), folder, as_json)
 
 
 def tradeoff(
@@ -63,7 +74,7 @@ def tradeoff(
     prepared = prepare_study(study, data)
     surface = Surface.of(prepared)
     folder = out_folder or Path("runs") / study.stem
-    prepared, decision = decide_plan(prepared)
+    prepared, decision, _ = decide_plan(prepared)
     finish(_tradeoff(surface, prepared, decision, folder, name=study.stem), folder, as_json)
 
 
@@ -91,9 +102,9 @@ def quickstart(out_folder: OutFolder = None) -> None:
         "ten clients, two kinds of digits each, epsilon = 4 for every record",
         sep=": ",
     )
-    prepared, decision = decide_plan(prepared)
-    record = train_plan(prepared, decision, folder, name="quickstart")
-    finish(_compare(prepared, decision, folder, record, name="quickstart"), folder, False)
+    planned = decide_plan(prepared)
+    record = train_plan(planned, folder, name="quickstart")
+    finish(_compare(planned, folder, record, name="quickstart"), folder, False)
 
 
 def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
@@ -114,17 +125,18 @@ def _shared(ledger: Path | None, lifetime_epsilon: float | None) -> SharedLedger
     return None
 
 
-def _compare(
-    prepared: Prepared, decision: Decision, folder: Path, record: dict[str, Any] | None, *, name: str
-) -> dict[str, Any]:
-    from noiseworthy.studies.record import new_record, save_record
+def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, name: str) -> dict[str, Any]:
+    from noiseworthy.studies.record import save_record
     from noiseworthy.sweeps.compare import compare as run
     from noiseworthy.sweeps.recorded import with_comparison
 
+    prepared = planned.prepared
     federation, task = prepared.trained()
     with progress_bar("Comparing", 100, "%") as bar:
-        comparison = run(decision.plan, federation, task, prepared.study, bar)
-    record = record or new_record(prepared.study, decision, federation, prepared.dimension, name=name)
+        comparison = run(planned.plan, federation, task, prepared.study, bar)
+    if record is None:
+        planned.file.save(folder)
+        record = planned.record(name)
     record = with_comparison(record, comparison, prepared.study.compare.seeds)
     save_record(record, folder)
     return record

@@ -131,17 +131,3 @@ def _positions(column: Any, values: tuple[str, ...]) -> NDArray[np.intp]:
             "copy the file again"
         )
     return found
-
-
-def education_of(x: NDArray[np.float32]) -> NDArray[np.str_]:
-    """Level of education of each record, from its features; shape (n,).
-
-    Example:
-        >>> import pandas as pd
-        >>> person = {column: values[-1] for column, values in CODE_BOOK.items()}
-        >>> education_of(one_hot(pd.DataFrame([person]))).item()
-        'Preschool'
-    """
-    first = len(CODE_BOOK["workclass"])
-    levels = np.array(CODE_BOOK["education"])
-    return levels[np.argmax(x[:, first : first + len(levels)], axis=1)]

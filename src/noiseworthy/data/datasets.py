@@ -2,49 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._validate import count
-from noiseworthy.data import adult, embedded, heart, idx, images, lending, school, text, vehicle
 from noiseworthy.data.federation import Federation, numbered
 from noiseworthy.data.files import locate, required_folder
-from noiseworthy.data.hub import read_hub
-from noiseworthy.data.ixi import read_ixi
-from noiseworthy.data.leaf import read_leaf
-from noiseworthy.data.partition import Parts
-from noiseworthy.data.partition import partition as deal_out
+from noiseworthy.data.partitions import Parts
+from noiseworthy.data.partitions import partition as deal_out
 from noiseworthy.data.records import Records
 from noiseworthy.data.tables import CLIENT_COLUMN, Columns, HeldOut, is_table, read_table
 from noiseworthy.errors import DataError, InvalidInput
 
-EMBEDDED: dict[str, Callable[[], Records]] = {
-    "digits": embedded.digits,
-    "breast-cancer": embedded.breast_cancer,
-    "wine": embedded.wine,
-    "iris": embedded.iris,
-    "diabetes": embedded.diabetes,
-    "diabetes-progression": embedded.diabetes_progression,
+EMBEDDED = {
+    "digits": "embedded.digits",
+    "breast-cancer": "embedded.breast_cancer",
+    "wine": "embedded.wine",
+    "iris": "embedded.iris",
+    "diabetes": "embedded.diabetes",
+    "diabetes-progression": "embedded.diabetes_progression",
 }
-FILES: dict[str, Callable[[Path], Records]] = {
-    "mnist": idx.mnist,
-    "fashion-mnist": idx.fashion_mnist,
-    "mnist-writers": idx.mnist_writers,
-    "cifar10": images.cifar10,
-    "cifar10-jpeg": images.cifar10_jpeg,
-    "pneumoniamnist": images.pneumoniamnist,
-    "shakespeare": text.shakespeare,
-    "lending-club": lending.lending_club,
-    "lending-club-2018": lending.lending_club_2018,
-    "adult": adult.adult,
-    "vehicle": vehicle.vehicle,
-    "heart-disease": heart.heart_disease,
-    "school": school.school,
+"""Sources that are shipped, and what reads them."""
+FILES = {
+    "mnist": "idx.mnist",
+    "fashion-mnist": "idx.fashion_mnist",
+    "mnist-writers": "idx.mnist_writers",
+    "cifar10": "images.cifar10",
+    "cifar10-jpeg": "images.cifar10_jpeg",
+    "pneumoniamnist": "images.pneumoniamnist",
+    "shakespeare": "text.shakespeare",
+    "lending-club": "lending.lending_club",
+    "lending-club-2018": "lending.lending_club_2018",
+    "adult": "adult.adult",
+    "vehicle": "vehicle.vehicle",
+    "heart-disease": "heart.heart_disease",
+    "school": "school.school",
 }
+"""Sources in files, and what reads them from their folder; it is loaded when it is asked for."""
 _FORMS = "leaf:FOLDER, ixi:FOLDER, hub:NAME, or a path ending in .csv, .csv.gz, .npz or .parquet"
 
 
@@ -90,9 +90,9 @@ def load_records(
     if is_table(source):
         return read_table(locate(source, data_dir), columns, held_out=held_out)
     if kind == "hub" and rest:
-        return read_hub(rest, columns, held_out=held_out)
+        return _reader("hub.read_hub")(rest, columns, held_out=held_out)
     if kind == "leaf" and rest and columns == Columns(classes=stated):
-        return read_leaf(locate(rest, data_dir), stated)
+        return _reader("leaf.read_leaf")(locate(rest, data_dir), stated)
     if columns != Columns():
         raise InvalidInput(
             f"{source} has fixed columns; leave out label, client and feature columns, classes and regression"
@@ -197,14 +197,20 @@ def load_federation(
     )
 
 
+def _reader(place: str) -> Any:
+    """A function of a module of this package, both by name."""
+    module, _, name = place.partition(".")
+    return getattr(import_module(f"noiseworthy.data.{module}"), name)
+
+
 def _without_columns(source: str, data_dir: str | Path | None) -> Records:
     if source in EMBEDDED:
-        return EMBEDDED[source]()
+        return _reader(EMBEDDED[source])()
     if source in FILES:
-        return FILES[source](required_folder(source, data_dir))
+        return _reader(FILES[source])(required_folder(source, data_dir))
     kind, _, folder = source.partition(":")
     if kind == "ixi" and folder:
-        return read_ixi(locate(folder, data_dir))
+        return _reader("ixi.read_ixi")(locate(folder, data_dir))
     raise InvalidInput(f"source must be one of {', '.join([*EMBEDDED, *FILES])}, {_FORMS}; got {source!r}")
 
 

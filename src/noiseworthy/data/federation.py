@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy._validate import counts
-from noiseworthy.data.records import Features, Labels, TestOrigin
+from noiseworthy.data.labels import Features, Labels
+from noiseworthy.data.records import TestOrigin
 from noiseworthy.errors import DataError
 
 

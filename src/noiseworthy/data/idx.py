@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data.files import existing, read_npz
-from noiseworthy.data.records import Records, scaled_images
+from noiseworthy.data.labels import scaled_images
+from noiseworthy.data.records import Records
 from noiseworthy.errors import DataError
 
 CLASSES = 10

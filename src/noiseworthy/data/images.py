@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data.files import read_npz
-from noiseworthy.data.records import Labels, Records, scaled_images
+from noiseworthy.data.labels import Labels, scaled_images
+from noiseworthy.data.records import Records
 from noiseworthy.errors import DataError
 
 CIFAR_SHAPE = (32, 32, 3)

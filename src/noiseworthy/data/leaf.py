@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.data.records import Records, class_numbers, classes_among
+from noiseworthy.data.labels import class_numbers, classes_among
+from noiseworthy.data.records import Records
 from noiseworthy.errors import DataError
 
 User = tuple[str, NDArray[np.float32], NDArray]

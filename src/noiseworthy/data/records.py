@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from noiseworthy.data.labels import Features, Labels
 from noiseworthy.errors import DataError
 
 HOLDOUT_FRACTION = 0.2
@@ -19,8 +19,6 @@ HOLDOUT_SEED = 0
 TestOrigin = Literal["apart", "marked", "rows", "records"]
 """Where test records come from: a set apart, rows that the data mark, or held out of everybody's own by their
 places (`rows`) or each by itself (`records`)."""
-Features = NDArray[np.float32] | NDArray[np.int32]
-Labels = NDArray[np.int32] | NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,77 +155,3 @@ def members_of(groups: NDArray) -> list[NDArray[np.int64]]:
     _, first = np.unique(groups, return_inverse=True)
     starts = np.cumsum(np.bincount(first))[:-1]
     return np.split(np.argsort(first, kind="stable"), starts)
-
-
-def class_numbers(
-    labels: ArrayLike, name: str, classes: Sequence[str | int] | None = None
-) -> tuple[NDArray[np.int32], int]:
-    """Labels as numbers 0..K-1, with K.
-
-    The set of classes is taken to be public, as it is for every classifier.
-
-    Args:
-        labels: whole numbers, booleans or text, shape (n,).
-        name: what the labels are, for the error.
-        classes: all that there are, in their order, compared as text; None takes the distinct labels, sorted.
-
-    Raises:
-        DataError: fractions, missing values, fewer than two distinct values, or one that is no class.
-
-    Example:
-        >>> class_numbers(["yes", "no", "yes"], "loan")
-        (array([1, 0, 1], dtype=int32), 2)
-        >>> class_numbers([2, 0, 2], "grade", [0, 1, 2])
-        (array([2, 0, 2], dtype=int32), 3)
-    """
-    array = np.asarray(labels)
-    if array.dtype.kind == "f" and not np.all(array == np.floor(array)):
-        worst = array[array != np.floor(array)][0]
-        raise DataError(
-            f"{name} must hold whole numbers or text as classes, got {worst:g}; or set regression = true"
-        )
-    if classes is not None:
-        return _numbered(array, name, [str(one) for one in classes]), len(classes)
-    values, numbers = np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)
-    if len(values) < 2:
-        raise DataError(f"{name} must hold at least two classes, got only {values.tolist()}")
-    return numbers.astype(np.int32), len(values)
-
-
-def as_text(labels: NDArray) -> NDArray[np.str_]:
-    """Labels that are classes, as they are compared: whole numbers without a point.
-
-    Example:
-        >>> as_text(np.array([1.0, 2.0])).tolist(), as_text(np.array([True])).tolist()
-        (['1', '2'], ['True'])
-    """
-    return (labels.astype(np.int64) if labels.dtype.kind == "f" else labels).astype(str)
-
-
-def classes_among(labels: NDArray) -> tuple[str, ...]:
-    """The distinct labels as text, in the order that `class_numbers` numbers them.
-
-    Example:
-        >>> classes_among(np.array([10, 9, 10]))
-        ('9', '10')
-    """
-    return tuple(as_text(np.unique(labels.astype(str) if labels.dtype == object else labels)).tolist())
-
-
-def _numbered(labels: NDArray, name: str, classes: list[str]) -> NDArray[np.int32]:
-    """Places of labels in a stated list."""
-    text = as_text(labels)
-    places = np.argsort(classes)
-    found = places[np.searchsorted(classes, text, sorter=places) % len(classes)]
-    other = np.asarray(classes)[found] != text
-    if np.any(other):
-        raise DataError(
-            f"{name} has {np.sum(other)} labels that are none of the classes {', '.join(classes)}, such as "
-            f"{str(text[other][0])!r}; state all classes, or drop those records first"
-        )
-    return found.astype(np.int32)
-
-
-def scaled_images(pixels: NDArray) -> NDArray[np.float32]:
-    """Bytes as float32 in [0, 1]: the range 0..255 is that of the format, so no data are read for it."""
-    return np.divide(pixels, np.float32(255), dtype=np.float32)

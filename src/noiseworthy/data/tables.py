@@ -11,19 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.data.files import existing, read_frame, read_npz
-from noiseworthy.data.records import (
-    Features,
-    Labels,
-    Records,
-    TestOrigin,
-    as_text,
-    class_numbers,
-    classes_among,
-    holdout,
-    holdout_of_each,
-    scaled_images,
-    split_records,
-)
+from noiseworthy.data.labels import Features, Labels, as_text, class_numbers, classes_among, scaled_images
+from noiseworthy.data.records import Records, TestOrigin, holdout, holdout_of_each, split_records
 from noiseworthy.errors import DataError
 
 CLIENT_COLUMN = "client"

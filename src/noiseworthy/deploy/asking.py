@@ -7,24 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.deploy.gateway.job import Job
-from noiseworthy.deploy.gateway.jobs import job_of
 from noiseworthy.deploy.gateway.messages import Request, Seen
-from noiseworthy.deploy.gateway.work import (
-    FedAvgWork,
-    FedSGDWork,
-    LossReportWork,
-    PasgdWork,
-    PrivateFLWork,
-    ScaffNewWork,
-    Work,
-)
-from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.deploy.gateway.work import job_of
+from noiseworthy.errors import UnsoundClaim
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
-from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
+from noiseworthy.methods.registry import method
+from noiseworthy.methods.wire import Job, Work
 from noiseworthy.plans.plan import Plan
-from noiseworthy.studies.records import TaskTable
 from noiseworthy.tasks import LinearModel, Task
+from noiseworthy.tasks.table import TaskTable
 
 
 @dataclass(frozen=True)
@@ -92,7 +83,7 @@ class Asking:
         return Request(
             run=self.run,
             release=int(self.releases(t)[client]) + 1 + ahead,
-            algorithm=work_of(self.plan, t) if self.first is None else reports_of(self.first, client, t),
+            algorithm=work_of(self.plan, client, t, self.first),
             task=self.task,
             theta=theta,
             mechanism=release.mechanism.family,
@@ -117,40 +108,19 @@ def seen_of(task: Task) -> Seen | None:
     return Seen(mean=reference.mean, directions=reference.directions[:kept])
 
 
-def work_of(plan: Plan, t: int) -> Work:
-    """What clients compute in round t of a plan.
+def work_of(plan: Plan, client: int, t: int, first: FirstStage | None = None) -> Work:
+    """What a client computes in round t of a plan, or of the stage before it.
 
     Raises:
         UnsoundClaim: work that gateways do not compute, by name.
     """
-    local, mode = plan.local, plan.problem.clipping
-    _check_computed(plan)
-    if local is None:
-        private = plan.algorithm == "privatefl"
-        return PrivateFLWork(personal_step=plan.personal_step) if private else FedSGDWork()
-    if isinstance(local, NoisySteps):
-        return PasgdWork(step_sizes=plan.local_step_sizes[t * local.steps :][: local.steps])
-    if isinstance(local, Coins):
-        step, count = float(plan.local_step_sizes[0]), int(local.counts(plan.rounds)[t])
-        return ScaffNewWork(step_size=step, probability=local.probability, local_steps=count)
-    if isinstance(local, LocalSteps) and mode in ("C", "D"):
-        return FedAvgWork(clipping=mode, step_sizes=plan.local_step_sizes[t * local.steps :][: local.steps])
-    raise UnsoundClaim(f"no gateway computes {plan.algorithm} in clipping mode {mode}; use mode C or D")
-
-
-def reports_of(first: FirstStage, client: int, t: int) -> LossReportWork:
-    """What a client reports in round t of a stage that estimates."""
-    if first.plan.step is None:
-        raise InvalidInput("stage 1 has no step size; state [algorithm] step_size")
-    return LossReportWork(
-        loss_cap=float(first.loss_cap),
-        loss_noise=float(first.losses.mechanism.size[client]),
-        step_size=float(first.plan.step.at(np.array(t))),
-    )
-
-
-def _check_computed(plan: Plan) -> None:
     if plan.problem.sampling_rate < 1:
         raise UnsoundClaim("gateways take all records of an owner; state [privacy] sampling_rate = 1")
-    if getattr(plan.local, "batch_size", None) is not None:
+    if plan.local is not None and plan.local.batch_size is not None:
         raise UnsoundClaim("gateways take all records of an owner in a step; leave batch_size out")
+    wire = method(plan.algorithm).wire
+    if first is None:
+        return wire.work(plan, client, t)
+    if wire.first is None:
+        raise UnsoundClaim(f"no gateway computes a stage before {plan.algorithm}; plan one stage")
+    return wire.first.work(first, client, t)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from noiseworthy.data.owners import OwnerTerms
+from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.deploy.asking import work_of
-from noiseworthy.plans.local_work import LocalSteps, NoisySteps
+from noiseworthy.methods.registry import method
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import accounts_of
@@ -56,7 +56,7 @@ class Demand:
         """
         budget, before = plan.budget, 0 if plan.pilot is None else int(plan.pilot.uploads[client])
         return cls(
-            algorithms=_works_of(plan),
+            algorithms=_works_of(plan, client),
             model=model,
             mechanism=plan.problem.family,
             unit=budget.unit,
@@ -65,7 +65,7 @@ class Demand:
             noise=_least_noise(plan, client),
             releases=max(1, int(plan.uploads[client]) + before),
             parameters=plan.problem.dimension,
-            local_steps=max(1, _most_steps(plan)),
+            local_steps=1 if plan.local is None else int(plan.local.counts(plan.rounds).max(initial=1)),
         )
 
     def misfit(self, owner: OwnerTerms, spent: float = 0.0) -> str:
@@ -110,21 +110,13 @@ def _whole(terms: OwnerTerms | Demand) -> float:
     return float(accounts_of(budget, terms.mechanism, "", "", [""])[0].whole)
 
 
-def _works_of(plan: Plan) -> tuple[str, ...]:
+def _works_of(plan: Plan, client: int) -> tuple[str, ...]:
     """What gateways call the work of a plan: several algorithms ask for the same gradient."""
-    work = work_of(plan, 0).name
-    return (work,) if plan.pilot is None else (work, "dpfl-bcs")
+    first = None if plan.pilot is None else method(plan.algorithm).wire.first
+    return (work_of(plan, client, 0).name, *([] if first is None else [first.name]))
 
 
 def _least_noise(plan: Plan, client: int) -> float:
     kinds = [] if plan.release is None else [plan.release]
     kinds += [part for part, _ in plan.pilot.parts] if plan.pilot is not None else []
     return min(1 / float(kind.shift[client]) for kind in kinds)
-
-
-def _most_steps(plan: Plan) -> int:
-    if plan.local is None:
-        return 1
-    if isinstance(plan.local, LocalSteps | NoisySteps):
-        return plan.local.steps
-    return int(plan.local.counts(plan.rounds).max())

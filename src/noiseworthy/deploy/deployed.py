@@ -36,9 +36,10 @@ from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.checkpoints import load_checkpoint, save_checkpoint
 from noiseworthy.studies.flags import class_prior
+from noiseworthy.studies.plan_file import keep_stages
 from noiseworthy.studies.record import Record, with_training
 from noiseworthy.studies.run_folder import check_unused
-from noiseworthy.studies.training import Trained
+from noiseworthy.studies.training import Run
 from noiseworthy.studies.two_stages import (
     estimation_of,
     joined,
@@ -61,7 +62,7 @@ class DeployedRun:
         untold: owners who could not be told that the run is over, and may hold a part of their budget for it.
     """
 
-    trained: Trained
+    trained: Run
     told: Told
     untold: frozenset[str] = frozenset()
 
@@ -139,10 +140,10 @@ class _Session:
     def whole(self, start: Checkpoint | None) -> DeployedRun:
         """All rounds of the plan, from its start or from a checkpoint."""
         plan, deployment = self.deployment.plan, self.deployment
-        if isinstance(plan.pilot, FirstStage):
+        if isinstance(plan.pilot, FirstStage) and plan.pilot.pending:
             return self.in_two_stages(plan.pilot, start)
         run = self.stage(make(plan, deployment.task, deployment.seed), plan, start)
-        return DeployedRun(Trained(run, (plan,)), self.told)
+        return DeployedRun(Run.of(run, [plan]), self.told)
 
     def begin(self) -> None:
         """Have every owner hold the price of the run for it: before round 1 all of them or none.
@@ -186,10 +187,11 @@ class _Session:
             start = onward(self.told.opening, averaged=plan.averaging > 0)
         losses = self.told.opening.server[-1][0]
         stage = estimation_of(plan, np.asarray(reporting.cohorts), losses)
+        keep_stages(self.folder, [stage.plan], [seed])
         (later,) = seeds_of_stage_2([seed])
         run = self.stage(make(stage.plan, task, later), stage.plan, start, before=first)
         whole = joined(self.told.opening, run, first.rounds)
-        return DeployedRun(Trained(whole, (stage.plan,), (stage,)), self.told)
+        return DeployedRun(Run.of(whole, [stage.plan], [stage]), self.told)
 
     def _opening(self, first: FirstStage, reporting: LossReports, start: Checkpoint | None) -> Checkpoint:
         reached: list[Checkpoint] = []
@@ -241,7 +243,7 @@ class _Session:
 
 def final_model(deployment: Deployment, done: DeployedRun) -> ModelOffer:
     """The model that a training has reached, as owners are sent it."""
-    theta = np.asarray(done.trained.run.theta[0], np.float32)
+    theta = np.asarray(done.trained.theta[0], np.float32)
     task, seen = task_table(deployment.prepared), seen_of(deployment.task)
     return ModelOffer(run=done.told.run, task=task, theta=theta, seen=seen)
 

@@ -9,13 +9,14 @@ from noiseworthy.deploy.asking import work_of
 from noiseworthy.deploy.demands import Demand
 from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
-from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.checkpoints import fingerprint
-from noiseworthy.studies.prepare import Prepared
+from noiseworthy.studies.plan_file import PlanFile
+from noiseworthy.studies.prepare import Prepared, default_model
 from noiseworthy.studies.read_off import check_nothing_is
-from noiseworthy.studies.records import TaskTable
+from noiseworthy.studies.training import check_begins
 from noiseworthy.tasks import Task
+from noiseworthy.tasks.table import TaskTable
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,14 @@ class Deployment:
         Raises:
             ConfigError: a study without data or one that is a simulation, or a plan that does not train.
             UnsoundClaim: a plan that owners cannot follow, by name.
+            InvalidInput: a plan that follows from a stage of another training.
         """
         federation, _ = prepared.trained()
         check_nothing_is(prepared.study.federation, federation)
         if not plan.train:
             raise ConfigError(f"there is nothing to deploy: {plan.outcome}")
-        if plan.pilot is not None and not isinstance(plan.pilot, FirstStage):
+        check_begins(plan)
+        if plan.pilot is not None and not plan.pilot.pending:
             raise UnsoundClaim(
                 "constants that are bought from records are not deployed; state them under [planning], or "
                 'plan with source = "trial" on public data'
@@ -57,7 +60,7 @@ class Deployment:
             )
         if plan.release is None or not plan.problem.law.noisy:
             raise ConfigError("a plan without noise is not deployed; state a mechanism and a budget")
-        work_of(plan, 0)
+        work_of(plan, 0, 0)
         return cls(prepared, plan, prepared.study.training.seeds[0])
 
     @property
@@ -100,23 +103,50 @@ class Deployment:
         if missing:
             raise GatewayError(f"no gateway answers for {', '.join(missing)}; start it, then ask again")
         for name, size in zip(self.federation.clients, self.federation.sizes.tolist(), strict=True):
-            self._check_records(there[name], size)
+            check_records(there[name], size, self.federation.record_shape, self.federation.classes)
             spent = 0.0 if resume else min(1.0, there[name].spent + there[name].leased)
             if why := self.demand_of(name).misfit(there[name], spent):
                 raise GatewayError(f"{name} {why}; change the study, or have the owner change its file")
 
-    def _check_records(self, about: About, size: int) -> None:
-        if about.records != size:
-            raise GatewayError(
-                f"{about.client} holds {about.records} records, the plan was made for {size}; plan again, "
-                "because noise depends on them"
-            )
-        shape, classes = self.federation.record_shape, self.federation.classes
-        if about.record_shape != shape or about.classes != classes:
-            raise GatewayError(
-                f"{about.client} holds records of shape {about.record_shape} and {about.classes} classes, "
-                f"the study's are {shape} and {classes}; have it choose feature_columns and classes alike"
-            )
+
+def check_asked(file: PlanFile, about: About) -> None:
+    """Refuse a plan that asks an owner for more than its terms allow, whatever is spent of its budget.
+
+    Args:
+        file: that the owner was given to review.
+        about: what the owner tells everybody.
+
+    Raises:
+        GatewayError: a plan for other clients or other records, or beyond the owner's file.
+    """
+    facts, name = file.made_for["facts"], about.client
+    if "record_shape" not in facts or name not in facts["clients"]:
+        raise GatewayError(
+            f"the plan was not made for records of {name!r}; take the one that asks this owner"
+        )
+    place = facts["clients"].index(name)
+    check_records(about, int(file.plan.problem.sizes[place]), tuple(facts["record_shape"]), facts["classes"])
+    model = file.task["model"] or default_model(facts["classes"])
+    if why := Demand.of(file.plan, model, place).misfit(about):
+        raise GatewayError(f"{name} {why}; change the owner's file, or have the study changed")
+
+
+def check_records(about: About, size: int, shape: tuple[int, ...], classes: int | None) -> None:
+    """Refuse an owner whose records are not those that were planned for.
+
+    Raises:
+        GatewayError: another number of records, another shape or other classes.
+    """
+    if about.records != size:
+        raise GatewayError(
+            f"{about.client} holds {about.records} records, the plan was made for {size}; plan again, "
+            "because noise depends on them"
+        )
+    if about.record_shape != shape or about.classes != classes:
+        raise GatewayError(
+            f"{about.client} holds records of shape {about.record_shape} and {about.classes} classes, "
+            f"the study's are {shape} and {classes}; have it choose feature_columns and classes alike"
+        )
 
 
 def task_table(prepared: Prepared) -> TaskTable:
@@ -127,4 +157,4 @@ def task_table(prepared: Prepared) -> TaskTable:
 def model_of(prepared: Prepared) -> str:
     """The model by name, the default one written out."""
     federation, _ = prepared.trained()
-    return prepared.study.task.model or ("linear" if federation.classes is None else "softmax")
+    return prepared.study.task.model or default_model(federation.classes)

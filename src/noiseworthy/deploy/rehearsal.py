@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import (
     Refused,
@@ -28,20 +29,13 @@ from noiseworthy.deploy.gateway.messages import (
     read_reply,
 )
 from noiseworthy.deploy.gateway.owner import FilesTable, Owner
-from noiseworthy.deploy.gateway.work import (
-    AlgorithmName,
-    FedAvgWork,
-    FedSGDWork,
-    LossReportWork,
-    PasgdWork,
-    PrivateFLWork,
-    ScaffNewWork,
-    Work,
-)
+from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.errors import GatewayError, InvalidInput
+from noiseworthy.methods.registry import wire
+from noiseworthy.methods.wire import Probe
 from noiseworthy.privacy.durable import Account
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.studies.records import FederationTable, TaskTable
+from noiseworthy.tasks.table import TaskTable
 
 RECORDS = 7
 """Of the made-up owner: the one that is exchanged, and three pairs that cancel."""
@@ -50,8 +44,6 @@ _LONG = 4.0
 """Of the one feature: gradients are several clips long, and would fit on the grid without a clip too."""
 _FEATURES, _SIDE = 8, 16
 _LINEAR = ("logistic", "softmax", "svm", "linear")
-_CAP, _QUIET = 1.0, 1e3
-"""Of losses, and how much more noise they get than their gradient."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +52,21 @@ class Question:
 
     Attributes:
         algorithm: by name.
-        work: what is asked.
-        divisor: n where records are clipped, 1 where the whole update is.
-        sign: of the upload beside the gradient.
+        probe: what is asked.
     """
 
-    algorithm: AlgorithmName
-    work: Work
-    divisor: int
-    sign: float = 1.0
+    algorithm: str
+    probe: Probe
+
+    @classmethod
+    def of(cls, algorithm: str) -> Question:
+        """What the wire of an algorithm has for an audit to ask."""
+        return cls(algorithm, wire(algorithm).probe)
+
+    @property
+    def divisor(self) -> int:
+        """n where records are clipped, 1 where the whole update is."""
+        return 1 if self.probe.whole else RECORDS
 
     def noise(self, ratio: float) -> float:
         """Noise of which 2C / divisor, what an exchanged record changes, is `ratio` times."""
@@ -81,16 +79,8 @@ def questions(owner: Owner) -> list[Question]:
     Raises:
         InvalidInput: none of them.
     """
-    steps, whole = np.array([1.0]), np.array([100.0])
-    every = [
-        Question("fedsgd-dpc", FedSGDWork(), RECORDS),
-        Question("dp-fedavg", FedAvgWork(clipping="D", step_sizes=whole), 1, -1.0),
-        Question("dp-scaffnew", ScaffNewWork(step_size=100.0, probability=0.5, local_steps=1), 1, -1.0),
-        Question("dp-pasgd", PasgdWork(step_sizes=steps), RECORDS, -1.0),
-        Question("privatefl", PrivateFLWork(personal_step=0.0), RECORDS),
-        Question("dpfl-bcs", LossReportWork(loss_cap=_CAP, loss_noise=1.0, step_size=1.0), RECORDS),
-    ]
-    fits = [one for one in every if one.algorithm in owner.allowed.algorithms and _covered(one, owner)]
+    every = [Question.of(name) for name in COMPUTED if name in owner.allowed.algorithms]
+    fits = [one for one in every if _covered(one, owner)]
     if not fits:
         raise InvalidInput(
             "no algorithm that the owner's file allows fits its budget; nothing can be audited"
@@ -99,9 +89,8 @@ def questions(owner: Owner) -> list[Question]:
 
 
 def _covered(one: Question, owner: Owner) -> bool:
-    if one.algorithm == "dp-pasgd" and law_of(owner.budget.mechanism).pure:
-        return False
-    return owner.budget.unit == "record" or one.divisor == 1
+    proved = wire(one.algorithm).proved(law_of(owner.budget.mechanism))
+    return proved and (owner.budget.unit == "record" or one.probe.whole)
 
 
 def made_up(owner: Owner, folder: Path, present: bool, **budget: float) -> Owner:
@@ -186,18 +175,16 @@ class World:
 
     def request(self, question: Question, run: str, ratio: float) -> Request:
         """A request whose noise an exchanged record is `ratio` times of."""
-        work, noise = question.work, question.noise(ratio)
-        if isinstance(work, LossReportWork):
-            work = work.model_copy(update={"loss_noise": _QUIET * noise})
+        noise = question.noise(ratio)
         return Request(
-            run=run, release=1, algorithm=work, task=self.table,
+            run=run, release=1, algorithm=question.probe.work(noise), task=self.table,
             theta=np.zeros(len(self.gradient), np.float32), mechanism=self.gateway.owner.budget.mechanism,
             clip_norm=CLIP, noise=noise, deadline=time.time() + 3600,
         )  # fmt: skip
 
     def mean(self, question: Question) -> NDArray[np.float64]:
         """What an upload would be without its noise, shape (p,)."""
-        return question.sign / question.divisor * self.gradient
+        return question.probe.sign / question.divisor * self.gradient
 
     def answer(self, request: Request) -> Uploaded | Refused:
         """The reply to a request, which goes through the wire format both ways."""
@@ -232,10 +219,8 @@ def cost(question: Question, ratio: float, mechanism: str) -> float:
     """What a release costs by the auditor's own arithmetic, in mu^2 (Gaussian) or epsilon (Laplace).
 
     Example:
-        >>> cost(Question("fedsgd-dpc", FedSGDWork(), 7), 0.5, "gaussian")
+        >>> cost(Question.of("fedsgd-dpc"), 0.5, "gaussian")
         0.25
     """
-    ratios = [ratio]
-    if isinstance(question.work, LossReportWork):
-        ratios += [_CAP / RECORDS / (_QUIET * question.noise(ratio))] * 2
+    ratios = [ratio, *question.probe.beside(question.noise(ratio), RECORDS)]
     return float(sum(one ** law_of(mechanism).paid_in.power for one in ratios))

@@ -26,7 +26,7 @@ from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import InvalidInput, NoMoreReplies, TooFewReplies
 from noiseworthy.methods.algorithm import Algorithm, ServerState
 from noiseworthy.methods.dpfl_bcs.loss_reports import LossReports
-from noiseworthy.methods.dpfl_bcs.two_stages import LOSSES_PER_REPLY
+from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.tasks import Score
 

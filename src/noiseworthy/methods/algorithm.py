@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.tasks.base import Task
@@ -69,6 +72,28 @@ class Algorithm(Protocol):
         """Whether the server looks at each upload, and not only at their weighted sum."""
         ...
 
+    @property
+    def remembers_noised(self) -> bool:
+        """Whether what clients remember is noised before they keep it."""
+        ...
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """Entries of each schedule, by its name: one for every round or step."""
+        ...
+
+    def padded(self, lengths: Mapping[str, int]) -> Self:
+        """The same with its schedules followed by zeros, so long as is said; no round reaches them."""
+        ...
+
+    def with_noise(self, factor: float) -> Self:
+        """The same with so many times the noise."""
+        ...
+
+    def noiseless(self) -> Self:
+        """The same without noise, and with every record in every batch: what uploads are on average."""
+        ...
+
     def init(self, key: Array) -> ServerState:
         """The public start."""
         ...
@@ -119,10 +144,49 @@ class Scheduled(eqx.Module):
     """What algorithms with cohorts drawn before training share.
 
     Start, selection, clients without memory, and uploads that only their weighted sum is made of.
+
+    Attributes:
+        task: model and loss.
+        cohorts: whom to ask, shape (T, b).
+        schedules: names of the fields with one entry for every round or step, `cohorts` among them.
+        noises: names of the fields that are noise sizes.
     """
 
     task: eqx.AbstractVar[Task]
     cohorts: eqx.AbstractVar[Numbers]
+    schedules: ClassVar[tuple[str, ...]]
+    noises: ClassVar[tuple[str, ...]]
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        for missing in (name for name in ("schedules", "noises") if not hasattr(cls, name)):
+            raise TypeError(f"{cls.__name__} must say which of its fields are {missing}")
+
+    @property
+    def remembers_noised(self) -> bool:
+        """Nothing is remembered."""
+        return False
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """Entries of each schedule."""
+        return {name: len(getattr(self, name)) for name in self.schedules}
+
+    def padded(self, lengths: Mapping[str, int]) -> Self:
+        """Zeros after the last entry of each schedule."""
+        longer = {name: _longer(getattr(self, name), lengths[name]) for name in self.schedules}
+        return replace(self, **longer)
+
+    def with_noise(self, factor: float) -> Self:
+        """Every noise size times a factor."""
+        if factor == 1:
+            return self
+        sizes = {name: np.asarray(getattr(self, name), np.float64) for name in self.noises}
+        return replace(self, **{name: np.asarray(factor * size, np.float32) for name, size in sizes.items()})
+
+    def noiseless(self) -> Self:
+        """Noise sizes of 0."""
+        return self.with_noise(0.0)
 
     def init(self, key: Array) -> ServerState:
         """theta_0 from the task, before round 0."""
@@ -152,3 +216,9 @@ class Scheduled(eqx.Module):
     def model(self, state: ServerState) -> Array:
         """The last iterate."""
         return state.theta
+
+
+def _longer(entries: Numbers, length: int) -> NDArray[np.generic]:
+    """The entries, followed by zeros."""
+    room = length - len(entries)
+    return np.pad(np.asarray(entries), [(0, room), *[(0, 0)] * (entries.ndim - 1)])

@@ -5,6 +5,10 @@ An algorithm around another one keeps a memory of its own beside the other's, as
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Self
+
 import equinox as eqx
 from jax import Array
 
@@ -40,6 +44,28 @@ class Around(eqx.Module):
     def moves_locally(self) -> bool:
         """The algorithm's."""
         return self.algorithm.moves_locally
+
+    @property
+    def remembers_noised(self) -> bool:
+        """The algorithm's."""
+        return self.algorithm.remembers_noised
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """The algorithm's."""
+        return self.algorithm.lengths
+
+    def padded(self, lengths: Mapping[str, int]) -> Self:
+        """Around the algorithm padded."""
+        return replace(self, algorithm=self.algorithm.padded(lengths))
+
+    def with_noise(self, factor: float) -> Self:
+        """Around the algorithm with so many times its noise."""
+        return replace(self, algorithm=self.algorithm.with_noise(factor))
+
+    def noiseless(self) -> Self:
+        """Around the algorithm without noise."""
+        return replace(self, algorithm=self.algorithm.noiseless())
 
     def select(self, state: ServerState) -> Array:
         """The algorithm's."""

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.axes import Axes
+from noiseworthy.methods.contest import Entrants
 from noiseworthy.methods.question import AlgorithmTable, Answer, Question
+from noiseworthy.methods.shape import Shape
+from noiseworthy.methods.space import SearchSpace
+from noiseworthy.methods.wire import Wire
+from noiseworthy.methods.words import Words
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family
@@ -43,8 +49,15 @@ class Method(Generic[T]):
         tells_clients_apart: whether a table asks clients by what only theory knows of them, not by trial.
         takes_heterogeneity: whether a table has use for heterogeneity client by client.
         by_rule: plans without any data; None where no rule is known.
+        stages: classes of what its plans hold beside that of every plan: stages and what they released.
         local_step: what a step of a client takes.
         make: from a plan to the algorithm that trains, its schedule drawn from a seed.
+        wire: what it asks of owners, and what they compute then.
+        words: what views say of its decision.
+        space: what trials may choose of it.
+        shape: what its theory says the loss is made of.
+        axes: what a comparison varies.
+        held_against: who enters a contest with it; None where nobody does.
     """
 
     name: str
@@ -56,8 +69,15 @@ class Method(Generic[T]):
     tells_clients_apart: Callable[[T], bool]
     takes_heterogeneity: Callable[[T], bool]
     by_rule: Callable[[Question, T], Answer] | None
+    stages: tuple[type, ...]
     local_step: Callable[[Question, T], LocalStep]
     make: Callable[[Plan, Task, int], Algorithm]
+    wire: Wire[Any]
+    words: Words
+    space: SearchSpace
+    shape: Shape
+    axes: Axes
+    held_against: Entrants | None
 
 
 def never(table: Any) -> bool:

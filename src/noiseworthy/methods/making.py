@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.tasks.base import Task
 
-A = TypeVar("A")
+if TYPE_CHECKING:
+    from noiseworthy.plans.plan import Plan, StepSize
+
+A = TypeVar("A", bound=Algorithm)
 
 
 def trainable(plan: Plan, task: Task) -> StepSize:
@@ -39,52 +41,26 @@ def as_float(value: ArrayLike) -> NDArray[np.float32]:
 
 
 def aligned(algorithms: Sequence[A]) -> list[A]:
-    """Algorithms with their arrays padded by zeros to common lengths, so that they share a compiled program.
-
-    Only schedules differ in length (rounds, steps); what is padded is never reached.
-    """
-
-    def pad(*leaves: NDArray[np.generic]) -> list[NDArray[np.generic]]:
-        if leaves[0].ndim == 0:
-            return list(leaves)
-        most = max(len(leaf) for leaf in leaves)
-        return [np.pad(leaf, [(0, most - len(leaf)), *[(0, 0)] * (leaf.ndim - 1)]) for leaf in leaves]
-
-    structure = jax.tree.structure(algorithms[0])
-    columns = [pad(*leaves) for leaves in zip(*map(jax.tree.leaves, algorithms), strict=True)]
-    return [structure.unflatten(row) for row in zip(*columns, strict=True)]
-
-
-_SCHEDULES = ("cohorts", "steps", "scale", "counts")
-"""Fields of algorithms that have one entry for every round or step."""
+    """Algorithms with their schedules padded to common lengths, so that they share a compiled program."""
+    every = [algorithm.lengths for algorithm in algorithms]
+    most = {name: max(lengths[name] for lengths in every) for name in every[0]}
+    return [algorithm.padded(most) for algorithm in algorithms]
 
 
 def padded(algorithms: Sequence[A], room: int) -> list[A]:
-    """Algorithms with their schedules padded by zeros, so that one program serves many lengths.
+    """Algorithms with their schedules padded, so that one program serves many lengths.
 
     Args:
         algorithms: that share a program once they are as long.
         room: length of the schedules; of longer ones the least power of four times it.
-
-    Returns:
-        As many; what is padded is never reached.
     """
-
-    def pad(path: tuple[Any, ...], leaf: NDArray[np.generic]) -> NDArray[np.generic]:
-        if path[-1].name not in _SCHEDULES or np.ndim(leaf) == 0:
-            return leaf
-        length = room
-        while length < len(leaf):
-            length *= 4
-        return np.pad(leaf, [(0, length - len(leaf)), *[(0, 0)] * (np.ndim(leaf) - 1)])
-
-    return [jax.tree_util.tree_map_with_path(pad, algorithm) for algorithm in algorithms]
+    return [
+        algorithm.padded({name: _roomy(length, room) for name, length in algorithm.lengths.items()})
+        for algorithm in algorithms
+    ]
 
 
-def with_noise(algorithm: A, factor: float) -> A:
-    """The same algorithm with `factor` times the noise, for trials in which few clients stand for many."""
-
-    def scaled(path: tuple[Any, ...], leaf: NDArray[np.generic]) -> NDArray[np.generic]:
-        return as_float(factor * np.asarray(leaf, np.float64)) if path[-1].name == "noise" else leaf
-
-    return algorithm if factor == 1 else jax.tree_util.tree_map_with_path(scaled, algorithm)
+def _roomy(length: int, room: int) -> int:
+    while room < length:
+        room *= 4
+    return room

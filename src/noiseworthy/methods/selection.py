@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.methods.dpfl_bcs.search import checked_counts
+from noiseworthy.errors import InvalidInput
 
 
 def reshuffled_round_robin(
@@ -94,3 +94,31 @@ def exact_counts(
     order = generator.permutation(len(asked)).astype(np.int32)
     laid = np.repeat(order, asked[order])
     return generator.permutation(laid.reshape(clients_per_round, rounds).T)
+
+
+def checked_counts(counts: ArrayLike, clients_per_round: int, rounds: int) -> NDArray[np.int64]:
+    """Counts T_n that K distinct clients per round can have over T rounds, as integers.
+
+    Raises:
+        InvalidInput: K outside 1..N, no rounds, counts that are not whole, above T, or of another sum than
+            K T.
+
+    Example:
+        >>> checked_counts([4, 0, 3, 1], 2, 4)
+        array([4, 0, 3, 1])
+    """
+    t = check.count("rounds", rounds)
+    asked = check.counts("counts", counts, least=0)
+    k = check.count("clients_per_round", clients_per_round, most=len(asked))
+    if asked.max() > t:
+        often = int(asked.argmax())
+        raise InvalidInput(
+            f"counts must be at most rounds = {t}, got {asked[often]} for client {often}; "
+            "no client is asked twice in a round"
+        )
+    if asked.sum() != k * t:
+        raise InvalidInput(
+            f"counts must sum to clients_per_round * rounds = {k * t}, got {asked.sum()}; "
+            f"{k} clients are asked in each of {t} rounds"
+        )
+    return asked

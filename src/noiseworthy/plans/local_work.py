@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ class LocalSteps:
             protect a whole client allow a minibatch.
     """
 
+    noised: ClassVar[bool] = False
     steps: int
     batch_size: int | None = None
 
@@ -61,6 +62,7 @@ class NoisySteps:
         (array([ 60, 100]), array([81, 41]))
     """
 
+    noised: ClassVar[bool] = True
     steps: int
     batch_size: int | None = None
 
@@ -122,6 +124,7 @@ class Coins:
         (10.0, 6, True)
     """
 
+    noised: ClassVar[bool] = False
     iterations: int
     probability: float
     seed: int = 0
@@ -171,7 +174,7 @@ class Coins:
 
 
 LocalWork: TypeAlias = LocalSteps | NoisySteps | Coins
-"""All kinds of work before an upload; a plain gradient is none of them."""
+"""All kinds of work before an upload, `noised` step by step or as a whole; a plain gradient is none."""
 
 
 def check_probability(value: float) -> float:

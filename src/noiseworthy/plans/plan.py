@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,16 +59,27 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Pilot:
-    """What clients released before the plan was made: an upload each to buy constants, or a first stage.
+class Stage:
+    """What clients release before the rounds of a plan, what it is charged, and how the plan follows from it.
+
+    A class of stages is a rule that turns released replies into the rest of the plan. A stage that was run
+    holds, or has led to, all that the rest rests on; one that is pending is run by the training, and the
+    plan around it says what comes then if the replies tell nothing new.
 
     Attributes:
-        parts: each kind of release, with how often each client made it, shape (N,).
+        parts: each kind of release, with how often each client makes it, shape (N,).
         budget: the whole budget, of which the plan's problem holds the rest.
     """
 
     parts: tuple[tuple[Release, NDArray[np.int64]], ...]
     budget: PrivacyBudget
+    rule: ClassVar[str]
+    """How the rest of the plan follows, in words."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether it is still to be run."""
+        return False
 
     @property
     def uploads(self) -> NDArray[np.int64]:
@@ -83,6 +94,13 @@ class Pilot:
     def as_dict(self) -> dict[str, Any]:
         """What a plan says of it, beside what it spends."""
         return {}
+
+
+@dataclass(frozen=True)
+class Pilot(Stage):
+    """An upload of each client by which constants were bought while planning: they are the plan's."""
+
+    rule: ClassVar[str] = "constants of the bound, from one noised gradient of every client"
 
 
 @dataclass(frozen=True)
@@ -106,7 +124,7 @@ class Plan:
         as_printed: what the paper's own formulas would do; not private, for comparison only.
         step: step sizes, None when training was not asked for.
         notes: warnings a user should read.
-        pilot: what was released and charged before, if anything was.
+        pilot: what is released and charged before, if anything is.
         local: what a client computes before each upload; None where that is one gradient, which the server
             multiplies by the step size.
         compared: the same decision under other accounting or relaxed, by name, to look at only.
@@ -129,7 +147,7 @@ class Plan:
     as_printed: dict[str, Any] = field(default_factory=dict)
     step: StepSize | None = None
     notes: tuple[str, ...] = ()
-    pilot: Pilot | None = None
+    pilot: Stage | None = None
     local: LocalWork | None = None
     compared: dict[str, Any] = field(default_factory=dict)
     momentum: float = 0.0

@@ -29,6 +29,7 @@ class SimulatedNoise:
         key: of the one upload that this noise is for.
 
     Example:
+        >>> import jax
         >>> noise = SimulatedNoise("laplace", 100.0, jax.random.key(0))
         >>> noise.assurance, noise.added_to(np.zeros(4, np.int64)).dtype
         ('simulation', dtype('int64'))
@@ -57,6 +58,7 @@ def simulated_noise(key: Array, family: Family, size: Array, dimension: int) -> 
     """Noise of one upload, shape (dimension,), of a mechanism and size.
 
     Example:
+        >>> import jax
         >>> simulated_noise(jax.random.key(0), "none", jnp.array(1.0), 3)
         Array([0., 0., 0.], dtype=float32)
     """
@@ -71,6 +73,7 @@ def simulated_sum(key: Array, family: Family, sizes: Array, dimension: int) -> A
     Of a stable law, one draw of the summed variance has the law of the sum of b draws; others need all b.
 
     Example:
+        >>> import jax
         >>> simulated_sum(jax.random.key(0), "none", jnp.ones(5), 2)
         Array([0., 0.], dtype=float32)
     """

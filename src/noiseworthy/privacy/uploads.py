@@ -117,3 +117,21 @@ def releasable(steps: NDArray[np.int64]) -> NDArray[np.int64]:
             "an upload must lie within +-2^53 steps; take a coarser grid, nothing was released"
         )
     return steps
+
+
+@dataclass(frozen=True)
+class Derived:
+    """What an owner computed from noised sums alone, where the sums themselves do not leave.
+
+    Attributes:
+        values: float64, shape (u,), finite: a model's move (p,), or a gradient and two losses (p + 2,).
+        assurance: the stamp of the sums' noise.
+    """
+
+    values: NDArray[np.float64]
+    assurance: Assurance
+
+    def __post_init__(self):
+        if self.values.dtype != np.float64 or self.values.ndim != 1 or not np.all(np.isfinite(self.values)):
+            raise InvalidInput("what is derived must be a list of finite float64; ask for smaller steps")
+        check.one_of("assurance", self.assurance, ASSURANCES)

@@ -13,6 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from noiseworthy._wording import number, percent, rounded_up, span
 from noiseworthy.errors import DataError
 from noiseworthy.reports.advice_claim import advice_card
 from noiseworthy.reports.advice_figures import advice_figure, outlook_figure
@@ -20,7 +21,6 @@ from noiseworthy.reports.claim_card import FILE as CARD
 from noiseworthy.reports.html import PAGES, toml
 from noiseworthy.reports.style import png, svg
 from noiseworthy.reports.tables import WIDTH
-from noiseworthy.reports.wording import number, percent, rounded_up, span
 from noiseworthy.sweeps.advice_words import band, written
 
 Record = dict[str, Any]

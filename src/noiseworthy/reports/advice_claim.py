@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from noiseworthy._wording import number, rounded_up
 from noiseworthy.privacy.budget import ADVERSARY
 from noiseworthy.reports.claim_card import NOT_COVERED, SCHEMA
-from noiseworthy.reports.wording import number, rounded_up
 
 Record = dict[str, Any]
 

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from noiseworthy._wording import count, number, rounded_up
 from noiseworthy.reports.style import INK, MUTED, PAPER, PLAN, RULE, TONES, head, new_figure, styled
-from noiseworthy.reports.wording import count, number, rounded_up
 from noiseworthy.sweeps.advice_words import written
 
 Record = dict[str, Any]

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from noiseworthy._wording import number, rounded_up, span
+from noiseworthy.methods.words import Record
 from noiseworthy.reports.resources import amount
-from noiseworthy.reports.schedules import DECIDED, Record, symbols, term
-from noiseworthy.reports.wording import number, rounded_up, span
+from noiseworthy.reports.schedules import words_of
 
 _NOTES = {
     "this plan": "Only the first row is used; its privacy loss is counted exactly.",
@@ -61,7 +62,7 @@ def leak_of(plan: Record) -> Leak | None:
 
 def faults_of_printed(plan: Record) -> list[str]:
     """Why the printed solution could not be run: what it costs, and what does not divide what."""
-    printed, resources, algorithm = plan["as_printed"], plan.get("resources"), plan["algorithm"]
+    printed, resources = plan["as_printed"], plan.get("resources")
     faults = []
     if resources:
         cost = np.multiply(resources["cost_per_round"], printed["rounds"])
@@ -70,7 +71,8 @@ def faults_of_printed(plan: Record) -> list[str]:
         if cost[worst] > resources["budget"][worst] * (1 + 1e-9):
             faults.append(f"it costs {amount(cost[worst])} of {amount(resources['budget'][worst])}")
     if printed["total_iterations"] % printed["local_steps"]:
-        k, tau = (symbols(algorithm, printed, [key]) for key in DECIDED[algorithm])
+        words = words_of(plan)
+        k, tau = (words.symbols(printed, [key]) for key in ("total_iterations", "local_steps"))
         faults.append(f"{tau} does not divide {k}")
     return faults
 
@@ -95,9 +97,9 @@ def rows_of(record: Record) -> list[dict[str, str]]:
     return [_row(plan, name, values) for name, values in answers.items()] if len(answers) > 1 else []
 
 
-def note_of(rows: list[dict[str, str]]) -> str:
+def note_of(plan: Record, rows: list[dict[str, str]]) -> str:
     """What the rows are."""
-    noise = "Noise is per coordinate of every local step."
+    noise = f"Noise is per coordinate of {words_of(plan).noised.what}."
     return " ".join([*(_NOTES[row["setting"]] for row in rows), noise])
 
 
@@ -123,9 +125,11 @@ def _of_plan(plan: Record) -> dict[str, Any]:
 
 
 def _row(plan: Record, name: str, values: dict[str, Any]) -> dict[str, str]:
+    terms = words_of(plan).terms
     settings = {
-        term(plan["algorithm"], key).column: number(values[key]) if key in values else "none"
+        terms[key].column: number(values[key]) if key in values else "none"
         for key in ("rounds", "local_steps", "total_iterations")
+        if key in terms
     }
     cost = {"cost": _written(values.get("cost"), amount)} if plan.get("resources") else {}
     return {

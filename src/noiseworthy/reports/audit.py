@@ -12,13 +12,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from noiseworthy._wording import number, rounded_up
 from noiseworthy.audit.audits import rounded_down
 from noiseworthy.errors import DataError
 from noiseworthy.reports.audit_figures import audit_figure
 from noiseworthy.reports.html import PAGES, Key
 from noiseworthy.reports.style import png, svg
 from noiseworthy.reports.tables import WIDTH
-from noiseworthy.reports.wording import number, rounded_up
 
 Record = dict[str, Any]
 FILE, PAGE, FIGURE = "audit.json", "audit.html", "audit.png"

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from noiseworthy._wording import rounded_up
 from noiseworthy.audit.audits import rounded_down
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, TONES, head, new_figure, styled
-from noiseworthy.reports.wording import rounded_up
 
 Record = dict[str, Any]
 _WIDTH, _HEIGHT = 8.6, 3.7

@@ -14,23 +14,17 @@ import math
 from pathlib import Path
 from typing import Any
 
+from noiseworthy._wording import count, number, percent, rounded_up, span
 from noiseworthy.errors import DataError
+from noiseworthy.methods.phrases import clients_of, clipped_to
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.uploads import WORDS, Assurance
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import Record, most_spent
 from noiseworthy.reports.limits import limits
 from noiseworthy.reports.privacy_statement import protected
-from noiseworthy.reports.schedules import (
-    clients_of,
-    clipped_to,
-    noise_of_uploads,
-    noises_steps,
-    paid_for,
-    uploads_of,
-)
+from noiseworthy.reports.schedules import noise_of_uploads, uploads_of, words_of
 from noiseworthy.reports.told_apart import budgets, meaning, told_apart
-from noiseworthy.reports.wording import count, number, percent, rounded_up, span, times
 
 FILE, PAGE = "claim_card.json", "claim_card.html"
 Card = dict[str, Any]
@@ -71,7 +65,7 @@ def claim_card(record: Record) -> Card:
         "trust": "local: every client protects itself, the server is not trusted",
         "adversary": privacy["adversary"],
         "lifetime": _lifetime(record),
-        "told_apart": told_apart(record),
+        "told_apart": None if (best := told_apart(record)) is None else best.model_dump(),
         "mechanism": _mechanism(plan),
         "accountant": privacy["accountant"],
         "assurance": assurance(record),
@@ -230,16 +224,11 @@ def _how_much(record: Record) -> str:
 def _by_what(plan: Record) -> str:
     if not any(plan["releases"]):
         return "No client uploads anything in training, so training costs nothing."
-    law = law_of(plan["mechanism"])
+    law, noised = law_of(plan["mechanism"]), words_of(plan).noised
     _, size = law.size_words
-    what = "every local step" if noises_steps(plan) else "every upload"
     noise = f"{law.title} noise of {size} {span(noise_of_uploads(plan))}"
-    whose = "record" if noises_steps(plan) else "client"
-    uploads = f"; a client uploads {times(span(uploads_of(plan)))} at most" if noises_steps(plan) else ""
-    return (
-        f"{noise} on every coordinate of {what}, after a clip at {clipped_to(plan)}. It pays for "
-        f"{paid_for(plan)} per {whose}{uploads}."
-    )
+    clip = f"after a clip at {clipped_to(plan)}"
+    return f"{noise} on every coordinate of {noised.what}, {clip}. {noised.card(plan)}"
 
 
 def _which_noise(record: Record) -> str:

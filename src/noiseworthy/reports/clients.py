@@ -10,11 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 from numpy.typing import NDArray
 
+from noiseworthy._wording import finite, shortened
+from noiseworthy.methods.phrases import clients_of
 from noiseworthy.reports.findings import Record, client_names, most_spent
 from noiseworthy.reports.resources import bill_of
-from noiseworthy.reports.schedules import clients_of, uploads_of
+from noiseworthy.reports.schedules import uploads_of
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, drawable, head, new_figure, styled
-from noiseworthy.reports.wording import finite, shortened
 
 MOST_ROWS = 40
 """Above this many clients, rows become sorted steps."""

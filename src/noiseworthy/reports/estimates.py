@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from noiseworthy._wording import count, finite, number, span, times
+from noiseworthy.methods.words import Record
 from noiseworthy.reports.clients import MOST_DOTS
 from noiseworthy.reports.marks import Ink, points
 from noiseworthy.reports.participation import areas, budget_ticks
-from noiseworthy.reports.schedules import Record
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, TONES, head, new_figure, styled
-from noiseworthy.reports.wording import count, finite, number, span, times
 
 Told = dict[str, Any]
 """What `experiments.estimates.describe` says of one training; a reproduction may add the true Gamma_n as

@@ -8,16 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noiseworthy.reports.schedules import (
-    Record,
-    clients_of,
-    is_rival,
-    noises_steps,
-    paid_for,
-    symbols,
-    term,
-)
-from noiseworthy.reports.wording import count, finite, level, number, percent, rounded_up, span, times
+from noiseworthy._wording import count, finite, level, number, percent, rounded_up, span, times
+from noiseworthy.methods.phrases import clients_of
+from noiseworthy.methods.words import Record, Shape
+from noiseworthy.reports.schedules import words_of
 
 
 @dataclass(frozen=True)
@@ -180,41 +174,20 @@ def why_caption(record: Record) -> str:
     start = f"The {evidence['unit']}, against {evidence['axis']}.{dots}"
     if not plan["train"]:
         return f"{start} No setting that the study allows is predicted to end below the untrained model."
-    return f"{start} The ring is the plan. {_shape(evidence)}".rstrip()
+    shape = words_of(plan).shapes.get(evidence["axis"])
+    return f"{start} The ring is the plan. {_read_off(shape, evidence)}".rstrip()
 
 
-def _shape(evidence: Record) -> str:
-    """What the plan's own curve does, read off its ends and its least value."""
+def _read_off(shape: Shape | None, evidence: Record) -> str:
+    """What the plan's own curve does, by its ends and its least value."""
     bound = finite(evidence["curves"][0]["bound"])
     least = bound.min()
     falls, rises = bound[0] > 1.02 * least, bound[-1] > 1.02 * least
-    return _SHAPES[_axis_of(evidence), falls, rises]
-
-
-def _axis_of(evidence: Record) -> str:
-    """What the axis of a prediction counts: `rounds`, local `steps`, or a `period` of noised ones."""
-    if "averaging" in evidence["axis"]:
-        return "period"
-    return "steps" if "local" in evidence["axis"] else "rounds"
-
-
-_SHAPES = {
-    (
-        "rounds",
-        True,
-        True,
-    ): "First a step teaches more than its noise hides; later it is the other way round.",
-    ("rounds", True, False): "The curve flattens: more steps share the same budget and gain little.",
-    ("rounds", False, True): "From the start, more steps add more noise than they teach.",
-    ("steps", True, True): "Few local steps need many noised uploads; many let the clients drift apart.",
-    ("steps", True, False): "The longer clients compute, the fewer noised uploads it takes.",
-    ("steps", False, True): "More local steps let the clients drift apart by more than the noise they save.",
-    ("period", True, True): "Averaging often uses up the resources in few steps; averaging seldom lets the "
-    "clients drift apart, noise and all.",
-    ("period", True, False): "The longer between averagings, the more steps the resources pay for.",
-    ("period", False, True): "More steps between averagings let the clients drift apart, noise and all.",
-} | {(axis, False, False): "The curve is flat." for axis in ("rounds", "steps", "period")}
-"""By what the axis counts, and whether the curve first falls and at last rises."""
+    if not falls and not rises:
+        return "The curve is flat."
+    if shape is None:
+        return ""
+    return shape.turns if falls and rises else shape.falls if falls else shape.rises
 
 
 def training_caption(record: Record) -> str:
@@ -237,9 +210,7 @@ def predicted_beside(record: Record) -> bool:
 def who_caption(record: Record) -> str:
     """Who is asked how often, and what it costs."""
     plan, training = record["plan"], record["training"]
-    paid = f"Each client's noise pays for {paid_for(plan)}"
-    if noises_steps(plan):
-        paid += f" of each record, in {count(plan['rounds'], 'upload')}"
+    paid = f"Each client's noise pays for {words_of(plan).noised.caption(plan)}"
     if training:
         paid += f"; it was asked {times(span(u for seed in training['uploads'] for u in seed))}"
     spent = most_spent(record) or [row["spent_epsilon"] for row in plan["privacy"]["clients"]]
@@ -252,17 +223,15 @@ def who_caption(record: Record) -> str:
 
 def compare_caption(record: Record) -> str:
     """What the comparison shows."""
-    compare, algorithm = record["compare"], record["plan"]["algorithm"]
+    compare, words = record["compare"], words_of(record["plan"])
     best, fixed = compare["best"], sum(not cell["planned"] for cell in compare["cells"])
     seeds = len(compare["seeds"])
     means = "one training each" if seeds == 1 else f"means of {seeds} seeds with bars from least to most"
-    baseline = f" {term(algorithm, 'local_steps').symbol} = 1 is DP-SGD." if algorithm == "dp-pasgd" else ""
-    exact = algorithm == "dpfl-bcs" or is_rival(record["plan"])
-    alike = ", each asking all clients alike" if exact else ""
+    baseline = f" {words.baseline}" if words.baseline else ""
     paid = " that the resources pay for" if record["plan"].get("resources") else ""
     return (
-        f"The plan beside {count(fixed, 'fixed setting')}{paid}{alike}, with their own exact noise "
-        f"({means}). The best of them has {symbols(algorithm, best, compare['axes'])}."
+        f"The plan beside {count(fixed, 'fixed setting')}{paid}{words.alike}, with their own exact noise "
+        f"({means}). The best of them has {words.symbols(best, compare['axes'])}."
         f"{baseline}{search_price(record)}"
     )
 

@@ -9,7 +9,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
+from noiseworthy._wording import level, number, rounded_up, span
 from noiseworthy.errors import DataError
+from noiseworthy.methods.phrases import clients_of
+from noiseworthy.methods.words import Key
 from noiseworthy.reports import alternatives, findings, rivals_words, tradeoff_words
 from noiseworthy.reports.claim_card import claim_card, write_claim_card
 from noiseworthy.reports.estimates import estimates_caption
@@ -20,19 +23,9 @@ from noiseworthy.reports.network import network_caption, network_clauses
 from noiseworthy.reports.participation import participation_caption
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import Bill, amount, bill_of, planned_bill, prices, whose
-from noiseworthy.reports.schedules import (
-    by_coins,
-    clients_of,
-    headline,
-    is_local,
-    noises_steps,
-    paid_for,
-    symbols,
-    uploads_of,
-)
+from noiseworthy.reports.schedules import headline, uploads_of, words_of
 from noiseworthy.reports.style import png, svg
 from noiseworthy.reports.what_if_words import what_if_caption
-from noiseworthy.reports.wording import about, count, level, number, rounded_up, span
 from noiseworthy.studies.loading import in_line
 
 FILE = "report.html"
@@ -83,15 +76,6 @@ class Plot:
     title: str
     caption: str
     drawing: str
-
-
-@dataclass(frozen=True)
-class Key:
-    """A number that a reader should take away, with what it is and a remark."""
-
-    name: str
-    value: str
-    remark: str = ""
 
 
 def render(record: Record) -> str:
@@ -156,7 +140,7 @@ def _page(record: Record, figures: dict[str, Figure]) -> str:
         plots=plots,
         standings=rivals_words.standings(record),
         others=(others := alternatives.rows_of(record)),
-        others_note=alternatives.note_of(others),
+        others_note=alternatives.note_of(record["plan"], others),
         clients=client_rows(record),
         listing=listing(record),
         folded=FOLDED,
@@ -174,12 +158,12 @@ def _page(record: Record, figures: dict[str, Figure]) -> str:
 def key_numbers(record: Record) -> list[Key]:
     """The numbers at the top of the page."""
     plan, budget = record["plan"], record["plan"]["privacy"]["clients"]
-    keys = []
+    words, keys = words_of(plan), []
     if plan["train"]:
         keys += [
-            *_work(plan),
+            *words.keys(plan),
             Key("clients in each", f"{plan['clients_per_round']:,}", f"of {clients_of(record):,}"),
-            Key("uploads per client", span(uploads_of(plan)), _paid(plan)),
+            Key("uploads per client", span(uploads_of(plan)), words.noised.remark(plan)),
         ]
         if bill := planned_bill(record):
             budget_of = f"of {amount(bill.budget[bill.dearest])}; {whose(record, bill)}"
@@ -200,25 +184,6 @@ def key_numbers(record: Record) -> list[Key]:
     return keys
 
 
-def _work(plan: Record) -> list[Key]:
-    """Rounds, and what clients compute in them."""
-    rounds = f"{plan['rounds']:,}"
-    if by_coins(plan):
-        expected = f"{about(plan['expected_rounds'])} expected; drawn by coins"
-        each = f"communication: {symbols(plan['algorithm'], plan, ['communication_probability'])}"
-        each = each.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
-        return [Key("iterations", f"{plan['iterations']:,}", each), Key("rounds", rounds, expected)]
-    if is_local(plan):
-        total = f"{count(plan['total_iterations'], 'iteration')} in all"
-        total += ", each noised" if noises_steps(plan) else ""
-        return [Key("rounds", rounds), Key("local steps in each", f"{plan['local_steps']:,}", total)]
-    return [Key("rounds", rounds)]
-
-
-def _paid(plan: Record) -> str:
-    return f"noise pays for {paid_for(plan)}" if noises_steps(plan) else "paid for by its noise"
-
-
 def _range(outcome: findings.Outcome, write: Any) -> str:
     return "" if outcome.least == outcome.most else f"{write(outcome.least)} to {write(outcome.most)}"
 
@@ -234,7 +199,7 @@ def client_rows(record: Record) -> list[dict[str, str]]:
         rows.append({
             "client": name,
             "records": f"{federation['sizes'][i]:,}" if federation else "",
-            **_planned(plan, i),
+            **words_of(plan).noised.columns(plan, i),
             "made": span(seed[i] for seed in training["uploads"]) if training else "",
             "noise": number(plan["noise"][i]),
             "epsilon": number(budget["epsilon"], 6),
@@ -245,12 +210,6 @@ def client_rows(record: Record) -> list[dict[str, str]]:
     return rows
 
 
-def _planned(plan: Record, i: int) -> dict[str, str]:
-    """What a client's noise pays for, and its uploads where that is something else."""
-    paid = {"steps paid for": str(plan["releases"][i]), "uploads": str(plan["rounds"])}
-    return paid if noises_steps(plan) else {"paid for": str(plan["releases"][i])}
-
-
 def _cost(bill: Bill, i: int) -> dict[str, str]:
     return {bill.unit: amount(bill.cost[i]), "of": amount(bill.budget[i])}
 
@@ -258,16 +217,10 @@ def _cost(bill: Bill, i: int) -> dict[str, str]:
 def listing(record: Record) -> str:
     """What the columns of the list of clients are."""
     plan = record["plan"]
-    uploads = "Uploads are those that the noise pays for and those made in training (range over seeds)"
-    noise = "one upload" + (" of the first round" if "noise_per_round" in plan else "")
-    if noises_steps(plan):
-        uploads = (
-            "The noise pays for as many steps as one record is in; uploads are those planned and those made "
-            "in training (range over seeds)"
-        )
-        noise = "every local step"
+    noised = words_of(plan).noised
     whose = "the seed that asked most" if record["training"] else "all planned uploads"
-    said = f"{uploads}; noise is per coordinate of {noise}; spent is the epsilon of {whose}."
+    noise = f"noise is per coordinate of {noised.listed(plan)}"
+    said = f"{noised.columns_said}; {noise}; spent is the epsilon of {whose}."
     bill = planned_bill(record)
     return said + (f" Training costs {prices(plan)}, in {bill.unit}." if bill else "")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from noiseworthy._wording import number, rounded_up
 from noiseworthy.reports.alternatives import Leak, leak_of
 from noiseworthy.reports.findings import Record
 from noiseworthy.reports.style import INK, PLAN, TONES, head, new_figure, styled
-from noiseworthy.reports.wording import number, rounded_up
 
 
 @styled

@@ -10,11 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from noiseworthy._names import shown
-from noiseworthy.privacy.durable import DurableLedger, Line, statement
+from noiseworthy._wording import count, number, percent, rounded_up
+from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import SCHEDULE, WHOLE
 from noiseworthy.privacy.durable.leases import leases_of
+from noiseworthy.privacy.durable.statement import Line, statement
 from noiseworthy.reports.clauses import Clause
-from noiseworthy.reports.wording import count, number, percent, rounded_up
 
 Record = dict[str, Any]
 _LISTED = 50
@@ -124,16 +125,6 @@ def _account(line: Line) -> Record:
         "spent_epsilon": line.epsilon,
         "spent_part": line.part,
     }
-
-
-def summary(books: DurableLedger, run: str) -> Record:
-    """What a run's record keeps of a ledger: how many releases it entered, and the chain's end."""
-    find = (
-        'SELECT count(*), coalesce(sum(g.acknowledged), 0) FROM releases r JOIN grants g ON g.id = r."grant" '
-        "JOIN runs ON runs.id = r.run WHERE runs.name = ?"
-    )
-    ((releases, acknowledged),) = books.query(find, [run])
-    return {"head": str(books.head), "releases": releases, "acknowledged": acknowledged}
 
 
 def ledger_clauses(record: Record) -> list[Clause]:

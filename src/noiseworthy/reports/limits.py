@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
+from noiseworthy._wording import about, count, number, percent, rounded_up, shortened, span
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.alternatives import faults_of_printed, leak_of
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import Record, client_names
-from noiseworthy.reports.schedules import DECIDED, by_coins, symbols
-from noiseworthy.reports.wording import about, count, number, percent, rounded_up, shortened, span
+from noiseworthy.reports.schedules import words_of
+from noiseworthy.studies.typed_record import ComparePart, FederationPart, PrivacyPart, view
 
 
 def limits(record: Record) -> Clause | None:
     """Everything that the guarantee leaves out; None where there is none."""
-    if not record["plan"]["privacy"]["private"]:
+    seen = view(record)
+    privacy, compare = seen.plan.privacy, seen.compare
+    if not privacy.private:
         return None
-    unit = record["plan"]["privacy"]["unit"]
+    unit = privacy.unit
     several = "several records" if unit == "record" else "records at several clients"
-    when = ", and when the coins make clients communicate" if by_coins(record["plan"]) else ""
+    when = words_of(record["plan"]).when(record["plan"])
     points = [
-        *record.get("read_off", ()),
-        *_sizes(record["plan"]["privacy"]),
+        *seen.read_off,
+        *_sizes(privacy),
         f"Who takes part in which round is seen{when}; no amplification by client sampling is claimed.",
         f"Somebody with {several} is protected less: epsilon grows with their number.",
         f"What is true of many {unit}s is learnt; that is the purpose of training.",
         "Every other run on the same records adds to what is spent, tuning and repeated training included.",
         "The test set and public data are read in the clear; keep records that need protection out of them.",
-        *_test_records(record),
+        *_test_records(seen.federation),
     ]
-    if record["compare"]:
-        settings = count(len(record["compare"]["cells"]), "setting")
+    if compare is not None:
+        settings = count(len(compare.cells), "setting")
         points.append(f"The comparison simulated {settings} on the same records; for real, each is charged.")
-        points += _search(record)
-    if tradeoff := record.get("tradeoff"):
-        trained = count(sum(cell["train"] for cell in tradeoff["cells"]), "training")
+        points += _search(compare)
+    if seen.tradeoff:
+        trained = count(sum(cell["train"] for cell in seen.tradeoff["cells"]), "training")
         points.append(f"The trade-off simulated {trained} on the same records; for real, each is charged.")
-    if rivals := record.get("rivals"):
-        points.append(_rivals(rivals))
+    if seen.rivals:
+        points.append(_rivals(seen.rivals))
     return Clause("What is not protected", "Outside of the guarantee:", tuple(points), "limit")
 
 
-def _sizes(privacy: Record) -> list[str]:
+def _sizes(privacy: PrivacyPart) -> list[str]:
     """What is public of sizes, under add-remove neighbours against the relation's own word."""
     public = "How many records each client holds, its budget, and the whole study file are public."
-    if privacy["relation"] == "replace-one" or privacy["unit"] == "client":
+    if privacy.relation == "replace-one" or privacy.unit == "client":
         return [public]
     return [
         public,
@@ -61,13 +64,12 @@ ORIGINS = {
 """Where test records come from, in words."""
 
 
-def _test_records(record: Record) -> list[str]:
+def _test_records(federation: FederationPart | None) -> list[str]:
     """Where the test records come from, and what scores on them cost; nothing without data."""
-    federation = record["federation"] or {}
-    if (origin := federation.get("test_origin")) is None:
+    if federation is None or federation.test_origin is None:
         return []
-    many = count(federation["test_records"], "test record")
-    return [f"The {many}: {ORIGINS[origin]}. Scores on them are exact, and no epsilon covers them."]
+    many, origin = count(federation.test_records, "test record"), ORIGINS[federation.test_origin]
+    return [f"The {many}: {origin}. Scores on them are exact, and no epsilon covers them."]
 
 
 def _rivals(rivals: Record) -> str:
@@ -79,14 +81,14 @@ def _rivals(rivals: Record) -> str:
     )
 
 
-def _search(record: Record) -> list[str]:
+def _search(compare: ComparePart) -> list[str]:
     """What all fixed settings of the comparison would spend together."""
-    spent = record["compare"].get("search_epsilon")
-    if spent is None:
+    if compare.search_epsilon is None:
         return []
     return [
         "Each fixed setting trained once on private records would, all together, spend epsilon "
-        f"{rounded_up(spent)} of the client that is worst off: the price of a search, which planning avoids."
+        f"{rounded_up(compare.search_epsilon)} of the client that is worst off: the price of a search, "
+        "which planning avoids."
     ]
 
 
@@ -97,14 +99,15 @@ def as_printed(record: Record) -> Clause | None:
         return _in_fractions(record)
     if not printed or "noise" not in printed or not (any(noise) or leak_of(plan)):
         return None
-    keys = [key for key in DECIDED[plan["algorithm"]] if key in printed]
+    words = words_of(plan)
+    keys = [key for key in words.decided if key in printed]
     same_setting = all(printed[key] == plan[key] for key in keys)
     as_noisy = all(theirs >= ours * (1 - 1e-9) for theirs, ours in zip(printed["noise"], noise, strict=True))
     if same_setting and as_noisy:
         return None
     ours = f"here the noise is {span(noise)}" if any(noise) else "here nothing is trained"
     text = (
-        f"By the formulas as the paper prints them: {symbols(plan['algorithm'], printed, keys)} and noise "
+        f"By the formulas as the paper prints them: {words.symbols(printed, keys)} and noise "
         f"{span(printed['noise'])}; {ours}. The printed one is not private "
         f"({printed['why']}) and was not used."
     )

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.markers import CARETDOWN, CARETUP, MarkerStyle
 from numpy.typing import ArrayLike
 
+from noiseworthy._wording import level
 from noiseworthy.reports.labels import Label
 from noiseworthy.reports.style import MARKERS, MUTED, ON_PAPER, PAPER, PLAN, TONES
-from noiseworthy.reports.wording import level
 
 
 @dataclass(frozen=True)

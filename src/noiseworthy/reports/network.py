@@ -15,10 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from noiseworthy._names import shown
+from noiseworthy._wording import count, number, percent, rounded_up
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import Record
 from noiseworthy.reports.style import MUTED, TONES, drawable, head, new_figure, styled
-from noiseworthy.reports.wording import count, number, percent, rounded_up
+from noiseworthy.studies.typed_record import RoundPart, view
 
 if TYPE_CHECKING:
     from noiseworthy.deploy.owners import Standing
@@ -30,31 +31,31 @@ _SHOWN = 20
 @styled
 def network_figure(record: Record) -> Figure | None:
     """Answers of owners by round, above the seconds that rounds took; None for what was simulated."""
-    network = record.get("network")
-    if not network or not network["rounds"]:
+    seen = view(record)
+    if seen.network is None or seen.federation is None or not seen.network.rounds:
         return None
-    owners = _drawn(record)
+    rounds = seen.network.rounds
+    owners = _drawn(rounds, seen.federation.clients)
     figure = new_figure(7.4, 1.9 + 0.24 * len(owners))
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[0.24 * len(owners) + 0.3, 1.1])
-    _answers(above, record, owners)
-    _seconds(below, record)
+    _answers(above, rounds, owners)
+    _seconds(below, rounds)
     return figure
 
 
-def _drawn(record: Record) -> list[str]:
+def _drawn(rounds: list[RoundPart], clients: list[str]) -> list[str]:
     """Owners from top to bottom, in the federation's order."""
-    rounds, clients = record["network"]["rounds"], record["federation"]["clients"]
-    missed = {name: sum(bool(one["answers"].get(name)) for one in rounds) for name in clients}
+    missed = {name: sum(bool(one.answers.get(name)) for one in rounds) for name in clients}
     kept = sorted(clients, key=lambda name: -missed[name])[:_SHOWN]
     return [name for name in clients if name in kept]
 
 
-def _answers(axes: Axes, record: Record, owners: list[str]) -> None:
+def _answers(axes: Axes, rounds: list[RoundPart], owners: list[str]) -> None:
     asked = [
-        (one["number"] + 1, row, why)
-        for one in record["network"]["rounds"]
+        (one.number + 1, row, why)
+        for one in rounds
         for row, name in enumerate(owners)
-        if (why := one["answers"].get(name)) is not None
+        if (why := one.answers.get(name)) is not None
     ]
     for came, marker, colour in ((True, "o", TONES[2]), (False, "x", MUTED)):
         places = [(t, row) for t, row, why in asked if came is not bool(why)]
@@ -64,35 +65,38 @@ def _answers(axes: Axes, record: Record, owners: list[str]) -> None:
     axes.set_ylim(len(owners) - 0.5, -0.5)
 
 
-def _seconds(axes: Axes, record: Record) -> None:
-    rounds = record["network"]["rounds"]
+def _seconds(axes: Axes, rounds: list[RoundPart]) -> None:
     head(axes, "How long rounds took", "seconds", "round")
-    axes.bar([one["number"] + 1 for one in rounds], [one["seconds"] for one in rounds], color=TONES[1])
+    axes.bar([one.number + 1 for one in rounds], [one.seconds for one in rounds], color=TONES[1])
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(3))
 
 
 def network_caption(record: Record) -> str:
-    """Uploads that arrived, those that did not with the commonest reason, and the seconds of a round."""
-    network = record["network"]
-    whys = [why for one in network["rounds"] for why in one["answers"].values()]
+    """Uploads that arrived, those that did not with the commonest reason, and the seconds of a round.
+
+    Empty for what was simulated.
+    """
+    if (network := view(record).network) is None:
+        return ""
+    whys = [why for one in network.rounds for why in one.answers.values()]
     missing = [why for why in whys if why]
-    seconds = median(one["seconds"] for one in network["rounds"])
+    seconds = median(one.seconds for one in network.rounds)
     text = f"{len(whys) - len(missing):,} of {count(len(whys), 'upload')} that were asked for arrived"
     if missing:
         text += f"; of the others most had this reason: {max(set(missing), key=missing.count)}"
-    late = f" {count(network['late'], 'upload')} came too late to be used." if network["late"] else ""
+    late = f" {count(network.late, 'upload')} came too late to be used." if network.late else ""
     return f"{text}.{late} A round took {number(seconds, 2)} seconds at the median."
 
 
 def network_clauses(record: Record) -> list[Clause]:
     """What owners told of their ledgers, after a training over a network."""
-    if "network" not in record:
+    if (network := view(record).network) is None:
         return []
-    owners = record["network"]["owners"]
+    owners, ended = network.owners, network.ended
     told = tuple(
-        f"{one['client']}: {percent(one['spent'])} of epsilon {number(one['epsilon'], 6)} for "
-        f"{one['data_set']}, ledger head {one['head'][: one['head'].index(':') + 13]}"
+        f"{one.client}: {percent(one.spent)} of epsilon {number(one.epsilon, 6)} for "
+        f"{one.data_set}, ledger head {one.head[: one.head.index(':') + 13]}"
         for one in owners[:_SHOWN]
     )
     text = (
@@ -100,7 +104,6 @@ def network_clauses(record: Record) -> list[Clause]:
         f"it without a seed. {count(len(owners), 'owner')} told afterwards how much of their lifetime "
         "budgets is spent, by this and other trainings:"
     )
-    ended = record["network"].get("ended")
     early = [Clause("Why the training ended early", f"{ended[0].upper()}{ended[1:]}.")] if ended else []
     return [*early, Clause("What owners hold", text, told)]
 

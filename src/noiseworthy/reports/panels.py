@@ -11,14 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from noiseworthy._wording import finite, level
 from noiseworthy.reports.findings import Outcome, Record, planned_cell, predicted_beside, score, score_name
 from noiseworthy.reports.labels import Label, label_inside, label_right, label_top
 from noiseworthy.reports.marks import Ink, inks, plan_diamond, plan_label, plan_ring, points, untrained_line
 from noiseworthy.reports.resources import price_of_round
 from noiseworthy.reports.scales import loss_limits, score_limits, setting_axis
-from noiseworthy.reports.schedules import decided, symbols, term
+from noiseworthy.reports.schedules import decided, words_of
 from noiseworthy.reports.style import MUTED, PLAN, head
-from noiseworthy.reports.wording import finite, level
 
 Line = tuple[NDArray[np.float64], NDArray[np.float64]]
 """A curve: places along the axis and values."""
@@ -74,7 +74,7 @@ def settings(axes: Axes, record: Record, quantity: str, title: str) -> None:
     across, _ = compare["axes"]
     known = [outcome for cell in compare["cells"] if (outcome := Outcome.of(quantity, cell[quantity]))]
     unit = "test loss" if quantity == "loss" else f"test {score_name(record)}"
-    axis = term(record["plan"]["algorithm"], across).axis
+    axis = words_of(record["plan"]).terms[across].axis
     head(axes, title, f"{unit} after training, {_over_seeds(len(compare['seeds']))}", axis)
     places = [cell[across] for cell in compare["cells"] if cell[across] > 0]
     setting_axis(axes, min(places), max(places))
@@ -191,7 +191,7 @@ def _in_view(planned: Record | None) -> float:
 
 def _all_series(axes: Axes, record: Record, quantity: str) -> list[Label]:
     """Every series beside the others; returns labels for the right edge, and puts the others inside."""
-    compare, algorithm = record["compare"], record["plan"]["algorithm"]
+    compare, words = record["compare"], words_of(record["plan"])
     across, along = compare["axes"]
     fixed = sorted((c for c in compare["cells"] if not c["planned"]), key=lambda cell: cell[across])
     colours = inks(sorted({cell[along] for cell in fixed}))
@@ -202,7 +202,7 @@ def _all_series(axes: Axes, record: Record, quantity: str) -> list[Label]:
         x = np.array([x for x, _ in known]) * 1.045 ** (place - (len(colours) - 1) / 2)
         mean = np.array([outcome.mean for _, outcome in known])
         _series(axes, x, [outcome for _, outcome in known], ink)
-        seen, text = np.flatnonzero(mean <= axes.get_ylim()[1]), symbols(algorithm, {along: value}, [along])
+        seen, text = np.flatnonzero(mean <= axes.get_ylim()[1]), words.symbols({along: value}, [along])
         if seen.size and seen[-1] == len(mean) - 1:
             right.append((mean[-1], text, ink.colour))
         elif seen.size:

@@ -10,20 +10,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 from numpy.typing import NDArray
 
+from noiseworthy._wording import count, number, span, times
+from noiseworthy.methods.dpfl_bcs.words import heterogeneity_of, sizes_of
+from noiseworthy.methods.phrases import asked, clients_of
+from noiseworthy.methods.words import Record
 from noiseworthy.reports.clients import MOST_DOTS
 from noiseworthy.reports.labels import Label, label_right
-from noiseworthy.reports.schedules import (
-    Record,
-    asked,
-    chooses,
-    clients_of,
-    heterogeneity_of,
-    never_asked,
-    sizes_of,
-    uploads_of,
-)
+from noiseworthy.reports.schedules import never_asked, uploads_of, words_of
 from noiseworthy.reports.style import MUTED, PAPER, PLAN, RAMP, head, new_figure, styled
-from noiseworthy.reports.wording import count, number, span, times
 
 _LARGEST, _SMALLEST = 190.0, 5.0
 """Areas of dots, in square points."""
@@ -45,7 +39,7 @@ def participation_figure(record: Record) -> Figure | None:
 def has_participation(record: Record) -> bool:
     """Whether a plan chooses whom to ask by budgets."""
     plan = record["plan"]
-    return bool(chooses(plan) and plan["train"] and plan["privacy"]["private"])
+    return bool(words_of(plan).chooses(plan) and plan["train"] and plan["privacy"]["private"])
 
 
 def participation(axes: Axes, record: Record) -> None:

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
+from noiseworthy._wording import count, number, rounded_up, shortened, span
 from noiseworthy.privacy import uploads
-from noiseworthy.privacy.clipping import WORDS
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import Record, client_names, most_spent
 from noiseworthy.reports.limits import as_printed, limits
-from noiseworthy.reports.schedules import (
-    by_coins,
-    clipped_to,
-    is_local,
-    keeps_transforms,
-    never_asked,
-    noise_falls,
-    noise_of_uploads,
-    noises_steps,
-    paid_for,
-    uploads_of,
-)
+from noiseworthy.reports.schedules import never_asked, noise_of_uploads, words_of
 from noiseworthy.reports.told_apart import budgets, meaning
-from noiseworthy.reports.wording import (
-    about,
-    count,
-    number,
-    rounded_up,
-    shortened,
-    span,
-    times,
-)
 
 _UNITS = {
     "record": "one record of one client",
@@ -178,68 +158,8 @@ def _mechanism(record: Record) -> Clause:
     _, size = law.size_words
     drawn = f"{law.title} noise of {size} {span(noise_of_uploads(plan))}"
     noise = f"{drawn} on every coordinate"
-    if noises_steps(plan):
-        return Clause("By what means", _noised_step(plan, noise), _margin(plan))
-    text = (
-        f"Each upload is {_upload(plan)}, plus {noise}{noise_falls(plan)}. {_clipped_before(plan)}"
-        f"The noise pays for {paid_for(plan)} per client; a client refuses to upload more."
-    )
-    return Clause("By what means", text, (*_condition(record), *_kept(plan)))
-
-
-def _noised_step(plan: Record, noise: str) -> str:
-    """What happens in every local step, and how many of them the noise pays for."""
-    uploads = span(uploads_of(plan))
-    dealt = (
-        " Every pass deals the client's records into disjoint batches anew: a record is in one of them at "
-        f"most, and not in all {count(plan['total_iterations'], 'step')}."
-        if plan["batch_size"] is not None
-        else ""
-    )
-    return (
-        f"Each local step moves by the mean gradient over {_batch(plan)}, each record's gradient clipped to "
-        f"{clipped_to(plan)}, plus {noise}, drawn anew in every step.{dealt} The noise pays for "
-        f"{paid_for(plan)} of each record; a client uploads its model {times(uploads)} and refuses to do so "
-        "more often."
-    )
-
-
-def _margin(plan: Record) -> tuple[str, ...]:
-    """Why noise at every step needs no condition on the model, and what it leaves over."""
-    return (
-        "A record counts no more than its share in any step of any model, because each step is noised before "
-        "the next one starts: this needs no convex loss.",
-        "The server sees only the last model of every round. The claim holds even for somebody who sees "
-        "every step, so that against the server it has a margin.",
-    )
-
-
-def _upload(plan: Record) -> str:
-    """What a client sends, before noise."""
-    if not is_local(plan):
-        return f"the mean gradient over {_batch(plan)}, each record's gradient clipped to {clipped_to(plan)}"
-    if not by_coins(plan):
-        return f"the change of the model by {count(plan['local_steps'], 'local step')} on {_batch(plan)}"
-    return (
-        f"the change of the client's model since the last communication, by local steps on {_batch(plan)}, "
-        "corrected by its control variate"
-    )
-
-
-def _clipped_before(plan: Record) -> str:
-    mode = plan.get("clipping_mode")
-    return f"Before the noise, at {clipped_to(plan)}, {WORDS[mode]}. " if mode else ""
-
-
-def _kept(plan: Record) -> tuple[str, ...]:
-    """What a client keeps to itself although it has read its records."""
-    if not keeps_transforms(plan):
-        return ()
-    return (
-        "Each client keeps a transform of its records. Its gradient is clipped together with that of the "
-        "model, as one, and noised alike before the transform moves: the claim would hold even for somebody "
-        "who sees the transforms.",
-    )
+    words = words_of(plan)
+    return Clause("By what means", words.means(plan, noise), (*_condition(record), *words.beyond))
 
 
 def _condition(record: Record) -> tuple[str, ...]:
@@ -252,42 +172,16 @@ def _condition(record: Record) -> tuple[str, ...]:
     return (f"{_CONVEX} {checked}",)
 
 
-def _batch(plan: Record) -> str:
-    """The records that a client computes on."""
-    if plan.get("batch_size") is not None:
-        if noises_steps(plan):
-            return f"a batch of {count(plan['batch_size'], 'record')} (all of a client that has fewer)"
-        return f"batches of {count(plan['batch_size'], 'record')}"
-    if plan["sampling_rate"] == 1:
-        return "all its records"
-    return f"a fresh Poisson batch (each record with probability {number(plan['sampling_rate'])})"
-
-
 def _accounting(record: Record) -> Clause:
     plan, version = record["plan"], record["version"]
     deltas = [row["delta"] for row in plan["privacy"]["clients"]]
     how = law_of(plan["mechanism"]).accounting(plan["sampling_rate"], deltas)
-    what = (
-        "Steps that a record is in are counted per client (the most of any of its records)"
-        if noises_steps(plan)
-        else "True uploads are counted per client (not their mean)"
-    )
+    words = words_of(plan)
     text = (
-        f"{what} by {how}, in noiseworthy {version}. "
+        f"{words.noised.counted} by {how}, in noiseworthy {version}. "
         "Clients hold different records, so their costs do not add up across clients."
     )
-    return Clause("How it is counted", text, _coins(plan))
-
-
-def _coins(plan: Record) -> tuple[str, ...]:
-    """Why the coins of a plan cost nothing more."""
-    if not by_coins(plan):
-        return ()
-    return (
-        f"The coins that say when clients communicate are public and were drawn before training (seed "
-        f"{plan['coin_seed']}): the {plan['realised_rounds']:,} rounds that they give are charged, not their "
-        f"mean of {about(plan['expected_rounds'])}.",
-    )
+    return Clause("How it is counted", text, words.coins(plan))
 
 
 # Adversary --------------------------------------------------------------------------------------------

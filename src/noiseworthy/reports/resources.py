@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._wording import number, shortened, span
+from noiseworthy.methods.words import Record
 from noiseworthy.reports.findings import client_names
-from noiseworthy.reports.schedules import Record, noises_steps, uploads_of
-from noiseworthy.reports.wording import number, shortened, span
+from noiseworthy.reports.schedules import uploads_of, words_of
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,8 @@ def whose(record: Record, bill: Bill) -> str:
 def prices(plan: Record) -> str:
     """What a communication and a local step cost."""
     resources = plan["resources"]
-    event = "averaging" if noises_steps(plan) else "upload"
     c1, c2 = (span(resources[key], amount) for key in ("cost_per_round", "cost_per_step"))
-    return f"{c1} per {event}, {c2} per local step"
+    return f"{c1} per {words_of(plan).noised.exchange}, {c2} per local step"
 
 
 def price_of_round(record: Record) -> str:

@@ -8,12 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from noiseworthy._wording import finite, number
+from noiseworthy.methods.words import Record
 from noiseworthy.reports import rivals_words as words
 from noiseworthy.reports.labels import Label, label_right
 from noiseworthy.reports.marks import Ink, inks
-from noiseworthy.reports.schedules import Record
 from noiseworthy.reports.style import MUTED, PAPER, PLAN, RULE, head, new_figure, styled
-from noiseworthy.reports.wording import finite, number
 
 WIDTH = 7.4
 _ROW, _AROUND = 0.3, 1.25

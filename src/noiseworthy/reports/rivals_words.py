@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from noiseworthy._wording import about, count, level, number, percent, rounded_up, span
+from noiseworthy.methods.words import Record
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.findings import score_name
-from noiseworthy.reports.schedules import Record
-from noiseworthy.reports.wording import about, count, level, number, percent, rounded_up, span
 
 OURS, REFERENCE, SAME_CLIENTS = "DPFL-BCS", "FedSGD", "PrivateFL-BCS"
 SWEEPS = ("epsilon_max", "alpha")

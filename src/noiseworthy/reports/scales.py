@@ -10,8 +10,8 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
+from noiseworthy._wording import number
 from noiseworthy.reports.findings import Record, score_name
-from noiseworthy.reports.wording import number
 
 _PLAIN = FuncFormatter(lambda value, _: f"{value:,.0f}" if 1000 <= value < 1e9 else number(value, 6))
 """Numbers at axes as they are in texts."""

@@ -10,9 +10,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from noiseworthy._wording import rounded_up
 from noiseworthy.audit.audits import rounded_down
 from noiseworthy.reports.tables import WIDTH
-from noiseworthy.reports.wording import rounded_up
 
 Record = dict[str, Any]
 

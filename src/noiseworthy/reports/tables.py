@@ -9,6 +9,9 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from noiseworthy._wording import count, finite, level, number, rounded_up, shortened, span, times
+from noiseworthy.methods.dpfl_bcs.words import heterogeneity_of
+from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports import rivals_words
 from noiseworthy.reports.alternatives import leak_of
@@ -31,22 +34,7 @@ from noiseworthy.reports.findings import (
 )
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import bill_of, of_budget, planned_bill, prices, whose
-from noiseworthy.reports.schedules import (
-    DECIDED,
-    chooses,
-    clipped_to,
-    heterogeneity_of,
-    is_local,
-    local_steps,
-    noise_falls,
-    noise_of_uploads,
-    noises_steps,
-    paid_for,
-    symbols,
-    term,
-    uploads_of,
-    what_is_clipped,
-)
+from noiseworthy.reports.schedules import noise_of_uploads, uploads_of, words_of
 from noiseworthy.reports.tradeoff_words import (
     budget_axis,
     decision,
@@ -56,23 +44,22 @@ from noiseworthy.reports.tradeoff_words import (
     tick,
 )
 from noiseworthy.reports.what_if_words import price_of_next_point
-from noiseworthy.reports.wording import count, finite, level, number, rounded_up, shortened, span, times
 
 WIDTH = 80
 
 
 def plan_panel(record: Record) -> Panel:
     """The decision, its price and what it rests on."""
-    plan = record["plan"]
+    plan, words = record["plan"], words_of(record["plan"])
     facts = _facts()
     if prepared := preparation(record):
         _fact(facts, "records", prepared)
     if plan["train"]:
-        if is_local(plan):
-            _fact(facts, "local steps", local_steps(plan))
+        if steps := words.computes(plan):
+            _fact(facts, "local steps", steps)
         _fact(facts, "uploads", _uploads(plan))
         _fact(facts, "noise", _noise(plan))
-        _fact(facts, "clip", f"{clipped_to(plan)}: {what_is_clipped(plan)}")
+        _fact(facts, "clip", f"{clipped_to(plan)}: {words.clipped(plan)}")
         _fact(facts, "step size", _step(plan))
         if weighting := plan.get("weighting"):
             _fact(facts, "weights", _weights(weighting))
@@ -93,7 +80,7 @@ def plan_panel(record: Record) -> Panel:
         )
     if record.get("what_if"):
         _fact(facts, "what if", price_of_next_point(record))
-    nothing = "budgets and sizes alone" if chooses(plan) else "nothing: all was stated"
+    nothing = "budgets and sizes alone" if words.chooses(plan) else "nothing: all was stated"
     _fact(facts, "rests on", "; ".join(provenances(record)) or nothing)
     for name, other in _others(plan).items():
         _fact(facts, name, other)
@@ -142,8 +129,8 @@ def comparison_table(record: Record) -> RenderableType | None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", expand=False)
     table.add_column("setting")
     axes = compare["axes"]
-    algorithm = record["plan"]["algorithm"]
-    for name in (*(term(algorithm, axis).column for axis in axes), "test loss", "least to most"):
+    terms = words_of(record["plan"]).terms
+    for name in (*(terms[axis].column for axis in axes), "test loss", "least to most"):
         table.add_column(name, justify="right")
     if scored:
         table.add_column(score_name(record), justify="right")
@@ -273,17 +260,14 @@ def _remarks(record: Record, *, training: bool) -> list[Text]:
 
 
 def _uploads(plan: Record) -> str:
-    uploads = f"{span(uploads_of(plan))} per client"
-    if noises_steps(plan):
-        return f"{uploads}; its noise pays for {paid_for(plan)} of each record"
-    return f"{uploads}, paid for by its noise"
+    return f"{span(uploads_of(plan))} per client{words_of(plan).noised.bought(plan)}"
 
 
 def _others(plan: Record) -> dict[str, str]:
     """What zCDP accounting would do instead, and what the printed formula would leak."""
-    others, keys = {}, DECIDED[plan["algorithm"]]
+    others, words = {}, words_of(plan)
     if zcdp := plan.get("compared", {}).get("zcdp"):
-        setting = symbols(plan["algorithm"], zcdp, keys)
+        setting = words.symbols(zcdp, words.decided)
         others["by zCDP"] = f"{setting}, std {span(zcdp['noise'])}, predicted {level(zcdp['bound'])}"
     if leak := leak_of(plan):
         others["as printed"] = (
@@ -298,7 +282,7 @@ def _noise(plan: Record) -> str:
     if not law.noisy:
         return "none"
     size, _ = law.size_words
-    where = " of every local step" if noises_steps(plan) else noise_falls(plan)
+    where = words_of(plan).noised.where(plan)
     first = f"{size} {span(noise_of_uploads(plan))} per coordinate{where}"
     return f"{law.title}, {first}"
 
@@ -306,7 +290,7 @@ def _noise(plan: Record) -> str:
 def _step(plan: Record) -> str:
     if plan["step_size"] is None:
         return "none stated"
-    steps = "local steps" if is_local(plan) else "rounds"
+    steps = words_of(plan).decays
     decay = plan["step_decay_rounds"]
     falls = "constant" if decay is None else f"halved after {number(decay)} {steps}"
     momentum = f", momentum {number(plan['momentum'])}" if plan.get("momentum") else ""

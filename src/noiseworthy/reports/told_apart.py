@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from noiseworthy._wording import number, percent_up, shortened
 from noiseworthy.privacy.power import ProfiledPower, after_two_moves
 from noiseworthy.reports.findings import Record, client_names
-from noiseworthy.reports.wording import number, percent_up, shortened
+from noiseworthy.studies.typed_record import PrivacyPart, ToldApartPart, view
 
 _ALARMS = [0.01, 0.05]
 _NOTHING = 0.99
@@ -16,7 +15,7 @@ _NOTHING = 0.99
 _MOVES = {"record": "a record", "client": "all that a client holds"}
 
 
-def told_apart(record: Record) -> dict[str, Any] | None:
+def told_apart(record: Record) -> ToldApartPart | None:
     """How well the best test tells neighbours apart, for the client that is worst off.
 
     Args:
@@ -24,27 +23,27 @@ def told_apart(record: Record) -> dict[str, Any] | None:
             delta alone.
 
     Returns:
-        `client`, by place; `alike`, whether it is so for all; `false_alarms` and the `power` at each;
-        `guess`, how often one between two equally likely data sets is right at most; `power_of_exchange`
-        where a move adds or removes, else None. None where nothing is released.
+        Whose, how well, and how often a guess between two equally likely data sets is right at most. None
+        where nothing is released.
     """
-    known = record.get("claim") or {}
-    return known["told_apart"] if "told_apart" in known else _by_epsilon(record["plan"]["privacy"])
+    seen = view(record)
+    known = seen.claim is not None and "told_apart" in seen.claim.model_fields_set
+    return seen.claim.told_apart if seen.claim and known else _by_epsilon(seen.plan.privacy)
 
 
-def _by_epsilon(privacy: Record) -> dict[str, Any]:
-    rows = privacy["clients"]
-    worst = max(range(len(rows)), key=lambda i: rows[i]["epsilon"])
-    power = ProfiledPower(np.array([rows[worst]["epsilon"]]), np.array([rows[worst]["delta"]]))
-    two = privacy["relation"] == "add-remove"
-    return {
-        "client": worst,
-        "alike": len({(row["epsilon"], row["delta"]) for row in rows}) == 1,
-        "false_alarms": _ALARMS,
-        "power": power.at(_ALARMS).tolist(),
-        "guess": power.guess,
-        "power_of_exchange": after_two_moves(power, _ALARMS).tolist() if two else None,
-    }
+def _by_epsilon(privacy: PrivacyPart) -> ToldApartPart:
+    rows = privacy.clients
+    worst = max(range(len(rows)), key=lambda i: rows[i].epsilon)
+    power = ProfiledPower(np.array([rows[worst].epsilon]), np.array([rows[worst].delta]))
+    two = privacy.relation == "add-remove"
+    return ToldApartPart(
+        client=worst,
+        alike=len({(row.epsilon, row.delta) for row in rows}) == 1,
+        false_alarms=_ALARMS,
+        power=power.at(_ALARMS).tolist(),
+        guess=power.guess,
+        power_of_exchange=after_two_moves(power, _ALARMS).tolist() if two else None,
+    )
 
 
 def meaning(record: Record) -> str:
@@ -52,15 +51,15 @@ def meaning(record: Record) -> str:
     known = told_apart(record)
     if known is None:
         return ""
-    name = shortened(client_names(record)[known["client"]], 40)
-    whose = "a client" if known["alike"] else f"{name}, the client that is worst off"
-    at = _both(known["false_alarms"])
-    vain = " That is next to no guarantee." if known["guess"] > _NOTHING else ""
+    name = shortened(client_names(record)[known.client], 40)
+    whose = "a client" if known.alike else f"{name}, the client that is worst off"
+    at = _both(known.false_alarms)
+    vain = " That is next to no guarantee." if known.guess > _NOTHING else ""
     return (
         f"Take somebody who knows all but which of two neighbouring data sets is held, and sees every upload "
         f"of {whose}. With false alarms in {at} of cases, no test finds the change in more than "
-        f"{_both(known['power'])}. A guess between the two, where both are equally likely, is right with "
-        f"probability {percent_up(known['guess'])} at most; 50\N{NO-BREAK SPACE}% is blind."
+        f"{_both(known.power)}. A guess between the two, where both are equally likely, is right with "
+        f"probability {percent_up(known.guess)} at most; 50\N{NO-BREAK SPACE}% is blind."
         f"{vain}{_exchange(record, known)}"
     )
 
@@ -72,19 +71,19 @@ def budgets(record: Record, key: str) -> str:
         record: a run record with noise.
         key: `epsilon` or `delta`.
     """
-    allowed = [row[key] for row in record["plan"]["privacy"]["clients"]]
+    allowed = [getattr(row, key) for row in view(record).plan.privacy.clients]
     if len(set(allowed)) == 1:
         return number(allowed[0], 6)
     ends = [(value, client_names(record)[allowed.index(value)]) for value in (min(allowed), max(allowed))]
     return " to ".join(f"{number(value, 6)} ({shortened(name, 40)})" for value, name in ends)
 
 
-def _exchange(record: Record, known: dict[str, Any]) -> str:
-    if known["power_of_exchange"] is None:
+def _exchange(record: Record, known: ToldApartPart) -> str:
+    if known.power_of_exchange is None:
         return ""
     return (
-        f" One change is {_MOVES[record['plan']['privacy']['unit']]} left out or added. To exchange it takes "
-        f"two, and then no test finds the change in more than {_both(known['power_of_exchange'])}."
+        f" One change is {_MOVES[view(record).plan.privacy.unit]} left out or added. To exchange it takes "
+        f"two, and then no test finds the change in more than {_both(known.power_of_exchange)}."
     )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from noiseworthy._wording import count, finite, level, number, percent, rounded_up
+from noiseworthy.methods.words import Record
 from noiseworthy.reports.findings import Outcome, score, score_name
-from noiseworthy.reports.schedules import Record, decided
-from noiseworthy.reports.wording import count, finite, level, number, percent, rounded_up
+from noiseworthy.reports.schedules import decided
 
 NO_PLAN = "no plan"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from noiseworthy._wording import number
 from noiseworthy.reports.findings import Record, score, score_name
-from noiseworthy.reports.wording import number
 
 
 def what_if_caption(record: Record) -> str:

@@ -28,8 +28,8 @@ from noiseworthy.errors import LedgerError
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.budget import ADVERSARY
-from noiseworthy.privacy.durable import statement
 from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.privacy.noise import ASSURANCE
 from noiseworthy.studies.planner import Decision
 from noiseworthy.studies.prepare import Prepared

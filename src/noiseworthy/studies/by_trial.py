@@ -11,8 +11,6 @@ import numpy as np
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.question import NOTHING_TO_TRY, decay, given
 from noiseworthy.methods.registry import method
-from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
-from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.studies.decision import Decision, Foretold, Progress
 from noiseworthy.studies.fitted import explained
@@ -30,6 +28,8 @@ from noiseworthy.trials.treatment import Treatment, treatments
 _TREATED = {"normalise", "feature_norm", "pooling", "projection", "reference"}
 """Keys of `[task]` that a plan may choose, where the study has none of them."""
 
+_MOST = 500
+"""Rounds or iterations that trials choose at most where a study does not say."""
 _RACE = 0.8
 """Share of the time of planning before the trials around the plan."""
 
@@ -136,15 +136,14 @@ def space_of(study: Study) -> Space:
     """What a study leaves free: keys that it does not state, or states as "auto"."""
     table: Any = study.algorithm
     stated = table.model_fields_set
-    fixed = {name: given(getattr(table, name)) for name in stated if hasattr(table, name)}
-    counts = ("rounds", "total_iterations", "iterations")
-    batch = fixed.get("batch_size")
+    fixed = {name: given(getattr(table, name)) for name in stated}
+    keys, batch = method(table.name).space.keys, fixed.get("batch_size")
     return Space(
         table.name,
-        rounds=next((fixed[name] for name in counts if fixed.get(name) is not None), None),
-        work=fixed.get("local_steps", fixed.get("communication_probability")),
+        rounds=fixed.get(keys.rounds),
+        work=fixed.get(keys.work),
         clients_per_round=fixed.get("clients_per_round"),
-        most=fixed.get("max_rounds") or fixed.get("max_iterations") or 500,
+        most=fixed.get(keys.most) or _MOST,
         clip_norm=given(study.privacy.clip_norm),
         step_size=fixed.get("step_size"),
         decay_rounds=decay(table.step_decay) if "step_decay" in stated else None,
@@ -152,9 +151,7 @@ def space_of(study: Study) -> Space:
         averaging=fixed.get("averaging"),
         weighting=fixed.get("weighting"),
         batch_size=None if batch == "full" else batch,
-        personal_step=fixed.get("personal_step_size"),
-        mode=fixed.get("clipping_mode"),
-        coin_seed=getattr(table, "coin_seed", 0),
+        own={name: fixed[name] for name in keys.own if fixed.get(name) is not None},
     )
 
 
@@ -167,7 +164,7 @@ def resolved(study: Study, found: TrialPlan) -> Study:
         return study
     steps = plan.step.decay_rounds
     keys = {
-        **_counts(plan),
+        **method(plan.algorithm).space.decided(plan),
         "step_size": plan.step.initial,
         "step_decay": steps if np.isfinite(steps) else "none",
         "momentum": plan.momentum,
@@ -178,19 +175,6 @@ def resolved(study: Study, found: TrialPlan) -> Study:
     algorithm = study.algorithm.model_copy(update={k: v for k, v in keys.items() if k in known})
     privacy = study.privacy.model_copy(update={"clip_norm": plan.problem.clip_norm})
     return study.model_copy(update={"algorithm": algorithm, "privacy": privacy})
-
-
-def _counts(plan: Plan) -> dict[str, Any]:
-    """Counts of a plan by their keys in a study."""
-    local, b = plan.local, {"clients_per_round": plan.clients_per_round}
-    if isinstance(local, LocalSteps):
-        mode = {"clipping_mode": plan.problem.clipping}
-        return {"total_iterations": plan.rounds * local.steps, "local_steps": local.steps, **b, **mode}
-    if isinstance(local, Coins):
-        return {"iterations": local.iterations, "communication_probability": local.probability}
-    if isinstance(local, NoisySteps):
-        return {"total_iterations": plan.rounds * local.steps, "local_steps": local.steps}
-    return {"rounds": plan.rounds, **b}
 
 
 def _foretold(found: TrialPlan) -> Foretold:

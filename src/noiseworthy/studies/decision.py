@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from noiseworthy.plans.curves import BoundCurves
 from noiseworthy.plans.plan import Plan
@@ -60,6 +61,7 @@ class Decision:
         study: the study with everything decided, records treated as the plan chose; None where the plan
             changed nothing but counts.
         what_if: what other budgets, more clients or other costs would give; None without trials.
+        kept: what records say of the decision, where the plan came from a file; else None.
     """
 
     plan: Plan
@@ -69,3 +71,4 @@ class Decision:
     foretold: Foretold | None = None
     study: Study | None = None
     what_if: WhatIf | None = None
+    kept: dict[str, Any] | None = None

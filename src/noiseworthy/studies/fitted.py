@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from noiseworthy.methods.registry import method
 from noiseworthy.plans.curves import BoundCurves, Curve
-from noiseworthy.plans.local_work import Coins, NoisySteps
 from noiseworthy.plans.plan import Plan, Prediction
 from noiseworthy.studies.decision import Decision, Progress, TrialMark
 from noiseworthy.trials.bench import Bench
@@ -17,7 +17,6 @@ from noiseworthy.trials.landscape import TrialPoint, landscape
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.search import TrialPlan
 from noiseworthy.trials.spaces import Space
-from noiseworthy.trials.theory_shapes import work_of
 from noiseworthy.trials.what_if import WhatIf
 
 SEEDS = range(500_000, 500_003)
@@ -54,7 +53,7 @@ def explained(
         decision,
         plan=_predicted(found, guess, unit),
         curves=_curves(found.plan, guess, unit),
-        trials=tuple(_mark(point, unit) for point in points if point.factor == 1),
+        trials=tuple(_mark(point, guess, unit) for point in points if point.factor == 1),
         what_if=guess,
     )
 
@@ -112,7 +111,7 @@ def _curves(plan: Plan, guess: WhatIf, unit: float) -> BoundCurves:
     """The fitted bound over the rounds trialled: of the plan's work first, then of others."""
     low, high = guess.rounds
     rounds = np.unique(np.geomspace(low, high, _PLACES).round().astype(np.int64))
-    own = work_of(guess.plan)
+    own = guess.bound.shape.work(guess.plan)
     works = sorted(guess.works, key=lambda work: abs(np.log(work / own)))
     lines = [
         Curve(_label(guess.plan, work), rounds.tolist(), (unit * guess.along(rounds, work)).tolist())
@@ -121,14 +120,11 @@ def _curves(plan: Plan, guess: WhatIf, unit: float) -> BoundCurves:
     return BoundCurves("rounds", tuple(lines), plan.rounds if plan.train else None)
 
 
-def _mark(point: TrialPoint, unit: float) -> TrialMark:
-    return TrialMark(point.plan.rounds, _label(point.plan, work_of(point.plan)), point.loss * unit)
+def _mark(point: TrialPoint, guess: WhatIf, unit: float) -> TrialMark:
+    label = _label(point.plan, guess.bound.shape.work(point.plan))
+    return TrialMark(point.plan.rounds, label, point.loss * unit)
 
 
 def _label(plan: Plan, work: float) -> str:
     """What a curve holds fixed, as its paper writes it."""
-    if plan.local is None:
-        return f"{'b' if plan.algorithm == 'fedsgd-dpc' else 'K'} = {plan.clients_per_round}"
-    if isinstance(plan.local, Coins):
-        return f"p = {work:.3g}"
-    return f"{'τ' if isinstance(plan.local, NoisySteps) else 'E'} = {work:g}"
+    return method(plan.algorithm).words.curve(plan, work)

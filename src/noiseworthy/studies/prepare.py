@@ -16,6 +16,7 @@ from noiseworthy.data import Federation, load_federation
 from noiseworthy.data.federation import numbered
 from noiseworthy.data.files import locate
 from noiseworthy.data.owners import federation_of_owners
+from noiseworthy.data.table import OWNERS, FederationTable
 from noiseworthy.engines.pilot import pilot_gradients
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
@@ -26,7 +27,6 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.studies.clients import Stated, by_name, in_order
-from noiseworthy.studies.records import OWNERS, FederationTable
 from noiseworthy.studies.tables import Drawn, Study
 from noiseworthy.tasks import Reference, Task, make_task, seen_shape
 from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
@@ -311,12 +311,17 @@ def _of_owners(table: FederationTable) -> Federation:
 def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task:
     """The model of `[task]` for records of a shape; by default the linear model that fits the labels."""
     table = study.task
-    model = table.model or ("linear" if classes is None else "softmax")
+    model = table.model or default_model(classes)
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
         bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
         reference=_reference(study, shape),
     )  # fmt: skip
+
+
+def default_model(classes: int | None) -> str:
+    """The linear model that fits the labels."""
+    return "linear" if classes is None else "softmax"
 
 
 def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from noiseworthy.data import Federation
+from noiseworthy.data.table import FederationTable
 from noiseworthy.data.tables import is_table
 from noiseworthy.errors import ConfigError
-from noiseworthy.studies.records import FederationTable
 
 _BY_LABELS = ("dirichlet", "sorted", "label-shards")
 """Partitions that read labels, so that sizes depend on them."""

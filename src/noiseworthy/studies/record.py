@@ -9,6 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from noiseworthy._validate import strict_json
 from noiseworthy.data import Federation
 from noiseworthy.errors import DataError
@@ -20,10 +22,10 @@ from noiseworthy.studies.estimates import describe
 from noiseworthy.studies.flags import flags, foretold
 from noiseworthy.studies.read_off import read_off
 from noiseworthy.studies.tables import Study
-from noiseworthy.studies.training import Trained
+from noiseworthy.studies.training import Run
+from noiseworthy.studies.typed_record import RECORD_VERSION, complaint_of, migrated, view
 
 FILE = "record.json"
-_KEYS = {"name", "created", "version", "study", "plan", "federation", "evidence", "training", "compare"}
 Record = dict[str, Any]
 
 
@@ -35,48 +37,58 @@ def new_record(
         "name": name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": version("noiseworthy"),
+        "record_version": RECORD_VERSION,
         "study": study.model_dump(mode="json", exclude_none=True),
         "plan": _plan(decision.plan),
         "claim": claim_facts(decision.plan),
         "federation": None if federation is None else _federation(federation, dimension),
         "read_off": read_off(study.federation, federation),
-        "evidence": _evidence(decision),
+        "evidence": None,
         "training": None,
         "compare": None,
     }
+    return strict_json({**record, **beside(decision, federation)})
+
+
+def beside(decision: Decision, federation: Federation | None) -> Record:
+    """What a record says of a decision and its plan does not, as the plan's file kept it or from the trials.
+
+    Returns:
+        `evidence`, and where trials were made `foretold` and `what_if`.
+    """
+    if decision.kept is not None:
+        return decision.kept
     said = None if federation is None else foretold(decision, federation.classes)
     foreseen = {} if said is None else {"foretold": said}
     what_if = {} if decision.what_if is None else {"what_if": decision.what_if.as_dict()}
-    return strict_json({**record, **foreseen, **what_if})
+    return strict_json({"evidence": _evidence(decision), **foreseen, **what_if})
 
 
 def with_training(
-    record: Record, trained: Trained, seeds: list[int], seconds: float, prior: float | None = None
+    record: Record, run: Run, seeds: list[int], seconds: float, prior: float | None = None
 ) -> Record:
     """The record with curves, uploads, what each client has spent by them, and `flags.flags`.
 
     Args:
         record: of the plan.
-        trained: the trainings.
+        run: the trainings.
         seeds: theirs.
         seconds: that they took.
         prior: score of always answering the most frequent class, if there is one.
     """
-    run = trained.run
-    spent = [plan.spent(uploads) for plan, uploads in zip(trained.plans, run.uploads, strict=True)]
     training = {
         "seeds": list(seeds),
         "rounds": run.rounds.tolist(),
         "loss": run.loss.tolist(),
         "accuracy": run.accuracy.tolist(),
         "uploads": run.uploads.tolist(),
-        "spent_epsilon": [row.tolist() for row in spent],
+        "spent_epsilon": run.spent.tolist(),
         "untrained_loss": float(run.loss[0, 0]),
         "prior": prior,
         "seconds": seconds,
         "assurance": ASSURANCE,
     }
-    stages = {"estimation": [describe(stage) for stage in trained.stages]} if trained.stages else {}
+    stages = {"estimation": [describe(stage) for stage in run.stages]} if run.stages else {}
     said = {"flags": flags(record, training)}
     return {**record, **stages, "training": strict_json(training | said)}
 
@@ -86,21 +98,32 @@ def save_record(record: Record, folder: Path) -> Path:
 
     Raises:
         DataError: a folder that cannot be written to.
+        ValidationError: a record that is not of the layout of `RunRecord`, which is a fault of ours.
     """
-    draft, text = folder / f".{FILE}", json.dumps(record, indent=1, allow_nan=False)
+    view(record)
+    return written(record, folder, FILE)
+
+
+def written(content: Record, folder: Path, name: str) -> Path:
+    """Write plain values as a file of a run folder, whole or not at all.
+
+    Raises:
+        DataError: a folder that cannot be written to.
+    """
+    draft, text = folder / f".{name}", json.dumps(content, indent=1, allow_nan=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         draft.write_text(text)
-        os.replace(draft, folder / FILE)
+        os.replace(draft, folder / name)
     except OSError as error:
         raise DataError(
             f"run folder {folder} cannot be written ({error}); choose another with --out"
         ) from None
-    return folder / FILE
+    return folder / name
 
 
 def load_record(folder: Path) -> Record:
-    """The record of a run folder.
+    """The record of a run folder, one of an earlier version in the layout of now.
 
     Raises:
         DataError: no folder, no record, or a file that is none.
@@ -114,9 +137,16 @@ def load_record(folder: Path) -> Record:
         ) from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path} is damaged ({error}); run the study again") from None
-    if not isinstance(record, dict) or not record.keys() >= _KEYS:
+    if not isinstance(record, dict):
         raise DataError(f"{path} is no record of a run; give a folder that train, compare or quickstart made")
-    return record
+    try:
+        view(record)
+    except ValidationError as error:
+        raise DataError(
+            f"{path} is no record of a run ({complaint_of(error)}); give a folder that train, compare or "
+            "quickstart made"
+        ) from None
+    return migrated(record)
 
 
 def _plan(plan: Plan) -> Record:

@@ -153,6 +153,11 @@ def kept_in(
         books.ledger.close()
 
 
+def holds_run(folder: Path) -> bool:
+    """Whether a training has begun in a folder."""
+    return any((folder / name).exists() for name in ("model.npz", CHECKPOINT))
+
+
 def check_unused(folder: Path) -> None:
     """Refuse a folder that holds a run already: a new one would write over its model and its report.
 

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -258,6 +258,21 @@ class RunLedger:
 def run_name(mark: str) -> str:
     """What the ledger calls the run of a `fingerprint`."""
     return hashlib.sha256(mark.encode()).hexdigest()[:12]
+
+
+def entered(books: DurableLedger, mark: str) -> dict[str, Any]:
+    """What a run's record keeps of a ledger: how many releases it entered, and the chain's end.
+
+    Args:
+        books: the ledger.
+        mark: `fingerprint` of the run.
+    """
+    find = (
+        'SELECT count(*), coalesce(sum(g.acknowledged), 0) FROM releases r JOIN grants g ON g.id = r."grant" '
+        "JOIN runs ON runs.id = r.run WHERE runs.name = ?"
+    )
+    ((releases, acknowledged),) = books.query(find, [run_name(mark)])
+    return {"head": str(books.head), "releases": releases, "acknowledged": acknowledged}
 
 
 def digest_of(reached: Checkpoint) -> bytes:

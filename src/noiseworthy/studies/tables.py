@@ -28,6 +28,7 @@ from noiseworthy._tables import (
     Seed,
     Table,
 )
+from noiseworthy.data.table import FederationTable
 from noiseworthy.methods.question import AlgorithmTable
 from noiseworthy.methods.registry import FIRST, method
 from noiseworthy.plans.resources import ResourceUnit
@@ -39,7 +40,7 @@ from noiseworthy.studies.clients import (
     forms,
     is_named,
 )
-from noiseworthy.studies.records import FederationTable, TaskTable
+from noiseworthy.tasks.table import TaskTable
 
 
 class Drawn(Table):
@@ -230,6 +231,12 @@ class CompareTable(Table):
     clip_norm: Positive | None = None
     step_size: Positive | None = None
     seeds: Listed[Seed] = Field(default=[100, 101, 102], min_length=1)
+
+    @property
+    def wanted(self) -> dict[str, list[float] | None]:
+        """Values of each axis; None leaves them to the method."""
+        stated = self.model_dump(exclude={"clip_norm", "step_size", "seeds"})
+        return {axis: None if values == "auto" else values for axis, values in stated.items()}
 
 
 class TradeoffTable(Table):

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.methods.dpfl_bcs.two_stages import LOSSES_PER_REPLY, FirstStage
+from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.durable import Account, accounts_of, schedule_accounts

@@ -1,74 +1,166 @@
-"""Train whatever was planned: in one stage, or in two where each seed plans the second by its first."""
+"""Train by a plan under several seeds: its stages one after the other, and what is kept of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from noiseworthy.data import Federation
-from noiseworthy.engines.records import Trajectory
+from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.shards import Shards
-from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.engines.simulation import Checkpoint, simulate
+from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
-from noiseworthy.studies import runner, two_stages
+from noiseworthy.studies import two_stages
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.prepare import check_same_sizes
-from noiseworthy.studies.run_folder import kept_in
+from noiseworthy.studies.run_folder import NOWHERE, Keeper, kept_in
 from noiseworthy.studies.run_ledger import Owners, SharedLedger
-from noiseworthy.studies.two_stages import Estimation
+from noiseworthy.studies.two_stages import Estimation, OnStage, unheard
 from noiseworthy.tasks import Task
+
+Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
-class Trained:
-    """Trainings of a study.
+class Run(Trajectory):
+    """Trainings of one plan, one per seed.
 
     Attributes:
-        run: curves, parameters, and the uploads that count against the plans' `releases`.
-        plans: which training followed which plan, one per seed.
+        plans: which training followed which plan in the end.
         stages: what each training estimated before; empty in one stage.
     """
 
-    run: Trajectory
-    plans: tuple[Plan, ...]
+    plans: tuple[Plan, ...] = ()
     stages: tuple[Estimation, ...] = ()
 
+    @classmethod
+    def of(cls, run: Trajectory, plans: Sequence[Plan], stages: Sequence[Estimation] = ()) -> Run:
+        """Curves with the plans behind them."""
+        return cls(**vars(run), plans=tuple(plans), stages=tuple(stages))
 
-def train(plan: Plan, federation: Federation, task: Task, seeds: Sequence[int], **options: Any) -> Trained:
-    """Train a plan under several seeds.
-
-    Args:
-        plan: what to do.
-        federation: the clients' records and the test set.
-        task: model and loss.
-        seeds: one training each.
-        options: of `runner.train`.
-
-    Raises:
-        InvalidInput, DataError, ResumeError, LedgerError, BudgetExceeded: as `runner.train`.
-    """
-    if not isinstance(plan.pilot, FirstStage):
-        return Trained(runner.train(plan, federation, task, seeds, **options), (plan,) * len(seeds))
-    check_same_sizes(plan.problem, federation)
-    return _in_two_stages(plan, federation, task, seeds, **options)
+    @property
+    def spent(self) -> NDArray[np.float64]:
+        """Exact epsilon of every client in every training, shape (S, N)."""
+        return np.stack([plan.spent(uploads) for plan, uploads in zip(self.plans, self.uploads, strict=True)])
 
 
-def _in_two_stages(
+def train(
     plan: Plan,
     federation: Federation,
     task: Task,
-    seeds: Sequence[int],
+    seeds: Sequence[int] = (0,),
     *,
+    evaluations: int = 25,
     folder: Path | None = None,
     resume: bool = False,
     belongs_to: str = "",
     ledger: SharedLedger | None = None,
-    **options: Any,
-) -> Trained:
-    shards, plans = Shards.load(federation, task), [plan] * len(seeds)
-    mark, owners = fingerprint(plan, seeds, belongs_to), Owners(federation.name, federation.clients)
+    on_stage: OnStage = unheard,
+    on_progress: Progress = lambda done: None,
+) -> Run:
+    """Train by a plan under several seeds, side by side in one compiled program.
+
+    Args:
+        plan: what to do; its noise belongs to the federation's sizes.
+        federation: the clients' records and the test set.
+        task: model and loss.
+        seeds: of schedule, start and noise, one training each.
+        evaluations: how often to score, densest at the beginning.
+        folder: where to keep a ledger, and a checkpoint after each evaluation; or None.
+        resume: go on from the folder's checkpoint; ends in the same state as an unbroken run.
+        belongs_to: names data and model; a checkpoint kept under another name is not resumed.
+        ledger: that several runs on these data share; by default one in the folder for this run alone.
+        on_stage: told the plans that follow from a stage, one per seed, before they are trained.
+        on_progress: told the share of rounds done.
+
+    Returns:
+        Curves, parameters and uploads, with the plan that each training followed.
+
+    Raises:
+        InvalidInput: a plan that does not train, or one that follows from a stage of another training.
+        DataError: a federation of other sizes than the plan's.
+        ResumeError: a folder of another study, without a checkpoint, or without its ledger.
+        LedgerError: a ledger that cannot be written, or that disagrees with the run.
+        BudgetExceeded: clients whose lifetime budget does not pay for the plan; nothing was spent.
+    """
+    check_same_sizes(plan.problem, federation)
+    check_begins(plan)
+    mark = fingerprint(plan, seeds, belongs_to)
+    plans, owners = [plan] * len(seeds), Owners(federation.name, federation.clients)
     with kept_in(folder, mark, plans, seeds, owners, ledger=ledger, resume=resume) as keeper:
-        run, stages = two_stages.train(plans, shards, task, seeds, keeper=keeper, **options)
-    return Trained(run, tuple(stage.plan for stage in stages), stages)
+        return carried_out(
+            plan,
+            task,
+            lambda condensed: Shards.load(federation, task, condensed=condensed),
+            seeds,
+            evaluation_rounds(plan.all_rounds, evaluations),
+            keeper=keeper,
+            on_stage=on_stage,
+            on_progress=on_progress,
+        )
+
+
+def carried_out(
+    plan: Plan,
+    task: Task,
+    load: Callable[[bool], Shards],
+    seeds: Sequence[int],
+    scored: NDArray[np.int64],
+    *,
+    algorithms: Sequence[Algorithm] = (),
+    keeper: Keeper = NOWHERE,
+    on_stage: OnStage = unheard,
+    on_progress: Progress = lambda done: None,
+) -> Run:
+    """All rounds of a plan: those of a stage that is still to be run, and those that follow from it.
+
+    Args:
+        plan: what to do.
+        task: model and loss.
+        load: the federation on the device, with records condensed or whole.
+        seeds: one training each.
+        scored: rounds of the whole training to score at.
+        algorithms: one per seed, where they were made before; of a plan in one stage.
+        keeper: pays for rounds, and keeps what was reached.
+        on_stage: as in `train`.
+        on_progress: told the share of rounds done.
+    """
+    if plan.pilot is not None and plan.pilot.pending:
+        alike = [plan] * len(seeds)
+        run, stages = two_stages.run(
+            alike, load(False), task, seeds, scored,
+            keeper=keeper, on_stage=on_stage, on_progress=on_progress,
+        )  # fmt: skip
+        return Run.of(run, [stage.plan for stage in stages], stages)
+    algorithms = algorithms or [make(plan, task, seed) for seed in seeds]
+
+    def keep(reached: Checkpoint) -> None:
+        keeper.keep(reached)
+        on_progress(reached.round / plan.rounds)
+
+    plans = [plan] * len(seeds)
+    run = simulate(
+        algorithms, plan.uploads, load(algorithms[0].condensed), scored, seeds,
+        resume=keeper.start, before_segment=keeper.last_stage(plans, algorithms), on_segment=keep,
+    )  # fmt: skip
+    return Run.of(run, plans)
+
+
+def check_begins(plan: Plan) -> None:
+    """Refuse a plan that begins in the middle of a training.
+
+    Raises:
+        InvalidInput: a plan that follows from a stage that was run.
+    """
+    if plan.pilot is not None and plan.pilot.rounds and not plan.pilot.pending:
+        raise InvalidInput(
+            f"this plan follows from what {plan.pilot.rounds} rounds of a training told, and begins where "
+            "they ended; train by the plan of the whole, or go on with that run by --resume"
+        )

@@ -9,18 +9,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.engines.records import Trajectory, evaluation_rounds
+from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import Checkpoint, simulate
 from noiseworthy.methods.dpfl_bcs import loss_reports
 from noiseworthy.methods.dpfl_bcs.heterogeneity import Heterogeneity, ReportedLosses, estimated
-from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage, replanned, stage_before
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage, stage_before
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.run_folder import NOWHERE, Keeper
 from noiseworthy.tasks import Task
 
 Progress = Callable[[float], None]
+OnStage = Callable[[Sequence[Plan]], None]
+
+
+def unheard(plans: Sequence[Plan]) -> None:
+    """Plans that follow from a stage, where nobody keeps them."""
 
 
 @dataclass(frozen=True)
@@ -38,27 +43,29 @@ class Estimation:
     plan: Plan
 
 
-def train(
+def run(
     plans: Sequence[Plan],
     shards: Shards,
     task: Task,
     seeds: Sequence[int],
+    scored: NDArray[np.int64],
     *,
-    evaluations: int = 25,
     keeper: Keeper = NOWHERE,
     adapted: Callable[[Any], Any] = lambda algorithm: algorithm,
+    on_stage: OnStage = unheard,
     on_progress: Progress = lambda done: None,
 ) -> tuple[Trajectory, tuple[Estimation, ...]]:
-    """Train both stages under several seeds; each plans stage 2 by the losses that its own stage 1 released.
+    """Both stages under several seeds; each goes on by the losses that its own stage 1 released.
 
     Args:
         plans: of `planning.two_stages.plan`, one per seed, all of as many rounds.
         shards: the federation on the device, of the sizes that the plans were made for.
         task: model and loss.
         seeds: of schedules, start and noise.
-        evaluations: how often to score, densest at the beginning.
+        scored: rounds of the whole training to score at.
         keeper: pays for rounds and keeps stage 2. On resume stage 1 is run again, to the same values.
         adapted: changes the algorithms of both stages, where clients hold other records than planned.
+        on_stage: told the plans of stage 2, before they are trained.
         on_progress: told the share of all rounds done.
 
     Returns:
@@ -67,15 +74,15 @@ def train(
 
     Raises:
         InvalidInput: a plan in one stage.
-        LedgerError: a stage 1 that told other losses than before, and as `runner.train`.
+        LedgerError: a stage 1 that told other losses than before, and as `training.train`.
         BudgetExceeded: clients whose lifetime budget does not pay for both stages.
     """
     before, total = stage_before(plans[0]).rounds, plans[0].all_rounds
-    scored = evaluation_rounds(total, evaluations)
     opening, end, stages = _opened(
         plans, shards, task, seeds, scored[scored < before], adapted, keeper,
         lambda done: on_progress(done / total),
     )  # fmt: skip
+    on_stage([stage.plan for stage in stages])
     later = seeds_of_stage_2(seeds)
     algorithms = [adapted(make(stage.plan, task, seed)) for stage, seed in zip(stages, later, strict=True)]
     start = keeper.start or onward(end, averaged=plans[0].averaging > 0)
@@ -100,7 +107,7 @@ def train(
 def estimate(
     plans: Sequence[Plan], shards: Shards, task: Task, seeds: Sequence[int]
 ) -> tuple[Estimation, ...]:
-    """Stage 1 alone: what `train` would estimate and plan under the same seeds.
+    """Stage 1 alone: what `run` would estimate and plan under the same seeds.
 
     Args:
         plans: of `planning.two_stages.plan`, one per seed, all of as many rounds.
@@ -144,7 +151,7 @@ def _opened(
         keeper.sealed(done)
         on_round(done.round)
 
-    run = simulate(
+    opening = simulate(
         starts,
         np.stack([first.uploads for first in firsts]),
         shards,
@@ -158,14 +165,15 @@ def _opened(
         estimation_of(plan, np.asarray(algorithm.cohorts), losses)
         for plan, algorithm, losses in zip(plans, starts, end.server[-1], strict=True)
     ]
-    return _Opened(run, end, tuple(stages))
+    return _Opened(opening, end, tuple(stages))
 
 
 def estimation_of(plan: Plan, cohorts: NDArray[np.int32], losses: NDArray[np.float32]) -> Estimation:
     """Stage 2 of one training, from the noised losses (T0, K, 2) that its cohorts released in stage 1."""
-    reports = reports_of(stage_before(plan), cohorts, losses)
+    first = stage_before(plan)
+    reports = reports_of(first, cohorts, losses)
     found = estimated(reports, plan.problem.n_clients)
-    return Estimation(reports, found, replanned(plan, found))
+    return Estimation(reports, found, first.rest(plan, reports))
 
 
 def reports_of(first: FirstStage, cohorts: NDArray[np.int32], losses: NDArray[np.float32]) -> ReportedLosses:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from noiseworthy.plans.local_work import Coins, NoisySteps
+from noiseworthy.methods.registry import method
 from noiseworthy.plans.plan import Plan
 
 Record = dict[str, Any]
@@ -14,12 +14,6 @@ SPREAD_WARNING = 0.1
 _CONVEX = "privacy: a convex loss and steps of at most 2 over its smoothness"
 _ONE_STEP = "privacy: no property of the loss, as each record's gradient is clipped"
 _WHOLE = "privacy: no property of the loss, as a client counts as a whole"
-_NAMED = {
-    "weiavg": "the server knows the clients' epsilons and weighs replies by them",
-    "pfa": "the server knows the clients' epsilons and trusts the larger ones",
-    "dpfl-bcs": "the server knows the clients' epsilons and asks by them",
-    "privatefl": "every client keeps a transform of its own; the accuracy is that of the shared model alone",
-}
 
 
 def assumptions(plan: Plan) -> tuple[str, ...]:
@@ -28,28 +22,21 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     Example:
         >>> from types import SimpleNamespace as Fake
         >>> facts = Fake(clipping="B", n_clients=10)
-        >>> said = assumptions(Fake(algorithm="dp-fedavg", problem=facts, clients_per_round=5, local=None))
+        >>> said = assumptions(Fake(algorithm="dp-fedavg", problem=facts, clients_per_round=5))
         >>> said[0]
         'privacy: a convex loss and steps of at most 2 over its smoothness'
         >>> said[1]
         '5 of 10 clients online in a round'
     """
-    return tuple(filter(None, [_proof(plan), _NAMED.get(plan.algorithm, ""), _online(plan)]))
+    words = method(plan.algorithm).words
+    online = words.online(plan.clients_per_round, plan.problem.n_clients)
+    return tuple(filter(None, [_proof(plan), words.knows, online]))
 
 
 def _proof(plan: Plan) -> str:
     if plan.problem.clipping in ("B", "E"):
         return _CONVEX
     return _ONE_STEP if plan.problem.clipping == "A" else _WHOLE
-
-
-def _online(plan: Plan) -> str:
-    n, asked = plan.problem.n_clients, plan.clients_per_round
-    if isinstance(plan.local, Coins):
-        return "all clients online at every communication, each with a correction that it keeps"
-    if isinstance(plan.local, NoisySteps) or asked == n:
-        return "all clients online in every round"
-    return f"{asked:,} of {n:,} clients online in a round"
 
 
 # What to do -------------------------------------------------------------------------------------------

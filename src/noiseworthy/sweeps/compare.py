@@ -1,4 +1,4 @@
-"""The plan beside fixed settings: many trainings side by side, and what they say of it."""
+"""Train a plan beside fixed settings, and how much of the attainable gain it loses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
-from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.conditions import tightest_mode
@@ -22,9 +21,9 @@ from noiseworthy.methods.making import aligned
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.accountants import composed_epsilon, composes
-from noiseworthy.studies import two_stages
 from noiseworthy.studies.prepare import check_same_sizes
 from noiseworthy.studies.tables import Study
+from noiseworthy.studies.training import carried_out
 from noiseworthy.sweeps.grids import grid_of, setting_of
 from noiseworthy.tasks import Score, Task
 
@@ -105,11 +104,7 @@ def run_grid(
     load = cache(lambda condensed: Shards.load(federation, task, condensed=condensed))
     results, work = [], np.cumsum([_work(plan) for plan in plans])
     for plan, mapped, done in zip(plans, algorithms, work, strict=True):
-        shards = load(mapped[0].condensed)
-        if isinstance(plan.pilot, FirstStage):
-            run, _ = two_stages.train([plan] * len(seeds), shards, task, seeds, evaluations=1)
-        else:
-            run = simulate(mapped, plan.uploads, shards, np.array([plan.rounds]), seeds)
+        run = carried_out(plan, task, load, seeds, np.array([plan.all_rounds]), algorithms=mapped)
         diverged = ~np.isfinite(run.final_loss)
         loss = np.where(diverged, np.inf, run.final_loss)
         results.append(Cell(setting_of(plan), loss, run.final_accuracy))

@@ -10,69 +10,32 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.shards import Shards
-from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import ConfigError
-from noiseworthy.methods.dpfl_bcs.table import SelectionTable
-from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.contest import Entrants
 from noiseworthy.methods.question import AlgorithmTable
-from noiseworthy.methods.registry import make
-from noiseworthy.methods.rivals.planner import RIVALS, RivalName
-from noiseworthy.methods.rivals.table import RivalTable
+from noiseworthy.methods.registry import METHODS, make, method
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family, law_of
-from noiseworthy.studies import two_stages
 from noiseworthy.studies.decision import Decision
 from noiseworthy.studies.pace import LEAST_ROUNDS, Pace, pace_of
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import Prepared, prepare
-from noiseworthy.studies.tables import (
-    Drawn,
-    PrivacyTable,
-)
+from noiseworthy.studies.tables import Drawn, PrivacyTable
+from noiseworthy.studies.training import carried_out
 from noiseworthy.sweeps.compare import search_epsilon
 from noiseworthy.tasks import LinearModel, Task
 from noiseworthy.tasks.personal import personalised
 
 Progress = Callable[[float], None]
-Table = SelectionTable | RivalTable
-Name = RivalName | Literal["dpfl-bcs"]
-Selection = Literal["uniform", "biased"]
 Real = NDArray[np.float64]
-OURS = "DPFL-BCS"
-REFERENCE = "FedSGD"
 _LOOKS = 8
 """How often a training is scored, for progress; only the last counts."""
-
-
-def entrants(mechanism: Family) -> dict[str, tuple[Name, Selection]]:
-    """Who enters under a mechanism: by name, the algorithm and whom it asks.
-
-    Example:
-        >>> list(entrants("laplace"))
-        ['DMLDP', 'WeiAvg', 'PFA', 'PrivateFL', 'PrivateFL-BCS', 'DPFL-BCS']
-        >>> entrants("none"), entrants("gaussian")["PrivateFL-BCS"]
-        ({'FedSGD': ('fedsgd', 'uniform')}, ('privatefl', 'biased'))
-    """
-    if not law_of(mechanism).noisy:
-        return {REFERENCE: ("fedsgd", "uniform")}
-    plain: dict[str, tuple[Name, Selection]] = {
-        name.upper(): (name, "uniform") for name, rival in RIVALS.items() if rival.only == mechanism
-    }
-    return {
-        **plain,
-        "WeiAvg": ("weiavg", "uniform"),
-        "PFA": ("pfa", "uniform"),
-        "PrivateFL": ("privatefl", "uniform"),
-        "PrivateFL-BCS": ("privatefl", "biased"),
-        OURS: ("dpfl-bcs", "biased"),
-    }
 
 
 @dataclass(frozen=True)
@@ -80,8 +43,9 @@ class Entry:
     """One algorithm at one point: its plan, and what trainings by it came to.
 
     Attributes:
-        name: as in `entrants`.
+        name: among the entrants.
         plan: what it does, and the noise that this takes.
+        kind: the same where rounds do the same.
         loss: final test losses, shape (S,); infinite if diverged, empty before training.
         accuracy: final test scores, shape (S,); NaN where there is none or the training diverged.
         replies: uploads of each client, those of a first stage included, shape (S, N).
@@ -90,6 +54,7 @@ class Entry:
 
     name: str
     plan: Plan
+    kind: str
     loss: Real = field(default_factory=lambda: np.empty(0))
     accuracy: Real = field(default_factory=lambda: np.empty(0))
     replies: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
@@ -109,7 +74,7 @@ class Point:
         mechanism: of the noise; "none" for the reference alone.
         epsilon_max: upper end of the range of budgets, None where the study states none.
         alpha: concentration of the Dirichlet partition, None for another partition.
-        entries: in the order of `entrants`; empty before planning.
+        entries: in the order of the entrants; empty before planning.
     """
 
     mechanism: Family
@@ -142,8 +107,8 @@ class Contest:
         """The points that a study asks for, nothing planned yet.
 
         Raises:
-            ConfigError: another algorithm than DPFL-BCS and its rivals, no data, no step size, no noise, or a
-                sweep over what the study does not state.
+            ConfigError: a method that nobody is held against, no data, no step size, no noise, or a sweep
+                over what the study does not state.
             InvalidInput: a model whose records have no personal transform.
         """
         _checked(prepared.study.algorithm)
@@ -162,7 +127,7 @@ class Contest:
 
     @property
     def decision(self) -> Decision:
-        """The plan of DPFL-BCS at the study's own point, under the first of the mechanisms."""
+        """The plan that all are held against, at the study's own point under the first of the mechanisms."""
         return Decision(self.at(self.mechanisms[0]).entries[-1].plan, None)
 
     @property
@@ -228,19 +193,20 @@ def train_contest(
 # What a study states ----------------------------------------------------------------------------------
 
 
-def _checked(table: AlgorithmTable) -> Table:
-    """What all are told, unless it is of an algorithm without rivals here, or leaves the step open."""
-    if not isinstance(table, SelectionTable | RivalTable):
+def _checked(table: AlgorithmTable) -> Entrants:
+    """Who enters, unless nobody is held against the study's method, or its step is left open."""
+    held_against = method(table.name).held_against
+    if held_against is None:
+        known = ", ".join(name for name in METHODS if method(name).held_against is not None)
         raise ConfigError(
-            f"[algorithm] name must be dpfl-bcs or one of its rivals ({', '.join(RIVALS)}) to compare them, "
-            f"got {table.name!r}"
+            f"[algorithm] name must be one of {known} to hold them against each other, got {table.name!r}"
         )
-    if table.step_size == "auto":
+    if method(table.name).leaves_free(table):
         raise ConfigError(
             "[algorithm] step_size is missing: no theory gives one for the rivals, and all train with the "
             "same; state a number"
         )
-    return table
+    return held_against
 
 
 def _mechanisms(prepared: Prepared) -> tuple[Family, ...]:
@@ -306,12 +272,11 @@ def _dealt(prepared: Prepared, alpha: float | None) -> Prepared:
 
 def _planned(point: Point, prepared: Prepared) -> Point:
     study = prepared.study
-    privacy, own = _privacy(study.privacy, point), _checked(study.algorithm)
-    entries = []
-    for name, (algorithm, selection) in entrants(point.mechanism).items():
-        changed = {"privacy": privacy, "algorithm": _entered(own, algorithm, selection)}
+    privacy, entries = _privacy(study.privacy, point), []
+    for name, entrant in _checked(study.algorithm)(point.mechanism).items():
+        changed = {"privacy": privacy, "algorithm": entrant.told(study.algorithm)}
         made = decide(replace(prepared, study=study.model_copy(update=changed))).plan
-        entries.append(Entry(name, made))
+        entries.append(Entry(name, made, entrant.kind))
     return replace(point, entries=tuple(entries))
 
 
@@ -324,20 +289,6 @@ def _privacy(table: PrivacyTable, point: Point) -> PrivacyTable:
         ((law, (least, _)),) = table.epsilon.model_dump(exclude_none=True).items()
         changed["epsilon"] = Drawn(**{law: [least, point.epsilon_max]})
     return table.model_copy(update=changed)
-
-
-_COMMON = {"rounds", "clients_per_round", "step_size", "step_decay", "momentum", "averaging"}
-"""Keys of `[algorithm]` that all share."""
-
-
-def _entered(own: Table, algorithm: Name, selection: Selection) -> Table:
-    """What an algorithm would be told in a study of its own."""
-    common = own.model_dump(include=_COMMON)
-    if algorithm == "dpfl-bcs":
-        return own if isinstance(own, SelectionTable) else SelectionTable(name=algorithm, **common)
-    if algorithm == "privatefl" and isinstance(own, RivalTable):
-        common["personal_step_size"] = own.personal_step_size
-    return RivalTable(name=algorithm, selection=selection, **common)
 
 
 # Trainings --------------------------------------------------------------------------------------------
@@ -357,38 +308,16 @@ class _Site:
 
 
 def _trained(entry: Entry, site: _Site, seeds: Sequence[int], on_progress: Progress) -> Entry:
-    run, plans = _run(entry.plan, site, seeds, on_progress)
+    looks = np.unique(np.linspace(1, entry.plan.all_rounds, _LOOKS).astype(int))
+    run = carried_out(entry.plan, site.task, site.shards, seeds, looks, on_progress=on_progress)
     diverged, pilot = ~np.isfinite(run.final_loss), entry.plan.pilot
-    made = zip(plans, run.uploads, strict=True)
     return replace(
         entry,
         loss=np.where(diverged, np.inf, run.final_loss),
         accuracy=np.where(diverged, np.nan, run.final_accuracy),
         replies=run.uploads + (0 if pilot is None else pilot.uploads),
-        spent=np.array([np.max(plan.spent(uploads) / plan.budget.epsilon) for plan, uploads in made]),
+        spent=np.max(run.spent / entry.plan.budget.epsilon, axis=1),
     )
-
-
-def _run(
-    plan: Plan, site: _Site, seeds: Sequence[int], on_progress: Progress
-) -> tuple[Trajectory, Sequence[Plan]]:
-    """All trainings of a plan, and which plan each followed in the end."""
-    if isinstance(plan.pilot, FirstStage):
-        alike = [plan] * len(seeds)
-        run, stages = two_stages.train(
-            alike, site.shards(False), site.task, seeds, evaluations=_LOOKS, on_progress=on_progress
-        )
-        return run, [stage.plan for stage in stages]
-    algorithms = [make(plan, site.task, seed) for seed in seeds]
-    run = simulate(
-        algorithms,
-        plan.uploads,
-        site.shards(algorithms[0].condensed),
-        np.unique(np.linspace(1, plan.rounds, _LOOKS).astype(int)),
-        seeds,
-        on_segment=lambda done: on_progress(done.round / plan.rounds),
-    )
-    return run, [plan] * len(seeds)
 
 
 def _parts(on_progress: Progress, work: Sequence[int]) -> Iterator[Progress]:
@@ -399,9 +328,6 @@ def _parts(on_progress: Progress, work: Sequence[int]) -> Iterator[Progress]:
 
 
 # How long it takes ------------------------------------------------------------------------------------
-
-_LIKE = {"fedsgd": "dpsgd", "dmldp": "dpsgd", "dpfl-bcs": "dpsgd"}
-"""Algorithms whose rounds do the same as those of another."""
 
 
 def _takes_long(contest: Contest, site: _Site) -> bool:
@@ -417,8 +343,9 @@ def _foretold(contest: Contest, site: _Site) -> float:
     most = timed.entries[0].plan.problem.sizes.max()
     seconds, compiled = 0.0, {(timed.mechanism, timed.alpha, kind) for kind in paces}
     for point in contest.points:
-        for plan in (entry.plan for entry in point.entries):
-            pace, program = paces[_kind(plan)], (point.mechanism, point.alpha, _kind(plan))
+        for entry in point.entries:
+            plan, pace = entry.plan, paces[entry.kind]
+            program = point.mechanism, point.alpha, entry.kind
             seconds += pace.seconds(plan.all_rounds, _LOOKS) * plan.problem.sizes.max() / most
             seconds += 0.0 if program in compiled else pace.compiling
             compiled.add(program)
@@ -428,12 +355,8 @@ def _foretold(contest: Contest, site: _Site) -> float:
 def _paces(point: Point, site: _Site, seeds: Sequence[int]) -> dict[str, Pace]:
     """The pace of each kind of algorithm."""
     found: dict[str, Pace] = {}
-    for plan in (entry.plan for entry in point.entries):
-        if _kind(plan) not in found:
-            algorithms = [make(plan, site.task, seed) for seed in seeds]
-            found[_kind(plan)] = pace_of(algorithms, plan.uploads, site.shards(False), seeds)
+    for entry in point.entries:
+        if entry.kind not in found:
+            algorithms = [make(entry.plan, site.task, seed) for seed in seeds]
+            found[entry.kind] = pace_of(algorithms, entry.plan.uploads, site.shards(False), seeds)
     return found
-
-
-def _kind(plan: Plan) -> str:
-    return _LIKE.get(plan.algorithm, plan.algorithm)

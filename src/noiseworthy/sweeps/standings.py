@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.sweeps.rivals import (
-    OURS,
     Contest,
     Entry,
     Point,
@@ -58,6 +58,7 @@ def gap(ours: Entry, other: Entry, quantity: Quantity) -> dict[str, float] | Non
 
 def _point(point: Point, own: Point, quantity: Quantity) -> dict[str, Any]:
     ours = point.entries[-1]
+    held = law_of(point.mechanism).noisy
     return {
         "mechanism": point.mechanism,
         "epsilon_max": point.epsilon_max,
@@ -65,14 +66,10 @@ def _point(point: Point, own: Point, quantity: Quantity) -> dict[str, Any]:
         "own": (point.epsilon_max, point.alpha) == (own.epsilon_max, own.alpha),
         "search_epsilon": point.search_epsilon,
         "algorithms": [
-            {**_entry(entry), "gap": gap(ours, entry, quantity) if _is_rival(entry, ours) else None}
+            {**_entry(entry), "gap": gap(ours, entry, quantity) if held and entry is not ours else None}
             for entry in point.entries
         ],
     }
-
-
-def _is_rival(entry: Entry, ours: Entry) -> bool:
-    return ours.name == OURS != entry.name
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

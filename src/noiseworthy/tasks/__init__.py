@@ -1,50 +1,16 @@
-"""Models with their losses, as clipped gradients of records."""
+"""Models with their losses, as clipped gradients of records; loaded when used."""
 
-from noiseworthy.tasks.base import SAFETY, Batch, Score, Task
-from noiseworthy.tasks.factory import MODELS, make_task, seen_shape
-from noiseworthy.tasks.linear import LinearModel, Moments
-from noiseworthy.tasks.models import (
-    fu_cnn,
-    group_cnn,
-    lenet5,
-    lstm,
-    ma_cnn,
-    paper_cnn,
-    resnet20,
-    two_layer_cnn,
-    unet3d,
-    vgg11,
-)
-from noiseworthy.tasks.networks import ModelTask, equinox_task, model_task
-from noiseworthy.tasks.personal import Personal, personalised
-from noiseworthy.tasks.preparation import Preparation
-from noiseworthy.tasks.reference import Reference
+from __future__ import annotations
 
-__all__ = [
-    "MODELS",
-    "SAFETY",
-    "Batch",
-    "LinearModel",
-    "ModelTask",
-    "Moments",
-    "Personal",
-    "Preparation",
-    "Reference",
-    "Score",
-    "Task",
-    "equinox_task",
-    "fu_cnn",
-    "group_cnn",
-    "lenet5",
-    "lstm",
-    "ma_cnn",
-    "make_task",
-    "model_task",
-    "paper_cnn",
-    "personalised",
-    "resnet20",
-    "seen_shape",
-    "two_layer_cnn",
-    "unet3d",
-    "vgg11",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from noiseworthy.tasks.everything import *  # noqa: F403
+
+else:  # a checker reads the line above, and knows of no other name
+
+    def __getattr__(name):
+        if name.startswith("_"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module("noiseworthy.tasks.everything"), name)

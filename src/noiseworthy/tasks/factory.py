@@ -4,47 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.images import image_shape
-from noiseworthy.tasks.linear import LinearLoss, LinearModel
-from noiseworthy.tasks.models import (
-    fu_cnn,
-    group_cnn,
-    lenet5,
-    lstm,
-    ma_cnn,
-    paper_cnn,
-    resnet20,
-    two_layer_cnn,
-    unet3d,
-    vgg11,
-)
-from noiseworthy.tasks.networks import ModelTask
+from noiseworthy.tasks.linear import LinearModel
+from noiseworthy.tasks.names import IMAGES, LINEAR, MODELS
 from noiseworthy.tasks.preparation import Preparation
-from noiseworthy.tasks.reference import Reference
 
-_LINEAR: dict[str, LinearLoss] = {
-    "softmax": "softmax",
-    "logistic": "logistic",
-    "svm": "hinge",
-    "linear": "squared",
-}
+if TYPE_CHECKING:
+    from noiseworthy.tasks.reference import Reference
+
 _TWO_CLASSES = ("logistic", "svm")
-_IMAGES: dict[str, Callable[..., ModelTask]] = {
-    "cnn": paper_cnn,
-    "fu-cnn": fu_cnn,
-    "two-layer-cnn": two_layer_cnn,
-    "vgg11": vgg11,
-    "ma-cnn": ma_cnn,
-    "lenet5": lenet5,
-    "group-cnn": group_cnn,
-    "resnet20": resnet20,
-}
-MODELS = (*_LINEAR, *_IMAGES, "lstm", "unet3d")
-"""The names that `make_task` knows."""
 
 
 def seen_shape(model: str | None, record_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -57,7 +31,7 @@ def seen_shape(model: str | None, record_shape: tuple[int, ...]) -> tuple[int, .
         >>> seen_shape("cnn", (784,)), seen_shape("softmax", (784,))
         ((28, 28), (784,))
     """
-    return image_shape(model, record_shape) if model in _IMAGES else record_shape
+    return image_shape(model, record_shape) if model in IMAGES else record_shape
 
 
 def make_task(
@@ -106,13 +80,13 @@ def make_task(
     """
     check.one_of("model", model, MODELS)
     shape = tuple(record_shape)
-    if model in _LINEAR:
+    if model in LINEAR:
         _check_labels(model, classes)
         outputs = (classes or 0) if model == "softmax" else 1
         preparation = Preparation(pooling, projection, reference=reference)
         features = math.prod(preparation.shape_after(shape))
         return LinearModel(
-            features, outputs, _LINEAR[model], ridge, bias, feature_norm, normalise, preparation
+            features, outputs, LINEAR[model], ridge, bias, feature_norm, normalise, preparation
         )
     _check_plain(
         model,
@@ -126,13 +100,19 @@ def make_task(
     return _network(model, shape, _classes(model, classes), ridge)
 
 
-def _network(model: str, shape: tuple[int, ...], classes: int, ridge: float) -> ModelTask:
-    if model in _IMAGES:
-        return _IMAGES[model](classes, image_shape(model, shape), ridge=ridge)
+def _made(place: str) -> Callable[..., Task]:
+    """What makes a network, by its place in `models`."""
+    module, _, name = place.partition(".")
+    return getattr(import_module(f"noiseworthy.tasks.models.{module}"), name)
+
+
+def _network(model: str, shape: tuple[int, ...], classes: int, ridge: float) -> Task:
+    if model in IMAGES:
+        return _made(IMAGES[model])(classes, image_shape(model, shape), ridge=ridge)
     if model == "lstm":
-        return lstm(classes, *_lengths(model, shape, "(L,), tokens of a text", 1), ridge=ridge)
+        return _made("lstm.lstm")(classes, *_lengths(model, shape, "(L,), tokens of a text", 1), ridge=ridge)
     check.count("classes", classes, least=2, most=2, remedy="unet3d tells two kinds of voxels apart")
-    return unet3d(_lengths(model, shape, "(D, H, W), volumes", 3), ridge=ridge)
+    return _made("unet.unet3d")(_lengths(model, shape, "(D, H, W), volumes", 3), ridge=ridge)
 
 
 def _lengths(model: str, shape: tuple[int, ...], wanted: str, axes: int) -> tuple[int, ...]:

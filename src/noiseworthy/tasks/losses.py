@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import Array
 
 
@@ -57,6 +56,8 @@ def hinge_value(z: Array, y: Array) -> Array:
 
     Source: Rennie & Srebro, Loss functions for preference levels (2005).
     """
+    import optax  # here, because no other loss needs it
+
     z = z.reshape(())
     margin = (2 * y.astype(z.dtype) - 1) * z
     return optax.losses.huber_loss(jax.nn.relu(1 - margin))

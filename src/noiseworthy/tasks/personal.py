@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,9 @@ from noiseworthy.tasks.base import Batch, Task
 from noiseworthy.tasks.clipping import clip, upper_norm
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.losses import LOSSES
-from noiseworthy.tasks.networks import ModelTask
+
+if TYPE_CHECKING:
+    from noiseworthy.tasks.networks import ModelTask
 
 _ROUNDING = 2.0**-24
 _FLOOR = 2.0**-32
@@ -80,7 +83,7 @@ class Personal:
         self._check(x)
         gamma, beta = phi[: self._channels], phi[self._channels : self.transform_dimension]
         moved = gamma * x[..., : self._shape[-1]] + beta.reshape(self._shape)
-        if isinstance(self.shared, ModelTask):
+        if not isinstance(self.shared, LinearModel):
             return moved
         moved = jnp.concatenate([moved, x[..., self.shared.features :]], axis=-1)
         return jnp.where(jnp.any(x != 0, axis=-1, keepdims=True), moved, 0.0)
@@ -110,9 +113,9 @@ class Personal:
         overflows.
         """
         self._check(batch.x)
-        if isinstance(self.shared, ModelTask):
-            return self._joint(self.shared).clipped_gradient_sum(phi, batch, clip_norm, norm)
-        return self._linear_sum(self.shared, phi, batch, clip_norm, norm)
+        if isinstance(self.shared, LinearModel):
+            return self._linear_sum(self.shared, phi, batch, clip_norm, norm)
+        return self._joint(self.shared).clipped_gradient_sum(phi, batch, clip_norm, norm)
 
     def losses(self, phi: Array, batch: Batch) -> Array:
         """Loss of each record without the ridge.
@@ -206,6 +209,8 @@ def personalised(task: Task) -> Personal:
     """
     if isinstance(task, LinearModel):
         return Personal(task)
+    from noiseworthy.tasks.networks import ModelTask  # here, because a linear model needs none
+
     if not isinstance(task, ModelTask):
         raise InvalidInput(f"task must be a LinearModel or a ModelTask, got {type(task).__name__}")
     if task.loss in (LOSSES["tokens"], LOSSES["dice"]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,9 @@ from noiseworthy import _validate as check
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.images import image_shape
-from noiseworthy.tasks.reference import Reference
+
+if TYPE_CHECKING:
+    from noiseworthy.tasks.reference import Reference
 
 _MOST_NUMBERS = 2**22
 """A projection of more numbers than this takes longer to draw than trainings take."""

@@ -125,6 +125,29 @@ class AlgorithmConformance:
         assert not np.any(first == second), "noise is repeated"
         assert abs(np.corrcoef(first, second)[0, 1]) < 4.9 * 1.01 / np.sqrt(len(first))
 
+    def test_a_factor_of_the_noise_is_one_of_every_upload(self):
+        """Trials in which few clients stand for many, and audits without noise, rest on it."""
+        algorithm, state = self._algorithm, self._state(0)
+        keys = jax.random.split(jax.random.key(23), 3)
+        noise = np.asarray(self.residuals(algorithm, state, _CLIENT, keys))
+        loud = np.asarray(self.residuals(algorithm.with_noise(3.0), state, _CLIENT, keys))
+        size = np.abs(noise).max()
+        assert np.allclose(loud, 3 * noise, rtol=1e-3, atol=1e-3 * size), "three times the noise is another"
+        silent = np.asarray(self.residuals(algorithm.noiseless(), state, _CLIENT, keys))
+        assert np.all(np.abs(silent) <= 1e-3 * size), "noise is left where there should be none"
+
+    # Schedules ----------------------------------------------------------------------------------------
+
+    def test_schedules_made_longer_change_no_round(self):
+        """Trainings of different lengths share a compiled program: zeros behind the last round."""
+        algorithm, last = self._algorithm, self._plan.rounds - 1
+        assert algorithm.lengths["cohorts"] == self._plan.rounds, "cohorts are no schedule of its rounds"
+        longer = algorithm.padded({name: length + 3 for name, length in algorithm.lengths.items()})
+        assert set(longer.lengths.items()) == {(n, length + 3) for n, length in algorithm.lengths.items()}
+        for t in {0, last}:
+            one, other = self._moved(algorithm, t), self._moved(longer, t)
+            assert np.array_equal(one, other), f"round {t} changes"
+
     # Purity -------------------------------------------------------------------------------------------
 
     def test_the_server_reads_uploads_only(self):
@@ -170,6 +193,17 @@ class AlgorithmConformance:
         for t in {0, self._plan.rounds - 1}:
             for spread in (0.0, 3.0):
                 yield self._state(t, spread)
+
+    def _moved(self, algorithm: Algorithm, t: int) -> NDArray[np.float32]:
+        """The model after round t in which all upload what the first of its cohort would, shape (p,)."""
+        state, shard, key = self._state(t), self._shard(0), jax.random.key(29)
+        cohort = algorithm.select(state)
+        memory = algorithm.init_client(state.theta)
+        with jax.disable_jit():
+            upload, _ = client_step(algorithm, state, cohort[0], memory, shard, key)
+            uploads = jnp.tile(upload, (len(cohort), 1))
+            after = algorithm.aggregate(state, algorithm.combine(state, cohort, uploads))
+            return np.asarray(algorithm.model(after))
 
     def _shard(self, seed: int) -> Batch:
         """A client's records, as an engine hands them to it."""

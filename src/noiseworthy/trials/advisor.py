@@ -170,15 +170,15 @@ def _twin(bench: Bench, space: Space, others: Sequence[Entry], seeds: int) -> En
 def _left_free(space: Space, clients: int) -> Space | None:
     """What an algorithm whose replies are one gradient leaves free, without its name; None for others."""
     asked = space.clients_per_round or clients
-    return replace(space, algorithm="", clients_per_round=asked) if space.one_step else None
+    return replace(space, algorithm="", clients_per_round=asked) if space.one_gradient else None
 
 
 def effort(space: Space) -> int:
     """Different counts in the coarse grid of a race: each is a program to compile, which takes most time.
 
     Example:
-        >>> effort(Space("fedsgd-dpc")), effort(Space("dp-fedavg")), effort(Space("dp-fedavg", rounds=30))
-        (5, 9, 3)
+        >>> effort(Space("dp-fedavg", rounds=30, work=2))
+        1
     """
     return len({(one.passes, one.work) for one in space.first()})
 

@@ -17,14 +17,15 @@ from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.averaged import Averaged
-from noiseworthy.methods.making import padded, with_noise
+from noiseworthy.methods.making import padded
 from noiseworthy.methods.registry import make
+from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Batch
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.proxies import Proxy, make_proxies, shape_of
-from noiseworthy.trials.spaces import GradientScale, Setting, Space
+from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
 T = TypeVar("T")
@@ -229,7 +230,7 @@ def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
     """The plan's algorithm with its share of noise; all average, so that one program serves any share."""
     made = make(plan, proxy.task, seed)
     one = made if plan.averaging else Averaged(made, np.asarray(plan.rounds, np.int32))
-    return with_noise(one, proxy.noise_factor)
+    return one.with_noise(proxy.noise_factor)
 
 
 def _typical(proxy: Proxy, norm: Norm) -> GradientScale:

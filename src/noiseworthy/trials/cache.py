@@ -19,11 +19,12 @@ import noiseworthy
 from noiseworthy.data.files import locate
 from noiseworthy.engines.compilation import cache_folder
 from noiseworthy.errors import DataError
+from noiseworthy.methods.space import Setting
 from noiseworthy.plans.problem import Problem
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.race import Result
-from noiseworthy.trials.spaces import Setting, Space
+from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
 _PACKAGES = ("noiseworthy", "jax", "numpy", "scikit-learn")

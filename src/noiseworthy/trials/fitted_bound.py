@@ -22,10 +22,11 @@ from scipy.interpolate import PchipInterpolator
 from scipy.optimize import isotonic_regression, nnls
 
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.registry import method
+from noiseworthy.methods.shape import Counts, Shape
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Constant
 from noiseworthy.trials.landscape import TrialPoint
-from noiseworthy.trials.theory_shapes import Counts, Shape, shape_of
 
 _SLACK = 0.1
 """Loss above the best under the same budget at which a trial weighs half as much."""
@@ -111,7 +112,7 @@ class FittedBound:
 
     def at(self, plan: Plan) -> float:
         """Predicted loss of a plan that trains, over the untrained one."""
-        return float(self.of(Counts.of([plan]))[0])
+        return float(self.of(self.shape.counts([plan]))[0])
 
     def of(self, counts: Counts) -> Real:
         """Predicted losses of counts, over the untrained one, shape (m,)."""
@@ -162,8 +163,8 @@ def fit(points: Sequence[TrialPoint], untrained_accuracy: float) -> FittedBound:
     """
     if not points:
         raise InvalidInput("a bound is fitted to at least one trial, got none; allow other counts")
-    shape, sample = shape_of(points[0].plan.algorithm), _Sample.of(points)
-    trials = Counts.of([point.plan for point in points])
+    shape, sample = method(points[0].plan.algorithm).shape, _Sample.of(points)
+    trials = shape.counts([point.plan for point in points])
     designs = {other: shape.rows(trials, other) for other in shape.others(trials.iterations).tolist()}
     best = _best(designs, sample)
     fitted = best.bend.loss(designs[best.other] @ best.weights)

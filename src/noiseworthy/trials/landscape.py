@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.bench import Bench, Candidate, on_each, outcomes
 from noiseworthy.trials.proxies import Proxy
 from noiseworthy.trials.race import Deadline
-from noiseworthy.trials.spaces import GradientScale, Setting, Space
+from noiseworthy.trials.spaces import Space
 
 PASSES = (1.0, 1 / 3, 3.0, 0.1)
 """Replies of each client, times the plan's: nearest first, because time may run out."""
@@ -94,7 +95,7 @@ def scaled(problem: Problem, factor: float) -> Problem:
 
 
 def _cells(space: Space, setting: Setting, passes: float) -> Iterator[_Cell]:
-    fixed = space.one_step or space.work is not None or passes != 1
+    fixed = space.one_gradient or space.work is not None or passes != 1
     for work in (1.0,) if fixed else WORK:
         counts = replace(setting, passes=setting.passes * passes, work=setting.work * work)
         for factor, reaches in REACHES.items():

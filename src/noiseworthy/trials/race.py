@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.space import Setting
 from noiseworthy.trials.bench import Bench, Candidate, Scores
-from noiseworthy.trials.spaces import HAVE_COHORTS, HAVE_MOMENTUM, HAVE_WEIGHTING, Setting, Space
+from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
 _CAP = 1.0
@@ -269,7 +270,7 @@ def _neighbours(space: Space, setting: Setting, steps: int) -> Iterable[Setting]
         "passes": space.rounds is None,
         "clip": space.clip_norm is None,
         "reach": space.step_size is None,
-        "work": not space.one_step and space.work is None,
+        "work": not space.one_gradient and space.work is None,
     }
     for name in (name for name, is_free in free.items() if is_free):
         for by in (steps, -steps):
@@ -287,19 +288,16 @@ def _moved(value: float, steps: int) -> float:
 
 def _levered(space: Space, setting: Setting, steep: bool) -> Iterable[Setting]:
     """The setting with other momentum, schedule, averaging or weights, and asking one client at a time."""
-    if space.algorithm in HAVE_MOMENTUM and space.momentum is None:
+    levers = space.method.levers
+    if "momentum" in levers and space.momentum is None:
         yield replace(setting, momentum=0.8)
-    if (
-        space.decay_rounds is None
-        and space.step_size is None
-        and space.algorithm not in ("dp-scaffnew", "dp-pasgd")
-    ):
+    if "decay" in levers and space.decay_rounds is None and space.step_size is None:
         yield replace(setting, decay=np.inf)
         yield replace(setting, decay=0.15)
     if space.averaging is None:
         yield replace(setting, averaging=0.5)
-    if space.algorithm in HAVE_WEIGHTING and space.weighting is None:
+    if "weighting" in levers and space.weighting is None:
         yield replace(setting, weighting=0.0)
         yield replace(setting, weighting=1.0)
-    if steep and space.algorithm in HAVE_COHORTS and space.clients_per_round is None:
+    if steep and "cohorts" in levers and space.clients_per_round is None:
         yield replace(setting, work=0.0)

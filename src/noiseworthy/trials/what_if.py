@@ -12,15 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.methods.dp_fedavg.bound import sampling_share
-from noiseworthy.methods.fedsgd_dpc.bound import uploads
-from noiseworthy.plans.local_work import Coins, NoisySteps
+from noiseworthy.methods.shape import Counts, Shape
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.trials.fitted_bound import FittedBound
 from noiseworthy.trials.landscape import REACHES, TrialPoint, scaled
-from noiseworthy.trials.theory_shapes import Counts, chosen_noise, uniform_noise
 
 EPSILONS = tuple(float(2 ** (j / 2)) for j in range(-6, 7))
 """Budgets, times the study's: 1/8 to 8."""
@@ -229,7 +227,7 @@ class WhatIf:
 
     def _places(self, problem: Problem, work: float, most_uploads: float) -> NDArray[np.int64]:
         """The rounds trialled, with those of the plan, or fewer where they are not paid for."""
-        paid = min(most_uploads, problem.most_uploads(self._steps(work)))
+        paid = min(most_uploads, problem.most_uploads(self._shape.steps(work)))
         low, high = self._range(problem)
         high = min(high, paid * problem.n_clients // self._asked(problem))
         if high < 1:
@@ -240,14 +238,14 @@ class WhatIf:
 
     def _of_rounds(self, problem: Problem, rounds: NDArray[np.int64], work: float) -> Counts:
         """So many rounds of some work, with the noise that they need."""
-        steps, share = self._steps(work), sampling_share(self._asked(problem), problem.n_clients)
+        steps, share = self._shape.steps(work), sampling_share(self._asked(problem), problem.n_clients)
         every = np.ones(len(rounds))
         noise = self._noise(problem, rounds, steps) if len(rounds) else every
         return Counts(rounds * every, rounds * steps * every, work * every, share * every, noise)
 
-    def _steps(self, work: float) -> int:
-        """Local steps before an upload, on average where coins decide."""
-        return max(1, round(1 / work if isinstance(self.plan.local, Coins) else work))
+    @property
+    def _shape(self) -> Shape:
+        return self.bound.shape
 
     def _asked(self, problem: Problem) -> int:
         """b, the same share of all clients as in the plan."""
@@ -261,24 +259,13 @@ class WhatIf:
         return max(1, round(self.rounds[0] * stretch)), max(1, round(self.rounds[1] * stretch))
 
     def _noise(self, problem: Problem, rounds: NDArray[np.int64], steps: int) -> Real:
-        b = self._asked(problem)
-        if self.plan.algorithm == "dpfl-bcs":
-            return chosen_noise(problem, rounds, b)
-        if isinstance(self.plan.local, NoisySteps):
-            work = replace(self.plan.local, steps=steps)
-            most = [work.uses(count * steps, problem.sizes).max() for count in rounds]
-            return uniform_noise(problem, np.array(most), b)
-        return uniform_noise(problem, uploads(rounds, b, problem.n_clients), b)
+        return self._shape.noise_of(self.plan, problem, rounds, steps, self._asked(problem))
 
     def _level(self, problem: Problem) -> float:
         """Noise in one aggregate if clients replied as often as in the plan."""
         stretched = self.plan.rounds * self._range(problem)[1] / self.rounds[1]
-        return float(self._noise(problem, np.array([max(1, round(stretched))]), self._own_steps)[0])
-
-    @property
-    def _own_steps(self) -> int:
-        local = self.plan.local
-        return local.steps if isinstance(local, NoisySteps) else 1
+        steps = self._shape.steps(self._shape.work(self.plan))
+        return float(self._noise(problem, np.array([max(1, round(stretched))]), steps)[0])
 
     @cached_property
     def _levels(self) -> tuple[float, float]:

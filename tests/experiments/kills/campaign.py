@@ -190,7 +190,7 @@ def run_server(folder: Path, last: int | None) -> int:
     except TooFewReplies as error:
         print("later:", error)
         return 3
-    reached = {"ended": done.told.ended, "rounds": int(done.trained.run.rounds[-1])}
+    reached = {"ended": done.told.ended, "rounds": int(done.trained.rounds[-1])}
     (folder / "done.json").write_text(json.dumps(reached))
     return 0
 

@@ -71,7 +71,7 @@ def child(folder: Path, witness: Path, starting: int) -> None:
         plan, *prepared.trained(), SEEDS, evaluations=EVALUATIONS, folder=folder, resume=resume,
         belongs_to="iris",
     )  # fmt: skip
-    np.savez(witness.with_suffix(".npz"), theta=trained.run.theta, uploads=trained.run.uploads)
+    np.savez(witness.with_suffix(".npz"), theta=trained.theta, uploads=trained.uploads)
 
 
 def killed_after(folder: Path, witness: Path, seconds: float) -> tuple[int, float]:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from noiseworthy.errors import LedgerError
-from noiseworthy.privacy.durable import Charge, DurableLedger, Grant, Refusal, Resend, statement
+from noiseworthy.privacy.durable import Charge, DurableLedger, Grant, Refusal, Resend
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.privacy.durable.statement import statement
 
 from .conftest import CLIENTS, opened
 

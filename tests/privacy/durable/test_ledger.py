@@ -12,8 +12,9 @@ from contextlib import closing
 import pytest
 
 from noiseworthy.errors import InvalidInput, LedgerError
-from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Grant, Refusal, Resend, statement
+from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Grant, Refusal, Resend
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.privacy.durable.statement import statement
 
 from .conftest import CLIENTS, TENTH, opened
 

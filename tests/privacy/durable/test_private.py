@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from noiseworthy.privacy.durable import DurableLedger, statement
+from noiseworthy.privacy.durable import DurableLedger
+from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.privacy.durable.storage import make_private
 
 from .conftest import TENTH, opened

@@ -11,9 +11,10 @@ from fractions import Fraction
 import pytest
 
 from noiseworthy.errors import InvalidInput, LedgerError, Unwitnessed
-from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Grant, Refusal, statement
+from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Grant, Refusal
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.durable.restoring import accept, back_up, bear_witness, restore
+from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.privacy.durable.storage import APPLICATION, files_of
 from noiseworthy.privacy.durable.witness import Witness
 

@@ -6,7 +6,6 @@ constants are known.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -36,7 +35,6 @@ def by_bound(clients_per_round: int, max_iterations: int, *, iterations: int | N
     def decide(
         laboratory: Laboratory, arm: Arm, epsilon: float, fraction: float, tell: Callable[[float], None]
     ) -> Planned:
-        started = time.monotonic()
         problem = laboratory.problem(arm, epsilon, fraction, arm.clip_norm)
         if epsilon == NO_NOISE:
             problem = replace(problem, family="none")
@@ -46,7 +44,7 @@ def by_bound(clients_per_round: int, max_iterations: int, *, iterations: int | N
             total_iterations=iterations, max_iterations=max_iterations,
         )  # fmt: skip
         setting = _setting(made, iterations, clients_per_round)
-        return Planned(setting, arm.clip_norm, arm.step, time.monotonic() - started)
+        return Planned(setting, arm.clip_norm, arm.step)
 
     return decide
 

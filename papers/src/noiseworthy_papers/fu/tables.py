@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from noiseworthy_papers.noise_shares import spent_as_printed
 from noiseworthy_papers.points import NO_NOISE, Point, Score
+from noiseworthy_papers.selecting import numeral
 from noiseworthy_papers.spec import Table
 
 Printed = dict[float, tuple[int, float, float]]
@@ -65,7 +66,7 @@ def _row(
     sound = [p for p in trained if p.role != "as printed"]
     unsound = [p for p in trained if p.role == "as printed"]
     best, good, bad = row
-    shown = ["∞" if epsilon == NO_NOISE else f"{epsilon:g}", str(best), _number(good), _number(bad)]
+    shown = [numeral(epsilon), str(best), _number(good), _number(bad)]
     shown += _extremes(sound, along, score)
     if not unsound:
         return [*shown, "", "", "", ""]

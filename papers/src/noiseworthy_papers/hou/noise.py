@@ -8,7 +8,7 @@ from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.tasks import make_task
 from noiseworthy_papers.hou.benches import EPSILONS, EXPERIMENTS, Experiment
 from noiseworthy_papers.noise_shares import printed_share, spent_as_printed
-from noiseworthy_papers.spec import OURS, Reproduction, Table
+from noiseworthy_papers.spec import Reproduction, Table
 
 DELTA = 1e-5
 QUIET = 1e-8
@@ -58,14 +58,8 @@ def noise(scale: float) -> Reproduction:
         paper="hou",
         item="noise",
         title="Noise: what the paper's budgets need",
-        layout=None,
-        loss=OURS,
         data="no data",
         scale=scale,
-        seeds=0,
-        repeats=0,
-        verdicts=[],
-        points=[],
         tables=[
             Table(
                 header, rows, "Norm of the noise in the mean update over the clip C, with one upload in all"

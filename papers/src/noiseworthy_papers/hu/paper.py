@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noiseworthy.data import Federation, adult, federate, load_records, vehicle
 from noiseworthy.data.files import required_folder
@@ -39,6 +40,20 @@ def all_readings(data_dir: str | Path | None) -> Records:
     return Records(x, y, x[:1], y[:1], 2, vehicle.NAME, sensor)
 
 
+def education_of(x: NDArray[np.float32]) -> NDArray[np.str_]:
+    """Level of education of each record, from its features; shape (n,).
+
+    Example:
+        >>> import pandas as pd
+        >>> person = {column: values[-1] for column, values in adult.CODE_BOOK.items()}
+        >>> education_of(adult.one_hot(pd.DataFrame([person]))).item()
+        'Preschool'
+    """
+    first = len(adult.CODE_BOOK["workclass"])
+    levels = np.array(adult.CODE_BOOK["education"])
+    return levels[np.argmax(x[:, first : first + len(levels)], axis=1)]
+
+
 def public_adult(laboratory: Laboratory) -> Federation:
     """The test file of Adult, which the paper does not use, dealt out as the private records are."""
     records = load_records("adult", data_dir=laboratory.data_dir)
@@ -46,7 +61,7 @@ def public_adult(laboratory: Laboratory) -> Federation:
         records,
         x=records.test_x,
         y=records.test_y,
-        client_ids=adult.education_of(np.asarray(records.test_x, np.float32)),
+        client_ids=education_of(np.asarray(records.test_x, np.float32)),
     )
     return federate(public, clients=laboratory.bench.clients, partition=laboratory.bench.partition, seed=0)
 

@@ -6,7 +6,6 @@ which the paper does not use), else on the simulated federation; the page says w
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -53,7 +52,6 @@ def by_bound(public: Public | None, shape: LossShape) -> Planner:
     def decide(
         laboratory: Laboratory, arm: Arm, epsilon: float, fraction: float, tell: Callable[[float], None]
     ) -> Planned:
-        started = time.monotonic()
         problem = laboratory.problem(arm, epsilon, fraction, arm.clip_norm)
         constants = _constants(laboratory, public, arm)
         if shape == "general":
@@ -62,7 +60,7 @@ def by_bound(public: Public | None, shape: LossShape) -> Planner:
         setting = None
         if made.train and isinstance(made.local, NoisySteps):
             setting = Averaging(made.rounds * made.local.steps, made.local.steps, problem.n_clients)
-        return Planned(setting, arm.clip_norm, arm.step, time.monotonic() - started)
+        return Planned(setting, arm.clip_norm, arm.step)
 
     return decide
 
@@ -89,7 +87,7 @@ def by_validation(local_steps: int) -> Planner:
     def decide(
         laboratory: Laboratory, arm: Arm, epsilon: float, fraction: float, tell: Callable[[float], None]
     ) -> Planned:
-        started, clients = time.monotonic(), laboratory.federation.n_clients
+        clients = laboratory.federation.n_clients
         settings = [Averaging(r * local_steps, local_steps, clients) for r in affordable(arm, local_steps)]
         scores = []
         for setting in settings:
@@ -97,7 +95,7 @@ def by_validation(local_steps: int) -> Planner:
             scores.append(laboratory.train(training, arm.epsilons)[epsilon]["validation"])
             tell(len(scores) / len(settings))
         best = settings[int(np.argmax(scores))]
-        return Planned(best, arm.clip_norm, arm.step, time.monotonic() - started)
+        return Planned(best, arm.clip_norm, arm.step)
 
     return decide
 

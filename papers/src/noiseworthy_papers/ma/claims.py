@@ -5,15 +5,7 @@ from __future__ import annotations
 from noiseworthy_papers.judge import SLACK, Claim
 from noiseworthy_papers.kinds import Ahead, Ordered, Slower
 from noiseworthy_papers.ma.tables import printed_gain
-from noiseworthy_papers.ma.utility import (
-    FREE,
-    ONE_STAGE,
-    PERSONAL_BIASED,
-    PLAIN,
-    RIVALS,
-    TWO_STAGES,
-    WITHOUT,
-)
+from noiseworthy_papers.ma.utility import FREE, ONE_STAGE, PERSONAL_BIASED, PLAIN, RIVALS, TWO_STAGES, WITHOUT
 from noiseworthy_papers.points import Score
 from noiseworthy_papers.selecting import Where
 

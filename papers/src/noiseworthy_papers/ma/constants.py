@@ -6,32 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs.bound import Curvature
-from noiseworthy.methods.dpfl_bcs.heterogeneity import as_printed, rho_min_printed
+from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses, as_printed
 from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
 from noiseworthy.studies.two_stages import Estimation
 from noiseworthy.tasks import LinearModel, Task
-from noiseworthy_papers.ma.curvature import (
-    Course,
-    PrintedStage,
-    PrintedUnknowns,
-    literal,
-    regularised,
-)
+from noiseworthy_papers.ma.curvature import Course, PrintedStage, PrintedUnknowns, literal, regularised
 
-PRINTED = {
-    ("Lending", "gaussian"): (0.937, 0.277, 0.997, 0.239),
-    ("Lending", "laplace"): (1.040, 1.046, 3.472, 1.063),
-    ("MNIST", "gaussian"): (1.063, 1.960, 5.514, 4.986),
-    ("MNIST", "laplace"): (1.039, 53.565, 106.463, 55.018),
-    ("F-MNIST", "gaussian"): (1.050, 12.117, 18.062, 14.198),
-    ("F-MNIST", "laplace"): (0.962, 144.688, 406.756, 200.645),
-    ("FEMNIST", "gaussian"): (1.037, 5.971, 11.815, 10.515),
-    ("FEMNIST", "laplace"): (1.053, 118.286, 310.663, 153.461),
-    ("CIFAR-10", "gaussian"): (1.097, 1.958, 5.859, 5.678),
-    ("CIFAR-10", "laplace"): (1.109, 66.112, 125.825, 63.722),
-}
-"""Table III: rho_min, gamma, L and mu."""
 STARTS = (0.1, 10.0, 1000.0)
 """gamma and L where P2 starts; mu at half of it, ||w^0 - w*||^2 at 1, sigma^2 at 0."""
 LOG_SPREAD = 1.0
@@ -83,6 +65,47 @@ def printed_stage(stage: Estimation) -> PrintedStage:
         rounds=last,
         clients_per_round=k,
     )
+
+
+def rho_min_printed(reports: ReportedLosses, clients: int, clients_per_round: int) -> float:
+    """rho_min as Ma et al. estimate it: the mean loss by participation, over that of the last cohort.
+
+        rho_min = sum_n C_n F_n / (K (T0 - 1) F),    F = (1/K) sum of F^_n(w^(T0-1)) over the last cohort
+
+    C_n counts the reports of client n before the last round; F_n is F^_n(w^(T0-1)) for the last cohort and F
+    for all others. For comparison only: as a constant it drops out of P1, and values above 1, which most
+    printed ones are, contradict its definition (docs/theory/ma.md#selection-skew).
+
+    Args:
+        reports: of stage 1, of two rounds at least.
+        clients: N.
+        clients_per_round: K.
+
+    Raises:
+        InvalidInput: reports of one round only.
+
+    Example:
+        >>> reports = ReportedLosses(
+        ...     np.array([0, 1]),
+        ...     np.array([0, 1]),
+        ...     np.array([2.0, 1.0]),
+        ...     np.array([1.5, 0.8]),
+        ...     np.full(2, 0.1),
+        ... )
+        >>> rho_min_printed(reports, 2, 1)  # client 0 before, the loss of client 1 for both
+        1.0
+
+    Source: Ma et al., eq. (9).
+    """
+    last = int(np.max(reports.rounds))
+    if last == 0:
+        raise InvalidInput("rho_min compares the last cohort with earlier ones, got reports of one round")
+    ending = reports.rounds == last
+    mean = reports.before[ending].sum() / clients_per_round
+    loss = np.full(clients, mean)
+    loss[reports.clients[ending]] = reports.before[ending]
+    before = np.bincount(reports.clients[~ending], minlength=clients)
+    return float(before @ loss / (clients_per_round * last * mean))
 
 
 def _course(stage: Estimation) -> Course:

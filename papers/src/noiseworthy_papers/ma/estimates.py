@@ -12,24 +12,9 @@ from noiseworthy.privacy.mechanisms import Family
 from noiseworthy_papers.judge import Claim, verdict
 from noiseworthy_papers.laboratory import Laboratory
 from noiseworthy_papers.ma import estimates_claims as says
-from noiseworthy_papers.ma.benches import (
-    CIFAR,
-    FASHION,
-    FEMNIST,
-    LENDING,
-    MECHANISMS,
-    MNIST,
-    Case,
-    linear,
-)
+from noiseworthy_papers.ma.benches import CIFAR, FASHION, FEMNIST, LENDING, MECHANISMS, MNIST, Case, linear
 from noiseworthy_papers.ma.stages import REPEATS, Measured, measured
-from noiseworthy_papers.spec import (
-    Circumstances,
-    Item,
-    Reproduction,
-    SelfMeasured,
-    Table,
-)
+from noiseworthy_papers.spec import Circumstances, Item, Reproduction, SelfMeasured, Table
 
 NOISES: dict[Family, str] = {"gaussian": "Gaussian noise", "laplace": "Laplace noise"}
 ORDER: dict[str, tuple[str, Family]] = {
@@ -113,9 +98,9 @@ def _result(
 ) -> Reproduction:
     statistics = [] if found is None else says.statistics(found)
     return Reproduction(
-        paper="ma", item=item, title=title, layout=None, loss=laboratory.bench.loss, data=data,
+        paper="ma", item=item, title=title, loss=laboratory.bench.loss, data=data,
         scale=given.scale, seeds=len(laboratory.seeds), repeats=REPEATS,
-        verdicts=[verdict(claim, statistics) for claim in claims], points=[], tables=tables, notes=notes,
+        verdicts=[verdict(claim, statistics) for claim in claims], tables=tables, notes=notes,
         estimates=None if found is None else found["told"][0], statistics=statistics,
     )  # fmt: skip
 

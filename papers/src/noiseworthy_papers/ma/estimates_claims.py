@@ -10,7 +10,8 @@ import numpy as np
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy_papers.judge import NEAR, SLACK, Claim
 from noiseworthy_papers.kinds import Ahead, Facts, Level
-from noiseworthy_papers.ma.constants import PRINTED, STARTS
+from noiseworthy_papers.ma.benches import TABLE_3
+from noiseworthy_papers.ma.constants import STARTS
 from noiseworthy_papers.ma.stages import Measured, distance, likeness, rank_correlation
 from noiseworthy_papers.points import Statistic
 from noiseworthy_papers.selecting import Where
@@ -159,7 +160,7 @@ def _identified(constants: Constants) -> Claim:
 
 
 def _tied() -> Claim:
-    ratios = [gamma / (8 * smooth / mu) for _, gamma, smooth, mu in PRINTED.values()]
+    ratios = [gamma / (8 * smooth / mu) for _, gamma, smooth, mu in TABLE_3.values()]
     evidence = f"printed γ̂ over 8 L̂/μ̂: {min(ratios):.2g} to {max(ratios):.2g}"
     words = f"Printed values agree with Theorem 5, which has γ = 8L/μ (judged: within a factor of {NEAR:g})."
     return Claim(
@@ -168,7 +169,7 @@ def _tied() -> Claim:
 
 
 def _below_one(constants: Constants) -> Claim:
-    printed = [row[0] <= 1 for row in PRINTED.values()]
+    printed = [row[0] <= 1 for row in TABLE_3.values()]
     ours = [one["rho_min"] <= 1 for one in constants.values()]
     counts = f"{sum(printed)} of {len(printed)} printed rows", f"{sum(ours)} of {len(ours)} of ours"
     evidence = f"at most 1 in {' and '.join(counts)}"
@@ -202,7 +203,7 @@ def constants_beside(constants: Constants) -> Table:
 
 
 def _rows(which: tuple[str, Family], one: dict[str, Any]) -> list[list[str]]:
-    rho, gamma, smooth, mu = PRINTED[which]
+    rho, gamma, smooth, mu = TABLE_3[which]
     name = [which[0], which[1]]
     rows = [[*name, "paper", f"{rho:.3f}", *_shown(gamma, smooth, mu), ""]]
     for start, fit in zip(STARTS, one["p2"], strict=True):

@@ -14,14 +14,7 @@ from typing import Any
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy_papers.judge import Claim
 from noiseworthy_papers.ma import claims as says
-from noiseworthy_papers.ma.benches import (
-    CASES,
-    COHORT,
-    MECHANISMS,
-    MOMENTUM,
-    ROUNDS,
-    Case,
-)
+from noiseworthy_papers.ma.benches import CASES, COHORT, MECHANISMS, MOMENTUM, ROUNDS, Case
 from noiseworthy_papers.ma.estimates import ESTIMATES
 from noiseworthy_papers.ma.tables import table_1_beside, tables_of
 from noiseworthy_papers.ma.utility import (

@@ -93,7 +93,10 @@ def _cell(utility: Utility, group: Group, name: str) -> str:
     if name not in group:
         return ""
     value = utility.shown(group[name])
-    return value if name == ONE_STAGE else f"{value} ({utility.gap(group[ONE_STAGE], group[name])})"
+    if name == ONE_STAGE:
+        return value
+    gap = utility.gap(group[ONE_STAGE], group[name])
+    return f"{value} ({gap.mean:+.2f} ± {gap.std:.2f})"
 
 
 def _spent(case: Case, printed: Point) -> Table:

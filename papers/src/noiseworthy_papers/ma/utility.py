@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy_papers.points import Point
+from noiseworthy_papers.samples import Sample, contrast
 
 FREE, TWO_STAGES, ONE_STAGE = "FedSGD, no noise", "DPFL-BCS, two stages", "DPFL-BCS, one stage"
 PRINTED, PERSONAL_BIASED = "DPFL-BCS, as printed", "PrivateFL-BCS"
@@ -19,16 +18,6 @@ WITHOUT = ", no momentum"
 RIVALS = ("DPSGD", "DMLDP", "WeiAvg", "PFA", "PrivateFL")
 """Labels of the series, by which claims and tables know them."""
 Group = dict[str, Point]
-
-
-class Gap(NamedTuple):
-    """Mean and deviation over seeds of a difference of utilities; positive where the first is better."""
-
-    mean: float
-    std: float
-
-    def __str__(self) -> str:
-        return f"{self.mean:+.2f} ± {self.std:.2f}"
 
 
 @dataclass(frozen=True)
@@ -41,32 +30,25 @@ class Utility:
 
     regression: bool
 
-    def of(self, point: Point) -> NDArray[np.float64]:
+    def of(self, point: Point) -> Sample:
         """Final utility of every seed; -inf where it diverged."""
         final = np.array(point.losses if self.regression else point.accuracies, float)[:, -1]
         better = -final if self.regression else 100 * final
-        return np.where(np.isnan(better), -np.inf, better)
+        return Sample.of(np.where(np.isnan(better), -np.inf, better))
 
-    def mean(self, point: Point) -> float:
-        """Mean over seeds."""
-        return float(self.of(point).mean())
-
-    def gap(self, better: Point, than: Point) -> Gap:
+    def gap(self, better: Point, than: Point) -> Sample:
         """By how much one point is better than another, paired by seed; two that diverged are alike."""
-        with np.errstate(invalid="ignore"):
-            difference = self.of(better) - self.of(than)
-        alike = np.where(np.isnan(difference), 0.0, difference)
-        return Gap(float(alike.mean()), _deviation(alike))
+        return contrast((1.0, self.of(better)), (-1.0, self.of(than)))
 
     def shown(self, point: Point) -> str:
         """Mean ± deviation over seeds, in the unit of the paper's tables.
 
         A squared error far beyond the range of the data, or infinite, is `diverged`.
         """
-        final = np.abs(self.of(point))
-        if not np.all(final < 1e4):
+        final = self.of(point)
+        if not all(abs(value) < 1e4 for value in final.values):
             return "diverged"
-        return f"{final.mean():.2f} ± {_deviation(final):.2f}" + ("" if self.regression else " %")
+        return f"{abs(final.mean):.2f} ± {final.std:.2f}" + ("" if self.regression else " %")
 
 
 def groups(points: Sequence[Point]) -> list[Group]:
@@ -92,9 +74,3 @@ def named(group: Group, *, varying: Sequence[str] = ()) -> str:
 def varying(points: Sequence[Point]) -> list[str]:
     """Which of epsilon and alpha take several values."""
     return [name for name in ("epsilon", "alpha") if len({p.quantity(name) for p in points}) > 1]
-
-
-def _deviation(values: NDArray[np.float64]) -> float:
-    if len(values) < 2 or not np.all(np.isfinite(values)):
-        return float("nan")
-    return float(np.std(values, ddof=1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -20,12 +19,11 @@ def by_trial(*, everything: bool) -> Planner:
     def decide(
         laboratory: Laboratory, arm: Arm, epsilon: float, fraction: float, tell: Callable[[float], None]
     ) -> Planned:
-        started = time.monotonic()
         bench = Bench(laboratory.facts(arm, epsilon, fraction), laboratory.public, laboratory.data_dir)
         space = _space(arm, laboratory.bench.horizon, everything=everything)
         plan = plan_by_trial(bench, space, on_progress=tell).plan
         setting = FedSGD(plan.rounds, plan.clients_per_round) if plan.train else None
-        return Planned(setting, plan.problem.clip_norm, plan.step or arm.step, time.monotonic() - started)
+        return Planned(setting, plan.problem.clip_norm, plan.step or arm.step)
 
     return decide
 

@@ -21,7 +21,7 @@ from noiseworthy.methods.fedsgd_dpc.bound import LaplaceCurve
 from noiseworthy_papers.judge import Claim, verdict
 from noiseworthy_papers.kinds import Facts
 from noiseworthy_papers.settings import FedSGD
-from noiseworthy_papers.spec import OURS, Reproduction, Table
+from noiseworthy_papers.spec import Reproduction, Table
 
 CLIENTS = 10
 EPSILONS = (1.0, 5.0, 10.0)
@@ -113,14 +113,9 @@ def reproduce_table(scale: float) -> Reproduction:
         paper="zhou",
         item="table-1",
         title="Table I: T* and b* for the Laplace mechanism",
-        layout=None,
-        loss=OURS,
         data="none",
         scale=scale,
-        seeds=0,
-        repeats=0,
         verdicts=[verdict(claim, []) for claim in claims],
-        points=[],
         tables=[table],
         notes=notes,
     )

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from noiseworthy.deploy.flower.terms import Terms, load_terms
 from noiseworthy.deploy.gateway.price import price_of
-from noiseworthy.deploy.gateway.sums import NoisedSum
 from noiseworthy.errors import Unwitnessed, UserError
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import Charge, DurableLedger, Grant, Refusal
 from noiseworthy.privacy.durable.storage import make_private
+from noiseworthy.privacy.sums import NoisedSum
 
 ONLY_TRAINING = "only training is answered; whatever else an app computes would leave without noise"
 ONE_RECORD = "a message must hold one ArrayRecord of finite numbers, some of them floats; nothing was spent"

@@ -11,7 +11,6 @@ from pydantic import Field, ValidationError, model_validator
 
 from noiseworthy._tables import Positive, Table
 from noiseworthy.deploy.gateway.price import price_of
-from noiseworthy.deploy.gateway.sums import NoisedSum
 from noiseworthy.errors import ConfigError
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
@@ -21,6 +20,7 @@ from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
 from noiseworthy.privacy.sensitivity import of_clipped_whole
+from noiseworthy.privacy.sums import NoisedSum
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Self
 
 from noiseworthy.deploy.gateway.holding import Holding
-from noiseworthy.deploy.gateway.job import Job
-from noiseworthy.deploy.gateway.jobs import job_of
 from noiseworthy.deploy.gateway.memory import Memories
 from noiseworthy.deploy.gateway.messages import (
     About,
@@ -31,8 +29,10 @@ from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.price import price_of
 from noiseworthy.deploy.gateway.terms import Declined, check_allowed, check_floor
 from noiseworthy.deploy.gateway.turns import turn
+from noiseworthy.deploy.gateway.work import job_of
 from noiseworthy.errors import LedgerError, Unwitnessed, UserError, WireError
 from noiseworthy.methods.algorithm import Memory
+from noiseworthy.methods.wire import Job
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal, Resend

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -11,14 +12,18 @@ import numpy as np
 from jax import Array
 
 from noiseworthy import _validate as check
-from noiseworthy.data import load_federation
 from noiseworthy.data.files import locate
-from noiseworthy.data.records import Features, Labels
+from noiseworthy.data.labels import Features, Labels
+from noiseworthy.data.table import FederationTable
 from noiseworthy.data.tables import is_table, read_whole
 from noiseworthy.deploy.gateway.messages import Seen
 from noiseworthy.errors import DataError, InvalidInput
-from noiseworthy.studies.records import FederationTable, TaskTable
-from noiseworthy.tasks import Batch, Reference, Task, make_task
+from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.factory import make_task
+from noiseworthy.tasks.table import TaskTable
+
+if TYPE_CHECKING:
+    from noiseworthy.tasks.reference import Reference
 
 
 @dataclass
@@ -50,6 +55,8 @@ class Holding:
         """
         if table.clients == 1 and is_table(str(table.data)):
             return cls(*_own(table))
+        from noiseworthy.data.datasets import load_federation  # here, because owners mostly have a table
+
         settings = table.model_dump(exclude={"sizes", "data", "test"})
         federation = load_federation(str(table.data), **settings)
         place = 0
@@ -120,6 +127,8 @@ def _reference(table: TaskTable, seen: Seen | None) -> Reference | None:
         )
     if seen is None:
         return None
+    from noiseworthy.tasks.reference import Reference  # here, because few requests name one
+
     kept, sent = table.projection or 0, len(seen.directions)
     if sent != kept:
         raise InvalidInput(f"the projection keeps {kept} directions, got {sent}; send those that it keeps")

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator, ConfigDict, Field, InstanceOf, ValidationError, model_validator
 
-from noiseworthy import _validate as check
 from noiseworthy._tables import Part, Positive, Table
-from noiseworthy.data.owners import OwnerTerms
+from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.deploy.gateway import wire
 from noiseworthy.deploy.gateway.framing import LARGEST
-from noiseworthy.deploy.gateway.work import COMPUTED, Size, Work
-from noiseworthy.errors import InvalidInput, WireError
+from noiseworthy.deploy.gateway.work import COMPUTED, AnyWork
+from noiseworthy.errors import WireError
+from noiseworthy.methods.wire import Size
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
-from noiseworthy.privacy.uploads import ASSURANCES, Assurance, Grid, Upload
-from noiseworthy.studies.records import TaskTable
+from noiseworthy.privacy.uploads import Derived, Grid, Upload
+from noiseworthy.tasks.table import TaskTable
 
 Reason: TypeAlias = Literal[
     "malformed", "not-allowed", "floor", "deadline", "conflict", "budget", "leased", "records", "ledger",
@@ -98,7 +96,7 @@ class Request(Table):
 
     run: RunName
     release: Annotated[int, Field(ge=1, lt=2**62)]
-    algorithm: Work
+    algorithm: AnyWork
     task: TaskTable
     theta: Vector
     mechanism: DeployedMechanism
@@ -139,24 +137,6 @@ class Refused(Table):
     reason: Reason
     message: str
     next: Release | None = None
-
-
-@dataclass(frozen=True)
-class Derived:
-    """What an owner computed from noised sums alone, where the sums themselves do not leave.
-
-    Attributes:
-        values: float64, shape (u,), finite: a model's move (p,), or a gradient and two losses (p + 2,).
-        assurance: the stamp of the sums' noise.
-    """
-
-    values: NDArray[np.float64]
-    assurance: Assurance
-
-    def __post_init__(self):
-        if self.values.dtype != np.float64 or self.values.ndim != 1 or not np.all(np.isfinite(self.values)):
-            raise InvalidInput("what is derived must be a list of finite float64; ask for smaller steps")
-        check.one_of("assurance", self.assurance, ASSURANCES)
 
 
 class Uploaded(Table):

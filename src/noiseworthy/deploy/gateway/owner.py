@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from noiseworthy._tables import Count, Positive, Table
+from noiseworthy.data.table import FederationTable
 from noiseworthy.data.tables import is_table
 from noiseworthy.deploy.gateway.work import AlgorithmName
 from noiseworthy.errors import ConfigError
@@ -16,7 +17,6 @@ from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import Account, accounts_of
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
-from noiseworthy.studies.records import FederationTable
 
 ModelName = Literal[
     "softmax", "logistic", "svm", "linear",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from noiseworthy.deploy.gateway.sums import NoisedSum
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.deployed_noise import DeployedNoise, grid_surcharge
@@ -12,6 +11,7 @@ from noiseworthy.privacy.durable import Account
 from noiseworthy.privacy.durable.accounts import WHOLE, costs_of
 from noiseworthy.privacy.gaussian import gaussian_delta
 from noiseworthy.privacy.grid_mechanism import as_drawn
+from noiseworthy.privacy.sums import NoisedSum
 
 
 def price_of(sums: Sequence[NoisedSum], account: Account) -> int:

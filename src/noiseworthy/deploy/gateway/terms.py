@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from noiseworthy.deploy.gateway.job import Job
 from noiseworthy.deploy.gateway.messages import Reason, Refused, Request
 from noiseworthy.deploy.gateway.owner import AllowedTable, BudgetTable
-from noiseworthy.deploy.gateway.work import local_steps
+from noiseworthy.deploy.gateway.work import steps_of
+from noiseworthy.methods.wire import Job
 
 
 class Declined(Exception):
@@ -22,7 +22,7 @@ def check_allowed(allowed: AllowedTable, budget: BudgetTable, request: Request) 
     Raises:
         Declined: it asks for more than is allowed.
     """
-    steps = local_steps(request.algorithm)
+    steps = steps_of(request.algorithm)
     limits = [
         ("algorithm", request.algorithm.name, request.algorithm.name in allowed.algorithms),
         ("model", request.task.model, request.task.model in allowed.models),

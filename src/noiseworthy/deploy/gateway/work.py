@@ -1,96 +1,85 @@
-"""What an owner can be asked to compute, with the numbers of the request that it takes."""
+"""What an owner can be asked to compute, by the wires of the methods; each is loaded when it is asked for."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import BeforeValidator, SerializeAsAny, ValidationError
+from pydantic_core import InitErrorDetails, PydanticKnownError
 
-from noiseworthy._tables import Count, Table
+from noiseworthy._tables import among
+from noiseworthy.errors import UnsoundClaim
+from noiseworthy.methods.registry import WIRES, wire
+from noiseworthy.methods.wire import Job, Work
+from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.tasks.base import Task
 
-AlgorithmName: TypeAlias = Literal[
-    "fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "privatefl", "dpfl-bcs"
-]
-COMPUTED: tuple[AlgorithmName, ...] = get_args(AlgorithmName)
+if TYPE_CHECKING:
+    from noiseworthy.deploy.gateway.messages import Request
+
+COMPUTED = tuple(WIRES)
 """Algorithms that a gateway computes."""
-Size = Annotated[float, Field(gt=1e-30, lt=1e30)]
-"""A number that float32 holds."""
 
 
-class FedSGDWork(Table):
-    """The mean of clipped gradients of records, at the model that was sent."""
-
-    name: Literal["fedsgd-dpc"] = "fedsgd-dpc"
+AlgorithmName = Annotated[str, among(lambda: COMPUTED)]
+"""The name of a work."""
 
 
-def _positive(steps: np.ndarray) -> np.ndarray:
-    if steps.dtype != np.float64 or steps.ndim != 1 or not len(steps):
-        raise ValueError("step sizes must be a list of float64")
-    if not np.all((steps > 1e-30) & (steps < 1e30)):
-        raise ValueError("step sizes must be above 0 and within float32")
-    return steps
+def _read(work: Any) -> Any:
+    """The table of a work as the wire that it names checks it; what is no table is left to the field."""
+    if not isinstance(work, dict):
+        return work
+    if "name" not in work:
+        raise PydanticKnownError("union_tag_not_found", {"discriminator": "'name'"})
+    name = str(work["name"])
+    if name not in WIRES:
+        expected = ", ".join(map(repr, COMPUTED))
+        raise PydanticKnownError(
+            "union_tag_invalid", {"discriminator": "'name'", "tag": name, "expected_tags": expected}
+        )
+    try:
+        return wire(name).table.model_validate(work)
+    except ValidationError as error:
+        raise ValidationError.from_exception_data(error.title, _within(name, error)) from None
 
 
-StepSizes = Annotated[np.ndarray, AfterValidator(_positive)]
-"""Of local steps, in their order: float64, shape (steps,)."""
+def _within(name: str, error: ValidationError) -> list[InitErrorDetails]:
+    """What is wrong with a table, each place within the name of its work."""
+    return [
+        InitErrorDetails(
+            type=one["type"], loc=(name, *one["loc"]), input=one["input"], ctx=one.get("ctx", {})
+        )
+        for one in error.errors(include_url=False)
+    ]
 
 
-class FedAvgWork(Table):
-    """Local steps on all records: the clip holds for each gradient (C) or for the update (D)."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    name: Literal["dp-fedavg"] = "dp-fedavg"
-    clipping: Literal["C", "D"]
-    step_sizes: StepSizes
+AnyWork = Annotated[SerializeAsAny[Work], BeforeValidator(_read)]
+"""A work of a request: a table that names it."""
 
 
-class ScaffNewWork(Table):
-    """Local steps with a control variate that the owner keeps, the update clipped."""
-
-    name: Literal["dp-scaffnew"] = "dp-scaffnew"
-    step_size: Size
-    probability: Annotated[float, Field(gt=0, le=1)]
-    local_steps: Count
+def steps_of(work: Work) -> int:
+    """Local steps that a work takes at the owner."""
+    return wire(work.name).steps(work)
 
 
-class PasgdWork(Table):
-    """Local steps on all records, each with noise of its own: of the release, for each of its gradients."""
+def job_of(request: Request, task: Task, records: int) -> Job:
+    """The job that a request describes.
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    Args:
+        request: with finite parameters.
+        task: of the request, for the owner's records.
+        records: n of the owner.
 
-    name: Literal["dp-pasgd"] = "dp-pasgd"
-    step_sizes: StepSizes
+    Raises:
+        InvalidInput: numbers out of range, or a clip that does not fit the noise.
+        UnsoundClaim: local steps whose clip does not bound the update, or noise of another kind than the
+            algorithm is proved for.
 
-
-class PrivateFLWork(Table):
-    """A gradient through the owner's own transform of its records, which moves with its noised part."""
-
-    name: Literal["privatefl"] = "privatefl"
-    personal_step: Annotated[float, Field(ge=0, lt=1e30)]
-
-
-class LossReportWork(Table):
-    """Stage 1 of DPFL-BCS: a gradient, and two noised losses within [0, `loss_cap`].
-
-    `loss_noise` is the size of the noise of one loss, and `step_size` leads to where the second is taken.
+    Guarantee: the sensitivities in `sums` are the owner's own, from its n and the clips that are applied.
     """
-
-    name: Literal["dpfl-bcs"] = "dpfl-bcs"
-    loss_cap: Size
-    loss_noise: Size
-    step_size: Size
-
-
-Work = Annotated[
-    FedSGDWork | FedAvgWork | ScaffNewWork | PasgdWork | PrivateFLWork | LossReportWork,
-    Field(discriminator="name"),
-]
-
-
-def local_steps(work: Work) -> int:
-    """Steps that a work takes at the owner."""
-    if isinstance(work, FedAvgWork | PasgdWork):
-        return len(work.step_sizes)
-    return work.local_steps if isinstance(work, ScaffNewWork) else 1
+    asked = wire(request.algorithm.name)
+    if not asked.proved(law_of(request.mechanism)):
+        raise UnsoundClaim(
+            f"{asked.name} is not proved for {request.mechanism} noise; ask owners whose noise is another"
+        )
+    return asked.job(request, request.algorithm, task, records)

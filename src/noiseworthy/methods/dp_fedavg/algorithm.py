@@ -15,33 +15,28 @@ The ridge reads no record. With eta ridge <= 1 it contracts, so it adds nothing 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 from jax.random import fold_in
 
-from noiseworthy._keys import Purpose, named_key, schedule_generator
-from noiseworthy.errors import InvalidInput
+from noiseworthy._keys import Purpose, named_key
 from noiseworthy.methods.algorithm import (
     Memory,
     Numbers,
     Scheduled,
     ServerState,
 )
-from noiseworthy.methods.conditions import check_condition
 from noiseworthy.methods.local import clip_whole, mean_gradient
-from noiseworthy.methods.making import as_float, trainable
-from noiseworthy.methods.selection import reshuffled_round_robin
-from noiseworthy.plans.local_work import LocalSteps
-from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.noise import simulated_noise, simulated_sum
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Task
+
+if TYPE_CHECKING:
+    from noiseworthy.privacy.clipping import ClippingMode
 
 
 class DPFedAvg(Scheduled):
@@ -62,6 +57,9 @@ class DPFedAvg(Scheduled):
         steps: eta_k, shape (E T_g,).
         cohorts: whom to ask, shape (T_g, b).
     """
+
+    schedules: ClassVar[tuple[str, ...]] = ("scale", "steps", "cohorts")
+    noises: ClassVar[tuple[str, ...]] = ("noise",)
 
     task: Task = eqx.field(static=True)
     family: Family = eqx.field(static=True)
@@ -126,40 +124,3 @@ class DPFedAvg(Scheduled):
             return ridge + (mean if self.clipping == "D" else clip_whole(mean, self.clip_norm, self.norm))
         total = self.task.clipped_gradient_sum(theta, shard, jnp.asarray(self.clip_norm), self.norm)
         return ridge + total / self.sizes[client].astype(total.dtype)
-
-
-def make(plan: Plan, task: Task, seed: int) -> DPFedAvg:
-    """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
-
-    Args:
-        plan: of `dp-fedavg`, with `train` true.
-        task: of the dimension that the plan was made for.
-        seed: of the public schedule.
-
-    Raises:
-        InvalidInput: a plan that does not train, without step sizes or local steps, or for another dimension.
-        UnsoundClaim: a clipping mode whose condition the task or the step size does not meet.
-
-    Guarantee: the schedule asks no client more often than `plan.releases` says, and no update exceeds the
-    sensitivity that the plan's noise was calibrated for.
-    """
-    step = trainable(plan, task)
-    if not isinstance(plan.local, LocalSteps) or plan.release is None:
-        raise InvalidInput("dp-fedavg needs planned local steps; plan with planning.local_iterations")
-    problem, b = plan.problem, plan.clients_per_round
-    check_condition(problem.clipping, task, step.initial, plan.local)
-    return DPFedAvg(
-        task=task,
-        family=problem.family,
-        norm=problem.norm,
-        clipping=problem.clipping,
-        batch_size=plan.local.batch_size,
-        clip_norm=as_float(problem.clip_norm),
-        noise=as_float(plan.release.mechanism.size),
-        scale=as_float(plan.upload_scale),
-        weights=as_float(problem.n_clients / b * problem.weights),
-        sizes=problem.sizes.astype(np.int32),
-        local_steps=np.asarray(plan.local.steps, np.int32),
-        steps=as_float(plan.local_step_sizes),
-        cohorts=reshuffled_round_robin(problem.n_clients, b, plan.rounds, schedule_generator(seed)),
-    )

@@ -29,6 +29,7 @@ from noiseworthy.methods.dp_fedavg.search import (
     optimum,
 )
 from noiseworthy.methods.dp_fedavg.words import (
+    AXIS,
     as_printed,
     is_vacuous,
     notes_of,
@@ -218,7 +219,7 @@ def curves(
         return BoundCurves("rounds", (drawn,), plan.rounds or None)
     lengths = dict.fromkeys(length for length in (t, t // 2, 2 * t) if length)
     drawn = tuple(_curve(bound, noise, length, b, n) for length in lengths)
-    return BoundCurves("local steps per upload", drawn, plan.local.steps if plan.train else None)
+    return BoundCurves(AXIS, drawn, plan.local.steps if plan.train else None)
 
 
 def _curve(bound: LocalBound, noise: Noise, total_iterations: int, b: int, clients: int) -> Curve:

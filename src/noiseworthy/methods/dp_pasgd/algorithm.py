@@ -15,6 +15,8 @@ The ridge reads no record.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -54,6 +56,9 @@ class DPPASGD(Scheduled):
         steps: eta_k, shape (K,).
         cohorts: everybody, shape (R, M).
     """
+
+    schedules: ClassVar[tuple[str, ...]] = ("steps", "cohorts")
+    noises: ClassVar[tuple[str, ...]] = ("noise",)
 
     task: Task = eqx.field(static=True)
     family: Family = eqx.field(static=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, never, nothing_to_check
-from noiseworthy.methods.dp_pasgd import algorithm, study
+from noiseworthy.methods.dp_pasgd import algorithm, axes, study, trials, wire
 from noiseworthy.methods.dp_pasgd.table import AveragingTable
+from noiseworthy.methods.dp_pasgd.words import WORDS
 
 METHODS = {
     "dp-pasgd": Method(
@@ -17,7 +18,14 @@ METHODS = {
         tells_clients_apart=never,
         takes_heterogeneity=never,
         by_rule=None,
+        stages=(),
         local_step=study.local_step,
         make=algorithm.make,
+        wire=wire.PASGD,
+        words=WORDS,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
+        axes=axes.AXES,
+        held_against=None,
     )
 }

@@ -29,6 +29,7 @@ from noiseworthy.methods.dp_pasgd.search import (
     zcdp_noise,
 )
 from noiseworthy.methods.dp_pasgd.words import (
+    AXIS,
     check_covered,
     check_length_pays,
     check_pays,
@@ -197,7 +198,7 @@ def curves(
         _curve(bound, label, noise, every)
         for label, noise in _noises(problem, NoisySteps(1, plan.local.batch_size)).items()
     ]
-    return BoundCurves("local steps per averaging", tuple(drawn), plan.local.steps if plan.train else None)
+    return BoundCurves(AXIS, tuple(drawn), plan.local.steps if plan.train else None)
 
 
 def _noises(problem: Problem, work: NoisySteps) -> dict[str, StepNoise]:

@@ -1,4 +1,4 @@
-"""What a plan of DP-PASGD says: its outcome and notes, and why a setting is refused."""
+"""What is said of DP-PASGD and its plans: outcome and notes, why a setting is refused, and in every view."""
 
 from __future__ import annotations
 
@@ -7,9 +7,26 @@ from typing import Any
 import numpy as np
 
 from noiseworthy import _validate as check
+from noiseworthy._wording import count, span, times
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.dp_pasgd.bound import AveragingBound
 from noiseworthy.methods.dp_pasgd.search import Given, Setting
+from noiseworthy.methods.phrases import (
+    ALONG_ROUNDS,
+    alike,
+    all_online,
+    asked,
+    batches,
+    clipped_to,
+    iterations_before,
+    local_steps_key,
+    no_coins,
+    nothing,
+    paid_for,
+    rounds_key,
+    steps_in_brief,
+)
+from noiseworthy.methods.words import Key, Noised, Record, Shape, Term, Words
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.plans.vacuous import unless_noise
@@ -177,3 +194,121 @@ def whole(name: str, value: int, most: int | None = None) -> int:
     if name == "local_steps":
         remedy = "max_iterations is the most" if most else "1 averages after every step"
     return check.count(name, value, most=most, remedy=remedy)
+
+
+# In every view ----------------------------------------------------------------------------------------
+
+AXIS = "local steps per averaging"
+"""Along which the bound is drawn."""
+_STEP = "noised step"
+_EVERY_STEP = "every local step"
+
+
+def _sentence(record: Record) -> str:
+    plan = record["plan"]
+    steps = count(plan["local_steps"], "noised local step")
+    rounds = f"{count(plan['rounds'], 'round')} of {steps}"
+    return f"{iterations_before(plan)}{rounds}, averaging {asked(record)} after each"
+
+
+def _keys(plan: Record) -> list[Key]:
+    return [rounds_key(plan), local_steps_key(plan, ", each noised")]
+
+
+def _computes(plan: Record) -> str:
+    records = batches(plan)
+    dealt = records if plan["batch_size"] is None else f"disjoint {records}, shuffled for every pass"
+    return f"{plan['local_steps']:,} before each averaging, every one noised, on {dealt}"
+
+
+def _uploads(plan: Record) -> list[int]:
+    return [plan["rounds"]] * len(plan["releases"])
+
+
+def _paid(plan: Record) -> str:
+    return f"{paid_for(plan, _STEP)} of each record"
+
+
+def _card(plan: Record) -> str:
+    uploads = f"a client uploads {times(span(_uploads(plan)))} at most"
+    return f"It pays for {paid_for(plan, _STEP)} per record; {uploads}."
+
+
+def _means(plan: Record, noise: str) -> str:
+    """What happens in every local step, and how many of them the noise pays for."""
+    batch, dealt = "all its records", ""
+    if plan["batch_size"] is not None:
+        batch = f"a batch of {count(plan['batch_size'], 'record')} (all of a client that has fewer)"
+        dealt = (
+            " Every pass deals the client's records into disjoint batches anew: a record is in one of them "
+            f"at most, and not in all {count(plan['total_iterations'], 'step')}."
+        )
+    return (
+        f"Each local step moves by the mean gradient over {batch}, each record's gradient clipped to "
+        f"{clipped_to(plan)}, plus {noise}, drawn anew in every step.{dealt} The noise pays for "
+        f"{_paid(plan)}; a client uploads its model {times(span(_uploads(plan)))} and refuses to do so "
+        "more often."
+    )
+
+
+WORDS = Words(
+    called="DP-PASGD",
+    terms={
+        "rounds": Term("R", "rounds R", "rounds R"),
+        "total_iterations": (iterations := Term("K", "iterations K", "iterations K")),
+        "iterations": iterations,
+        "local_steps": Term("τ", "local steps τ", "local steps τ per averaging"),
+    },
+    decided=("total_iterations", "local_steps"),
+    sentence=_sentence,
+    brief=steps_in_brief,
+    keys=_keys,
+    computes=_computes,
+    decays="local steps",
+    clipped=lambda plan: f"each record's gradient in {_EVERY_STEP}",
+    means=_means,
+    beyond=(
+        "A record counts no more than its share in any step of any model, because each step is noised before "
+        "the next one starts: this needs no convex loss.",
+        "The server sees only the last model of every round. The claim holds even for somebody who sees "
+        "every step, so that against the server it has a margin.",
+    ),
+    when=nothing,
+    coins=no_coins,
+    noised=Noised(
+        what=_EVERY_STEP,
+        release=_STEP,
+        listed=lambda plan: _EVERY_STEP,
+        where=lambda plan: f" of {_EVERY_STEP}",
+        exchange="averaging",
+        uploads=_uploads,
+        bought=lambda plan: f"; its noise pays for {_paid(plan)}",
+        remark=lambda plan: f"noise pays for {paid_for(plan, _STEP)}",
+        caption=lambda plan: f"{_paid(plan)}, in {count(plan['rounds'], 'upload')}",
+        card=_card,
+        columns=lambda plan, client: {
+            "steps paid for": str(plan["releases"][client]),
+            "uploads": str(plan["rounds"]),
+        },
+        columns_said=(
+            "The noise pays for as many steps as one record is in; uploads are those planned and those made "
+            "in training (range over seeds)"
+        ),
+        counted="Steps that a record is in are counted per client (the most of any of its records)",
+    ),
+    chooses=alike,
+    alike="",
+    baseline="τ = 1 is DP-SGD.",
+    shapes={
+        **ALONG_ROUNDS,
+        AXIS: Shape(
+            "Averaging often uses up the resources in few steps; averaging seldom lets the clients drift "
+            "apart, noise and all.",
+            "The longer between averagings, the more steps the resources pay for.",
+            "More steps between averagings let the clients drift apart, noise and all.",
+        ),
+    },
+    curve=lambda plan, work: f"τ = {work:g}",
+    knows="",
+    online=all_online,
+)

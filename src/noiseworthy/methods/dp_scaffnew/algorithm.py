@@ -17,21 +17,16 @@ from 0; the bound covers that (docs/theory/hou.md#sum-of-variates).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 from jax.random import fold_in
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Numbers, Scheduled, ServerState
 from noiseworthy.methods.local import clip_whole, mean_gradient
-from noiseworthy.methods.making import as_float, trainable
-from noiseworthy.plans.local_work import Coins
-from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.noise import simulated_noise, simulated_sum
 from noiseworthy.privacy.sensitivity import Norm
@@ -60,6 +55,9 @@ class DPScaffNew(Scheduled):
         counts: local steps before each communication, shape (R,).
         cohorts: everybody in every round, shape (R, N).
     """
+
+    schedules: ClassVar[tuple[str, ...]] = ("counts", "cohorts")
+    noises: ClassVar[tuple[str, ...]] = ("noise",)
 
     task: Task = eqx.field(static=True)
     family: Family = eqx.field(static=True)
@@ -117,32 +115,3 @@ class DPScaffNew(Scheduled):
     def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
         """The noise of the mean of all uploads."""
         return simulated_sum(key, self.family, self.noise[cohort] / len(self.noise), self.task.dimension)
-
-
-def make(plan: Plan, task: Task, seed: int) -> DPScaffNew:
-    """The algorithm of a plan, with the coins that its noise was calibrated for.
-
-    Args:
-        plan: of `dp-scaffnew`, with `train` true.
-        task: of the dimension that the plan was made for.
-        seed: unused, because everybody takes part and the coins belong to the plan.
-
-    Raises:
-        InvalidInput: a plan that does not train, without step size or coins, or for another dimension.
-    """
-    step = trainable(plan, task)
-    if not isinstance(plan.local, Coins) or plan.release is None:
-        raise InvalidInput("dp-scaffnew needs planned coins; plan with planning.communication_probability")
-    problem, rounds = plan.problem, plan.rounds
-    return DPScaffNew(
-        task=task,
-        family=problem.family,
-        norm=problem.norm,
-        batch_size=plan.local.batch_size,
-        clip_norm=as_float(problem.clip_norm),
-        noise=as_float(plan.release.mechanism.size),
-        step=as_float(step.initial),
-        probability=as_float(plan.local.probability),
-        counts=plan.local.counts(rounds).astype(np.int32),
-        cohorts=np.tile(np.arange(problem.n_clients, dtype=np.int32), (rounds, 1)),
-    )

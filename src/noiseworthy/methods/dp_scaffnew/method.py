@@ -2,9 +2,48 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.base import Method, never, nothing_to_check
-from noiseworthy.methods.dp_scaffnew import algorithm, study
+from noiseworthy.methods.dp_scaffnew import axes, study, trials, wire
+from noiseworthy.methods.dp_scaffnew.algorithm import DPScaffNew
 from noiseworthy.methods.dp_scaffnew.table import ScaffNewTable
+from noiseworthy.methods.dp_scaffnew.words import WORDS
+from noiseworthy.methods.making import as_float, trainable
+from noiseworthy.plans.local_work import Coins
+from noiseworthy.plans.plan import Plan
+from noiseworthy.tasks.base import Task
+
+
+def make(plan: Plan, task: Task, seed: int) -> DPScaffNew:
+    """The algorithm of a plan, with the coins that its noise was calibrated for.
+
+    Args:
+        plan: of `dp-scaffnew`, with `train` true.
+        task: of the dimension that the plan was made for.
+        seed: unused, because everybody takes part and the coins belong to the plan.
+
+    Raises:
+        InvalidInput: a plan that does not train, without step size or coins, or for another dimension.
+    """
+    step = trainable(plan, task)
+    if not isinstance(plan.local, Coins) or plan.release is None:
+        raise InvalidInput("dp-scaffnew needs planned coins; plan with planning.communication_probability")
+    problem, rounds = plan.problem, plan.rounds
+    return DPScaffNew(
+        task=task,
+        family=problem.family,
+        norm=problem.norm,
+        batch_size=plan.local.batch_size,
+        clip_norm=as_float(problem.clip_norm),
+        noise=as_float(plan.release.mechanism.size),
+        step=as_float(step.initial),
+        probability=as_float(plan.local.probability),
+        counts=plan.local.counts(rounds).astype(np.int32),
+        cohorts=np.tile(np.arange(problem.n_clients, dtype=np.int32), (rounds, 1)),
+    )
+
 
 METHODS = {
     "dp-scaffnew": Method(
@@ -17,7 +56,14 @@ METHODS = {
         tells_clients_apart=never,
         takes_heterogeneity=never,
         by_rule=None,
+        stages=(),
         local_step=study.local_step,
-        make=algorithm.make,
+        make=make,
+        wire=wire.SCAFFNEW,
+        words=WORDS,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
+        axes=axes.AXES,
+        held_against=None,
     )
 }

@@ -24,6 +24,7 @@ from noiseworthy.methods.dp_scaffnew.bound import (
     check_clips_updates,
     scaffnew_bound,
 )
+from noiseworthy.methods.dp_scaffnew.words import AXIS
 from noiseworthy.plans.curves import BoundCurves, Curve
 from noiseworthy.plans.local_work import Coins, check_probability
 from noiseworthy.plans.plan import Plan, Prediction, StepSize
@@ -172,7 +173,7 @@ def curves(bound: ScaffNewBound, plan: Plan) -> BoundCurves:
     most = 2 * max(chosen, 5, *(bound.best_iterations(p, _LONGEST_CURVE) for p in labels))
     t = np.unique(np.append(np.linspace(0, most, _POINTS).astype(int), chosen))
     drawn = [Curve(label.format(p), t.tolist(), bound.at(t, p).tolist()) for p, label in labels.items()]
-    return BoundCurves("iterations", tuple(drawn), chosen if plan.train else None)
+    return BoundCurves(AXIS, tuple(drawn), chosen if plan.train else None)
 
 
 # The decision -----------------------------------------------------------------------------------------

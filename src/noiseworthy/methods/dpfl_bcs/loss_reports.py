@@ -14,7 +14,8 @@ made of what is released, so that each release is a mechanism of its own and the
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import fields
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -23,7 +24,8 @@ from jax.random import fold_in
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.methods.algorithm import Memory, Numbers, ServerState
 from noiseworthy.methods.dpfl_bcs import algorithm as dpfl_bcs
-from noiseworthy.methods.dpfl_bcs.two_stages import LOSSES_PER_REPLY, FirstStage
+from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.making import as_float
 from noiseworthy.privacy.noise import simulated_noise
@@ -44,6 +46,8 @@ class LossReports(FedSGDDPC):
         loss_cap: Theta.
         loss_noise: noise size of one reported loss, shape (N,).
     """
+
+    noises: ClassVar[tuple[str, ...]] = ("noise", "loss_noise")
 
     loss_cap: Numbers
     loss_noise: Numbers
@@ -108,7 +112,9 @@ def make(first: FirstStage, task: Task, seed: int) -> LossReports:
         InvalidInput: a plan without step sizes, or for another dimension.
     """
     plain = dpfl_bcs.make(first.plan, task, seed)
-    fields = {name: getattr(plain, name) for name in plain.__dataclass_fields__}
+    known = {field.name: getattr(plain, field.name) for field in fields(plain)}
     return LossReports(
-        **fields, loss_cap=as_float(first.loss_cap), loss_noise=as_float(first.losses.mechanism.size)
+        **known,
+        loss_cap=as_float(first.loss_cap),
+        loss_noise=as_float(first.losses.mechanism.size),
     )

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
-from noiseworthy.methods.dpfl_bcs import algorithm, study
+from noiseworthy.methods.dpfl_bcs import algorithm, axes, study, trials, wire
+from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.dpfl_bcs.words import WORDS
+from noiseworthy.methods.rivals import contest
 
 METHODS = {
     "dpfl-bcs": Method(
@@ -17,7 +21,14 @@ METHODS = {
         tells_clients_apart=study.estimates,
         takes_heterogeneity=study.takes_heterogeneity,
         by_rule=None,
+        stages=(FirstStage, ReportedLosses),
         local_step=one_gradient,
         make=algorithm.make,
+        wire=wire.IN_STAGES,
+        words=WORDS,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
+        axes=axes.AXES,
+        held_against=contest.entrants,
     )
 }

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.errors import InvalidInput
 
 Real = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -68,34 +67,6 @@ class ParticipationCosts:
     def only(self, clients: NDArray[np.intp]) -> ParticipationCosts:
         """The costs of some of the clients."""
         return ParticipationCosts(self.noise[clients], self.bias[clients], self.exponent, self.most[clients])
-
-
-def checked_counts(counts: ArrayLike, clients_per_round: int, rounds: int) -> Counts:
-    """Counts T_n that K distinct clients per round can have over T rounds, as integers.
-
-    Raises:
-        InvalidInput: K outside 1..N, no rounds, counts that are not whole, above T, or of another sum than
-            K T.
-
-    Example:
-        >>> checked_counts([4, 0, 3, 1], 2, 4)
-        array([4, 0, 3, 1])
-    """
-    t = check.count("rounds", rounds)
-    asked = check.counts("counts", counts, least=0)
-    k = check.count("clients_per_round", clients_per_round, most=len(asked))
-    if asked.max() > t:
-        often = int(asked.argmax())
-        raise InvalidInput(
-            f"counts must be at most rounds = {t}, got {asked[often]} for client {often}; "
-            "no client is asked twice in a round"
-        )
-    if asked.sum() != k * t:
-        raise InvalidInput(
-            f"counts must sum to clients_per_round * rounds = {k * t}, got {asked.sum()}; "
-            f"{k} clients are asked in each of {t} rounds"
-        )
-    return asked
 
 
 def uniform_counts(clients_per_round: int, rounds: int, clients: int) -> Counts:

@@ -8,7 +8,7 @@ privacy filter has left of every budget (docs/theory/ma.md#stages).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,21 +17,19 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.dpfl_bcs.bound import Curvature
-from noiseworthy.methods.dpfl_bcs.heterogeneity import Heterogeneity
+from noiseworthy.methods.dpfl_bcs.heterogeneity import Heterogeneity, ReportedLosses, estimated
+from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.methods.dpfl_bcs.worth_estimating import LOSS_SHARE
-from noiseworthy.plans.plan import Pilot, Plan, StepSize
+from noiseworthy.plans.plan import Plan, Stage, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.filters import PrivacyFilter
 from noiseworthy.privacy.sensitivity import Sensitivity, of_mean_loss
 
-LOSSES_PER_REPLY = 2
-"""At the model that was sent, and at the client's own noised step."""
-
 
 @dataclass(frozen=True)
-class FirstStage(Pilot):
+class FirstStage(Stage):
     """Rounds before the plan, in which clients send gradients and report losses.
 
     Attributes:
@@ -39,10 +37,18 @@ class FirstStage(Pilot):
         budget: whole.
         plan: of these T0 rounds.
         loss_cap: Theta, to which every record's loss is clipped.
+        told: the noised losses, once they are released; None before.
     """
 
     plan: Plan
     loss_cap: float
+    told: ReportedLosses | None = None
+    rule: ClassVar[str] = "who is asked how often, by the heterogeneity that noised losses tell"
+
+    @property
+    def pending(self) -> bool:
+        """Whether its rounds are still to be run."""
+        return self.told is None
 
     @property
     def rounds(self) -> int:
@@ -58,6 +64,11 @@ class FirstStage(Pilot):
     def noise_std(self) -> NDArray[np.float64]:
         """Standard deviation of the noise on each loss, infinite where none is reported, shape (N,)."""
         return np.where(self.plan.releases > 0, np.sqrt(self.losses.mechanism.variance), np.inf)
+
+    def rest(self, made: Plan, told: ReportedLosses) -> Plan:
+        """The plan of stage 2 by what this stage released, which it holds from then on."""
+        again = replanned(made, estimated(told, made.problem.n_clients))
+        return replace(again, pilot=replace(self, told=told))
 
     def as_dict(self) -> dict[str, Any]:
         """What `plan --json` says of stage 1, under `estimation`."""

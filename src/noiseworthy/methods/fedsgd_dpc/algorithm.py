@@ -16,6 +16,9 @@ old gradients along, and one record would count up to 1/(1 - m) times.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import ClassVar, Self
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -56,6 +59,9 @@ class FedSGDDPC(Scheduled):
         cohorts: whom to ask, shape (T, b).
     """
 
+    schedules: ClassVar[tuple[str, ...]] = ("steps", "cohorts")
+    noises: ClassVar[tuple[str, ...]] = ("noise",)
+
     task: Task = eqx.field(static=True)
     family: Family = eqx.field(static=True)
     norm: Norm = eqx.field(static=True)
@@ -78,6 +84,10 @@ class FedSGDDPC(Scheduled):
     def moves_locally(self) -> bool:
         """A reply is a gradient at the model that was sent."""
         return False
+
+    def noiseless(self) -> Self:
+        """Noise sizes of 0, and no Poisson batches."""
+        return replace(super().noiseless(), sampled=False)
 
     def init(self, key: Array) -> ServerState:
         """theta_0 from the task, at rest."""
@@ -115,14 +125,13 @@ class FedSGDDPC(Scheduled):
         return simulated_sum(key, self.family, sizes, self.task.dimension)
 
 
-def make(plan: Plan, task: Task, seed: int, *, horizon: int | None = None) -> FedSGDDPC:
+def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
     """The algorithm of a plan: its schedule drawn from `seed`, its numbers from the plan alone.
 
     Args:
         plan: with `train` true and step sizes.
         task: of the dimension that the plan was made for.
         seed: of the public schedule.
-        horizon: rounds to pad arrays to, so that plans with different T share a compiled program.
 
     Raises:
         InvalidInput: a plan that does not train, without step sizes, or for another dimension.
@@ -132,7 +141,6 @@ def make(plan: Plan, task: Task, seed: int, *, horizon: int | None = None) -> Fe
     step = trainable(plan, task)
     problem, b = plan.problem, plan.clients_per_round
     cohorts = reshuffled_round_robin(problem.n_clients, b, plan.rounds, schedule_generator(seed))
-    pad = (horizon or plan.rounds) - plan.rounds
     return FedSGDDPC(
         task=task,
         family=problem.family,
@@ -143,7 +151,7 @@ def make(plan: Plan, task: Task, seed: int, *, horizon: int | None = None) -> Fe
         weights=as_float(problem.n_clients / b * plan.weights),
         divisors=as_float(problem.sampling_rate * problem.sizes),
         sampling_rate=as_float(problem.sampling_rate),
-        steps=as_float(np.pad(step.at(np.arange(plan.rounds)), (0, pad))),
+        steps=as_float(step.at(np.arange(plan.rounds))),
         momentum=as_float(plan.momentum),
-        cohorts=np.pad(cohorts, ((0, pad), (0, 0))),
+        cohorts=cohorts,
     )

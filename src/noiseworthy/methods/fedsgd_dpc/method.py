@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, never, one_gradient
-from noiseworthy.methods.fedsgd_dpc import algorithm, study
+from noiseworthy.methods.fedsgd_dpc import algorithm, axes, study, trials, wire
 from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
+from noiseworthy.methods.fedsgd_dpc.words import WORDS
 
 METHODS = {
     "fedsgd-dpc": Method(
@@ -17,7 +18,14 @@ METHODS = {
         tells_clients_apart=never,
         takes_heterogeneity=never,
         by_rule=study.by_rule,
+        stages=(),
         local_step=one_gradient,
         make=algorithm.make,
+        wire=wire.GRADIENT,
+        words=WORDS,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
+        axes=axes.AXES,
+        held_against=None,
     )
 }

@@ -17,6 +17,7 @@ from noiseworthy.methods.fedsgd_dpc.bound import (
     uploads,
     vacuous_until,
 )
+from noiseworthy.methods.fedsgd_dpc.words import AXIS
 from noiseworthy.plans.curves import BoundCurves, Curve
 from noiseworthy.plans.plan import (
     Pilot,
@@ -299,7 +300,7 @@ def curves(problem: Problem, bound: RepliesBound, made: Plan, most: int) -> Boun
     others = {1, max(1, round(np.sqrt(n))), n} - {made.clients_per_round}
     cohorts = [made.clients_per_round] * made.train + sorted(others)
     lines = tuple(_curve(problem, bound, b, most) for b in cohorts)
-    return BoundCurves("rounds T", lines, made.rounds if made.train else None)
+    return BoundCurves(AXIS, lines, made.rounds if made.train else None)
 
 
 def _curve(problem: Problem, bound: RepliesBound, clients_per_round: int, most: int) -> Curve:

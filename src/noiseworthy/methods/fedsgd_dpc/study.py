@@ -25,9 +25,9 @@ _LONGEST_CURVE = 500
 def answer(question: Question, table: FedSGDTable) -> Answer:
     """Plan FedSGD-DPC from stated, analytic or bought constants; where all is stated, take it as it is."""
     check_stated(question, table)
-    stated = not leaves_free(table) and question.clip_norm is not None
-    if stated and question.source is None and not question.assumed:
-        return Answer(_as_stated(question, table), None)
+    clip = question.clip_norm
+    if clip is not None and not leaves_free(table) and question.source is None and not question.assumed:
+        return Answer(_as_stated(question.problem(clip), table), None)
     source = question.source or "assumed"
     problem = question.problem(_stated_clip(question, source))
     constants, problem, pilot = _constants(question, problem, source)
@@ -54,9 +54,8 @@ def leaves_free(table: FedSGDTable) -> bool:
     return "auto" in (*counts, *levers)
 
 
-def _as_stated(question: Question, table: FedSGDTable) -> Plan:
-    problem, step = question.problem(float(question.clip_norm)), float(table.step_size)
-    steps = StepSize(step, decay(table.step_decay))
+def _as_stated(problem: Problem, table: FedSGDTable) -> Plan:
+    steps = StepSize(float(table.step_size), decay(table.step_decay))
     return stated_replies(problem, int(table.rounds), int(table.clients_per_round), steps)
 
 

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
-from noiseworthy.methods.rivals import dmldp, dpsgd, fedsgd, pfa, privatefl, study, weiavg
+from noiseworthy.methods.dpfl_bcs import axes
+from noiseworthy.methods.fedsgd_dpc.wire import GRADIENT
+from noiseworthy.methods.rivals import (
+    contest,
+    dmldp,
+    dpsgd,
+    fedsgd,
+    pfa,
+    privatefl,
+    study,
+    trials,
+    weiavg,
+    wire,
+)
 from noiseworthy.methods.rivals.planner import RIVALS, RivalName
 from noiseworthy.methods.rivals.table import RivalTable
+from noiseworthy.methods.rivals.words import WORDS
 
 _MAKERS = {
     "fedsgd": fedsgd.make,
@@ -28,8 +42,15 @@ def _method(name: RivalName) -> Method[RivalTable]:
         tells_clients_apart=study.asks_as_told,
         takes_heterogeneity=study.asks_as_told,
         by_rule=None,
+        stages=(),
         local_step=one_gradient,
         make=_MAKERS[name],
+        wire=wire.WIRES.get(name, GRADIENT),
+        words=WORDS[name],
+        space=trials.SPACE,
+        shape=trials.SHAPE,
+        axes=axes.AXES,
+        held_against=contest.entrants,
     )
 
 

@@ -7,7 +7,6 @@ from noiseworthy.privacy.durable.accounts import Account, accounts_of, schedule_
 from noiseworthy.privacy.durable.answers import Charge, Grant, Refusal, Resend
 from noiseworthy.privacy.durable.chain import Head
 from noiseworthy.privacy.durable.ledger import DurableLedger
-from noiseworthy.privacy.durable.statement import Line, statement
 
 __all__ = [
     "Account",
@@ -15,10 +14,8 @@ __all__ = [
     "DurableLedger",
     "Grant",
     "Head",
-    "Line",
     "Refusal",
     "Resend",
     "accounts_of",
     "schedule_accounts",
-    "statement",
 ]

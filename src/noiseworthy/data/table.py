@@ -1,19 +1,13 @@
-"""`[federation]` and `[task]`: whose records, and the model on them. An owner's file has such tables, too."""
+"""`[federation]`: whose records, in a study or an owner's file."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from noiseworthy._tables import (
-    Auto,
-    Count,
-    Positive,
-    Size,
-    Table,
-)
+from noiseworthy._tables import Positive, Size, Table
 from noiseworthy.data.tables import Columns
 
 
@@ -83,65 +77,3 @@ class FederationTable(Table):
 OWNERS = "owners:"
 """How a source begins that is a file of what owners tell."""
 _DEALING = ("clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction")
-
-
-INTERCEPTS = {"softmax": 0.3, "logistic": 0.3, "svm": 0.3, "linear": 1.0}
-"""The constant that "auto" appends to records of a linear model, over the norm that they are scaled to.
-
-Chosen on tables that ship with the product (docs/planning.md): numbers to predict are rarely centred, so that
-their intercept is worth half of a record's squared norm; that of classes is worth 1/12 of it.
-"""
-
-
-class TaskTable(Table):
-    """`[task]`: a dimension for planning without data, or a model for training and how records reach it.
-
-    A linear model's records are pooled, seen against a reference (public data by name, whose mean is
-    subtracted), projected (on the reference's principal directions, else at random) and scaled, in that
-    order; `normalise` without `feature_norm` scales them to norm 1. At last `bias` is appended, a constant
-    whose weight is the intercept: by default in proportion to their norm where records are rows of numbers,
-    and none where they are images.
-    """
-
-    dimension: Size | None = None
-    model: (
-        Literal[
-            "softmax",
-            "logistic",
-            "svm",
-            "linear",
-            "cnn",
-            "fu-cnn",
-            "two-layer-cnn",
-            "vgg11",
-            "ma-cnn",
-            "lenet5",
-            "group-cnn",
-            "resnet20",
-            "lstm",
-            "unet3d",
-        ]
-        | None
-    ) = None
-    ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    pooling: Count = 1
-    projection: Count | None = None
-    reference: Annotated[list[str], Field(min_length=1)] | None = None
-    feature_norm: Positive | None = None
-    normalise: bool = False
-    bias: Annotated[float, Field(ge=0, le=1e6)] | Auto = "auto"
-
-    @field_validator("bias", mode="before")
-    @classmethod
-    def _constant(cls, value: Any) -> Any:
-        """True is a constant of 1, false none."""
-        return float(value) if isinstance(value, bool) else value
-
-    @property
-    def radius(self) -> float | None:
-        """Norm that records are scaled to or within; None leaves them as they are."""
-        return 1.0 if self.normalise and self.feature_norm is None else self.feature_norm
-
-    def intercept(self, model: str) -> float:
-        """Value of the constant that is appended to records for a model, 0 for none; networks have none."""
-        return INTERCEPTS.get(model, 0.0) * (self.radius or 1.0) if self.bias == "auto" else self.bias

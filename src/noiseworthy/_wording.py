@@ -1,4 +1,4 @@
-"""How reports write numbers, ranges and lists, the same in figures, pages and tables."""
+"""How numbers, ranges and lists are written, the same in figures, pages, tables and sentences."""
 
 from __future__ import annotations
 

@@ -1,0 +1,52 @@
+"""What owners tell of their records in public, and the terms on which they may be asked."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from noiseworthy.privacy.budget import Unit
+from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
+
+Number = Annotated[int, Field(ge=1)]
+
+
+class OwnerTerms(BaseModel):
+    """What an owner tells of its records, and on what terms they may be asked. All of it is public.
+
+    Attributes:
+        client: name of the owner.
+        data_set: name that the lifetime budget is kept under.
+        records: n, public under replace-one neighbours.
+        record_shape: of one record.
+        classes: number of classes; None for regression.
+        mechanism: of the noise.
+        epsilon: of the lifetime budget.
+        delta: of the lifetime budget.
+        unit: whose change is hidden.
+        noise_floor: least noise, in units of what a neighbour changes.
+        algorithms: that may be asked.
+        models: that may be asked.
+        most_releases: of one run.
+        most_parameters: of a model.
+        most_local_steps: of one release.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    client: str
+    data_set: str
+    records: Number
+    record_shape: tuple[Number, ...]
+    classes: Annotated[int, Field(ge=2)] | None
+    mechanism: DeployedMechanism
+    epsilon: float
+    delta: float
+    unit: Unit
+    noise_floor: float
+    algorithms: list[str]
+    models: list[str]
+    most_releases: int
+    most_parameters: int
+    most_local_steps: int

@@ -1,0 +1,104 @@
+"""What is said of DP-ScaffNew: T iterations, with communication where public coins say so."""
+
+from __future__ import annotations
+
+from noiseworthy._wording import about, count, number
+from noiseworthy.methods.phrases import (
+    ALONG_ROUNDS,
+    ITERATIONS,
+    UPLOADS,
+    alike,
+    batches,
+    clipped_by_mode,
+    records_used,
+    rounds_key,
+    upload_hides,
+)
+from noiseworthy.methods.words import Key, Record, Term, Words
+
+AXIS = "iterations"
+"""Along which the bound is drawn."""
+_NBSP = "\N{NO-BREAK SPACE}"
+
+
+def _sentence(record: Record) -> str:
+    plan = record["plan"]
+    iterations = count(plan["iterations"], "iteration")
+    if plan["communication_probability"] == 1:
+        return f"{iterations}, with communication after each"
+    p, drawn = number(plan["communication_probability"]), f"{plan['realised_rounds']:,}"
+    rounds = f"{about(plan['expected_rounds'])} rounds expected, {drawn} by the coins"
+    return f"{iterations}, communication after each with probability {p}: {rounds}"
+
+
+def _brief(record: Record) -> str:
+    plan = record["plan"]
+    return f"{count(plan['iterations'], 'iteration')} in {count(plan['rounds'], 'round')}"
+
+
+def _keys(plan: Record) -> list[Key]:
+    p = number(plan["communication_probability"])
+    return [
+        Key("iterations", f"{plan['iterations']:,}", f"communication: p{_NBSP}={_NBSP}{p}"),
+        rounds_key(plan, f"{about(plan['expected_rounds'])} expected; drawn by coins"),
+    ]
+
+
+def _computes(plan: Record) -> str:
+    mean = f"{about(plan['expected_local_steps'])} on average before each upload"
+    return f"{mean}, by the coins of seed {plan['coin_seed']}; on {batches(plan)}"
+
+
+def _means(plan: Record, noise: str) -> str:
+    upload = "the change of the client's model since the last communication, by local steps on "
+    return upload_hides(f"{upload}{records_used(plan)}, corrected by its control variate", plan, noise)
+
+
+def _has_coins(plan: Record) -> bool:
+    """Whether any were drawn: a plan by trial that does not train has none."""
+    return "coin_seed" in plan
+
+
+def _when(plan: Record) -> str:
+    return ", and when the coins make clients communicate" if _has_coins(plan) else ""
+
+
+def _coins(plan: Record) -> tuple[str, ...]:
+    if not _has_coins(plan):
+        return ()
+    return (
+        f"The coins that say when clients communicate are public and were drawn before training (seed "
+        f"{plan['coin_seed']}): the {plan['realised_rounds']:,} rounds that they give are charged, not their "
+        f"mean of {about(plan['expected_rounds'])}.",
+    )
+
+
+WORDS = Words(
+    called="DP-ScaffNew",
+    terms={
+        "iterations": ITERATIONS,
+        "communication_probability": Term("p", "probability p", "probability p of communication"),
+        "local_steps": Term("τ", "local steps τ", "local steps τ per upload on average"),
+    },
+    decided=("iterations", "communication_probability"),
+    sentence=_sentence,
+    brief=_brief,
+    keys=_keys,
+    computes=_computes,
+    decays="local steps",
+    clipped=clipped_by_mode,
+    means=_means,
+    beyond=(),
+    when=_when,
+    coins=_coins,
+    noised=UPLOADS,
+    chooses=alike,
+    alike="",
+    baseline="",
+    shapes={**ALONG_ROUNDS, AXIS: ALONG_ROUNDS["rounds"]},
+    curve=lambda plan, work: f"p = {work:.3g}",
+    knows="",
+    online=lambda asked, clients: (
+        "all clients online at every communication, each with a correction that it keeps"
+    ),
+)

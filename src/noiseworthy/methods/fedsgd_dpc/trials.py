@@ -1,0 +1,66 @@
+"""FedSGD-DPC in trials: rounds and clients per round, and the bound of one gradient per reply."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from noiseworthy.methods.fedsgd_dpc import planner
+from noiseworthy.methods.shape import Counts, Real, Shape, noise_of_mean, noise_of_uploads, shifts
+from noiseworthy.methods.space import (
+    ONE_GRADIENT_GRID,
+    Free,
+    GradientScale,
+    Keys,
+    SearchSpace,
+    Setting,
+    rounds_and_clients,
+)
+from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.problem import Problem
+from noiseworthy.tasks.base import Task
+
+
+def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting: Setting) -> Plan:
+    """The plan of a setting; `work` is the share of clients that a round asks."""
+    problem, kept = free.clipped(problem, setting, scale.clip)
+    n = problem.n_clients
+    b = free.clients_per_round or max(1, round(setting.work * n))
+    rounds = free.rounds_of(setting.passes, n, b)
+    made = planner.stated(problem, rounds, b, free.step(setting, rounds, kept, scale))
+    return replace(
+        made,
+        momentum=free.momentum_of(setting),
+        averaging=free.averaging_of(setting),
+        weighting=free.weighting_of(setting, made),
+    )
+
+
+SPACE = SearchSpace(
+    grid=ONE_GRADIENT_GRID,
+    keys=Keys(rounds="rounds", work=None, most="max_rounds", own=()),
+    levers=frozenset({"momentum", "weighting", "cohorts", "decay"}),
+    plan=plan,
+    decided=rounds_and_clients,
+)
+
+
+def rows(counts: Counts, gamma: float) -> Real:
+    """[sampling asked + rest + noise_weight n] / (T + gamma) (replies_bound)."""
+    terms = np.column_stack([counts.asked, np.ones(len(counts)), counts.noise])
+    return terms / (counts.rounds + gamma)[:, None]
+
+
+SHAPE = Shape(
+    terms=("sampling", "rest", "noise_weight"),
+    rows=rows,
+    other="gamma",
+    others=shifts,
+    source="Zhou et al., theorems 1, 3",
+    work=lambda plan: 1.0,
+    iterations=lambda plan: plan.rounds,
+    steps=lambda work: 1,
+    noise=noise_of_mean,
+    noise_of=noise_of_uploads,
+)

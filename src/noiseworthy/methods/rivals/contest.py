@@ -1,0 +1,57 @@
+"""DPFL-BCS and the methods that it is held against, told the same rounds, clients, steps and levers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+from noiseworthy.methods.contest import Entrant
+from noiseworthy.methods.dpfl_bcs.table import SelectionTable
+from noiseworthy.methods.question import AlgorithmTable
+from noiseworthy.methods.rivals.planner import RIVALS, RivalName
+from noiseworthy.methods.rivals.table import RivalTable
+from noiseworthy.privacy.mechanisms import Family, law_of
+
+_COMMON = {"rounds", "clients_per_round", "step_size", "step_decay", "momentum", "averaging"}
+"""Keys of `[algorithm]` that all share."""
+_MEAN = "mean of replies"
+
+
+def entrants(mechanism: Family) -> dict[str, Entrant]:
+    """Who enters under a mechanism, DPFL-BCS last; without noise FedSGD alone.
+
+    Example:
+        >>> list(entrants("laplace")), list(entrants("none"))
+        (['DMLDP', 'WeiAvg', 'PFA', 'PrivateFL', 'PrivateFL-BCS', 'DPFL-BCS'], ['FedSGD'])
+    """
+    if not law_of(mechanism).noisy:
+        return {"FedSGD": _rival("fedsgd", _MEAN)}
+    plain = {name.upper(): _rival(name, _MEAN) for name, rival in RIVALS.items() if rival.only == mechanism}
+    return {
+        **plain,
+        "WeiAvg": _rival("weiavg"),
+        "PFA": _rival("pfa"),
+        "PrivateFL": _rival("privatefl"),
+        "PrivateFL-BCS": _rival("privatefl", selection="biased"),
+        "DPFL-BCS": Entrant(_chosen, _MEAN),
+    }
+
+
+def _rival(
+    name: RivalName, kind: str | None = None, selection: Literal["uniform", "biased"] = "uniform"
+) -> Entrant:
+    return Entrant(partial(_told, name=name, selection=selection), kind or name)
+
+
+def _told(own: AlgorithmTable, name: RivalName, selection: Literal["uniform", "biased"]) -> RivalTable:
+    common = own.model_dump(include=_COMMON)
+    if name == "privatefl" and isinstance(own, RivalTable):
+        common["personal_step_size"] = own.personal_step_size
+    return RivalTable(name=name, selection=selection, **common)
+
+
+def _chosen(own: AlgorithmTable) -> SelectionTable:
+    """As stated where the study is of DPFL-BCS."""
+    if isinstance(own, SelectionTable):
+        return own
+    return SelectionTable(name="dpfl-bcs", **own.model_dump(include=_COMMON))

@@ -1,0 +1,127 @@
+"""Noised sums that methods share at owners: of single records' clipped gradients, and of one whole update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from noiseworthy.methods.algorithm import Algorithm, Memory, ServerState
+from noiseworthy.methods.wire import Asked, Job, Vector
+from noiseworthy.privacy.accountants import Release
+from noiseworthy.privacy.mechanisms import Mechanism, law_of
+from noiseworthy.privacy.sensitivity import of_clipped_whole, of_mean_gradient
+from noiseworthy.privacy.sums import NoisedSum
+from noiseworthy.privacy.uploads import Derived, Upload
+from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.linear import LinearModel
+
+if TYPE_CHECKING:
+    from noiseworthy.tasks.personal import Personal
+
+_AT_ONCE = 2**22
+"""Numbers of gradients of single records that are in memory at a time."""
+ALONE = np.zeros((1, 1), np.int32)
+"""One round that asks one client."""
+
+Rows: TypeAlias = Iterator[NDArray[np.float32]]
+
+
+def noise_of(request: Asked, size: float) -> Mechanism:
+    """Noise of the kind that a request asks for, for one client."""
+    return law_of(request.mechanism).noise(np.array([size]))
+
+
+def gradient_sum(request: Asked, records: int, dimension: int, times: int = 1) -> NoisedSum:
+    """The noised sum of the records' clipped gradients.
+
+    Args:
+        request: with its clip and noise.
+        records: n of the owner.
+        dimension: coordinates of a gradient.
+        times: how often a job draws one.
+    """
+    noise = noise_of(request, request.noise)
+    release = Release(noise, of_mean_gradient(request.clip_norm, [records], noise.norm))
+    return NoisedSum.planned(release, request.clip_norm, records, dimension, times)
+
+
+def gradient_rows(task: Task | Personal, theta: Vector, batch: Batch, total: NoisedSum) -> Rows:
+    """The clipped gradient of every record as if it were alone, in parts of shape (m, p)."""
+    count, part = len(batch.x), max(1, _AT_ONCE // len(theta))
+    clip, norm = jnp.float32(total.mechanism.clip_norm), total.mechanism.norm
+    for start in range(0, count, min(count, part)):
+        taken = jax.tree.map(lambda a, start=start: a[start : start + part], batch)
+        yield np.asarray(_gradients(task, jnp.asarray(theta), taken, clip, norm))
+
+
+@eqx.filter_jit
+def _gradients(task: Task | Personal, theta: Array, batch: Batch, clip_norm: Array, norm) -> Array:
+    """The clipped gradient of each record as the only one, shape (m, p)."""
+
+    def alone(x: Array, y: Array, mask: Array) -> Array:
+        return task.clipped_gradient_sum(theta, Batch(x[None], y[None], mask[None]), clip_norm, norm)
+
+    return jax.vmap(alone)(*batch)
+
+
+def is_derived(upload: Upload | Derived, length: int) -> bool:
+    """Whether something was derived from noised sums and has so many numbers."""
+    return isinstance(upload, Derived) and len(upload.values) == length
+
+
+@dataclass(frozen=True)
+class WholeUpdate(Job):
+    """Local steps on all records, clipped as a whole or bounded by their clips: the simulation's own update.
+
+    Attributes:
+        update: its noised sum, of one row.
+        algorithm: whose `local_update` is computed; knows one client and one round (`ALONE`).
+    """
+
+    update: NoisedSum
+    algorithm: Algorithm
+
+    @classmethod
+    def of(cls, request: Asked, algorithm: Algorithm, clip_norm: float) -> WholeUpdate:
+        """The update of an algorithm by a request.
+
+        Args:
+            request: with its noise.
+            algorithm: of one client and one round.
+            clip_norm: of the update.
+        """
+        noise, task = noise_of(request, request.noise), algorithm.task
+        release = Release(noise, of_clipped_whole(clip_norm, 1, noise.norm))
+        return cls(task, request.theta, NoisedSum.planned(release, clip_norm, 1, task.dimension), algorithm)
+
+    @property
+    def fresh_memory(self) -> Memory:
+        """A control variate of zero, or nothing."""
+        return self.algorithm.init_client(jnp.asarray(self.theta))
+
+    def made(self, upload: Upload | Derived) -> bool:
+        """Whether it may be the noised update."""
+        return self.update.drew(upload)
+
+    def upload(self, batch: Batch, memory: Memory) -> tuple[Upload, Memory]:
+        """The update that the simulation computes, with noise."""
+        shard: Any = batch
+        if self.algorithm.condensed and isinstance(self.task, LinearModel):
+            shard = self.task.condense(batch)
+        update, memory = _updated(self.algorithm, jnp.asarray(self.theta), memory, shard)
+        return self.update.of([np.asarray(update)[None]]), memory
+
+
+@eqx.filter_jit
+def _updated(algorithm: Algorithm, theta: Array, memory: Memory, shard: Any) -> tuple[Array, Memory]:
+    """The local update of the one client; full batches draw nothing from the key."""
+    state = ServerState(theta, jnp.int32(0))
+    return algorithm.local_update(state, jnp.int32(0), memory, shard, jax.random.key(0))

@@ -1,0 +1,170 @@
+"""What a method is at the owners: the request it sends, the job that this is there, and what an audit asks.
+
+A wire is loaded apart from its method, so that a gateway holds no planner, bound or study table.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, Field
+
+from noiseworthy._tables import Table
+from noiseworthy.privacy.sums import NoisedSum, RehearsedSum
+from noiseworthy.privacy.uploads import Derived, Upload
+
+if TYPE_CHECKING:
+    from noiseworthy.methods.algorithm import Memory
+    from noiseworthy.privacy.mechanisms import Law
+    from noiseworthy.tasks.base import Batch, Task
+
+Vector: TypeAlias = NDArray[np.float32]
+Size = Annotated[float, Field(gt=1e-30, lt=1e30)]
+"""A number that float32 holds."""
+
+
+def _positive(steps: np.ndarray) -> np.ndarray:
+    if steps.dtype != np.float64 or steps.ndim != 1 or not len(steps):
+        raise ValueError("step sizes must be a list of float64")
+    if not np.all((steps > 1e-30) & (steps < 1e30)):
+        raise ValueError("step sizes must be above 0 and within float32")
+    return steps
+
+
+StepSizes = Annotated[np.ndarray, AfterValidator(_positive)]
+"""Of local steps, in their order: float64, shape (steps,)."""
+
+
+class Work(Table):
+    """What an owner is asked to compute, with the numbers of the request that it takes: an heir per wire."""
+
+    name: Any
+
+
+class Asked(Protocol):
+    """What a job takes of a request, whatever its work; the request of a gateway says what each is."""
+
+    theta: Vector
+    mechanism: str
+    clip_norm: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class Job(ABC):
+    """One release as the owner understands it: its noised sums, and what it makes of records by them.
+
+    Attributes:
+        task: the model, for the owner's records.
+        theta: the parameters that were sent, shape (p,).
+    """
+
+    task: Task
+    theta: Vector
+
+    @property
+    def sums(self) -> tuple[NoisedSum, ...]:
+        """All noised sums that `upload` draws: what is paid for."""
+        return tuple(self._sums.values())
+
+    @property
+    def fresh_memory(self) -> Memory:
+        """What the owner remembers before the first release of a run; () if nothing, ever."""
+        return ()
+
+    def rehearse(self, batch: Batch) -> None:
+        """Run `upload` without noise, so that its programs are compiled before a release is paid for.
+
+        Args:
+            batch: zeros in the shapes of the owner's records.
+        """
+        silent = {name: RehearsedSum(**vars(one)) for name, one in self._sums.items()}
+        replace(self, **silent).upload(batch, self.fresh_memory)
+
+    @property
+    def _sums(self) -> dict[str, NoisedSum]:
+        return {name: one for name, one in vars(self).items() if isinstance(one, NoisedSum)}
+
+    @abstractmethod
+    def made(self, upload: Upload | Derived) -> bool:
+        """Whether something may be an upload of this job, as far as public numbers tell; of `upload`."""
+
+    @abstractmethod
+    def upload(self, batch: Batch, memory: Memory) -> tuple[Upload | Derived, Memory]:
+        """What leaves, and what the owner remembers.
+
+        Args:
+            batch: the owner's records, as the task wants them.
+            memory: after the last release of the run.
+
+        Guarantee: both depend on the records through the noised sums in `sums` alone, each drawn as often
+        as it says; but for memory that whole updates are made with, whose own clip bounds them.
+        """
+
+
+def for_every_law(law: Law) -> bool:
+    """What is released is one sum with noise."""
+    return True
+
+
+def one_step(work: Work) -> int:
+    """A gradient."""
+    return 1
+
+
+def nothing_beside(noise: float, records: int) -> tuple[float, ...]:
+    """The upload is all that is released."""
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """The release that an audit of an installation attacks: at zero, of records that cancel but for one.
+
+    Attributes:
+        work: what is asked, for noise of a size.
+        whole: whether the clip is of the whole update, not of each record.
+        sign: of the upload beside the gradient.
+        beside: what an exchanged record changes in each number that is released beside the upload, over that
+            number's noise, for noise of a size and n records.
+    """
+
+    work: Callable[[float], Work]
+    whole: bool
+    sign: float
+    beside: Callable[[float, int], tuple[float, ...]]
+
+
+W = TypeVar("W", bound=Work)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wire(Generic[W]):
+    """A method at the owners.
+
+    Attributes:
+        name: of its work, as owners allow it and requests say it.
+        table: of its work in a request.
+        steps: local steps that a work takes, of which the owner's file allows so many.
+        proved: whether its job is, for noise of a law.
+        work: what a client computes in a round: of a plan, or of a first stage; client; t.
+        job: what a request makes an owner compute: request, its work, the model for the owner's records, n.
+        probe: what an audit of an installation asks.
+        first: of the stage before the plan, in which clients report more; None where there is none.
+
+    Guarantee: sensitivities in a job's `sums` are the owner's own, from its n and the clips that are applied.
+    """
+
+    name: str
+    table: type[W]
+    steps: Callable[[W], int]
+    proved: Callable[[Law], bool]
+    work: Callable[[Any, int, int], W]
+    job: Callable[[Asked, W, Task, int], Job]
+    probe: Probe
+    first: Wire[Any] | None

@@ -1,0 +1,254 @@
+"""`plan.json`: a plan with the study that it was made for, by which every later command goes on.
+
+What is decided is decided once. Training, comparing, auditing, accounting and deploying take the plan from
+its file as it was reviewed, by digest, and refuse one that belongs to another study.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from noiseworthy.errors import PlanError
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.plan import Plan
+from noiseworthy.studies.decision import Decision, Progress
+from noiseworthy.studies.plan_codec import decoded, encoded, opened, sealed
+from noiseworthy.studies.planner import plan_study
+from noiseworthy.studies.prepare import Prepared, open_task
+from noiseworthy.studies.record import (
+    Record,
+    beside,
+    new_record,
+    written,
+)
+from noiseworthy.studies.run_folder import holds_run
+from noiseworthy.studies.soundness import check_sound
+from noiseworthy.studies.tables import Study
+from noiseworthy.tasks.table import TaskTable
+
+FILE = "plan.json"
+_TABLES = ("federation", "task", "privacy", "algorithm", "constants", "resources")
+"""Of a study, those on which a plan rests; the others say how to plan, to train and to compare."""
+_PLACES = {"data", "test", "data_dir"}
+"""Where data lie: they are known by name, size and shape."""
+_PARTS = {"schema", "version", "digest", "made_for", "task", "plan", "beside"}
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """A plan with what it was made for.
+
+    Attributes:
+        plan: the decision, whole.
+        made_for: facts and tables of the study, as plain values.
+        task: `[task]` of the model that the plan trains.
+        beside: what records say of the plan and the plan does not: bound and trials, what is foretold.
+    """
+
+    plan: Plan
+    made_for: dict[str, Any]
+    task: dict[str, Any]
+    beside: dict[str, Any]
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """The file as plain values, its digest among them."""
+        parts = {"made_for": self.made_for, "task": self.task, "plan": encoded(self.plan)}
+        return sealed({**parts, "beside": self.beside})
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file's content."""
+        return self.content["digest"]
+
+    def save(self, folder: Path, name: str = FILE) -> Path:
+        """Write the plan into a folder, whole or not at all.
+
+        Raises:
+            DataError: a folder that cannot be written to.
+        """
+        return written(self.content, folder, name)
+
+    def applied(self, prepared: Prepared) -> Planned:
+        """A study with the model that this plan trains, and this plan.
+
+        Args:
+            prepared: the study, as it was before it was planned.
+
+        Raises:
+            PlanError: a plan that was made for another study, with the first thing that differs; or that
+                does not hold what it claims.
+            UnsoundClaim: a clipping mode that has no proof for the model.
+        """
+        _check_alike(self.made_for, made_for(prepared))
+        made = _with_model(prepared, self.task)
+        _check_facts(self.plan, made)
+        check_sound(self.plan)
+        if made.task is not None and self.plan.train and self.plan.step is not None:
+            make(self.plan, made.task, 0)  # the algorithm refuses a model that its proof does not cover
+        return Planned(made, Decision(self.plan, None, kept=self.beside), self)
+
+
+class Planned(NamedTuple):
+    """A study that was planned: what training, comparing, auditing, accounting and deploying go on with.
+
+    Attributes:
+        prepared: the study with the model that the plan trains.
+        decision: the plan, and what is said of it.
+        file: both, as they are kept.
+    """
+
+    prepared: Prepared
+    decision: Decision
+    file: PlanFile
+
+    @property
+    def plan(self) -> Plan:
+        """The decision itself."""
+        return self.decision.plan
+
+    def record(self, name: str) -> Record:
+        """The record of a run by this plan, which names the plan by its digest; nothing is trained yet.
+
+        Args:
+            name: of the study.
+        """
+        made = self.prepared
+        record = new_record(made.study, self.decision, made.federation, made.dimension, name=name)
+        return {**record, "plan_digest": self.file.digest}
+
+    def keep(self, folder: Path) -> Path:
+        """Write the plan into a folder; where a run by another plan lies there, beside that one's.
+
+        Raises:
+            DataError: a folder that cannot be written to.
+        """
+        if holds_run(folder) and _digest_in(folder / FILE) != self.file.digest:
+            return self.file.save(folder, f"plan-{self.file.digest[:12]}.json")
+        return self.file.save(folder)
+
+
+def load_plan(path: Path) -> PlanFile:
+    """A plan from its file.
+
+    Raises:
+        PlanError: no file, no plan, one of another version, or one that was changed.
+    """
+    content = opened(path)
+    if odd := sorted(_PARTS ^ content.keys()):
+        raise PlanError(f"{path} is no plan: {odd[0]} is {'missing' if odd[0] in _PARTS else 'unknown'}")
+    return PlanFile(decoded(content["plan"], Plan), content["made_for"], content["task"], content["beside"])
+
+
+def planned(prepared: Prepared, on_progress: Progress = lambda done: None) -> Planned:
+    """Plan a study, once.
+
+    Raises:
+        ConfigError, InvalidInput: as `planner.decide`.
+    """
+    made, decision = plan_study(prepared, on_progress)
+    said, task = beside(decision, made.federation), made.study.task.model_dump(mode="json")
+    decision = replace(decision, kept=said)
+    return Planned(made, decision, PlanFile(decision.plan, made_for(prepared), task, said))
+
+
+def kept_plan(folder: Path, prepared: Prepared) -> Planned | None:
+    """The plan of a study that a folder holds; None without one, or where it is another study's.
+
+    Raises:
+        PlanError: a file that is no plan, or that was changed.
+    """
+    if not (folder / FILE).exists():
+        return None
+    file = load_plan(folder / FILE)
+    return file.applied(prepared) if file.made_for == made_for(prepared) else None
+
+
+def keep_stages(folder: Path, plans: Sequence[Plan], seeds: Sequence[int]) -> None:
+    """Write the plans that follow from a stage beside the plan of a run, one file per seed.
+
+    Args:
+        folder: of the run; where it holds no plan, nothing is written.
+        plans: one per seed.
+        seeds: of the trainings.
+    """
+    if not (folder / FILE).exists():
+        return
+    whole = load_plan(folder / FILE)
+    for plan, seed in zip(plans, seeds, strict=True):
+        replace(whole, plan=plan).save(folder, f"plan-seed-{seed}.json")
+
+
+def _digest_in(path: Path) -> str | None:
+    try:
+        return load_plan(path).digest
+    except PlanError:
+        return None
+
+
+def made_for(prepared: Prepared) -> dict[str, Any]:
+    """The facts and tables on which a plan rests, as plain values; records and where they lie left out."""
+    study, federation = prepared.study, prepared.federation
+    tables = study.model_dump(mode="json", include=set(_TABLES))
+    kept = {key: value for key, value in tables["federation"].items() if key not in _PLACES}
+    facts: dict[str, Any] = {"clients": list(prepared.names), "sizes": prepared.sizes.tolist()}
+    if federation is not None:
+        facts |= {
+            "data": federation.name,
+            "classes": federation.classes,
+            "record_shape": list(federation.record_shape),
+            "label_shape": list(federation.label_shape),
+        }
+    return json.loads(json.dumps({"facts": facts, "study": {**tables, "federation": kept}}))
+
+
+def _with_model(prepared: Prepared, task: dict[str, Any]) -> Prepared:
+    """The study with the model that a plan trains."""
+    try:
+        table = TaskTable.model_validate(task)
+    except ValidationError as error:
+        raise PlanError(f"the plan's task is no [task] table: {error.errors()[0]['msg']}") from None
+    if table == prepared.study.task:
+        return prepared
+    study: Study = prepared.study.model_copy(update={"task": table})
+    if prepared.federation is None:
+        return replace(prepared, study=study)
+    opened_task = open_task(study, prepared.federation.record_shape, prepared.federation.classes)
+    return replace(prepared, study=study, task=opened_task, dimension=opened_task.dimension)
+
+
+def _check_facts(plan: Plan, prepared: Prepared) -> None:
+    """Hold the plan's problem against the study's: sizes, dimension, whole budgets, noise, resources."""
+    problem = replace(plan.problem, budget=plan.budget)
+    expected = prepared.problem(problem.clip_norm, problem.clipping)
+    _check_alike(
+        {"algorithm": plan.algorithm, "problem": encoded(problem)},
+        {"algorithm": prepared.study.algorithm.name, "problem": encoded(expected)},
+    )
+
+
+def _check_alike(plan: dict[str, Any], study: dict[str, Any]) -> None:
+    for where, stated, own in _differences(plan, study, ""):
+        raise PlanError(
+            f"the plan was made for another study: its {where} is {stated!r:.60}, this study has "
+            f"{own!r:.60}; give the plan that was made for it, or plan it again"
+        )
+
+
+def _differences(one: Any, other: Any, where: str) -> Iterator[tuple[str, Any, Any]]:
+    """Places at which plain values differ, with both values."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted(one.keys() | other.keys()):
+            yield from _differences(one.get(key), other.get(key), f"{where}.{key}" if where else key)
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for i, (mine, its) in enumerate(zip(one, other, strict=True)):
+            yield from _differences(mine, its, f"{where}[{i}]")
+    elif one != other or type(one) is not type(other):
+        yield where, one, other

@@ -1,0 +1,132 @@
+"""Studies as one calls them, from Python and from the command line: plan, train into a run folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.studies.checkpoints import fingerprint
+from noiseworthy.studies.decision import Progress
+from noiseworthy.studies.flags import class_prior
+from noiseworthy.studies.loading import load_study
+from noiseworthy.studies.plan_file import Planned, keep_stages, load_plan, planned
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import Record, save_record, with_training
+from noiseworthy.studies.run_folder import check_goes_on, opened_ledger
+from noiseworthy.studies.run_ledger import FILE as LEDGER
+from noiseworthy.studies.run_ledger import SharedLedger, entered
+from noiseworthy.studies.tables import Study
+from noiseworthy.studies.training import check_begins, train
+from noiseworthy.tasks import LinearModel, Task
+
+
+def plan(
+    study: Study | Path | str, file: Path | str | None = None, on_progress: Progress = lambda done: None
+) -> Planned:
+    """A study with its plan: as a file has it, or decided now.
+
+    Args:
+        study: a study, or the path of its file.
+        file: a plan that was made for the study; by default the study is planned.
+        on_progress: told the share of planning done.
+
+    Raises:
+        ConfigError, InvalidInput: a study that cannot be planned.
+        PlanError: a plan that was changed, or that was made for another study.
+
+    Example:
+        >>> from noiseworthy.studies.loading import parse_study
+        >>> privacy = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-5, "clip_norm": 1.0}
+        >>> stated = {"rounds": 4, "clients_per_round": 2, "step_size": 0.1}
+        >>> levers = {"momentum": 0.0, "averaging": 0.0, "weighting": 0.0}
+        >>> made = plan(
+        ...     parse_study(
+        ...         {
+        ...             "federation": {"sizes": [100, 200]},
+        ...             "task": {"dimension": 3},
+        ...             "privacy": privacy,
+        ...             "algorithm": {**stated, **levers},
+        ...         }
+        ...     )
+        ... )
+        >>> made.plan.releases, len(made.file.digest)
+        (array([4, 4]), 64)
+    """
+    prepared = prepare(study if isinstance(study, Study) else load_study(study))
+    return planned(prepared, on_progress) if file is None else load_plan(Path(file)).applied(prepared)
+
+
+def train_in(
+    planned: Planned,
+    folder: Path,
+    *,
+    name: str,
+    resume: bool = False,
+    ledger: SharedLedger | None = None,
+    on_progress: Progress = lambda done: None,
+) -> Record:
+    """Train a study by its plan in a run folder, which holds plan, ledger, checkpoint, model and record.
+
+    Args:
+        planned: the study with its plan.
+        folder: of the run.
+        name: of the study, in the record.
+        resume: go on from the folder's checkpoint.
+        ledger: that several runs on these data share; by default one in the folder for this run alone.
+        on_progress: told the share of rounds done.
+
+    Returns:
+        The record; of a plan that does not train, without a training.
+
+    Raises:
+        ConfigError: a study without data.
+        InvalidInput, DataError, ResumeError, LedgerError, BudgetExceeded: as `training.train`.
+    """
+    prepared, file, made = planned.prepared, planned.file, planned.plan
+    federation, task = prepared.trained()
+    table = prepared.study.training
+    check_begins(made)
+    record = planned.record(name)
+    belongs_to = prepared.study.model_dump_json(include={"federation": True, "task": True})
+    mark = fingerprint(made, table.seeds, belongs_to)
+    if resume:  # a folder of another study must stay as it is
+        check_goes_on(folder, mark, made, ledger)
+    file.save(folder)
+    save_record(record, folder)
+    if not made.train:
+        return record
+    started = time.monotonic()
+    run = train(
+        made, federation, task, table.seeds, evaluations=table.evaluations, folder=folder, resume=resume,
+        belongs_to=belongs_to, ledger=ledger, on_progress=on_progress,
+        on_stage=lambda plans: keep_stages(folder, plans, table.seeds),
+    )  # fmt: skip
+    save_model(folder, run.theta, table.seeds, task)
+    record = with_training(record, run, table.seeds, time.monotonic() - started, class_prior(federation))
+    record |= _ledger_of(folder / LEDGER if ledger is None else ledger.path, mark)
+    save_record(record, folder)
+    return record
+
+
+def save_model(folder: Path, theta: NDArray[np.float32], seeds: Sequence[int], task: Task) -> None:
+    """Write `model.npz`: theta of every seed, a linear model's bias, what records are seen against."""
+    arrays: dict[str, Any] = {"theta": theta, "seeds": seeds}
+    if isinstance(task, LinearModel):
+        arrays["bias"] = task.bias
+        if reference := task.preparation.reference:
+            kept = task.preparation.projection or 0
+            arrays |= {"mean": reference.mean, "directions": reference.directions[:kept]}
+    np.savez(folder / "model.npz", **arrays)
+
+
+def _ledger_of(path: Path, mark: str) -> Record:
+    """What the record keeps of the run's ledger; a training without noise has none."""
+    if not path.exists():
+        return {}
+    with opened_ledger(path) as books:
+        return {"ledger": entered(books, mark)}

@@ -1,0 +1,404 @@
+"""The record of a run with a type: what `record.json` holds, under the keys that it has there.
+
+A record is checked whenever it is written and whenever it is read: a key that nobody knows, a missing one and
+a value of another kind are refused by name. Records of earlier versions lack some keys, and are completed by
+what these meant then.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from noiseworthy.data.records import TestOrigin
+from noiseworthy.privacy.budget import Relation, Unit
+
+RECORD_VERSION = 2
+"""Of the layout; records of layout 1 do not state it."""
+Number = float | None
+"""A number, or None in the place of one that is not finite."""
+Curve = list[Number]
+Json = Any
+"""What only one page reads, and as it was written."""
+
+
+class Part(BaseModel):
+    """A part of a record: immutable, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ConstantPart(Part):
+    """A constant of the plan's bound."""
+
+    value: Number
+    provenance: str
+
+
+class PredictedPart(Part):
+    """What the bound says of the plan and of no training."""
+
+    bound: Number
+    no_training: Number
+    unit: str
+    vacuous: bool = False
+
+
+class SpentPart(Part):
+    """A client's budget, and what the plan spends of it."""
+
+    epsilon: float
+    delta: float
+    spent_epsilon: Number
+
+
+class PrivacyPart(Part):
+    """The plan's claim."""
+
+    unit: Unit
+    relation: Relation
+    adversary: str
+    private: bool
+    accountant: str
+    clients: list[SpentPart]
+
+
+class ResourcesPart(Part):
+    """Costs of clients besides privacy, one entry each."""
+
+    unit: str
+    cost_per_round: list[float]
+    cost_per_step: list[float]
+    budget: list[float]
+    cost: list[float]
+
+
+class EstimationPart(Part):
+    """Stage 1 of a plan in two stages."""
+
+    rounds: int
+    releases: list[int]
+    noise: list[float]
+    loss_noise: list[float]
+    losses_per_reply: int
+    loss_cap: float
+
+
+class PlanPart(Part):
+    """A plan, by the contract of `noiseworthy plan --json`; a noise that changes in its first and last round.
+
+    The keys of local work, of the server's levers and of resources are there where the plan has such a thing.
+    """
+
+    algorithm: str
+    citation: str
+    mechanism: str
+    train: bool
+    rounds: int
+    clients_per_round: int
+    releases: list[int]
+    noise: list[float]
+    clip_norm: float
+    clip: Literal["l1", "l2"] = "l2"
+    sampling_rate: float
+    step_size: Number
+    step_decay_rounds: Number
+    predicted: PredictedPart | None
+    constants: dict[str, ConstantPart]
+    privacy: PrivacyPart
+    outcome: str
+    notes: list[str]
+    as_printed: dict[str, Json]
+    momentum: float = 0.0
+    averaging: float = 0.0
+    weighting: float = 0.0
+    personal_step_size: float = 0.0
+    estimation: EstimationPart | None = None
+    cost: Number = None
+    resources: ResourcesPart | None = None
+    clipping_mode: str | None = None
+    local_steps: int | None = None
+    total_iterations: int | None = None
+    batch_size: int | None = None
+    noised: str | None = None
+    compared: dict[str, Json] = Field(default_factory=dict)
+    iterations: int | None = None
+    communication_probability: float | None = None
+    expected_rounds: float | None = None
+    realised_rounds: int | None = None
+    expected_local_steps: float | None = None
+    coin_seed: int | None = None
+    noise_per_round: list[list[float]] | None = None
+
+
+class BeforePart(Part):
+    """What was released before the plan, least and most over clients."""
+
+    what: str
+    rounds: int
+    uploads: list[int]
+    spent_epsilon: Curve
+
+
+class ToldApartPart(Part):
+    """How well the best test of the client that is worst off tells neighbours apart."""
+
+    client: int
+    alike: bool
+    false_alarms: list[float]
+    power: list[float]
+    guess: float
+    power_of_exchange: list[float] | None
+
+
+class ClaimPart(Part):
+    """What a claim card tells beside the plan."""
+
+    before: BeforePart | None = None
+    looser: dict[str, Curve] = Field(default_factory=dict)
+    told_apart: ToldApartPart | None = None
+
+
+class FederationPart(Part):
+    """Public facts of the clients and the test set."""
+
+    name: str
+    clients: list[str]
+    sizes: list[int]
+    classes: int | None
+    dimension: int
+    test_records: int
+    test_origin: TestOrigin | None = None
+
+
+class LinePart(Part):
+    """A curve of a bound."""
+
+    label: str
+    x: Curve
+    bound: Curve
+
+
+class MarkPart(Part):
+    """A trial beside a curve."""
+
+    x: Number
+    label: str
+    loss: Number
+
+
+class EvidencePart(Part):
+    """The bound that was minimised, and trials beside it."""
+
+    unit: str
+    no_training: Number
+    axis: str
+    chosen: Number
+    curves: list[LinePart]
+    trials: list[MarkPart]
+    spread: Number
+
+
+class BandPart(Part):
+    """A prediction with its band."""
+
+    mean: Number
+    least: Number
+    most: Number
+
+
+class ForetoldPart(Part):
+    """What trials foretell of a training."""
+
+    loss: BandPart
+    accuracy: BandPart
+
+
+class WhatIfCurvePart(Part):
+    """Predictions along one axis, with the trials on it."""
+
+    axis: str
+    x: Curve
+    loss: Curve
+    accuracy: Curve
+    inside: list[bool]
+    own: Number
+    trials: list[Curve]
+
+
+class WhatIfPart(Part):
+    """What other budgets, more clients or other costs would give."""
+
+    curves: dict[Literal["epsilon", "clients", "cost"], WhatIfCurvePart]
+    prices: list[Curve]
+    fit: str
+
+
+class TrainingPart(Part):
+    """Trainings under several seeds: the first axis of everything but rounds."""
+
+    seeds: list[int]
+    rounds: list[int]
+    loss: list[Curve]
+    accuracy: list[Curve]
+    uploads: list[list[int]]
+    spent_epsilon: list[Curve]
+    untrained_loss: Number
+    prior: Number = None
+    seconds: float
+    assurance: str
+    flags: list[str] = Field(default_factory=list)
+
+
+class EstimatedPart(Part):
+    """What stage 1 of one training told of each client, and the counts that follow."""
+
+    epsilon: Curve
+    sizes: list[int]
+    estimate: Curve
+    raw: Curve
+    noise: Curve
+    as_printed: Curve
+    spread: Number
+    first: list[int]
+    releases: list[int]
+
+
+class ComparePart(Part):
+    """The plan beside a grid of fixed settings; cells have a key for every axis."""
+
+    axes: list[str]
+    seeds: list[int]
+    untrained_loss: Number
+    cells: list[dict[str, Json]]
+    best: dict[str, Number]
+    lost_gain: Number
+    search_epsilon: Number = None
+
+
+class LedgerPart(Part):
+    """What the run entered into its ledger, and the end of the chain then."""
+
+    head: str
+    releases: int
+    acknowledged: int
+
+
+class AuditPart(Part):
+    """What an audit of the plan measured."""
+
+    passed: bool
+    verdict: str
+    confidence: float
+    trials: int
+    delta: float
+    epsilon_lower: Number
+    epsilon_claimed: Number
+
+
+class RoundPart(Part):
+    """What came of a round over a network; an empty answer is an upload that arrived."""
+
+    number: int
+    answers: dict[str, str]
+    seconds: float
+
+
+class OwnerPart(Part):
+    """What an owner told of its terms and its ledger after a training."""
+
+    client: str
+    data_set: str
+    records: int
+    record_shape: list[int]
+    classes: int | None
+    mechanism: str
+    epsilon: float
+    delta: float
+    unit: Unit
+    noise_floor: float
+    algorithms: list[str]
+    models: list[str]
+    most_releases: int
+    most_parameters: int
+    most_local_steps: int
+    head: str
+    spent: float
+    leased: float = 0.0
+
+
+class NetworkPart(Part):
+    """What owners did and told."""
+
+    run: str
+    late: int = 0
+    ended: str = ""
+    rounds: list[RoundPart]
+    owners: list[OwnerPart]
+
+
+class RunRecord(Part):
+    """Everything that a run folder says of a run.
+
+    Attributes:
+        name: of the study.
+        created: when, in UTC.
+        version: of the product.
+        record_version: of this layout.
+        study: its tables, as they were read.
+        plan_digest: of the plan's file.
+        read_off: what one record could change in the plan itself, a sentence each.
+        estimation: what stage 1 told, one entry per seed.
+        tradeoff: every pair of budgets, as `with_tradeoff` writes it.
+        rivals: DPFL-BCS beside its rivals, as `standings` writes it.
+    """
+
+    name: str
+    created: str
+    version: str
+    record_version: Literal[2]
+    study: dict[str, Json]
+    plan_digest: str | None = None
+    plan: PlanPart
+    claim: ClaimPart | None = None
+    federation: FederationPart | None
+    read_off: list[str] = Field(default_factory=list)
+    evidence: EvidencePart | None
+    foretold: ForetoldPart | None = None
+    what_if: WhatIfPart | None = None
+    training: TrainingPart | None
+    estimation: list[EstimatedPart] = Field(default_factory=list)
+    compare: ComparePart | None
+    ledger: LedgerPart | None = None
+    audit: AuditPart | None = None
+    network: NetworkPart | None = None
+    tradeoff: dict[str, Json] | None = None
+    rivals: dict[str, Json] | None = None
+
+
+def view(record: dict[str, Any]) -> RunRecord:
+    """A record with its type, for those who show it.
+
+    Raises:
+        ValidationError: what is no record.
+    """
+    return RunRecord.model_validate(migrated(record))
+
+
+def complaint_of(error: ValidationError) -> str:
+    """The first thing that is wrong with a record, by the key that it is under."""
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg'][0].lower()}{first['msg'][1:]}"
+
+
+def migrated(record: dict[str, Any]) -> dict[str, Any]:
+    """A record in the layout of now.
+
+    Layout 1 did not state its version; what it lacks has the values that `RunRecord` gives by default.
+
+    Example:
+        >>> migrated({"name": "study"})
+        {'record_version': 2, 'name': 'study'}
+    """
+    return {"record_version": RECORD_VERSION, **record} if "record_version" not in record else record

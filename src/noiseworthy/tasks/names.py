@@ -1,0 +1,29 @@
+"""Models by their names in study files, and what makes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from noiseworthy.tasks.linear import LinearLoss
+
+LINEAR: dict[str, LinearLoss] = {
+    "softmax": "softmax",
+    "logistic": "logistic",
+    "svm": "hinge",
+    "linear": "squared",
+}
+"""Linear models and their losses."""
+IMAGES = {
+    "cnn": "cnn.paper_cnn",
+    "fu-cnn": "cnn.fu_cnn",
+    "two-layer-cnn": "cnn.two_layer_cnn",
+    "vgg11": "vgg.vgg11",
+    "ma-cnn": "ma.ma_cnn",
+    "lenet5": "ma.lenet5",
+    "group-cnn": "ma.group_cnn",
+    "resnet20": "resnet.resnet20",
+}
+"""Networks of images and what makes them in `models`, which is loaded when it is asked for."""
+MODELS = (*LINEAR, *IMAGES, "lstm", "unet3d")
+"""All that `make_task` knows."""
