@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 import pytest
 
@@ -228,14 +227,14 @@ def simulated_in_two_stages(deployment: Deployment):
     """Both stages without noise, in the simulation engine."""
     plan, task = deployment.plan, deployment.task
 
-    def quiet(algorithm):
-        still = algorithm.with_noise(1e-30)
-        told = getattr(algorithm, "loss_noise", None)
-        return still if told is None else eqx.tree_at(lambda a: a.loss_noise, still, 0 * told)
-
     shards = Shards.load(deployment.federation, task)
     return two_stages.run(
-        [plan], shards, task, [deployment.seed], evaluation_rounds(plan.all_rounds), adapted=quiet
+        [plan],
+        shards,
+        task,
+        [deployment.seed],
+        evaluation_rounds(plan.all_rounds),
+        adapted=lambda one: one.with_noise(1e-30),
     )
 
 

@@ -299,7 +299,8 @@ def test_networks_say_before_they_train_how_long_it_will_take(prepared, planned,
         return Pace(3.0, 0.5, 1.0)
 
     monkeypatch.setattr(rivals, "pace_of", pace_of)
-    monkeypatch.setattr(rivals, "_trained", lambda entry, *_: told.append("trains") or entry)
+    monkeypatch.setattr(rivals, "_trained", lambda entry, run: told.append("trains") or entry)
+    monkeypatch.setattr(rivals, "carried_out_each", lambda plans, *_: iter(plans))
     monkeypatch.setattr(rivals, "LinearModel", ())
     alike = replace(planned, points=planned.points[:3])
     train_contest(alike, prepared, on_estimate=told.append)

@@ -1,4 +1,4 @@
-"""A sixth method is one file and one line, and is planned, trained, compared, advised and audited."""
+"""A sixth method is one file and one line, and is planned, trained, compared, advised, audited, deployed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from noiseworthy.deploy import correspondence, deployed
+from noiseworthy.deploy.deployment import Deployment
+from noiseworthy.deploy.exchange import Direct
+from noiseworthy.deploy.gateway.gateway import Gateway
+from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError
@@ -21,10 +27,12 @@ from noiseworthy.plans.local_work import LocalSteps
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.reports import schedules
 from noiseworthy.studies.audit import audit_study
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import new_record
 from noiseworthy.studies.training import train
 from noiseworthy.sweeps import advisor
 from noiseworthy.sweeps.compare import compare, untrained_score
@@ -130,6 +138,34 @@ def test_it_is_audited_and_spends_what_it_says(stated):
     prepared, decision = stated
     found = audit_study(prepared, decision, name="sixth", trials=2_000, seconds=20.0)
     assert found["passed"]
+
+
+def test_it_is_deployed_and_trains_there_as_in_simulation(stated, tmp_path, silent, monkeypatch):
+    """With noise zero, over gateways in this process, by what owners compute for DP-FedAvg."""
+    prepared, decision = stated
+    monkeypatch.setattr(correspondence, "_PAUSE", 0.0)
+    deployment = Deployment.of(prepared, decision.plan)
+    gateways = {}
+    for name in deployment.federation.clients:
+        files = {key: str(tmp_path / f"{name}.{key}") for key in ("socket", "ledger")}
+        gateways[name] = Gateway.open(Owner.model_validate(owner_tables(deployment, name) | {"files": files}))
+    answers = {name: gateway.answer for name, gateway in gateways.items()}
+    run = deployed.train(deployment, Direct(answers), tmp_path / "run").trained
+    for gateway in gateways.values():
+        gateway.close()
+    quiet = make(decision.plan, deployment.task, deployment.seed).with_noise(1e-30)
+    shards = Shards.load(deployment.federation, deployment.task)
+    twin = debug(quiet, decision.plan.uploads, shards, run.rounds, deployment.seed)
+    assert len(silent) == decision.plan.rounds * decision.plan.clients_per_round
+    assert np.abs(run.theta - twin.theta).max() < 1e-4 * np.abs(twin.theta).max()
+
+
+def test_pages_say_what_it_does(stated):
+    prepared, decision = stated
+    record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name="sixth")
+    assert schedules.headline(record) == (
+        "Train 12 iterations: 4 rounds of 3 local steps, asking 2 of 4 clients in each."
+    )
 
 
 # What it is -----------------------------------------------------------------------------------------------

@@ -93,6 +93,11 @@ class Stage:
         """Rounds of training among it."""
         return 0
 
+    @property
+    def step(self) -> StepSize | None:
+        """Step sizes of these rounds, which those of the plan go on from; None where there are none."""
+        return None
+
     def as_dict(self) -> dict[str, Any]:
         """What a plan says of it, beside what it spends."""
         return {}

@@ -14,16 +14,14 @@ from noiseworthy._keys import Purpose, named_key
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.conditions import tightest_mode
-from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
-from noiseworthy.methods.making import aligned
-from noiseworthy.methods.registry import make
+from noiseworthy.methods.registry import method
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.accountants import composed_epsilon, composes
+from noiseworthy.studies.many import carried_out_each
 from noiseworthy.studies.prepare import check_same_sizes
 from noiseworthy.studies.tables import Study
-from noiseworthy.studies.training import carried_out
+from noiseworthy.studies.training import Run
 from noiseworthy.sweeps.grids import grid_of, setting_of
 from noiseworthy.tasks import Score, Task
 
@@ -93,35 +91,14 @@ def run_grid(
     on_progress: Progress = lambda done: None,
 ) -> list[Cell]:
     """Train each plan under each seed; plans that ask as many clients share a compiled program."""
-    algorithms = [[make(plan, task, seed) for seed in seeds] for plan in plans]
-    for b in {plan.clients_per_round for plan in plans}:
-        alike = [i for i, plan in enumerate(plans) if plan.clients_per_round == b]
-        for kind in _kinds([algorithms[i][0] for i in alike]):
-            same = [alike[i] for i in kind]
-            padded = aligned([one for i in same for one in algorithms[i]])
-            for place, i in enumerate(same):
-                algorithms[i] = padded[place * len(seeds) : (place + 1) * len(seeds)]
     load = cache(lambda condensed: Shards.load(federation, task, condensed=condensed))
-    results, work = [], np.cumsum([_work(plan) for plan in plans])
-    for plan, mapped, done in zip(plans, algorithms, work, strict=True):
-        run = carried_out(plan, task, load, seeds, np.array([plan.all_rounds]), algorithms=mapped)
-        diverged = ~np.isfinite(run.final_loss)
-        loss = np.where(diverged, np.inf, run.final_loss)
-        results.append(Cell(setting_of(plan), loss, run.final_accuracy))
-        on_progress(done / work[-1])
-    return results
+    runs = carried_out_each(plans, task, load, seeds, lambda plan: np.array([plan.all_rounds]), on_progress)
+    return [_cell(plan, run) for plan, run in zip(plans, runs, strict=True)]
 
 
-def _kinds(algorithms: Sequence[Algorithm]) -> list[list[int]]:
-    """Indices of algorithms whose static parts agree, so that one program can run them."""
-    structures = [jax.tree.structure(algorithm) for algorithm in algorithms]
-    return [[i for i, other in enumerate(structures) if other == one] for one in dict.fromkeys(structures)]
-
-
-def _work(plan: Plan) -> int:
-    """Local steps of a whole training, over all clients that are asked."""
-    steps = plan.rounds if plan.local is None else int(plan.local.counts(plan.rounds).sum())
-    return steps * plan.clients_per_round
+def _cell(plan: Plan, run: Run) -> Cell:
+    loss = np.where(np.isfinite(run.final_loss), run.final_loss, np.inf)
+    return Cell(setting_of(plan), loss, run.final_accuracy)
 
 
 def compare(
@@ -166,10 +143,11 @@ def _fixed_settings(plan: Plan, task: Task, study: Study) -> list[Plan]:
     """The grid of a study, each cell with a clipping mode and steps that its claim holds for."""
     if plan.step is None:
         raise InvalidInput("comparing needs step sizes; state [algorithm] step_size")
-    longest = min(getattr(study.algorithm, "max_iterations", _LONGEST), _LONGEST)
+    most = method(plan.algorithm).space.keys.most
+    longest = _LONGEST if most is None else min(getattr(study.algorithm, most), _LONGEST)
     batch = plan.local.batch_size if plan.local is not None else None
     several, _ = tightest_mode(task, plan.problem.family, batch)
-    step = stage_before(plan).plan.step if plan.in_stages else plan.step
+    step = None if plan.pilot is None else plan.pilot.step
     plans = grid_of(plan, step or plan.step, study.compare, longest, several)
     if not plans:
         raise InvalidInput(

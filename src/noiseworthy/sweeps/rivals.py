@@ -6,7 +6,7 @@ are planned with exact counts and exact noise before anything is trained.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby
@@ -23,11 +23,12 @@ from noiseworthy.methods.registry import METHODS, make, method
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.studies.decision import Decision
+from noiseworthy.studies.many import carried_out_each
 from noiseworthy.studies.pace import LEAST_ROUNDS, Pace, pace_of
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import Prepared, prepare
 from noiseworthy.studies.tables import Drawn, PrivacyTable
-from noiseworthy.studies.training import carried_out
+from noiseworthy.studies.training import Run
 from noiseworthy.sweeps.compare import search_epsilon
 from noiseworthy.tasks import LinearModel, Task
 from noiseworthy.tasks.personal import personalised
@@ -179,14 +180,16 @@ def train_contest(
         on_estimate: told the seconds that all will take, before networks train.
     """
     trained: list[Point] = []
-    parts = _parts(on_progress, [entry.work for entry in contest.entries])
-    for alpha, points in groupby(contest.points, key=lambda point: point.alpha):
-        site = _Site.of(_dealt(prepared, alpha))
+    for alpha, group in groupby(contest.points, key=lambda point: point.alpha):
+        site, points = _Site.of(_dealt(prepared, alpha)), list(group)
         if not trained and on_estimate is not None and _takes_long(contest, site):
             on_estimate(_foretold(contest, site))
+        plans, before = [entry.plan for point in points for entry in point.entries], len(trained)
+        part = _part(on_progress, contest, before, before + len(points))
+        runs = carried_out_each(plans, site.task, site.shards, contest.seeds, _looks, part)
         for point in points:
-            entries = [_trained(entry, site, contest.seeds, next(parts)) for entry in point.entries]
-            trained.append(replace(point, entries=tuple(entries)))
+            entries = tuple(_trained(entry, run) for entry, run in zip(point.entries, runs, strict=False))
+            trained.append(replace(point, entries=entries))
     return replace(contest, points=tuple(trained))
 
 
@@ -307,9 +310,11 @@ class _Site:
         return cls(task, cache(lambda condensed: Shards.load(federation, task, condensed=condensed)))
 
 
-def _trained(entry: Entry, site: _Site, seeds: Sequence[int], on_progress: Progress) -> Entry:
-    looks = np.unique(np.linspace(1, entry.plan.all_rounds, _LOOKS).astype(int))
-    run = carried_out(entry.plan, site.task, site.shards, seeds, looks, on_progress=on_progress)
+def _looks(plan: Plan) -> NDArray[np.int64]:
+    return np.unique(np.linspace(1, plan.all_rounds, _LOOKS).astype(int))
+
+
+def _trained(entry: Entry, run: Run) -> Entry:
     diverged, pilot = ~np.isfinite(run.final_loss), entry.plan.pilot
     return replace(
         entry,
@@ -320,11 +325,11 @@ def _trained(entry: Entry, site: _Site, seeds: Sequence[int], on_progress: Progr
     )
 
 
-def _parts(on_progress: Progress, work: Sequence[int]) -> Iterator[Progress]:
-    """Progress within one part after the other, each as long as its work."""
-    ends = np.cumsum(work)
-    for end, own in zip(ends, work, strict=True):
-        yield lambda share, end=end, own=own: on_progress(float((end - own + share * own) / ends[-1]))
+def _part(on_progress: Progress, contest: Contest, first: int, end: int) -> Progress:
+    """Progress within the points from one to another, of all by the replies that they ask for."""
+    work = [sum(entry.work for entry in point.entries) for point in contest.points]
+    before, own, whole = sum(work[:first]), sum(work[first:end]), sum(work)
+    return lambda share: on_progress((before + share * own) / whole)
 
 
 # How long it takes ------------------------------------------------------------------------------------

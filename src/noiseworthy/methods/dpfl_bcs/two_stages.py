@@ -57,6 +57,11 @@ class FirstStage(Stage):
         return self.plan.rounds
 
     @property
+    def step(self) -> StepSize | None:
+        """Its plan's."""
+        return self.plan.step
+
+    @property
     def losses(self) -> Release:
         """One reported loss."""
         return self.parts[1][0]
