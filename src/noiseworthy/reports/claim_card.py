@@ -149,7 +149,7 @@ def write_claim_card(card: Card, page: str, folder: Path) -> None:
 
 
 def _facts(record: Record) -> Record:
-    """What `experiments.claims` found; nothing in records of earlier versions."""
+    """What `studies.claims` found; nothing in records of earlier versions."""
     return record.get("claim") or {}
 
 

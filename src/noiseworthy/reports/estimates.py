@@ -18,7 +18,7 @@ from noiseworthy.reports.participation import areas, budget_ticks
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, TONES, head, new_figure, styled
 
 Told = dict[str, Any]
-"""What `experiments.estimates.describe` says of one training; a reproduction may add the true Gamma_n as
+"""What `studies.estimates.describe` says of one training; a reproduction may add the true Gamma_n as
 `true`, which no private training knows."""
 _MARGIN = 0.06
 """Share of the height that stays free above and below what must be seen."""
