@@ -70,6 +70,17 @@ def femnist_folder(tmp_path_factory) -> Path:
     return folder
 
 
+STRICT = {"algorithms", "engines", "tasks", "trials"}
+"""Folders of tests in which a number changes its type only where the code says so."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stated_types(request):
+    strict = STRICT & {parent.name for parent in request.path.parents}
+    with jax.numpy_dtype_promotion("strict" if strict else "standard"):
+        yield
+
+
 @pytest.fixture(scope="session", autouse=True)
 def every_race_is_run():
     """Tests shorten races in ways that no key of the product's own cache tells apart."""

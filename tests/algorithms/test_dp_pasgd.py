@@ -213,7 +213,7 @@ def test_no_record_is_used_more_often_than_its_noise_pays_for(size, batch):
         jax.tree.map(jnp.asarray, silent(replace(plan, problem=replace(plan.problem, dimension=most)), task)),
         (jnp.int32(1), jnp.ones(rounds * tau)),
     )
-    mask = (jnp.arange(most) < size) * 1.0
+    mask = (jnp.arange(most) < size).astype(jnp.float32)
     shard = Batch(jnp.eye(most) * mask[:, None], jnp.ones(most), mask)
 
     @jax.jit

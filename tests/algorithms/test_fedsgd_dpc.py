@@ -127,7 +127,7 @@ def test_the_aggregate_is_unbiased_over_uniform_cohorts_of_unequal_clients(b, sh
     ]
     sums = [sum(parts[i] for i in cohort) for cohort in combinations(range(5), b)]
     everything = Batch(shards.x.reshape(-1, 3), shards.y.ravel(), shards.mask.ravel())
-    pooled = TASK.clipped_gradient_sum(state.theta, everything, jnp.float32(0.5), "l2") / SIZES.sum()
+    pooled = TASK.clipped_gradient_sum(state.theta, everything, jnp.float32(0.5), "l2") / float(SIZES.sum())
     assert jnp.linalg.norm(pooled) > 0.05
     np.testing.assert_allclose(np.mean(sums, axis=0), pooled, rtol=1e-4, atol=1e-6)
 

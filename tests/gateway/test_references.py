@@ -58,8 +58,8 @@ def test_no_file_is_opened_by_a_name_that_was_sent(gateway, holding, silent, mon
     def opened(*args, **_):
         raise RuntimeError(f"opened {args}")
 
-    places = [(holdings, ("locate", "read_whole", "load_federation")), (files, ("locate", "existing"))]
-    places += [(datasets, ("load_records",)), (np, ("load",)), (builtins, ("open",))]
+    places = [(holdings, ("locate", "read_whole")), (files, ("locate", "existing"))]
+    places += [(datasets, ("load_records", "load_federation")), (np, ("load",)), (builtins, ("open",))]
     for place, functions in places:
         for function in functions:
             monkeypatch.setattr(place, function, opened)

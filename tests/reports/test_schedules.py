@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from noiseworthy.methods import phrases
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.reports import schedules
+from noiseworthy.reports.findings import why_caption
+from noiseworthy.reports.html import client_rows, key_numbers
+from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.schedules import words_of
+from noiseworthy.reports.tables import plan_panel
 
 SAID = {
     "full": ("Train 261 rounds, asking all 10 clients in each.", "261 rounds, all 10 clients in each"),
@@ -44,6 +49,10 @@ def computes(plan):
 
 def clipped(plan):
     return words_of(plan).clipped(plan)
+
+
+def paid_for(plan):
+    return phrases.paid_for(plan, words_of(plan).noised.release)
 
 
 def chooses(plan):
@@ -102,12 +111,12 @@ def test_uploads_are_rounds_where_steps_are_noised_and_releases_elsewhere(make_r
     for name in ("noised_steps", "noised_batches"):
         plan = make_record(name)["plan"]
         assert schedules.uploads_of(plan) == [plan["rounds"]] * len(plan["releases"])
-    assert schedules.paid_for(make_record("noised_steps")["plan"]) == "81 noised steps"
-    assert schedules.paid_for(make_record("noised_batches")["plan"]) == "9 to 42 noised steps"
+    assert paid_for(make_record("noised_steps")["plan"]) == "81 noised steps"
+    assert paid_for(make_record("noised_batches")["plan"]) == "9 to 42 noised steps"
     for name, said in (("full", "261 uploads"), ("local_steps", "6 uploads"), ("coins", "4 uploads")):
         plan = make_record(name)["plan"]
         assert schedules.uploads_of(plan) == plan["releases"]
-        assert schedules.paid_for(plan) == said
+        assert paid_for(plan) == said
 
 
 def test_every_paper_keeps_its_symbols(make_record):
@@ -142,3 +151,34 @@ def test_a_rival_chooses_only_where_it_asks_unlike(make_record):
     assert not chooses(plan)
     plan["releases"][1] -= 1
     assert chooses(plan)
+
+
+COUNTS = (
+    "local_steps", "total_iterations", "batch_size", "noised", "iterations", "communication_probability",
+    "expected_rounds", "realised_rounds", "expected_local_steps", "coin_seed", "noise_per_round", "compared",
+)  # fmt: skip
+"""What a plan by trial that does not train leaves out: it has no local work."""
+
+
+@pytest.mark.parametrize("name", ["full", "local_steps", "coins", "noised_steps", "chosen_clients"])
+def test_a_plan_by_trial_that_does_not_train_has_its_words(make_record, name):
+    record = {**make_record(name), "training": None, "compare": None, "evidence": None}
+    plan, nobody = record["plan"], [0] * len(record["plan"]["releases"])
+    plan = {key: value for key, value in plan.items() if key not in COUNTS}
+    plan |= {"train": False, "rounds": 0, "releases": nobody, "noise": nobody, "predicted": None,
+             "as_printed": {}, "step_size": None}  # fmt: skip
+    record["plan"] = plan
+    assert (schedules.headline(record), schedules.in_brief(record)) == ("Do not train.", "no training")
+    assert plan_panel(record)
+    said = " ".join(point for clause in privacy_statement(record) for point in (clause.text, *clause.points))
+    assert schedules.NO_UPLOADS in said
+    assert "coins" not in said
+    assert len(client_rows(record)) == len(nobody)
+    assert key_numbers(record)[0].name == "epsilon at most"
+
+
+def test_a_curve_along_an_axis_that_a_method_has_no_words_for_is_shown_without_them(make_record):
+    record = make_record("noised_steps")
+    assert why_caption(record).endswith("noise and all.")
+    record["evidence"]["axis"] = "servers"
+    assert why_caption(record).endswith("The ring is the plan.")

@@ -156,7 +156,7 @@ def test_a_replaced_record_moves_the_sum_by_twice_the_clip_at_most(name, norm):
 def test_a_clip_of_the_shared_part_alone_would_not_bound_the_whole():
     """The transform takes most of the norm here, so what is shared stays well below C."""
     personal, phi, batch = problem(("squared", False))
-    q, one = personal.transform_dimension, batch._replace(mask=jnp.arange(N) == 0)
+    q, one = personal.transform_dimension, batch._replace(mask=(jnp.arange(N) == 0).astype(jnp.float32))
     phi = phi.at[q:].multiply(20.0)
     whole = compiled(personal, "l2")(phi, one, 0.1)
     assert float(jnp.linalg.norm(whole)) == pytest.approx(0.1, rel=1e-3)

@@ -118,7 +118,7 @@ def test_minibatches_of_a_trial_hold_real_records_and_weigh_as_much_as_the_clien
     made = make(space.plan(problem, task, Bench(facts, ["wine"]).scale(), ONE), task, 0)
     few = min(size, 10)
     x = jnp.arange(1.0, 16.0)[:, None] * jnp.ones(13)  # padded to 15 by what must never be read
-    shard = Batch(x, jnp.arange(15), (jnp.arange(15) < few) * (size / few))
+    shard = Batch(x, jnp.arange(15), jnp.where(jnp.arange(15) < few, size / few, 0.0))
     order = made._order(shard, 0, 0, jax.random.key(0))
     for place in range(size // batch):
         drawn = made._batch(shard, 0, order, place)

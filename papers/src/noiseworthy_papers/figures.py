@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.reports.style import INK, MARKERS, MUTED, PLAN, RULE, TONES, head, new_figure, styled
 from noiseworthy_papers.points import Point, Score
 from noiseworthy_papers.selecting import numeral
@@ -39,12 +40,6 @@ _LINES = {"epsilon": "ε", "budget": "C"}
 _TONES = (*TONES[1:], TONES[0])
 _DASHES: Look = dict(zip(MARKERS, ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1))), strict=True))
 """Curves are told apart by dashes, where settings have marks."""
-_ALGORITHMS = {
-    "fedsgd-dpc": "FedSGD-DPC",
-    "dp-fedavg": "DP-FedAvg",
-    "dp-scaffnew": "DP-ScaffNew",
-    "dp-pasgd": "DP-PASGD",
-}
 _ROOM = 0.06
 """Share of an axis between two ticks."""
 _SIZES = {(1, 1): (7.6, 4.2), (2, 1): (7.6, 6.4)}
@@ -265,7 +260,7 @@ def _title(panels: Sequence[str], values: Sequence[Any]) -> str:
 
 def _named(name: str, value: Any) -> str:
     if isinstance(value, str):
-        return _ALGORITHMS.get(value, value[:1].upper() + value[1:])
+        return method(value).words.called if value in METHODS else value[:1].upper() + value[1:]
     return f"{_AXES[name]} = {value:g}"
 
 

@@ -14,6 +14,7 @@ from noiseworthy.methods.dp_fedavg import planner as local_iterations
 from noiseworthy.methods.dp_pasgd import planner as averaging_period
 from noiseworthy.methods.dp_scaffnew import planner as communication_probability
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.registry import method
 from noiseworthy.plans.local_work import Coins
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
@@ -146,13 +147,13 @@ def _regular(plan: Plan, coins: Coins) -> Plan:
 
 Setting: TypeAlias = FedSGD | FedAvg | ScaffNew | Averaging | Selection
 _KINDS = {"fedsgd-dpc": FedSGD, "dp-fedavg": FedAvg, "dp-scaffnew": ScaffNew, "dp-pasgd": Averaging}
-SYMBOLS = {
-    "fedsgd-dpc": {"T": "rounds", "b": "clients_per_round"},
-    "dp-fedavg": {"T": "iterations", "E": "local_steps"},
-    "dp-scaffnew": {"T": "iterations", "τ": "local_steps"},
-    "dp-pasgd": {"K": "iterations", "τ": "local_steps"},
-    **{name: {"T": "rounds"} for name in ALGORITHMS},
+_ITERATIONS, _ROUNDS = ("iterations", "local_steps"), ("rounds", "clients_per_round")
+_APART = {
+    "fedsgd-dpc": _ROUNDS,
+    **dict.fromkeys(["dp-fedavg", "dp-scaffnew", "dp-pasgd"], _ITERATIONS),
+    **dict.fromkeys(ALGORITHMS, _ROUNDS[:1]),
 }
+SYMBOLS = {name: {method(name).words.terms[key].symbol: key for key in keys} for name, keys in _APART.items()}
 """The quantities that tell the settings of an algorithm apart, by the symbol of its paper."""
 UNTRAINED = {"rounds": 0, "iterations": 0, "local_steps": 0, "clients_per_round": 0}
 """The quantities of not training."""

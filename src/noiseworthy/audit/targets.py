@@ -12,7 +12,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.dpfl_bcs import loss_reports
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
-from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage, stage_before
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Pilot, Plan
 from noiseworthy.privacy.accountants import Release, spent_epsilon
@@ -110,9 +110,9 @@ def targets_of(plan: Plan) -> tuple[Target, ...]:
     if plan.step is None:
         raise InvalidInput("this plan has no step size; state [algorithm] step_size before auditing")
     alone = spent_epsilon(plan.release, plan.releases, plan.budget.delta)
-    if not isinstance(plan.pilot, FirstStage):
+    if not plan.in_stages:
         return (Target("training", plan, make, alone),)
-    return _first(plan.pilot), Target("stage 2", plan, make, alone)
+    return _first(stage_before(plan)), Target("stage 2", plan, make, alone)
 
 
 def _first(first: FirstStage) -> Target:

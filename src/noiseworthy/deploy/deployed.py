@@ -31,7 +31,7 @@ from noiseworthy.errors import GatewayError, InvalidInput, NoMoreReplies, Resume
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.dpfl_bcs import loss_reports
 from noiseworthy.methods.dpfl_bcs.loss_reports import LossReports
-from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage, stage_before
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.checkpoints import load_checkpoint, save_checkpoint
@@ -140,8 +140,8 @@ class _Session:
     def whole(self, start: Checkpoint | None) -> DeployedRun:
         """All rounds of the plan, from its start or from a checkpoint."""
         plan, deployment = self.deployment.plan, self.deployment
-        if isinstance(plan.pilot, FirstStage) and plan.pilot.pending:
-            return self.in_two_stages(plan.pilot, start)
+        if plan.pilot is not None and plan.pilot.pending:
+            return self.in_two_stages(stage_before(plan), start)
         run = self.stage(make(plan, deployment.task, deployment.seed), plan, start)
         return DeployedRun(Run.of(run, [plan]), self.told)
 

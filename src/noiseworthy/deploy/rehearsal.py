@@ -89,8 +89,8 @@ def questions(owner: Owner) -> list[Question]:
 
 
 def _covered(one: Question, owner: Owner) -> bool:
-    proved = wire(one.algorithm).proved(law_of(owner.budget.mechanism))
-    return proved and (owner.budget.unit == "record" or one.probe.whole)
+    obstacle = wire(one.algorithm).obstacle(law_of(owner.budget.mechanism))
+    return not obstacle and (owner.budget.unit == "record" or one.probe.whole)
 
 
 def made_up(owner: Owner, folder: Path, present: bool, **budget: float) -> Owner:

@@ -79,7 +79,7 @@ class Averaged(Around):
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The algorithm's next iterate, taken into the mean; up to round s + 1 it is the mean."""
         after = self.algorithm.aggregate(own_state(state), total)
-        share = 1.0 / jnp.maximum(1, after.round - self.start)
+        share = 1.0 / jnp.maximum(1, after.round - self.start).astype(after.theta.dtype)
         mean = (1 - share) * state.memory.mean + share * after.theta
         return after._replace(memory=Tail(after.memory, mean))
 

@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from noiseworthy._wording import count, number, span
-from noiseworthy.methods.words import Key, Noised, Record, Shape, Term
+from noiseworthy.methods.words import Course, Key, Noised, Record, Term
 from noiseworthy.privacy.clipping import WORDS as MODES
 
 ROUNDS = Term("T", "rounds T", "rounds T")
 ITERATIONS = Term("T", "iterations T", "iterations T")
 CLIENTS = Term("b", "clients b", "clients per round b")
 
-_LONGER = Shape(
+_LONGER = Course(
     "First a step teaches more than its noise hides; later it is the other way round.",
     "The curve flattens: more steps share the same budget and gain little.",
     "From the start, more steps add more noise than they teach.",
 )
 ALONG_ROUNDS = {"rounds": _LONGER}
 """Of a curve that is drawn along the rounds, as every bound that is fitted to trials."""
-
-
-def nothing(plan: Record) -> str:
-    """Nothing to say."""
-    return ""
-
-
-def no_coins(plan: Record) -> tuple[str, ...]:
-    """Nothing is drawn that counts."""
-    return ()
-
-
-def alike(plan: Record) -> bool:
-    """Nobody is asked more often than others."""
-    return False
 
 
 # Of a record ------------------------------------------------------------------------------------------

@@ -107,9 +107,9 @@ class Job(ABC):
         """
 
 
-def for_every_law(law: Law) -> bool:
-    """What is released is one sum with noise."""
-    return True
+def no_obstacle(law: Law) -> str:
+    """Sums of rows that are clipped alone, or of one, are proved for every law that owners draw."""
+    return ""
 
 
 def one_step(work: Work) -> int:
@@ -151,7 +151,7 @@ class Wire(Generic[W]):
         name: of its work, as owners allow it and requests say it.
         table: of its work in a request.
         steps: local steps that a work takes, of which the owner's file allows so many.
-        proved: whether its job is, for noise of a law.
+        obstacle: why its job has no proof for noise of a law; empty if it has one.
         work: what a client computes in a round: of a plan, or of a first stage; client; t.
         job: what a request makes an owner compute: request, its work, the model for the owner's records, n.
         probe: what an audit of an installation asks.
@@ -163,7 +163,7 @@ class Wire(Generic[W]):
     name: str
     table: type[W]
     steps: Callable[[W], int]
-    proved: Callable[[Law], bool]
+    obstacle: Callable[[Law], str]
     work: Callable[[Any, int, int], W]
     job: Callable[[Asked, W, Task, int], Job]
     probe: Probe

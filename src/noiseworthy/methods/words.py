@@ -26,7 +26,7 @@ class Term:
     axis: str
 
 
-class Shape(NamedTuple):
+class Course(NamedTuple):
     """What a curve of the bound says that first falls and at last rises, that falls, and that rises."""
 
     turns: str
@@ -99,7 +99,7 @@ class Words:
         chooses: whether some clients are planned to be asked more often than others.
         alike: what the settings that a plan is compared with have in common, as a clause; empty for nothing.
         baseline: which of these settings has a name of its own; empty for none.
-        shapes: what a curve of the bound says, by the axis that it is drawn along.
+        courses: what a curve of the bound says, by the axis that it is drawn along.
         curve: the label of a curve of the bound fitted to trials: what it holds fixed, by a plan and E, tau
             or p.
         knows: what is taken for granted of the server or of clients; empty for nothing of the kind.
@@ -123,7 +123,7 @@ class Words:
     chooses: Callable[[Record], bool]
     alike: str
     baseline: str
-    shapes: Mapping[str, Shape]
+    courses: Mapping[str, Course]
     curve: Callable[[Plan, float], str]
     knows: str
     online: Callable[[int, int], str]

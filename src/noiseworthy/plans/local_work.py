@@ -24,6 +24,8 @@ class LocalSteps:
     """
 
     noised: ClassVar[bool] = False
+    summed: ClassVar[bool] = True
+    """Whether an upload is a sum of clipped steps, so that its sensitivity grows with their sizes."""
     steps: int
     batch_size: int | None = None
 
@@ -31,6 +33,14 @@ class LocalSteps:
         check.count("local_steps", self.steps)
         if self.batch_size is not None:
             check.count("batch_size", self.batch_size)
+
+    def taken(self, uploads: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
+        """Local steps of clients that upload so often in a training of so many rounds, shape (N,)."""
+        return uploads * self.steps
+
+    def released(self, uploads: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Noised values that depend on one record after so many uploads, shape (N,)."""
+        return uploads
 
     def counts(self, rounds: int) -> NDArray[np.int64]:
         """Local steps in each round, shape (T_g,)."""
@@ -63,6 +73,7 @@ class NoisySteps:
     """
 
     noised: ClassVar[bool] = True
+    summed: ClassVar[bool] = False
     steps: int
     batch_size: int | None = None
 
@@ -86,6 +97,14 @@ class NoisySteps:
         (docs/theory/accounting.md#subsampled-records).
         """
         return -(-np.asarray(iterations) // self.batches(sizes))
+
+    def taken(self, uploads: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
+        """Local steps of clients that upload so often in a training of so many rounds, shape (N,)."""
+        return np.full_like(uploads, rounds * self.steps)
+
+    def released(self, uploads: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Noised values that depend on one record after so many uploads, shape (N,)."""
+        return self.uses(uploads * self.steps, sizes)
 
     def counts(self, rounds: int) -> NDArray[np.int64]:
         """Local steps in each round, shape (R,)."""
@@ -125,6 +144,7 @@ class Coins:
     """
 
     noised: ClassVar[bool] = False
+    summed: ClassVar[bool] = False
     iterations: int
     probability: float
     seed: int = 0
@@ -152,6 +172,14 @@ class Coins:
     def rounds(self) -> int:
         """R, the uploads that every client really makes."""
         return int(self.flips.sum())
+
+    def taken(self, uploads: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
+        """Local steps of clients that upload so often in a training of so many rounds, shape (N,)."""
+        return np.full_like(uploads, self.counts(rounds).sum())
+
+    def released(self, uploads: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Noised values that depend on one record after so many uploads, shape (N,)."""
+        return uploads
 
     def counts(self, rounds: int) -> NDArray[np.int64]:
         """Local steps before each of the first `rounds` uploads, shape (rounds,).

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.plans.local_work import LocalSteps, LocalWork, NoisySteps
+from noiseworthy.plans.local_work import LocalWork
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.accountants import Release, accountant_name, spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.budget import ADVERSARY, PrivacyBudget
@@ -75,6 +75,8 @@ class Stage:
     budget: PrivacyBudget
     rule: ClassVar[str]
     """How the rest of the plan follows, in words."""
+    trains: ClassVar[bool]
+    """Whether rounds of training are among it."""
 
     @property
     def pending(self) -> bool:
@@ -106,6 +108,7 @@ class Pilot(Stage):
     """An upload of each client by which constants were bought while planning: they are the plan's."""
 
     rule: ClassVar[str] = "constants of the bound, from one noised gradient of every client"
+    trains: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,11 @@ class Plan:
         return self.rounds > 0
 
     @property
+    def in_stages(self) -> bool:
+        """Whether rounds of training come before it, by which it was or will be decided."""
+        return self.pilot is not None and self.pilot.trains
+
+    @property
     def all_rounds(self) -> int:
         """Rounds of the whole training, those of a first stage included."""
         return self.rounds + (self.pilot.rounds if self.pilot else 0)
@@ -173,9 +181,8 @@ class Plan:
     @property
     def uploads(self) -> NDArray[np.int64]:
         """Uploads that each client makes at most; it refuses beyond, shape (N,)."""
-        return (
-            np.full_like(self.releases, self.rounds) if isinstance(self.local, NoisySteps) else self.releases
-        )
+        noised = self.local is not None and self.local.noised
+        return np.full_like(self.releases, self.rounds) if noised else self.releases
 
     @property
     def cost(self) -> NDArray[np.float64] | None:
@@ -191,9 +198,7 @@ class Plan:
         """Local steps of each client before its uploads, shape (N,)."""
         if self.local is None:
             return self.uploads
-        if isinstance(self.local, LocalSteps):
-            return self.uploads * self.local.steps
-        return np.full_like(self.uploads, self.local.counts(self.rounds).sum())
+        return self.local.taken(self.uploads, self.rounds)
 
     @property
     def noise(self) -> NDArray[np.float64]:
@@ -224,9 +229,10 @@ class Plan:
         The sum H_t of the local step sizes of the round for an update that clips gradients, because its
         sensitivity is H_t times theirs; 1 for an upload that is clipped as a whole, and for gradients.
         """
-        if self.step is None or not isinstance(self.local, LocalSteps) or self.problem.clipping == "D":
+        summed = self.local is not None and self.local.summed and self.problem.clipping != "D"
+        if self.step is None or not summed:
             return np.ones(self.rounds)
-        return self.local_step_sizes.reshape(self.rounds, self.local.steps).sum(axis=1)
+        return self.local_step_sizes.reshape(self.rounds, -1).sum(axis=1)
 
     @property
     def local_step_sizes(self) -> NDArray[np.float64]:
@@ -246,9 +252,7 @@ class Plan:
 
     def released_by(self, uploads: NDArray[np.int64]) -> NDArray[np.int64]:
         """Noised values that depend on one record after so many uploads, shape (N,)."""
-        if isinstance(self.local, NoisySteps):
-            return self.local.uses(uploads * self.local.steps, self.problem.sizes)
-        return uploads
+        return uploads if self.local is None else self.local.released(uploads, self.problem.sizes)
 
     @property
     def budget(self) -> PrivacyBudget:
@@ -310,7 +314,7 @@ class Plan:
         """What plans with local work add: its counts, and the noise of every round where it changes."""
         if self.local is None:
             return {}
-        if isinstance(self.local, NoisySteps):
+        if self.local.noised:
             return {**self.local.as_dict(self.rounds), "compared": self.compared}
         keys = {"clipping_mode": self.problem.clipping, **self.local.as_dict(self.rounds)}
         if self.release is not None and np.ptp(self.upload_scale) > 0:

@@ -17,13 +17,12 @@ from typing import Any
 from noiseworthy._wording import count, number, percent, rounded_up, span
 from noiseworthy.errors import DataError
 from noiseworthy.methods.phrases import clients_of, clipped_to
-from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.uploads import WORDS, Assurance
 from noiseworthy.reports.alternatives import leak_of
-from noiseworthy.reports.findings import Record, most_spent
+from noiseworthy.reports.findings import Record, most_spent, spent_words
 from noiseworthy.reports.limits import limits
 from noiseworthy.reports.privacy_statement import protected
-from noiseworthy.reports.schedules import noise_of_uploads, uploads_of, words_of
+from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
 from noiseworthy.reports.told_apart import budgets, meaning, told_apart
 
 FILE, PAGE = "claim_card.json", "claim_card.html"
@@ -213,8 +212,8 @@ def _from_whom(record: Record) -> str:
 def _how_much(record: Record) -> str:
     epsilon, delta = (budgets(record, key) for key in ("epsilon", "delta"))
     rows, spent = record["plan"]["privacy"]["clients"], most_spent(record)
-    planned = f"The plan spends {_spans([row['spent_epsilon'] for row in rows])} of it"
-    trained = f"; training spent {_spans(spent)}" if spent else ""
+    planned = f"The plan spends {spent_words([row['spent_epsilon'] for row in rows])} of it"
+    trained = f"; training spent {spent_words(spent)}" if spent else ""
     return (
         f"Epsilon {epsilon} at delta {delta} per client, for all uploads together. {planned}{trained}. "
         f"{meaning(record)} Other trainings on the same data add to it; a ledger keeps count."
@@ -223,12 +222,9 @@ def _how_much(record: Record) -> str:
 
 def _by_what(plan: Record) -> str:
     if not any(plan["releases"]):
-        return "No client uploads anything in training, so training costs nothing."
-    law, noised = law_of(plan["mechanism"]), words_of(plan).noised
-    _, size = law.size_words
-    noise = f"{law.title} noise of {size} {span(noise_of_uploads(plan))}"
-    clip = f"after a clip at {clipped_to(plan)}"
-    return f"{noise} on every coordinate of {noised.what}, {clip}. {noised.card(plan)}"
+        return NO_UPLOADS
+    noised, clip = words_of(plan).noised, f"after a clip at {clipped_to(plan)}"
+    return f"{noise_of(plan)} on every coordinate of {noised.what}, {clip}. {noised.card(plan)}"
 
 
 def _which_noise(record: Record) -> str:
@@ -301,7 +297,3 @@ def _rounded_down(value: float) -> str:
         ('2.92', '12')
     """
     return number(math.floor(100 * value + 1e-9) / 100, 6)
-
-
-def _spans(values: list[float | None]) -> str:
-    return "without bound" if None in values else span(values, rounded_up)  # pyright: ignore[reportArgumentType]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from noiseworthy._wording import finite, shortened
 from noiseworthy.methods.phrases import clients_of
 from noiseworthy.reports.findings import Record, client_names, most_spent
+from noiseworthy.reports.marks import name_marks
 from noiseworthy.reports.resources import bill_of
 from noiseworthy.reports.schedules import uploads_of
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, drawable, head, new_figure, styled
@@ -21,6 +21,11 @@ MOST_ROWS = 40
 """Above this many clients, rows become sorted steps."""
 MOST_DOTS = 1500
 """Above this many clients, evenly chosen ones are drawn."""
+
+
+def evenly_chosen(clients: int) -> NDArray[np.int64]:
+    """Places of the clients that are drawn: all of them, or some where they are many."""
+    return np.unique(np.linspace(0, clients - 1, min(clients, MOST_DOTS)).round().astype(int))
 
 
 @styled
@@ -89,7 +94,7 @@ def _steps(
     """Clients in the order of their limits: the limits as a line, what each used as a dot."""
     used = used.max(axis=0)
     order = np.lexsort((used, most))
-    shown = np.unique(np.linspace(0, len(most) - 1, min(len(most), MOST_DOTS)).round().astype(int))
+    shown = evenly_chosen(len(most))
     _head(axes, title, verb, limit, 1)
     axes.fill_between(np.arange(len(most)), most[order], step="mid", color=RULE, linewidth=0)
     axes.step(shown, most[order][shown], where="mid", color=INK, linewidth=1.2, zorder=4)
@@ -111,13 +116,7 @@ def _abbreviated(axis: Axis, most: float) -> None:
 
 def _head(axes: Axes, title: str, verb: str, limit: str, seeds: int) -> None:
     head(axes, title, "", "")
-    size = matplotlib.rcParams["font.size"]
     crowded = len(axes.figure.axes) > 2
     range_of = " (by seed)" if crowded else " (range over seeds)"
     over = f"● {verb}" + (range_of if seeds > 1 else "")
-    first = axes.annotate(
-        over, (0, 1), (0, size * 0.75), "axes fraction", textcoords="offset points", color=PLAN
-    )
-    axes.annotate(
-        f"   ┃ {limit}", (1, 0), (0, 0), first, textcoords="offset points", color=MUTED, va="bottom"
-    )
+    name_marks(axes, [(over, PLAN), (f"┃ {limit}", MUTED)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,8 +12,8 @@ from numpy.typing import NDArray
 
 from noiseworthy._wording import count, finite, number, span, times
 from noiseworthy.methods.words import Record
-from noiseworthy.reports.clients import MOST_DOTS
-from noiseworthy.reports.marks import Ink, points
+from noiseworthy.reports.clients import evenly_chosen
+from noiseworthy.reports.marks import Ink, name_marks, points
 from noiseworthy.reports.participation import areas, budget_ticks
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, TONES, head, new_figure, styled
 
@@ -90,7 +89,7 @@ def _reported(told: Told, name: str) -> NDArray[np.float64]:
 def _in_order(told: Told) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Places from left to right, and who stands there: by budget, then size; evenly chosen where many."""
     order = np.lexsort((np.array(told["sizes"]), np.array(told["epsilon"])))
-    ranks = np.unique(np.linspace(0, len(order) - 1, min(len(order), MOST_DOTS)).round().astype(int))
+    ranks = evenly_chosen(len(order))
     return ranks, order[ranks]
 
 
@@ -116,7 +115,7 @@ def _estimates(axes: Axes, told: Told, ranks: NDArray[np.int64], clients: NDArra
     if "true" in told:
         axes.plot(ranks, np.array(told["true"])[clients], ":", color=INK, linewidth=1.1, zorder=3, gid="true")
         names.append(("┄ true", INK))
-    _key(axes, names)
+    name_marks(axes, names)
 
 
 def _limit(axes: Axes, told: Told) -> None:
@@ -147,17 +146,4 @@ def _counts(axes: Axes, told: Told, ranks: NDArray[np.int64], clients: NDArray[n
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
     sizes = span(told["sizes"])
     marks = f"area: records, {sizes}" if "to" in sizes else f"{sizes} records each"
-    _key(axes, [(f"● both stages; {marks}", PLAN), ("┃ stage 1", TONES[1])])
-
-
-def _key(axes: Axes, names: list[tuple[str, str]]) -> None:
-    """What marks are, in their colours, one after the other below the title."""
-    size = matplotlib.rcParams["font.size"]
-    text, colour = names[0]
-    last = axes.annotate(
-        text, (0, 1), (0, size * 0.75), "axes fraction", textcoords="offset points", color=colour
-    )
-    for text, colour in names[1:]:
-        last = axes.annotate(
-            f"   {text}", (1, 0), (0, 0), last, textcoords="offset points", color=colour, va="bottom"
-        )
+    name_marks(axes, [(f"● both stages; {marks}", PLAN), ("┃ stage 1", TONES[1])])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from noiseworthy._wording import count, finite, level, number, percent, rounded_up, span, times
+from noiseworthy._wording import count, finite, level, number, percent, percent_up, rounded_up, span, times
 from noiseworthy.methods.phrases import clients_of
-from noiseworthy.methods.words import Record, Shape
+from noiseworthy.methods.words import Course, Record
 from noiseworthy.reports.schedules import words_of
 
 
@@ -21,6 +21,10 @@ class Outcome:
     mean: float
     least: float
     most: float
+
+    def ends(self, write: Callable[[float], str]) -> str:
+        """From least to most; empty where they are one."""
+        return "" if self.least == self.most else f"{write(self.least)} to {write(self.most)}"
 
     @classmethod
     def of(cls, quantity: str, values: Sequence[float | None]) -> Outcome | None:
@@ -75,6 +79,12 @@ def most_spent(record: Record) -> list[float | None] | None:
         return None
     columns = zip(*record["training"]["spent_epsilon"], strict=True)
     return [None if None in column else max(column) for column in columns]
+
+
+def spent_words(spent: Sequence[float | None]) -> str:
+    """What clients spend, never written smaller than it is; None is a client without bound."""
+    known = [value for value in spent if value is not None]
+    return span(known, rounded_up) if len(known) == len(spent) else "without bound"
 
 
 def predicts_test_loss(record: Record) -> bool:
@@ -174,20 +184,20 @@ def why_caption(record: Record) -> str:
     start = f"The {evidence['unit']}, against {evidence['axis']}.{dots}"
     if not plan["train"]:
         return f"{start} No setting that the study allows is predicted to end below the untrained model."
-    shape = words_of(plan).shapes.get(evidence["axis"])
-    return f"{start} The ring is the plan. {_read_off(shape, evidence)}".rstrip()
+    course = words_of(plan).courses.get(evidence["axis"])
+    return f"{start} The ring is the plan. {_read_off(course, evidence)}".rstrip()
 
 
-def _read_off(shape: Shape | None, evidence: Record) -> str:
+def _read_off(course: Course | None, evidence: Record) -> str:
     """What the plan's own curve does, by its ends and its least value."""
     bound = finite(evidence["curves"][0]["bound"])
     least = bound.min()
     falls, rises = bound[0] > 1.02 * least, bound[-1] > 1.02 * least
     if not falls and not rises:
         return "The curve is flat."
-    if shape is None:
+    if course is None:
         return ""
-    return shape.turns if falls and rises else shape.falls if falls else shape.rises
+    return course.turns if falls and rises else course.falls if falls else course.rises
 
 
 def training_caption(record: Record) -> str:
@@ -218,7 +228,7 @@ def who_caption(record: Record) -> str:
         return f"{paid}. Without noise no epsilon bounds what is revealed."
     verb = "The most any client spent" if training else "The most any client would spend"
     share = max(s / row["epsilon"] for s, row in zip(spent, plan["privacy"]["clients"], strict=True))
-    return f"{paid}. {verb} is {rounded_up(100 * share, 3)}\N{NO-BREAK SPACE}% of its epsilon."
+    return f"{paid}. {verb} is {percent_up(share)} of its epsilon."
 
 
 def compare_caption(record: Record) -> str:

@@ -178,14 +178,10 @@ def key_numbers(record: Record) -> list[Key]:
     for quantity, write in (("loss", level), ("accuracy", lambda v: findings.score(record, v))):
         if outcome := final(record, quantity):
             name = "test loss" if quantity == "loss" else f"test {findings.score_name(record)}"
-            keys.append(Key(name, write(outcome.mean), _range(outcome, write)))
+            keys.append(Key(name, write(outcome.mean), outcome.ends(write)))
     if record["compare"]:
         keys.append(Key("lost gain", findings.lost_gain(record), "against the best fixed setting"))
     return keys
-
-
-def _range(outcome: findings.Outcome, write: Any) -> str:
-    return "" if outcome.least == outcome.most else f"{write(outcome.least)} to {write(outcome.most)}"
 
 
 def client_rows(record: Record) -> list[dict[str, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.markers import CARETDOWN, CARETUP, MarkerStyle
@@ -97,3 +98,16 @@ def plan_label(axes: Axes, x: float, least: float, most: float, text: str) -> No
 
 _LOW = 0.12
 """Share of the height below which a mark leaves no room for a label under it."""
+
+
+def name_marks(axes: Axes, names: list[tuple[str, str]]) -> None:
+    """What marks are, in their colours, one after the other below the title."""
+    size = matplotlib.rcParams["font.size"]
+    text, colour = names[0]
+    last = axes.annotate(
+        text, (0, 1), (0, size * 0.75), "axes fraction", textcoords="offset points", color=colour
+    )
+    for text, colour in names[1:]:
+        last = axes.annotate(
+            f"   {text}", (1, 0), (0, 0), last, textcoords="offset points", color=colour, va="bottom"
+        )

@@ -14,7 +14,7 @@ from noiseworthy._wording import count, number, span, times
 from noiseworthy.methods.dpfl_bcs.words import heterogeneity_of, sizes_of
 from noiseworthy.methods.phrases import asked, clients_of
 from noiseworthy.methods.words import Record
-from noiseworthy.reports.clients import MOST_DOTS
+from noiseworthy.reports.clients import evenly_chosen
 from noiseworthy.reports.labels import Label, label_right
 from noiseworthy.reports.schedules import never_asked, uploads_of, words_of
 from noiseworthy.reports.style import MUTED, PAPER, PLAN, RAMP, head, new_figure, styled
@@ -47,7 +47,7 @@ def participation(axes: Axes, record: Record) -> None:
     epsilon = np.array([row["epsilon"] for row in record["plan"]["privacy"]["clients"]])
     varied = number(epsilon.min()) != number(epsilon.max())
     order = np.lexsort((np.array(sizes_of(record)), epsilon * varied))
-    ranks = np.unique(np.linspace(0, len(order) - 1, min(len(order), MOST_DOTS)).round().astype(int))
+    ranks = evenly_chosen(len(order))
     _head(axes, record, len(ranks))
     labels = _levels(axes, record)
     _marks(axes, record, ranks, order[ranks])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from noiseworthy._wording import count, number, rounded_up, shortened, span
+from noiseworthy._wording import count, number, rounded_up, shortened
 from noiseworthy.privacy import uploads
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.clauses import Clause
-from noiseworthy.reports.findings import Record, client_names, most_spent
+from noiseworthy.reports.findings import Record, client_names, most_spent, spent_words
 from noiseworthy.reports.limits import as_printed, limits
-from noiseworthy.reports.schedules import never_asked, noise_of_uploads, words_of
+from noiseworthy.reports.schedules import NO_UPLOADS, never_asked, noise_of, words_of
 from noiseworthy.reports.told_apart import budgets, meaning
 
 _UNITS = {
@@ -127,11 +127,11 @@ def _at_most(record: Record) -> Clause:
     rows, spent = record["plan"]["privacy"]["clients"], most_spent(record)
     points = [
         f"By plan, the most that a client's uploads can cost is epsilon "
-        f"{_spent([row['spent_epsilon'] for row in rows])}."
+        f"{spent_words([row['spent_epsilon'] for row in rows])}."
     ]
     if spent is not None:
         points += [
-            f"In training, clients spent epsilon {_spent(spent)} (for each, the greatest over seeds).",
+            f"In training, clients spent epsilon {spent_words(spent)} (for each, the greatest over seeds).",
             "Uploads that did not arrive are counted, whether their owner paid for them or not."
             if record.get("network")
             else "Seeds repeat one training in simulation; carrying out several on real data would add up.",
@@ -153,12 +153,8 @@ def _at_most(record: Record) -> Clause:
 def _mechanism(record: Record) -> Clause:
     plan = record["plan"]
     if not any(plan["releases"]):
-        return Clause("By what means", "No client uploads anything in training, so training costs nothing.")
-    law = law_of(plan["mechanism"])
-    _, size = law.size_words
-    drawn = f"{law.title} noise of {size} {span(noise_of_uploads(plan))}"
-    noise = f"{drawn} on every coordinate"
-    words = words_of(plan)
+        return Clause("By what means", NO_UPLOADS)
+    words, noise = words_of(plan), f"{noise_of(plan)} on every coordinate"
     return Clause("By what means", words.means(plan, noise), (*_condition(record), *words.beyond))
 
 
@@ -191,8 +187,3 @@ def _adversary(record: Record) -> Clause:
     text = f"Whoever may look: {record['plan']['privacy']['adversary']}."
     kind = "claim" if record["plan"]["privacy"]["private"] else "limit"
     return Clause("Against whom" if kind == "claim" else "Who sees the uploads", text, kind=kind)
-
-
-def _spent(values: list[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return span(known, rounded_up) if len(known) == len(values) else "without bound"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from noiseworthy._wording import about, count, level, number, percent, rounded_up, span
+from noiseworthy._wording import about, count, level, number, percent, percent_up, rounded_up, span
 from noiseworthy.methods.words import Record
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.findings import score_name
@@ -202,7 +202,7 @@ def _spent(record: Record) -> str:
     """That nobody overspends, from what was spent in simulation."""
     entries = [entry for point in own_points(record) for entry in point["algorithms"]]
     most = max(entry["spent"] for entry in entries)
-    return f"No client spends more than {rounded_up(100 * most, 3)}{_NBSP}% of its ε in any of them."
+    return f"No client spends more than {percent_up(most)} of its ε in any of them."
 
 
 def _search(record: Record) -> str:
@@ -256,7 +256,7 @@ def _rows(record: Record, point: Record) -> list[dict[str, str]]:
             record["rivals"]["quantity"]: with_deviation(record, entry),
             f"{OURS} ahead by": "" if entry["gap"] is None else gap_of(record, entry["gap"], signed=True),
             "replies each": span(entry["asked"]),
-            "spent of ε": "no noise" if entry["spent"] is None else _share(entry["spent"]),
+            "spent of ε": "no noise" if entry["spent"] is None else percent_up(entry["spent"]),
         }
         for entry in entries
     ]
@@ -270,10 +270,6 @@ def _columns(record: Record, points: Sequence[Record], name: str) -> list[dict[s
         {"algorithm": one, **{number(p[name]): with_deviation(record, entry_of(p, one)) for p in points}}
         for one in names
     ]
-
-
-def _share(spent: float) -> str:
-    return f"{rounded_up(100 * spent, 3)}{_NBSP}%"
 
 
 def axis(record: Record, name: str) -> str:

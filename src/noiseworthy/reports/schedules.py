@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from noiseworthy.methods import phrases
+from noiseworthy._wording import span
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.words import Record, Words
+from noiseworthy.privacy.mechanisms import law_of
+
+NO_UPLOADS = "No client uploads anything in training, so training costs nothing."
 
 
 def words_of(plan: Record) -> Words:
@@ -56,6 +59,7 @@ def noise_of_uploads(plan: Record) -> list[float]:
     return asked_for or plan["noise"]
 
 
-def paid_for(plan: Record) -> str:
-    """What a client's noise pays for: its uploads, or the noised steps that one record is in."""
-    return phrases.paid_for(plan, words_of(plan).noised.release)
+def noise_of(plan: Record) -> str:
+    """The noise of uploads in words, with its size."""
+    law = law_of(plan["mechanism"])
+    return f"{law.title} noise of {law.size_words[1]} {span(noise_of_uploads(plan))}"

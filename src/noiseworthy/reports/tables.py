@@ -331,8 +331,8 @@ def _own_budgets(record: Record) -> str:
 
 
 def _over(outcome: Outcome, write) -> str:
-    spread = "" if outcome.least == outcome.most else f" ({write(outcome.least)} to {write(outcome.most)})"
-    return f"{write(outcome.mean)}{spread}"
+    ends = outcome.ends(write)
+    return f"{write(outcome.mean)} ({ends})" if ends else write(outcome.mean)
 
 
 def _cell(record: Record, cell: Record, scored: bool) -> list[str]:

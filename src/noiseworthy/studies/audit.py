@@ -25,7 +25,6 @@ from noiseworthy.audit.families import tradeoff
 from noiseworthy.audit.reconciliation import reconcile
 from noiseworthy.audit.statistics import rates_of
 from noiseworthy.errors import LedgerError
-from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.budget import ADVERSARY
 from noiseworthy.privacy.durable.accounts import WHOLE
@@ -206,7 +205,7 @@ def _run_checks(plan: Plan, folder: Path | None) -> tuple[Check, ...]:
     record = None if folder is None else kept_run(plan, folder)
     if folder is None or record is None:
         return ()
-    checks = () if isinstance(plan.pilot, FirstStage) else (_uploads_check(plan, record),)
+    checks = () if plan.in_stages else (_uploads_check(plan, record),)
     return (*checks, _ledger_check(folder)) if (folder / LEDGER).exists() else checks
 
 

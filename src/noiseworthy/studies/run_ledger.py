@@ -20,7 +20,7 @@ from noiseworthy import _validate as check
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import BudgetExceeded
 from noiseworthy.methods.algorithm import Algorithm
-from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage, stage_before
+from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
@@ -184,7 +184,7 @@ class RunLedger:
         """What to call before rounds by these plans, one per training, so that they are paid for."""
         own = [plans[world.place] for world in self.worlds]
         for world in self.worlds:
-            if isinstance(world.plan.pilot, FirstStage):
+            if world.plan.pilot is not None and world.plan.pilot.trains:
                 world.made = world.plan.pilot.uploads
         tariffs = [tariff_of(plan, world.accounts) for plan, world in zip(own, self.worlds, strict=True)]
         return self._stage(_LAST, tariffs, [plan.uploads for plan in own], algorithms)

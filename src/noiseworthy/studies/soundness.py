@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from noiseworthy.errors import PlanError
-from noiseworthy.methods.dpfl_bcs.two_stages import LOSSES_PER_REPLY, FirstStage
+from noiseworthy.methods.dpfl_bcs.two_stages import LOSSES_PER_REPLY, FirstStage, stage_before
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.sensitivity import Sensitivity, of_mean_loss
@@ -38,8 +38,8 @@ def check_sound(plan: Plan) -> None:
     _check_hides(plan.release, plan.problem.sensitivity, "plan.release")
     if plan.pilot is not None:
         _check_hides(plan.pilot.parts[0][0], plan.problem.sensitivity, "plan.pilot")
-    if isinstance(plan.pilot, FirstStage):
-        _check_first(plan, plan.pilot)
+    if plan.in_stages:
+        _check_first(plan, stage_before(plan))
 
 
 def _check_hides(release: Release, needed: Sensitivity, where: str) -> None:

@@ -64,7 +64,7 @@ def adds_up(plan: Plan) -> bool:
 
 def tariff_of_pilot(plan: Plan, accounts: Sequence[Account]) -> list[int]:
     """Shares of the upload that bought constants, N whole numbers; 0 where nothing was bought."""
-    if plan.pilot is None or isinstance(plan.pilot, FirstStage):
+    if plan.pilot is None or plan.pilot.trains:
         return [0] * len(accounts)
     return _shares(plan, plan.pilot.parts[0][0], accounts)
 

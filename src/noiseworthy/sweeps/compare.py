@@ -147,7 +147,7 @@ def _fixed_settings(plan: Plan, task: Task, study: Study) -> list[Plan]:
     longest = _LONGEST if most is None else min(getattr(study.algorithm, most), _LONGEST)
     batch = plan.local.batch_size if plan.local is not None else None
     several, _ = tightest_mode(task, plan.problem.family, batch)
-    step = None if plan.pilot is None else plan.pilot.step
+    step = plan.pilot.step if plan.pilot is not None else None
     plans = grid_of(plan, step or plan.step, study.compare, longest, several)
     if not plans:
         raise InvalidInput(

@@ -25,8 +25,13 @@ class Batch(NamedTuple):
 
     @property
     def size(self) -> Array:
-        """Number of records with mask 1."""
+        """Number of records with mask 1, a whole number."""
         return jnp.sum(self.mask > 0, axis=-1)
+
+    @property
+    def divisor(self) -> Array:
+        """What a sum over the records is divided by for their mean: their number, 1 of none."""
+        return jnp.maximum(1, self.size).astype(jnp.float32)
 
 
 class Score(NamedTuple):

@@ -143,7 +143,8 @@ class LinearModel:
         self._check_width(rows, self.features, "give every record that many numbers")
         finite = jnp.all(jnp.isfinite(rows), axis=1, keepdims=True)
         rows = self._scaled(jnp.where(finite, rows, 0.0))
-        return jnp.concatenate([rows, self._constant * finite], axis=1) if self.bias else rows
+        constant = self._constant * finite.astype(rows.dtype)
+        return jnp.concatenate([rows, constant], axis=1) if self.bias else rows
 
     def clipped_gradient_sum(self, theta: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> Array:
         """Sum of the records' gradients, each clipped to C: two matrix products.
@@ -196,7 +197,7 @@ class LinearModel:
         if isinstance(batch, Moments):
             return jnp.matmul(batch.gram, theta, precision="highest") - batch.cross
         slopes = jnp.where(batch.mask[:, None] > 0, self._slopes(theta, batch), 0.0)
-        return jnp.matmul(batch.x.T, slopes, precision="highest").ravel() / jnp.maximum(1, batch.size)
+        return jnp.matmul(batch.x.T, slopes, precision="highest").ravel() / batch.divisor
 
     def condense(self, batch: Batch) -> Moments | Batch:
         """The moments of a client's records for squared loss, the batch itself for other losses.
@@ -221,8 +222,7 @@ class LinearModel:
         labels = jnp.where(batch.mask > 0, batch.y, 0).astype(rows.dtype)
         gram = jnp.matmul(rows.T, rows, precision="highest")
         cross = jnp.matmul(rows.T, labels, precision="highest")
-        n = jnp.maximum(1, batch.size)
-        return Moments(gram / n, cross / n)
+        return Moments(gram / batch.divisor, cross / batch.divisor)
 
     def losses(self, theta: Array, batch: Batch) -> Array:
         """Loss of each record without the ridge.

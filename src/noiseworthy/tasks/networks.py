@@ -113,7 +113,7 @@ class ModelTask:
             return total + jax.grad(total_loss)(theta, chunk), None
 
         total = jax.lax.scan(add, jnp.zeros_like(theta), _chunks(_without_padding(batch), self.chunk))[0]
-        return jnp.where(batch.size > 0, total / jnp.maximum(1, batch.size), 0.0)
+        return jnp.where(batch.size > 0, total / batch.divisor, 0.0)
 
     def losses(self, theta: Array, batch: Batch) -> Array:
         """Loss of each record without the ridge; chunks in sequence, records of a chunk at once.

@@ -12,10 +12,10 @@ from noiseworthy.errors import UnsoundClaim
 from noiseworthy.methods.registry import WIRES, wire
 from noiseworthy.methods.wire import Job, Work
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.tasks.base import Task
 
 if TYPE_CHECKING:
     from noiseworthy.deploy.gateway.messages import Request
+    from noiseworthy.tasks.base import Task
 
 COMPUTED = tuple(WIRES)
 """Algorithms that a gateway computes."""
@@ -78,8 +78,6 @@ def job_of(request: Request, task: Task, records: int) -> Job:
     Guarantee: the sensitivities in `sums` are the owner's own, from its n and the clips that are applied.
     """
     asked = wire(request.algorithm.name)
-    if not asked.proved(law_of(request.mechanism)):
-        raise UnsoundClaim(
-            f"{asked.name} is not proved for {request.mechanism} noise; ask owners whose noise is another"
-        )
+    if obstacle := asked.obstacle(law_of(request.mechanism)):
+        raise UnsoundClaim(obstacle)
     return asked.job(request, request.algorithm, task, records)

@@ -123,4 +123,4 @@ class DPFedAvg(Scheduled):
             mean = mean_gradient(self.task, theta, shard, self.batch_size, key)
             return ridge + (mean if self.clipping == "D" else clip_whole(mean, self.clip_norm, self.norm))
         total = self.task.clipped_gradient_sum(theta, shard, jnp.asarray(self.clip_norm), self.norm)
-        return ridge + total / self.sizes[client]
+        return ridge + total / self.sizes[client].astype(total.dtype)

@@ -11,7 +11,7 @@ from noiseworthy.errors import UnsoundClaim
 from noiseworthy.methods.dp_fedavg.algorithm import DPFedAvg
 from noiseworthy.methods.making import as_float
 from noiseworthy.methods.rows import ALONE, WholeUpdate, noise_of
-from noiseworthy.methods.wire import Asked, Job, Probe, StepSizes, Wire, Work, for_every_law, nothing_beside
+from noiseworthy.methods.wire import Asked, Job, Probe, StepSizes, Wire, Work, no_obstacle, nothing_beside
 from noiseworthy.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _job(request: Asked, work: FedAvgWork, task: Task, records: int) -> Job:
 
 
 FEDAVG = Wire(
-    name="dp-fedavg", table=FedAvgWork, steps=lambda work: len(work.step_sizes), proved=for_every_law,
+    name="dp-fedavg", table=FedAvgWork, steps=lambda work: len(work.step_sizes), obstacle=no_obstacle,
     work=_work, job=_job, first=None,
     probe=Probe(
         work=lambda noise: FedAvgWork(clipping="D", step_sizes=np.array([100.0])),

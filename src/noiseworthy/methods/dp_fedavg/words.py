@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._wording import count
+from noiseworthy.methods import phrases as say
 from noiseworthy.methods.dp_fedavg.bound import LocalBound, noise_exponent, power_law
 from noiseworthy.methods.dp_fedavg.guides import (
     asymptotic_local_steps,
@@ -19,27 +20,7 @@ from noiseworthy.methods.dp_fedavg.guides import (
 )
 from noiseworthy.methods.dp_fedavg.search import Given, Setting
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
-from noiseworthy.methods.phrases import (
-    ALONG_ROUNDS,
-    CLIENTS,
-    ITERATIONS,
-    UPLOADS,
-    alike,
-    asked,
-    batches,
-    clipped_by_mode,
-    iterations_before,
-    local_steps_key,
-    no_coins,
-    nothing,
-    records_used,
-    rounds_key,
-    rounds_of_steps,
-    some_online,
-    steps_in_brief,
-    upload_hides,
-)
-from noiseworthy.methods.words import Key, Record, Shape, Term, Words
+from noiseworthy.methods.words import Course, Key, Record, Term, Words
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.vacuous import unless_noise
@@ -169,48 +150,48 @@ AXIS = "local steps per upload"
 
 def _sentence(record: Record) -> str:
     plan = record["plan"]
-    return f"{iterations_before(plan)}{rounds_of_steps(plan)}, asking {asked(record)} in each"
+    return f"{say.iterations_before(plan)}{say.rounds_of_steps(plan)}, asking {say.asked(record)} in each"
 
 
 def _keys(plan: Record) -> list[Key]:
-    return [rounds_key(plan), local_steps_key(plan)]
+    return [say.rounds_key(plan), say.local_steps_key(plan)]
 
 
 def _computes(plan: Record) -> str:
-    return f"{plan['local_steps']:,} before each upload, on {batches(plan)}"
+    return f"{plan['local_steps']:,} before each upload, on {say.batches(plan)}"
 
 
 def _means(plan: Record, noise: str) -> str:
     steps = count(plan["local_steps"], "local step")
-    return upload_hides(f"the change of the model by {steps} on {records_used(plan)}", plan, noise)
+    return say.upload_hides(f"the change of the model by {steps} on {say.records_used(plan)}", plan, noise)
 
 
 WORDS = Words(
     called="DP-FedAvg",
     terms={
-        "total_iterations": ITERATIONS,
-        "iterations": ITERATIONS,
+        "total_iterations": say.ITERATIONS,
+        "iterations": say.ITERATIONS,
         "local_steps": Term("E", "local steps E", "local steps E per upload"),
-        "clients_per_round": CLIENTS,
+        "clients_per_round": say.CLIENTS,
     },
     decided=("total_iterations", "local_steps", "clients_per_round"),
     sentence=_sentence,
-    brief=steps_in_brief,
+    brief=say.steps_in_brief,
     keys=_keys,
     computes=_computes,
     decays="local steps",
-    clipped=clipped_by_mode,
+    clipped=say.clipped_by_mode,
     means=_means,
     beyond=(),
-    when=nothing,
-    coins=no_coins,
-    noised=UPLOADS,
-    chooses=alike,
+    when=lambda plan: "",
+    coins=lambda plan: (),
+    noised=say.UPLOADS,
+    chooses=lambda plan: False,
     alike="",
     baseline="",
-    shapes={
-        **ALONG_ROUNDS,
-        AXIS: Shape(
+    courses={
+        **say.ALONG_ROUNDS,
+        AXIS: Course(
             "Few local steps need many noised uploads; many let the clients drift apart.",
             "The longer clients compute, the fewer noised uploads it takes.",
             "More local steps let the clients drift apart by more than the noise they save.",
@@ -218,5 +199,5 @@ WORDS = Words(
     },
     curve=lambda plan, work: f"E = {work:g}",
     knows="",
-    online=some_online,
+    online=say.some_online,
 )

@@ -138,7 +138,8 @@ class DPPASGD(Scheduled):
         """The minibatch at a place in a pass; in trials few records stand for all, by turns and by weight."""
         within, size = jnp.arange(min(self.batch_size or 0, order.size)), self.divisors[client]
         chosen = order[(place * jnp.asarray(size, jnp.int32) + within) % shard.size]
-        return Batch(shard.x[chosen], shard.y[chosen], (within < size) * jnp.maximum(1.0, size / within.size))
+        weights = jnp.where(within.astype(size.dtype) < size, jnp.maximum(1.0, size / within.size), 0.0)
+        return Batch(shard.x[chosen], shard.y[chosen], weights)
 
 
 def make(plan: Plan, task: Task, seed: int) -> DPPASGD:

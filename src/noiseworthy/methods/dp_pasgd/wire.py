@@ -18,6 +18,7 @@ from noiseworthy.tasks.base import Batch, Task
 
 if TYPE_CHECKING:
     from noiseworthy.plans.plan import Plan
+    from noiseworthy.privacy.mechanisms import Law
 
 
 class PasgdWork(Work):
@@ -71,9 +72,14 @@ def _job(request: Asked, work: PasgdWork, task: Task, records: int) -> Job:
     return NoisedSteps(task, request.theta, gradient, work.step_sizes)
 
 
+def _obstacle(law: Law) -> str:
+    said = "dp-pasgd adds gaussian noise at every local step; ask an owner whose budget is"
+    return said if law.pure else ""
+
+
 PASGD = Wire(
     name="dp-pasgd", table=PasgdWork, steps=lambda work: len(work.step_sizes),
-    proved=lambda law: not law.pure, work=_work, job=_job, first=None,
+    obstacle=_obstacle, work=_work, job=_job, first=None,
     probe=Probe(
         work=lambda noise: PasgdWork(step_sizes=np.array([1.0])),
         whole=False, sign=-1.0, beside=nothing_beside,

@@ -9,24 +9,10 @@ import numpy as np
 from noiseworthy import _validate as check
 from noiseworthy._wording import count, span, times
 from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.methods import phrases as say
 from noiseworthy.methods.dp_pasgd.bound import AveragingBound
 from noiseworthy.methods.dp_pasgd.search import Given, Setting
-from noiseworthy.methods.phrases import (
-    ALONG_ROUNDS,
-    alike,
-    all_online,
-    asked,
-    batches,
-    clipped_to,
-    iterations_before,
-    local_steps_key,
-    no_coins,
-    nothing,
-    paid_for,
-    rounds_key,
-    steps_in_brief,
-)
-from noiseworthy.methods.words import Key, Noised, Record, Shape, Term, Words
+from noiseworthy.methods.words import Course, Key, Noised, Record, Term, Words
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.plans.vacuous import unless_noise
@@ -208,15 +194,15 @@ def _sentence(record: Record) -> str:
     plan = record["plan"]
     steps = count(plan["local_steps"], "noised local step")
     rounds = f"{count(plan['rounds'], 'round')} of {steps}"
-    return f"{iterations_before(plan)}{rounds}, averaging {asked(record)} after each"
+    return f"{say.iterations_before(plan)}{rounds}, averaging {say.asked(record)} after each"
 
 
 def _keys(plan: Record) -> list[Key]:
-    return [rounds_key(plan), local_steps_key(plan, ", each noised")]
+    return [say.rounds_key(plan), say.local_steps_key(plan, ", each noised")]
 
 
 def _computes(plan: Record) -> str:
-    records = batches(plan)
+    records = say.batches(plan)
     dealt = records if plan["batch_size"] is None else f"disjoint {records}, shuffled for every pass"
     return f"{plan['local_steps']:,} before each averaging, every one noised, on {dealt}"
 
@@ -226,12 +212,12 @@ def _uploads(plan: Record) -> list[int]:
 
 
 def _paid(plan: Record) -> str:
-    return f"{paid_for(plan, _STEP)} of each record"
+    return f"{say.paid_for(plan, _STEP)} of each record"
 
 
 def _card(plan: Record) -> str:
     uploads = f"a client uploads {times(span(_uploads(plan)))} at most"
-    return f"It pays for {paid_for(plan, _STEP)} per record; {uploads}."
+    return f"It pays for {say.paid_for(plan, _STEP)} per record; {uploads}."
 
 
 def _means(plan: Record, noise: str) -> str:
@@ -245,7 +231,7 @@ def _means(plan: Record, noise: str) -> str:
         )
     return (
         f"Each local step moves by the mean gradient over {batch}, each record's gradient clipped to "
-        f"{clipped_to(plan)}, plus {noise}, drawn anew in every step.{dealt} The noise pays for "
+        f"{say.clipped_to(plan)}, plus {noise}, drawn anew in every step.{dealt} The noise pays for "
         f"{_paid(plan)}; a client uploads its model {times(span(_uploads(plan)))} and refuses to do so "
         "more often."
     )
@@ -261,7 +247,7 @@ WORDS = Words(
     },
     decided=("total_iterations", "local_steps"),
     sentence=_sentence,
-    brief=steps_in_brief,
+    brief=say.steps_in_brief,
     keys=_keys,
     computes=_computes,
     decays="local steps",
@@ -273,8 +259,8 @@ WORDS = Words(
         "The server sees only the last model of every round. The claim holds even for somebody who sees "
         "every step, so that against the server it has a margin.",
     ),
-    when=nothing,
-    coins=no_coins,
+    when=lambda plan: "",
+    coins=lambda plan: (),
     noised=Noised(
         what=_EVERY_STEP,
         release=_STEP,
@@ -283,7 +269,7 @@ WORDS = Words(
         exchange="averaging",
         uploads=_uploads,
         bought=lambda plan: f"; its noise pays for {_paid(plan)}",
-        remark=lambda plan: f"noise pays for {paid_for(plan, _STEP)}",
+        remark=lambda plan: f"noise pays for {say.paid_for(plan, _STEP)}",
         caption=lambda plan: f"{_paid(plan)}, in {count(plan['rounds'], 'upload')}",
         card=_card,
         columns=lambda plan, client: {
@@ -296,12 +282,12 @@ WORDS = Words(
         ),
         counted="Steps that a record is in are counted per client (the most of any of its records)",
     ),
-    chooses=alike,
+    chooses=lambda plan: False,
     alike="",
     baseline="τ = 1 is DP-SGD.",
-    shapes={
-        **ALONG_ROUNDS,
-        AXIS: Shape(
+    courses={
+        **say.ALONG_ROUNDS,
+        AXIS: Course(
             "Averaging often uses up the resources in few steps; averaging seldom lets the clients drift "
             "apart, noise and all.",
             "The longer between averagings, the more steps the resources pay for.",
@@ -310,5 +296,5 @@ WORDS = Words(
     },
     curve=lambda plan, work: f"τ = {work:g}",
     knows="",
-    online=all_online,
+    online=say.all_online,
 )

@@ -11,7 +11,7 @@ from noiseworthy._tables import Count
 from noiseworthy.methods.dp_scaffnew.algorithm import DPScaffNew
 from noiseworthy.methods.making import as_float
 from noiseworthy.methods.rows import ALONE, WholeUpdate, noise_of
-from noiseworthy.methods.wire import Asked, Job, Probe, Size, Wire, Work, for_every_law, nothing_beside
+from noiseworthy.methods.wire import Asked, Job, Probe, Size, Wire, Work, no_obstacle, nothing_beside
 from noiseworthy.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _job(request: Asked, work: ScaffNewWork, task: Task, records: int) -> Job:
 
 
 SCAFFNEW = Wire(
-    name="dp-scaffnew", table=ScaffNewWork, steps=lambda work: work.local_steps, proved=for_every_law,
+    name="dp-scaffnew", table=ScaffNewWork, steps=lambda work: work.local_steps, obstacle=no_obstacle,
     work=_work, job=_job, first=None,
     probe=Probe(
         work=lambda noise: ScaffNewWork(step_size=100.0, probability=0.5, local_steps=1),

@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy._wording import about, count, number
-from noiseworthy.methods.phrases import (
-    ALONG_ROUNDS,
-    ITERATIONS,
-    UPLOADS,
-    alike,
-    batches,
-    clipped_by_mode,
-    records_used,
-    rounds_key,
-    upload_hides,
-)
+from noiseworthy.methods import phrases as say
 from noiseworthy.methods.words import Key, Record, Term, Words
 
 AXIS = "iterations"
@@ -40,18 +30,20 @@ def _keys(plan: Record) -> list[Key]:
     p = number(plan["communication_probability"])
     return [
         Key("iterations", f"{plan['iterations']:,}", f"communication: p{_NBSP}={_NBSP}{p}"),
-        rounds_key(plan, f"{about(plan['expected_rounds'])} expected; drawn by coins"),
+        say.rounds_key(plan, f"{about(plan['expected_rounds'])} expected; drawn by coins"),
     ]
 
 
 def _computes(plan: Record) -> str:
     mean = f"{about(plan['expected_local_steps'])} on average before each upload"
-    return f"{mean}, by the coins of seed {plan['coin_seed']}; on {batches(plan)}"
+    return f"{mean}, by the coins of seed {plan['coin_seed']}; on {say.batches(plan)}"
 
 
 def _means(plan: Record, noise: str) -> str:
     upload = "the change of the client's model since the last communication, by local steps on "
-    return upload_hides(f"{upload}{records_used(plan)}, corrected by its control variate", plan, noise)
+    return say.upload_hides(
+        f"{upload}{say.records_used(plan)}, corrected by its control variate", plan, noise
+    )
 
 
 def _has_coins(plan: Record) -> bool:
@@ -76,7 +68,7 @@ def _coins(plan: Record) -> tuple[str, ...]:
 WORDS = Words(
     called="DP-ScaffNew",
     terms={
-        "iterations": ITERATIONS,
+        "iterations": say.ITERATIONS,
         "communication_probability": Term("p", "probability p", "probability p of communication"),
         "local_steps": Term("τ", "local steps τ", "local steps τ per upload on average"),
     },
@@ -86,16 +78,16 @@ WORDS = Words(
     keys=_keys,
     computes=_computes,
     decays="local steps",
-    clipped=clipped_by_mode,
+    clipped=say.clipped_by_mode,
     means=_means,
     beyond=(),
     when=_when,
     coins=_coins,
-    noised=UPLOADS,
-    chooses=alike,
+    noised=say.UPLOADS,
+    chooses=lambda plan: False,
     alike="",
     baseline="",
-    shapes={**ALONG_ROUNDS, AXIS: ALONG_ROUNDS["rounds"]},
+    courses={**say.ALONG_ROUNDS, AXIS: say.ALONG_ROUNDS["rounds"]},
     curve=lambda plan, work: f"p = {work:.3g}",
     knows="",
     online=lambda asked, clients: (

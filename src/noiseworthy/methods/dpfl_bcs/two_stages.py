@@ -43,6 +43,7 @@ class FirstStage(Stage):
     plan: Plan
     loss_cap: float
     told: ReportedLosses | None = None
+    trains: ClassVar[bool] = True
     rule: ClassVar[str] = "who is asked how often, by the heterogeneity that noised losses tell"
 
     @property

@@ -17,7 +17,7 @@ from noiseworthy.methods.algorithm import Memory
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.methods.fedsgd_dpc.wire import GRADIENT
 from noiseworthy.methods.rows import gradient_rows, gradient_sum, is_derived, noise_of
-from noiseworthy.methods.wire import Asked, Job, Probe, Size, Vector, Wire, Work, for_every_law, one_step
+from noiseworthy.methods.wire import Asked, Job, Probe, Size, Vector, Wire, Work, no_obstacle, one_step
 from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.sensitivity import of_mean_loss
 from noiseworthy.privacy.sums import NoisedSum
@@ -123,7 +123,7 @@ def _losses_beside(noise: float, records: int) -> tuple[float, ...]:
 
 
 REPORTS = Wire(
-    name="dpfl-bcs", table=LossReportWork, steps=one_step, proved=for_every_law,
+    name="dpfl-bcs", table=LossReportWork, steps=one_step, obstacle=no_obstacle,
     work=_work, job=_job, first=None,
     probe=Probe(work=_probed, whole=False, sign=1.0, beside=_losses_beside),
 )  # fmt: skip

@@ -1,22 +1,13 @@
-"""What is said of DPFL-BCS: T rounds with K clients each, who are chosen by what they differ in."""
+"""What is said of DPFL-BCS: as of FedSGD-DPC, with K clients in a round, chosen by what they differ in."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from noiseworthy._wording import span, times
-from noiseworthy.methods.phrases import (
-    ALONG_ROUNDS,
-    ROUNDS,
-    UPLOADS,
-    gradient_hides,
-    gradients_clipped,
-    no_coins,
-    nothing,
-    replies,
-    replies_in_brief,
-    rounds_alone,
-    some_online,
-)
-from noiseworthy.methods.words import Record, Term, Words
+from noiseworthy.methods import phrases as say
+from noiseworthy.methods.fedsgd_dpc import words as fedsgd_dpc
+from noiseworthy.methods.words import Record, Term
 
 _CLIENTS = Term("K", "clients K", "clients per round K")
 
@@ -40,7 +31,7 @@ def asked_unlike(plan: Record) -> bool:
 def _chosen_replies(record: Record) -> str:
     reasons = _reasons(record)
     by = f"chosen by {reasons}: " if reasons else ""
-    return f"{replies(record)}, {by}{times(span(record['plan']['releases']))} each"
+    return f"{say.replies(record)}, {by}{times(span(record['plan']['releases']))} each"
 
 
 def _reasons(record: Record) -> str:
@@ -57,26 +48,14 @@ def _reasons(record: Record) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-WORDS = Words(
+WORDS = replace(
+    fedsgd_dpc.WORDS,
     called="DPFL-BCS",
-    terms={"rounds": ROUNDS, "clients_per_round": _CLIENTS},
-    decided=("rounds", "clients_per_round"),
+    terms={"rounds": say.ROUNDS, "clients_per_round": _CLIENTS},
     sentence=_chosen_replies,
-    brief=replies_in_brief,
-    keys=rounds_alone,
-    computes=nothing,
-    decays="rounds",
-    clipped=gradients_clipped,
-    means=gradient_hides,
-    beyond=(),
-    when=nothing,
-    coins=no_coins,
-    noised=UPLOADS,
     chooses=lambda plan: True,
     alike=", each asking all clients alike",
-    baseline="",
-    shapes=ALONG_ROUNDS,
+    courses=say.ALONG_ROUNDS,
     curve=lambda plan, work: f"{_CLIENTS.symbol} = {plan.clients_per_round}",
     knows="the server knows the clients' epsilons and asks by them",
-    online=some_online,
 )

@@ -102,7 +102,7 @@ class FedSGDDPC(Scheduled):
             chosen = jax.random.bernoulli(
                 named_key(key, Purpose.BATCH, state.round, client), self.sampling_rate, shard.mask.shape
             )
-            shard = shard._replace(mask=shard.mask * chosen)
+            shard = shard._replace(mask=shard.mask * chosen.astype(shard.mask.dtype))
         total = self.task.clipped_gradient_sum(state.theta, shard, jnp.asarray(self.clip_norm), self.norm)
         return total / self.divisors[client], memory
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from noiseworthy.methods.algorithm import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum
-from noiseworthy.methods.wire import Asked, Job, Probe, Wire, Work, for_every_law, nothing_beside, one_step
+from noiseworthy.methods.wire import Asked, Job, Probe, Wire, Work, no_obstacle, nothing_beside, one_step
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
 from noiseworthy.tasks.base import Batch, Task
@@ -50,7 +50,7 @@ def _job(request: Asked, work: FedSGDWork, task: Task, records: int) -> Job:
 
 
 GRADIENT = Wire(
-    name="fedsgd-dpc", table=FedSGDWork, steps=one_step, proved=for_every_law,
+    name="fedsgd-dpc", table=FedSGDWork, steps=one_step, obstacle=no_obstacle,
     work=_work, job=_job, first=None,
     probe=Probe(work=lambda noise: FedSGDWork(), whole=False, sign=1.0, beside=nothing_beside),
 )  # fmt: skip

@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from noiseworthy.methods.phrases import (
-    ALONG_ROUNDS,
-    CLIENTS,
-    ROUNDS,
-    UPLOADS,
-    alike,
-    gradient_hides,
-    gradients_clipped,
-    no_coins,
-    nothing,
-    replies,
-    replies_in_brief,
-    rounds_alone,
-    some_online,
-)
+from noiseworthy.methods import phrases as say
 from noiseworthy.methods.words import Words
 
 AXIS = "rounds T"
@@ -24,24 +10,24 @@ AXIS = "rounds T"
 
 WORDS = Words(
     called="FedSGD-DPC",
-    terms={"rounds": ROUNDS, "clients_per_round": CLIENTS},
+    terms={"rounds": say.ROUNDS, "clients_per_round": say.CLIENTS},
     decided=("rounds", "clients_per_round"),
-    sentence=replies,
-    brief=replies_in_brief,
-    keys=rounds_alone,
-    computes=nothing,
+    sentence=say.replies,
+    brief=say.replies_in_brief,
+    keys=say.rounds_alone,
+    computes=lambda plan: "",
     decays="rounds",
-    clipped=gradients_clipped,
-    means=gradient_hides,
+    clipped=say.gradients_clipped,
+    means=say.gradient_hides,
     beyond=(),
-    when=nothing,
-    coins=no_coins,
-    noised=UPLOADS,
-    chooses=alike,
+    when=lambda plan: "",
+    coins=lambda plan: (),
+    noised=say.UPLOADS,
+    chooses=lambda plan: False,
     alike="",
     baseline="",
-    shapes={**ALONG_ROUNDS, AXIS: ALONG_ROUNDS["rounds"]},
-    curve=lambda plan, work: f"{CLIENTS.symbol} = {plan.clients_per_round}",
+    courses={**say.ALONG_ROUNDS, AXIS: say.ALONG_ROUNDS["rounds"]},
+    curve=lambda plan, work: f"{say.CLIENTS.symbol} = {plan.clients_per_round}",
     knows="",
-    online=some_online,
+    online=say.some_online,
 )

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from noiseworthy.methods.algorithm import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum
-from noiseworthy.methods.wire import Asked, Job, Probe, Wire, Work, for_every_law, nothing_beside, one_step
+from noiseworthy.methods.wire import Asked, Job, Probe, Wire, Work, no_obstacle, nothing_beside, one_step
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
 from noiseworthy.tasks.base import Batch, Task
@@ -77,7 +77,7 @@ def _job(request: Asked, work: PrivateFLWork, task: Task, records: int) -> Job:
 
 
 PERSONAL = Wire(
-    name="privatefl", table=PrivateFLWork, steps=one_step, proved=for_every_law,
+    name="privatefl", table=PrivateFLWork, steps=one_step, obstacle=no_obstacle,
     work=_work, job=_job, first=None,
     probe=Probe(
         work=lambda noise: PrivateFLWork(personal_step=0.0),
