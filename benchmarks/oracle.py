@@ -278,7 +278,8 @@ class _Trial:
     def of(cls, arena: Arena, rounds: int, cohort: int, seeds: Sequence[int]) -> _Trial:
         """The algorithm at clip 1 and step 1, once for each seed, padded so that all T share a program."""
         plan = Point(rounds, cohort, 1.0, 1.0).plan(arena)
-        units = tuple(make(plan, arena.task, seed, horizon=max(ROUNDS)) for seed in seeds)
+        made = [make(plan, arena.task, seed) for seed in seeds]
+        units = tuple(one.padded(dict.fromkeys(one.schedules, max(ROUNDS))) for one in made)
         return cls(arena, rounds, cohort, tuple(seeds), units, plan.uploads)
 
     @property

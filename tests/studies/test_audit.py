@@ -27,8 +27,13 @@ def keep(tmp_path, plan):
     """Writes the record of a training with those uploads in two seeds."""
 
     def write(uploads, by=plan):
-        training = {"seeds": [0, 1], "uploads": uploads}
-        parts = dict.fromkeys(("name", "created", "version", "study", "federation", "evidence", "compare"))
+        training = {
+            "seeds": [0, 1], "rounds": [10], "loss": [[0.5], [0.5]], "accuracy": [[0.5], [0.5]],
+            "uploads": uploads, "spent_epsilon": [[1.0, 1.0]] * 2, "untrained_loss": 0.7, "seconds": 1.0,
+            "assurance": "simulation",
+        }  # fmt: skip
+        parts = {"name": "study", "created": "2026-01-01", "version": "0.1.0", "study": {}}
+        parts |= dict.fromkeys(("federation", "evidence", "compare"))
         record = strict_json({**parts, "plan": by.as_dict(), "training": training})
         (tmp_path / "record.json").write_text(json.dumps(record))
         return tmp_path
