@@ -20,10 +20,10 @@ from noiseworthy.methods.phrases import clients_of, clipped_to
 from noiseworthy.privacy.uploads import WORDS, Assurance
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import Record, most_spent, spent_words
+from noiseworthy.reports.guarantee import budgets, meaning, told_apart
 from noiseworthy.reports.limits import limits
 from noiseworthy.reports.privacy_statement import protected
 from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
-from noiseworthy.reports.told_apart import budgets, meaning, told_apart
 
 FILE, PAGE = "claim_card.json", "claim_card.html"
 Card = dict[str, Any]
@@ -149,7 +149,7 @@ def write_claim_card(card: Card, page: str, folder: Path) -> None:
 
 
 def _facts(record: Record) -> Record:
-    """What `experiments.claims` found; nothing in records of earlier versions."""
+    """What `studies.claims` found; nothing in records of earlier versions."""
     return record.get("claim") or {}
 
 

@@ -17,8 +17,8 @@ from noiseworthy.reports.marks import Ink, name_marks, points
 from noiseworthy.reports.participation import areas, budget_ticks
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, TONES, head, new_figure, styled
 
-Told = dict[str, Any]
-"""What `experiments.estimates.describe` says of one training; a reproduction may add the true Gamma_n as
+RunState = dict[str, Any]
+"""What `studies.estimates.describe` says of one training; a reproduction may add the true Gamma_n as
 `true`, which no private training knows."""
 _MARGIN = 0.06
 """Share of the height that stays free above and below what must be seen."""
@@ -33,7 +33,7 @@ def estimates_figure(record: Record) -> Figure | None:
 
 
 @styled
-def estimation_figure(told: Told) -> Figure:
+def estimation_figure(told: RunState) -> Figure:
     """Two panels over clients in the order of their budgets: heterogeneity estimated, counts decided."""
     ranks, clients = _in_order(told)
     figure = new_figure(7.4, 5.8)
@@ -52,7 +52,7 @@ def estimates_caption(record: Record) -> str:
     return text if seeds == 1 else f"{text} Drawn is the first of {seeds} seeds."
 
 
-def in_words(told: Told) -> str:
+def in_words(told: RunState) -> str:
     """Whether the reports tell clients apart, who never reported, and how often clients are asked.
 
     Example:
@@ -66,7 +66,7 @@ def in_words(told: Told) -> str:
     return f"{_finding(told)}{never} Each client is asked {both[0]} in stage 1, {both[1]} in stage 2."
 
 
-def _finding(told: Told) -> str:
+def _finding(told: RunState) -> str:
     """What the reports tell beyond their noise."""
     if told["spread"] == 0:
         return "Reports differ by no more than their noise: clients are taken as alike."
@@ -78,7 +78,7 @@ def _finding(told: Told) -> str:
     )
 
 
-def _reported(told: Told, name: str) -> NDArray[np.float64]:
+def _reported(told: RunState, name: str) -> NDArray[np.float64]:
     """Values of those clients that reported."""
     return np.array([value for value in told[name] if value is not None], float)
 
@@ -86,14 +86,14 @@ def _reported(told: Told, name: str) -> NDArray[np.float64]:
 # Drawing ----------------------------------------------------------------------------------------------
 
 
-def _in_order(told: Told) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _in_order(told: RunState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Places from left to right, and who stands there: by budget, then size; evenly chosen where many."""
     order = np.lexsort((np.array(told["sizes"]), np.array(told["epsilon"])))
     ranks = evenly_chosen(len(order))
     return ranks, order[ranks]
 
 
-def _estimates(axes: Axes, told: Told, ranks: NDArray[np.int64], clients: NDArray[np.int64]) -> None:
+def _estimates(axes: Axes, told: RunState, ranks: NDArray[np.int64], clients: NDArray[np.int64]) -> None:
     """Gamma_n: estimates with the noise of their reports, the reports, the paper's estimate, the truth."""
     head(axes, "What was estimated", "", "")
     _limit(axes, told)
@@ -118,7 +118,7 @@ def _estimates(axes: Axes, told: Told, ranks: NDArray[np.int64], clients: NDArra
     name_marks(axes, names)
 
 
-def _limit(axes: Axes, told: Told) -> None:
+def _limit(axes: Axes, told: RunState) -> None:
     """Limits that show every estimate and, if it takes no more room than that, what most clients reported."""
     shown = np.concatenate([told["estimate"], told["as_printed"], told.get("true", [])])
     low, high = float(np.min(shown)), float(np.max(shown))
@@ -130,7 +130,7 @@ def _limit(axes: Axes, told: Told) -> None:
     axes.set_ylim(least - margin, most + margin)
 
 
-def _counts(axes: Axes, told: Told, ranks: NDArray[np.int64], clients: NDArray[np.int64]) -> None:
+def _counts(axes: Axes, told: RunState, ranks: NDArray[np.int64], clients: NDArray[np.int64]) -> None:
     """T_n of both stages, its area the records, and of stage 1 alone."""
     first, both = np.array(told["first"])[clients], np.add(told["first"], told["releases"])[clients]
     some, n = len(ranks) < len(told["sizes"]), len(told["sizes"])
