@@ -63,6 +63,7 @@ def test_without_json_it_prints_the_recommendation_the_table_and_who_is_left_out
     assert "runs/study/report.html" in answer.out.replace("\n", "")
 
 
+@pytest.mark.full
 def test_a_budget_of_seconds_reaches_the_planner(run, write):
     answer = run("advise", write(STUDY), "--budget-seconds", "0.001", "--json")
     advice = json.loads(answer.out)

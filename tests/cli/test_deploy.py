@@ -101,13 +101,25 @@ source = "rule"
 
 
 @pytest.fixture
+def printed(run):
+    """What a command that starts no process prints, in this one; stderr where it fails as expected."""
+
+    def call(*words: str | Path, code: int = 0) -> str:
+        answer = run(*words)
+        assert answer.code == code, answer.err
+        return answer.err if code else answer.out
+
+    return call
+
+
+@pytest.fixture
 def bundled(tmp_path) -> Path:
     path = tmp_path / "two.toml"
     path.write_text(BUNDLED)
     return path
 
 
-def test_what_is_wrong_is_said_in_one_line(bundled, tmp_path):
+def test_what_is_wrong_is_said_in_one_line(bundled, tmp_path, printed):
     """Nothing is up; a patience that is none; a study without noise; sizes alone."""
     for words, said in (
         (("run", bundled), "no superlink of .* start it with noiseworthy deploy up"),
@@ -115,36 +127,40 @@ def test_what_is_wrong_is_said_in_one_line(bundled, tmp_path):
         (("run", bundled, "--patience", "-1"), "--patience must be"),
         (("up", bundled, "--insecure", "--host", "far.example"), "insecure connections stay on this machine"),
     ):
-        error = typed("deploy", *words, folder=tmp_path, code=2)
+        error = printed("deploy", *words, code=2)
         assert len(error.strip().splitlines()) == 1
         assert re.search(said, error)
     bundled.write_text(BUNDLED.replace("gaussian", "none").replace("epsilon = 4.0\ndelta = 1e-5\n", ""))
-    assert "without noise" in typed("deploy", "up", bundled, folder=tmp_path, code=2)
+    assert "without noise" in printed("deploy", "up", bundled, code=2)
 
 
-def test_the_status_of_a_server_of_several_machines_names_its_keys_and_its_command(bundled, tmp_path):
+def test_the_status_of_a_server_of_several_machines_names_its_keys_and_its_command(
+    bundled, tmp_path, printed
+):
     """It said to start a deployment with deploy up, which is not how this one is started."""
     from noiseworthy.deploy.flower.keys import make_node_key
 
     for name in ("north", "south"):
         make_node_key(tmp_path / "ward" / "keys", name)
     words = ("deploy", "status", bundled, "--folder", "ward")
-    said = typed(*words, folder=tmp_path)
+    said = printed(*words)
     assert re.search(r"north\s+elsewhere\s+elsewhere", said)
     assert "deploy link" in " ".join(said.split())
-    told = json.loads(typed(*words, "--json", folder=tmp_path))
+    told = json.loads(printed(*words, "--json"))
     assert told["link"] == {"runs": False, "port": None}
     assert [one["client"] for one in told["owners"]] == ["north", "south"]
 
 
-def test_a_model_that_has_not_come_is_said_so(bundled, tmp_path):
-    typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
+def test_a_model_that_has_not_come_is_said_so(bundled, tmp_path, printed):
+    printed("deploy", "up", bundled, "--host", "far.example")
     (file, _) = sorted((tmp_path / "deployments" / "two" / "owners").glob("*/owner.toml"))
-    assert "no training has sent its model yet" in typed("deploy", "model", file, folder=tmp_path, code=2)
+    assert "no training has sent its model yet" in printed("deploy", "model", file, code=2)
 
 
-def test_files_and_commands_for_several_machines_are_written_and_nothing_is_started(bundled, tmp_path):
-    said = typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
+def test_files_and_commands_for_several_machines_are_written_and_nothing_is_started(
+    bundled, tmp_path, printed
+):
+    said = printed("deploy", "up", bundled, "--host", "far.example")
     place = tmp_path / "deployments" / "two"
     for name in map(folder_name, ("client 0", "client 1")):
         file = place / "owners" / name / "owner.toml"
@@ -157,20 +173,20 @@ def test_files_and_commands_for_several_machines_are_written_and_nothing_is_star
     assert not (place / "processes.json").exists()
 
 
-def test_an_owners_file_that_is_there_is_never_overwritten(bundled, tmp_path):
-    typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
+def test_an_owners_file_that_is_there_is_never_overwritten(bundled, tmp_path, printed):
+    printed("deploy", "up", bundled, "--host", "far.example")
     file = tmp_path / "deployments" / "two" / "owners" / folder_name("client 0") / "owner.toml"
     file.write_text(file.read_text().replace("epsilon = 4.0", "epsilon = 1.0"))
-    typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
+    printed("deploy", "up", bundled, "--host", "far.example")
     assert "epsilon = 1.0" in file.read_text()
 
 
-def test_a_file_of_an_older_version_keeps_its_place_and_its_ledger(bundled, tmp_path):
+def test_a_file_of_an_older_version_keeps_its_place_and_its_ledger(bundled, tmp_path, printed):
     """Its folder is called otherwise; another one beside it would hold a second budget."""
-    typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
+    printed("deploy", "up", bundled, "--host", "far.example")
     owners = tmp_path / "deployments" / "two" / "owners"
     (owners / folder_name("client 0")).rename(owners / "client-0")
-    said = typed("deploy", "up", bundled, "--host", "far.example", folder=tmp_path)
+    said = printed("deploy", "up", bundled, "--host", "far.example")
     assert str(owners / "client-0" / "owner.toml") in said
     assert sorted(file.name for file in owners.iterdir()) == sorted(["client-0", folder_name("client 1")])
 

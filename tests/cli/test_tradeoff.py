@@ -21,6 +21,7 @@ STUDY = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 def test_json_is_the_record_alone_and_the_folder_holds_the_picture(run, write, tmp_path):
     answer = run("tradeoff", write(STUDY), "--out", "here", "--json")
     assert answer.code == 0, answer.err

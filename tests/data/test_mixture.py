@@ -5,7 +5,9 @@ from sklearn.linear_model import LogisticRegression
 from noiseworthy.data.mixture import mixture
 
 
-@pytest.mark.parametrize(("shape", "classes"), [((8,), 2), ((30,), 2), ((8, 8), 10)])
+@pytest.mark.parametrize(
+    ("shape", "classes"), [((8,), 2), ((30,), 2), pytest.param((8, 8), 10, marks=pytest.mark.full)]
+)
 def test_the_mixture_is_as_hard_as_it_claims_about_one_record_in_ten_is_misclassified(shape, classes):
     records = mixture(shape, classes)
     fitted = LogisticRegression(C=100, max_iter=500).fit(records.x.reshape(len(records), -1), records.y)

@@ -64,7 +64,7 @@ def everybody(kind: str):
     task = LinearModel(4, 1, "logistic", ridge=0.05)
     unit = "client" if kind == "dp-scaffnew" else "record"
     relation = "add-remove" if kind == "poisson" else "replace-one"
-    budget = PrivacyBudget.of(3.0, 1e-4, 4, relation, unit)
+    budget = PrivacyBudget.of(2.0, 1e-3, 4, relation, unit)  # as plans of `plan_of`: calibrated once
     mode, rate = ("D", 1.0) if kind == "dp-scaffnew" else ("A", 0.5 if kind == "poisson" else 1.0)
     problem, step = Problem(UNLIKE, 4, budget, "gaussian", 1.0, rate, mode), StepSize(0.3, np.inf)
     if kind == "dp-scaffnew":

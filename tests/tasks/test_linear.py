@@ -388,7 +388,7 @@ def test_smoothness_is_reached_and_public():
         assert model.smoothness == pytest.approx(expected)
         row = jnp.array([2.0, 0.0, 0.0])
         theta = jnp.full(model.dimension, -0.1 if loss == "hinge" else 0.0)
-        value = jax.hessian(record_loss(model))(theta, row, 0)
+        value = jax.jit(jax.hessian(record_loss(model)))(theta, row, 0)
         assert np.linalg.eigvalsh(value).max() == pytest.approx(expected, rel=1e-5)
     assert LinearModel(3, 2, "softmax").smoothness is None
     assert LinearModel(3, 1, "squared", feature_norm=2.0, bias=True).smoothness == pytest.approx(5.0)

@@ -88,6 +88,13 @@ def test_the_pool_takes_the_largest_of_each_block(shape):
     np.testing.assert_array_equal(nn.max_pool(x), expected)
 
 
+@pytest.mark.parametrize("tied", [[0], [1, 3], [0, 1, 2], [0, 1, 2, 3]])
+def test_the_gradient_of_the_pool_is_shared_equally_by_what_ties(tied):
+    block = jnp.zeros(4).at[jnp.array(tied)].set(2.0)
+    gradient = jax.grad(lambda x: nn.max_pool(x.reshape(2, 2, 1)).sum())(block)
+    np.testing.assert_array_equal(gradient, np.isin(np.arange(4), tied) / np.float32(len(tied)))
+
+
 def test_each_group_of_channels_has_mean_0_and_variance_1_before_scale_and_shift():
     x = np.random.default_rng(0).normal(3, 5, size=(4, 5, 6))
     layer = {"scale": jnp.arange(1.0, 7.0), "shift": jnp.arange(6.0)}

@@ -136,7 +136,33 @@ def max_pool(x: Array) -> Array:
     halves = [side // 2 for side in x.shape[:-1]]
     even = x[tuple(slice(2 * half) for half in halves)]
     blocks = [length for half in halves for length in (half, 2)]
-    return jnp.max(even.reshape(*blocks, x.shape[-1]), axis=tuple(range(1, len(blocks), 2)))
+    return _largest(even.reshape(*blocks, x.shape[-1]))
+
+
+_TIE = 2.0**-20
+"""Values this near to the largest, relative to it, are as large: compiled twice, one value may differ so."""
+
+
+@jax.custom_jvp
+def _largest(blocks: Array) -> Array:
+    """Maximum over every second axis. The derivative of `jnp.max` asks who equals it, and divides by their
+    number: that is nobody where a compiler computes the values again and rounds them otherwise.
+    """
+    return jnp.max(blocks, axis=_inside(blocks))
+
+
+@_largest.defjvp
+def _along(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (blocks,), (along,) = primals, tangents
+    largest = _largest(blocks)
+    least = jnp.expand_dims(largest - _TIE * jnp.abs(largest), _inside(blocks))
+    ties = (blocks >= least).astype(along.dtype)
+    number = jnp.maximum(jnp.sum(ties, axis=_inside(blocks)), 1)
+    return largest, jnp.sum(along * ties, axis=_inside(blocks)) / number
+
+
+def _inside(blocks: Array) -> tuple[int, ...]:
+    return tuple(range(1, blocks.ndim - 1, 2))
 
 
 def group_norm(layer: Layer, x: Array, groups: int) -> Array:
