@@ -20,6 +20,7 @@ from noiseworthy.errors import BudgetExceeded, InvalidInput
 from noiseworthy.methods.dp_pasgd import planner as averaging_period
 from noiseworthy.methods.dp_scaffnew import planner as communication_probability
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.making import padded
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
@@ -230,8 +231,10 @@ def test_blocks_of_clients_sum_everybody_exactly_once(clients_at_once, cohort, m
 
 def test_a_horizon_of_padded_rounds_changes_nothing(plan_of, algorithms_of, shards):
     plan = plan_of("laplace", 2, 4)
-    plain, padded = algorithms_of(plan, [3, 4]), algorithms_of(plan, [3, 4], horizon=11)
-    runs = [simulate(m.all, plan.releases, shards, SCORED, m.seeds) for m in (plain, padded)]
+    plain = algorithms_of(plan, [3, 4])
+    longer = padded(plain.all, 11)
+    assert [len(one.cohorts) for one in longer] == [11, 11]
+    runs = [simulate(all_, plan.releases, shards, SCORED, plain.seeds) for all_ in (plain.all, longer)]
     assert_same(*runs, rtol=1e-6, atol=1e-7)
 
 
