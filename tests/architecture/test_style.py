@@ -95,7 +95,7 @@ def test_the_checks_see_what_they_look_for():
     assert undocumented(tree) == [1, 3, 8, 9]
 
 
-PROOFS = ("algorithms", "audit", "engines", "gateway", "mutants", "privacy", "statistical", "testing")
+PROOFS = ("algorithms", "audit", "deploy", "engines", "mutants", "privacy", "statistical", "testing")
 """Folders of tests that prove privacy."""
 
 

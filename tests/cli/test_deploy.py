@@ -16,8 +16,8 @@ from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.prices import new_accounts, upload_price
 from noiseworthy.studies.record import load_record
-from noiseworthy.studies.tariffs import new_accounts, tariff_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "five_owners.toml"
 ROUNDS = 2
@@ -64,13 +64,13 @@ def test_five_owners_train_over_tls_and_their_ledgers_hold_the_plan(study, tmp_p
     prepared, decision = plan_study(prepare(load_study(study)))
     federation, _ = prepared.trained()
     accounts = new_accounts(decision.plan, "", federation.name, "", federation.clients)
-    tariff = tariff_of(decision.plan, accounts)
+    price = upload_price(decision.plan, accounts)
     assert {one["client"] for one in after} == set(federation.clients)
     for place, name in enumerate(federation.clients):
         folder = tmp_path / "deployments" / "five" / "owners" / folder_name(name)
         with DurableLedger.read(folder / "ledger.sqlite") as books:
             rows = books.query("SELECT number, share FROM releases ORDER BY number")
-        assert rows == [(k + 1, tariff.of(place, k)) for k in range(ROUNDS)]
+        assert rows == [(k + 1, price.of(place, k)) for k in range(ROUNDS)]
     theta = np.load(tmp_path / "runs" / "five" / "model.npz")["theta"]
     assert theta.shape == (1, 7840)
     for path in (tmp_path / "deployments" / "five" / "owners").iterdir():

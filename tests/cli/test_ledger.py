@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from noiseworthy.deploy.told import Told
+from noiseworthy.deploy.run_state import RunState
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger
 
 STUDY = {
@@ -215,7 +215,7 @@ def test_a_witness_is_begun_once(run, small, tmp_path):
 def test_the_folder_of_a_simulated_run_in_which_a_deployed_one_ran_is_shown(run, trained, tmp_path):
     """The checkpoint is the deployed run's, whose owners hold the ledgers; the one here is whole."""
     checkpoint = dict(np.load(tmp_path / "here" / "checkpoint.npz"))
-    told = Told("run 0a1b", heads={"north": "7:0a"}).as_json()
+    told = RunState("run 0a1b", heads={"north": "7:0a"}).as_json()
     np.savez(tmp_path / "here" / "checkpoint.npz", **checkpoint | {"ledger": told})
     answer = run("ledger", "show", "here")
     assert answer.code == 0, answer.err

@@ -44,7 +44,7 @@ class Selection:
     """T rounds of an algorithm with K clients each.
 
     Attributes:
-        algorithm: `dpfl-bcs` or one of `planning.rivals`; `fedsgd` takes no noise whatever the mechanism.
+        algorithm: `dpfl-bcs` or one of `methods.rivals`; `fedsgd` takes no noise whatever the mechanism.
         rounds: T.
         clients_per_round: K.
         biased: ask clients as often as DPFL-BCS would, and not all alike; it always does so itself.

@@ -234,7 +234,7 @@ class Reproduction:
     """A reproduced item: what was run, what came out, and what it says of the paper.
 
     `repeats` are those of the paper, 0 where it does not say.
-    `estimates` (`experiments.estimates`) are drawn in place of points where an item is about them; its claims
+    `estimates` (`studies.estimates`) are drawn in place of points where an item is about them; its claims
     are judged on `statistics`.
     """
 

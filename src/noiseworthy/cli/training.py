@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from noiseworthy.studies.planner import Decision
     from noiseworthy.studies.prepare import Prepared
     from noiseworthy.studies.run_ledger import SharedLedger
-    from noiseworthy.sweeps.rivals import Contest
+    from noiseworthy.sweeps.contest import Contest
     from noiseworthy.sweeps.tradeoff import Surface
 
 
@@ -82,7 +82,7 @@ def rivals(
     study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Train DPFL-BCS and the algorithms it is held against side by side, on the study's own federation."""
-    from noiseworthy.sweeps.rivals import Contest
+    from noiseworthy.sweeps.contest import Contest
 
     prepared = prepare_study(study, data)
     contest = Contest.of(prepared)
@@ -163,8 +163,8 @@ def _tradeoff(
 def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) -> dict[str, Any]:
     from noiseworthy.engines.compilation import use_persistent_cache
     from noiseworthy.studies.record import new_record, save_record
+    from noiseworthy.sweeps.contest import plan_contest, train_contest
     from noiseworthy.sweeps.recorded import with_rivals
-    from noiseworthy.sweeps.rivals import plan_contest, train_contest
 
     use_persistent_cache()
     with progress_bar("Planning", len(contest.points), "points") as bar:

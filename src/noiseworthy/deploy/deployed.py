@@ -24,7 +24,7 @@ from noiseworthy.deploy.gateway.messages import About, LeaseRequest, ModelOffer
 from noiseworthy.deploy.gathering import DRAWN
 from noiseworthy.deploy.known_ledgers import KnownLedgers
 from noiseworthy.deploy.remote import Round, Terms, train_remotely
-from noiseworthy.deploy.told import Told
+from noiseworthy.deploy.run_state import RunState
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import GatewayError, InvalidInput, NoMoreReplies, ResumeError
@@ -63,7 +63,7 @@ class DeployedRun:
     """
 
     trained: Run
-    told: Told
+    told: RunState
     untold: frozenset[str] = frozenset()
 
 
@@ -98,7 +98,7 @@ def train(
     if not resume:
         check_unused(folder)
     start = _going_on(folder, deployment.mark) if resume else None
-    told = Told.kept_in(folder) if resume else Told.nothing()
+    told = RunState.kept_in(folder) if resume else RunState.nothing()
     told.heads |= {} if known is None else known.heads()
     session = _Session(deployment, exchange, folder, patience, on_round, told, known)
     try:
@@ -133,7 +133,7 @@ class _Session:
     folder: Path
     patience: float
     on_round: OnRound
-    told: Told
+    told: RunState
     known: KnownLedgers | None
     holds: bool = False
 

@@ -37,5 +37,5 @@ def pilot_gradients(
     for client, (size, noise) in enumerate(zip(problem.sizes, pilot.mechanism.size, strict=True)):
         total = task.clipped_gradient_sum(theta, shards.of(client), clip, problem.norm)
         drawn = named_key(key, Purpose.PILOT, 0, client)
-        uploads.append(total / size + simulated_noise(drawn, problem.family, noise, task.dimension))
+        uploads.append(total / float(size) + simulated_noise(drawn, problem.family, noise, task.dimension))
     return np.asarray(uploads, np.float64)

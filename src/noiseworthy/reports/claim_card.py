@@ -21,10 +21,10 @@ from noiseworthy.methods.words import Record
 from noiseworthy.privacy.uploads import WORDS, Assurance
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import most_spent, spent_words
+from noiseworthy.reports.guarantee import budgets, meaning, told_apart
 from noiseworthy.reports.limits import limits
 from noiseworthy.reports.privacy_statement import protected
 from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
-from noiseworthy.reports.told_apart import budgets, meaning, told_apart
 from noiseworthy.studies.typed_record import ClaimPart, PlanPart, RunRecord, view
 
 FILE, PAGE = "claim_card.json", "claim_card.html"

@@ -8,9 +8,9 @@ from noiseworthy.privacy import uploads
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import client_names, most_spent, spent_words
+from noiseworthy.reports.guarantee import budgets, meaning
 from noiseworthy.reports.limits import as_printed, limits
 from noiseworthy.reports.schedules import NO_UPLOADS, never_asked, noise_of, words_of
-from noiseworthy.reports.told_apart import budgets, meaning
 from noiseworthy.studies.typed_record import RunRecord, view
 
 _UNITS = {

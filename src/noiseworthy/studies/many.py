@@ -47,7 +47,6 @@ def carried_out_each(
             on_progress(float((end - own + share * own) / ends[-1]))
 
         yield carried_out(plan, task, load, seeds, scored(plan), algorithms=algorithms, on_progress=told)
-        told(1.0)
 
 
 def _sharing(plans: Sequence[Plan], task: Task, seeds: Sequence[int]) -> list[list[Algorithm]]:

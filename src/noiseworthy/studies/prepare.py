@@ -67,7 +67,7 @@ class Prepared:
         return self.federation is not None and self.federation.named
 
     def in_order(self, where: str, stated: Stated) -> PerClient:
-        """Numbers in the order of the clients, as `config.clients.in_order`."""
+        """Numbers in the order of the clients, as `studies.clients.in_order`."""
         return in_order(where, stated, self.names, named=self.named)
 
     def stated(self, numbers: PerClient) -> Stated:

@@ -24,12 +24,12 @@ from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
-from noiseworthy.studies.tariffs import (
-    Tariff,
+from noiseworthy.studies.prices import (
+    UploadPrice,
+    first_stage_price,
     new_accounts,
-    tariff_of,
-    tariff_of_first,
-    tariff_of_pilot,
+    pilot_price,
+    upload_price,
 )
 
 FILE = "ledger.sqlite"
@@ -85,12 +85,14 @@ class World:
     made: NDArray[np.int64]
     due: list[int]
 
-    def charges(self, tariff: Tariff, cohorts: NDArray[np.int32], start: int, stop: int) -> Iterator[Charge]:
+    def charges(
+        self, price: UploadPrice, cohorts: NDArray[np.int32], start: int, stop: int
+    ) -> Iterator[Charge]:
         """One charge for each upload in rounds `start` to `stop` of a stage."""
         done = np.bincount(cohorts[:start].ravel(), minlength=len(self.numbers))
         for client in cohorts[start:stop].ravel().tolist():
             number = int(self.made[client] + done[client] + 1)
-            yield Charge(self.numbers[client], number, tariff.of(client, int(done[client])))
+            yield Charge(self.numbers[client], number, price.of(client, int(done[client])))
             done[client] += 1
 
 
@@ -157,7 +159,7 @@ class RunLedger:
             BudgetExceeded: clients that cannot pay.
         """
         for world in self.worlds:
-            world.due = tariff_of_pilot(world.plan, world.accounts)
+            world.due = pilot_price(world.plan, world.accounts)
         charges = [
             Charge(number, 0, share)
             for world in self.worlds
@@ -174,11 +176,11 @@ class RunLedger:
     def first_stage(self, algorithms: Sequence[Algorithm]) -> Hook:
         """What to call before rounds that estimate, so that they are paid for."""
         firsts = [stage_before(world.plan) for world in self.worlds]
-        tariffs = [
-            tariff_of_first(world.plan, first, world.accounts)
+        prices = [
+            first_stage_price(world.plan, first, world.accounts)
             for world, first in zip(self.worlds, firsts, strict=True)
         ]
-        return self._stage(_FIRST, tariffs, [first.uploads for first in firsts], algorithms)
+        return self._stage(_FIRST, prices, [first.uploads for first in firsts], algorithms)
 
     def last_stage(self, plans: Sequence[Plan], algorithms: Sequence[Algorithm]) -> Hook:
         """What to call before rounds by these plans, one per training, so that they are paid for."""
@@ -186,18 +188,18 @@ class RunLedger:
         for world in self.worlds:
             if world.plan.pilot is not None and world.plan.pilot.trains:
                 world.made = world.plan.pilot.uploads
-        tariffs = [tariff_of(plan, world.accounts) for plan, world in zip(own, self.worlds, strict=True)]
-        return self._stage(_LAST, tariffs, [plan.uploads for plan in own], algorithms)
+        prices = [upload_price(plan, world.accounts) for plan, world in zip(own, self.worlds, strict=True)]
+        return self._stage(_LAST, prices, [plan.uploads for plan in own], algorithms)
 
     def _stage(
         self,
         stage: int,
-        tariffs: list[Tariff],
+        prices: list[UploadPrice],
         planned: list[NDArray[np.int64]],
         algorithms: Sequence[Algorithm],
     ) -> Hook:
-        for world, tariff, counts in zip(self.worlds, tariffs, planned, strict=True):
-            world.due = [due + tariff.total(i, int(counts[i])) for i, due in enumerate(world.due)]
+        for world, price, counts in zip(self.worlds, prices, planned, strict=True):
+            world.due = [due + price.total(i, int(counts[i])) for i, due in enumerate(world.due)]
         self._check_paid()
         uploads = [
             (number, int(count))
@@ -210,8 +212,8 @@ class RunLedger:
         def pay(start: int, stop: int) -> None:
             charges = [
                 charge
-                for world, tariff, asked in zip(self.worlds, tariffs, cohorts, strict=True)
-                for charge in world.charges(tariff, asked, start, stop)
+                for world, price, asked in zip(self.worlds, prices, cohorts, strict=True)
+                for charge in world.charges(price, asked, start, stop)
             ]
             self.spent += [self._paid(charges)] if charges else []
 

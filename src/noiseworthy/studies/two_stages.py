@@ -58,7 +58,7 @@ def run(
     """Both stages under several seeds; each goes on by the losses that its own stage 1 released.
 
     Args:
-        plans: of `planning.two_stages.plan`, one per seed, all of as many rounds.
+        plans: of `methods.dpfl_bcs.two_stages.plan`, one per seed, all of as many rounds.
         shards: the federation on the device, of the sizes that the plans were made for.
         task: model and loss.
         seeds: of schedules, start and noise.
@@ -110,7 +110,7 @@ def estimate(
     """Stage 1 alone: what `run` would estimate and plan under the same seeds.
 
     Args:
-        plans: of `planning.two_stages.plan`, one per seed, all of as many rounds.
+        plans: of `methods.dpfl_bcs.two_stages.plan`, one per seed, all of as many rounds.
         shards: the federation on the device, of the sizes that the plans were made for.
         task: model and loss.
         seeds: of schedules, start and noise.

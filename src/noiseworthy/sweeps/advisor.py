@@ -44,7 +44,7 @@ from noiseworthy.trials.advisor import (
     side_by_side,
 )
 from noiseworthy.trials.bench import Bench
-from noiseworthy.trials.flips import Outlook, outlook
+from noiseworthy.trials.crossovers import Outlook, outlook
 
 _OUTLOOK = 0.1
 """Share of the time for the question when the answer would flip."""

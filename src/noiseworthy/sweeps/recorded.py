@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from noiseworthy._validate import strict_json
 from noiseworthy.plans.plan import Plan
 from noiseworthy.sweeps.compare import Cell, Comparison
-from noiseworthy.sweeps.rivals import Contest
-from noiseworthy.sweeps.standings import standings
-from noiseworthy.sweeps.tradeoff import Axis, Point, Surface
+from noiseworthy.sweeps.contest import Contest
+from noiseworthy.sweeps.contest_results import standings
+from noiseworthy.sweeps.tradeoff import Axis, BudgetPair, Surface
 
 Record = dict[str, Any]
 
@@ -73,7 +73,7 @@ _COUNTS = (
 """What planners decide, by the names that it has in plans."""
 
 
-def _point(point: Point) -> Record:
+def _point(point: BudgetPair) -> Record:
     reached = {"loss": point.loss, "accuracy": point.accuracy}
     return {
         "epsilon": point.epsilon,

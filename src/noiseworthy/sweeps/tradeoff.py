@@ -63,7 +63,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Point:
+class BudgetPair:
     """One pair of budgets: what is planned within them, and what that reaches.
 
     Attributes:
@@ -100,7 +100,7 @@ class Surface:
     epsilon: Axis
     budget: Axis
     unit: ResourceUnit
-    points: tuple[Point, ...]
+    points: tuple[BudgetPair, ...]
     seeds: tuple[int, ...]
 
     @classmethod
@@ -119,7 +119,7 @@ class Surface:
         across = Axis.of(study.tradeoff.epsilon, prepared.epsilon, EPSILONS)
         up = Axis.of(study.tradeoff.budget, prepared.resource_budget, BUDGETS)
         points = tuple(
-            Point(epsilon, budget, across.is_own(epsilon) and up.is_own(budget))
+            BudgetPair(epsilon, budget, across.is_own(epsilon) and up.is_own(budget))
             for budget in up.values
             for epsilon in across.values
         )
@@ -185,7 +185,7 @@ def train_surface(surface: Surface, prepared: Prepared, on_progress: Progress = 
     cells = iter(run_grid(surface.plans, federation, task, seeds, on_progress) if surface.plans else ())
     idle = Cell({}, *(np.full(len(seeds), float(value)) for value in start))
 
-    def reached(point: Point) -> Point:
+    def reached(point: BudgetPair) -> BudgetPair:
         if point.plan is None:
             return point
         cell = next(cells) if point.plan.train else idle
@@ -200,8 +200,8 @@ def _part(on_progress: Progress, i: int, of: int) -> Progress:
 
 
 def _planned(
-    surface: Surface, point: Point, prepared: Prepared, own: Decision | None, on_progress: Progress
-) -> Point:
+    surface: Surface, point: BudgetPair, prepared: Prepared, own: Decision | None, on_progress: Progress
+) -> BudgetPair:
     """The point with its plan; what no plan can be made for is no error, but a reason."""
     if point.own and own is not None:
         return replace(point, plan=own.plan)

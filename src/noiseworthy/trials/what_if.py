@@ -76,7 +76,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Point:
+class BestCounts:
     """A prediction at the counts that are best for it.
 
     Attributes:
@@ -144,7 +144,7 @@ class WhatIf:
         axis = f"budget in {resources.unit}"
         return _curve(axis, spent, self._falling(points), float(resources.budget.max()))
 
-    def _falling(self, points: Sequence[Point]) -> list[Point]:
+    def _falling(self, points: Sequence[BestCounts]) -> list[BestCounts]:
         """Points along a limit: who may do more can do as well as who may do less, whatever a form says."""
         losses = np.maximum.accumulate([point.loss for point in points][::-1])[::-1]
         scores = self.bound.accuracy(losses)
@@ -174,7 +174,7 @@ class WhatIf:
         )
         return numbers[place] if place < len(numbers) else None
 
-    def at(self, problem: Problem, most_uploads: float = np.inf) -> Point:
+    def at(self, problem: Problem, most_uploads: float = np.inf) -> BestCounts:
         """The best prediction over the trialled counts, or over fewer where they cannot be paid for.
 
         Args:
@@ -183,14 +183,14 @@ class WhatIf:
         """
         counts = self._counts(problem, most_uploads)
         if not len(counts):
-            return Point(1.0, float(self.bound.accuracy(1.0)), False, 0, 1.0)
+            return BestCounts(1.0, float(self.bound.accuracy(1.0)), False, 0, 1.0)
         losses = self.bound.of(counts)
         best, (least, most) = int(np.argmin(losses)), self._levels
         many = counts.rounds[best] >= self._range(problem)[0]
         inside = bool(many and least <= self._level(problem) <= most)
         loss = min(float(losses[best]), 1.0)
         rounds, work = int(counts.rounds[best]), float(counts.work[best])
-        return Point(loss, float(self.bound.accuracy(loss)), inside, rounds, work)
+        return BestCounts(loss, float(self.bound.accuracy(loss)), inside, rounds, work)
 
     def along(self, rounds: NDArray[np.int64], work: float) -> Real:
         """Predicted loss of the study for so many rounds of some work, over the untrained one."""
@@ -313,6 +313,6 @@ def _price(plan: Plan) -> float:
     return float((plan.uploads if plan.cost is None else plan.cost).max())
 
 
-def _curve(axis: str, x: Sequence[float], points: Sequence[Point], own: float) -> Curve:
+def _curve(axis: str, x: Sequence[float], points: Sequence[BestCounts], own: float) -> Curve:
     columns = zip(*((point.loss, point.accuracy, point.inside) for point in points), strict=True)
     return Curve(axis, tuple(map(float, x)), *columns, own=float(own))

@@ -38,7 +38,7 @@ def measured(case: Case, mechanism: Family, laboratory: Laboratory, store: Store
         store: of measurements.
 
     Returns:
-        Plain values: `told` of each seed (`experiments.estimates`) with the `true` Gamma_n, `common` the
+        Plain values: `told` of each seed (`studies.estimates`) with the `true` Gamma_n, `common` the
         F_n(w*), `excess` of each seed, by what stage 2 is decided by, and `constants` of the first seed.
     """
     bench = case.bench

@@ -36,7 +36,7 @@ def make(plan: Plan, task: Task, seed: int) -> DPFedAvg:
     """
     step = trainable(plan, task)
     if not isinstance(plan.local, LocalSteps) or plan.release is None:
-        raise InvalidInput("dp-fedavg needs planned local steps; plan with planning.local_iterations")
+        raise InvalidInput("dp-fedavg needs planned local steps; plan them with methods.dp_fedavg.planner")
     problem, b = plan.problem, plan.clients_per_round
     check_condition(problem.clipping, task, step.initial, plan.local)
     return DPFedAvg(

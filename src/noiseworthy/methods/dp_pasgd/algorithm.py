@@ -158,7 +158,7 @@ def make(plan: Plan, task: Task, seed: int) -> DPPASGD:
     """
     trainable(plan, task)
     if not isinstance(plan.local, NoisySteps):
-        raise InvalidInput("dp-pasgd needs planned noised steps; plan with planning.averaging_period")
+        raise InvalidInput("dp-pasgd needs planned noised steps; plan them with methods.dp_pasgd.planner")
     problem, clients = plan.problem, plan.problem.n_clients
     return DPPASGD(
         task=task,

@@ -29,7 +29,7 @@ def make(plan: Plan, task: Task, seed: int) -> DPScaffNew:
     """
     step = trainable(plan, task)
     if not isinstance(plan.local, Coins) or plan.release is None:
-        raise InvalidInput("dp-scaffnew needs planned coins; plan with planning.communication_probability")
+        raise InvalidInput("dp-scaffnew needs planned coins; plan them with methods.dp_scaffnew.planner")
     problem, rounds = plan.problem, plan.rounds
     return DPScaffNew(
         task=task,

@@ -104,7 +104,7 @@ def make(first: FirstStage, task: Task, seed: int) -> LossReports:
     """The algorithm of stage 1: its schedule drawn from `seed`, its numbers from the plan alone.
 
     Args:
-        first: of `planning.two_stages.plan`.
+        first: of `methods.dpfl_bcs.two_stages.plan`.
         task: of the dimension that the plan was made for.
         seed: of the public schedule.
 

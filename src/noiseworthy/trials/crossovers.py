@@ -20,7 +20,7 @@ SEEDS = range(2 * FIRST_SEED, 2 * FIRST_SEED + 2)
 
 
 @dataclass(frozen=True)
-class Flip:
+class Crossover:
     """Where another algorithm is predicted to do better along one axis.
 
     Attributes:
@@ -51,7 +51,7 @@ class Outlook:
     """
 
     other: str
-    flips: tuple[Flip, ...]
+    flips: tuple[Crossover, ...]
     ours: tuple[Curve, ...]
     theirs: tuple[Curve, ...]
     fits: tuple[str, str]
@@ -116,7 +116,7 @@ def anchored(guess: WhatIf, curve: Curve, measured: float) -> Curve:
     return replace(curve, loss=tuple(moved.tolist()), accuracy=tuple(guess.bound.accuracy(moved).tolist()))
 
 
-def flip(ours: Curve, theirs: Curve, doubt: float = 0.0) -> Flip | None:
+def flip(ours: Curve, theirs: Curve, doubt: float = 0.0) -> Crossover | None:
     """Where the other of two curves falls below ours, nearest to the study's own x on both sides.
 
     Args:
@@ -125,7 +125,7 @@ def flip(ours: Curve, theirs: Curve, doubt: float = 0.0) -> Flip | None:
         doubt: lead in the loss that the other must win beyond a crossing for it to count.
 
     Returns:
-        A `Flip` within the x that trials of both cover; None where these are fewer than two.
+        A `Crossover` within the x that trials of both cover; None where these are fewer than two.
 
     Example:
         >>> x, inside = (1.0, 2.0, 4.0, 8.0), (True, True, True, False)
@@ -147,7 +147,7 @@ def flip(ours: Curve, theirs: Curve, doubt: float = 0.0) -> Flip | None:
     below, above = (
         _crossing(x[side], behind[side], doubt) for side in (slice(own, None, -1), slice(own, None))
     )
-    return Flip(ours.axis, below, above, float(low), float(high))
+    return Crossover(ours.axis, below, above, float(low), float(high))
 
 
 def _at(curve: Curve, x: Real) -> Real:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from noiseworthy.trials.flips import anchored, flip
+from noiseworthy.trials.crossovers import anchored, flip
 from noiseworthy.trials.what_if import Curve
 
 X = tuple(np.geomspace(0.5, 32, 25).tolist())

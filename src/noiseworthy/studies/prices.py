@@ -18,7 +18,7 @@ from noiseworthy.privacy.durable import Account, accounts_of, schedule_accounts
 from noiseworthy.privacy.durable.accounts import SCHEDULE, costs_of
 
 
-class Tariff(NamedTuple):
+class UploadPrice(NamedTuple):
     """What the uploads of a stage cost each client.
 
     Attributes:
@@ -62,24 +62,24 @@ def adds_up(plan: Plan) -> bool:
     return plan.problem.law.closed_form(plan.problem.sampling_rate, plan.budget.delta)
 
 
-def tariff_of_pilot(plan: Plan, accounts: Sequence[Account]) -> list[int]:
+def pilot_price(plan: Plan, accounts: Sequence[Account]) -> list[int]:
     """Shares of the upload that bought constants, N whole numbers; 0 where nothing was bought."""
     if plan.pilot is None or plan.pilot.trains:
         return [0] * len(accounts)
     return _shares(plan, plan.pilot.parts[0][0], accounts)
 
 
-def tariff_of_first(plan: Plan, first: FirstStage, accounts: Sequence[Account]) -> Tariff:
+def first_stage_price(plan: Plan, first: FirstStage, accounts: Sequence[Account]) -> UploadPrice:
     """What a reply of stage 1 costs: a gradient, and the losses that come with it."""
     gradients, losses = (_shares(plan, release, accounts) for release, _ in first.parts)
     both = [g + LOSSES_PER_REPLY * told for g, told in zip(gradients, losses, strict=True)]
-    return Tariff(both, _uses(first.plan))
+    return UploadPrice(both, _uses(first.plan))
 
 
-def tariff_of(plan: Plan, accounts: Sequence[Account]) -> Tariff:
+def upload_price(plan: Plan, accounts: Sequence[Account]) -> UploadPrice:
     """What an upload of a plan costs, a pilot or stage before it left out."""
     shares = [] if plan.release is None else _shares(plan, plan.release, accounts)
-    return Tariff(shares, _uses(plan))
+    return UploadPrice(shares, _uses(plan))
 
 
 def _shares(plan: Plan, release: Release, accounts: Sequence[Account]) -> list[int]:

@@ -40,7 +40,7 @@ from noiseworthy.studies import two_stages
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare
-from noiseworthy.studies.tariffs import new_accounts, tariff_of, tariff_of_first
+from noiseworthy.studies.prices import first_stage_price, new_accounts, upload_price
 
 STUDY = """
 [federation]
@@ -176,9 +176,9 @@ def check_it_is_simulated(deployment: Deployment, folder: Path, silent: list[int
         assert np.array_equal(run.uploads, twin.uploads)
         assert np.array_equal(run.rounds, twin.rounds)
         names = deployment.federation.clients
-        tariff = tariff_of(plan, new_accounts(plan, "", deployment.federation.name, "", names))
+        price = upload_price(plan, new_accounts(plan, "", deployment.federation.name, "", names))
         for place, name in enumerate(names):
-            due = [(k + 1, tariff.of(place, k)) for k in range(int(twin.uploads[0, place]))]
+            due = [(k + 1, price.of(place, k)) for k in range(int(twin.uploads[0, place]))]
             assert owners.rows(name) == due
         assert len(silent) == plan.released_by(twin.uploads[0]).sum()
 
@@ -252,7 +252,10 @@ def test_two_stages_over_an_exchange_are_the_simulated_ones(tmp_path, silent):
         names = deployment.federation.clients
         accounts = new_accounts(deployment.plan, "", "breast-cancer", "", names)
         first = stage_before(deployment.plan)
-        opening, closing = tariff_of_first(deployment.plan, first, accounts), tariff_of(stage.plan, accounts)
+        opening, closing = (
+            first_stage_price(deployment.plan, first, accounts),
+            upload_price(stage.plan, accounts),
+        )
         for i, name in enumerate(names):
             due = [opening.of(i, k) for k in range(first.uploads[i])]
             due += [closing.of(i, k) for k in range(stage.plan.uploads[i])]
@@ -303,9 +306,11 @@ def test_five_owners_over_flower_and_twenty_rounds_are_the_simulated_ones(tmp_pa
         twin = simulated(deployment)
         assert np.abs(done.trained.theta - twin.theta).max() < 1e-5 * np.abs(twin.theta).max()
         assert np.allclose(done.trained.loss, twin.loss, atol=1e-5)
-        tariff = tariff_of(deployment.plan, new_accounts(deployment.plan, "", "x", "", tuple(owners.opened)))
+        price = upload_price(
+            deployment.plan, new_accounts(deployment.plan, "", "x", "", tuple(owners.opened))
+        )
         for place, name in enumerate(owners.opened):
-            due = [(k + 1, tariff.of(place, k)) for k in range(int(twin.uploads[0, place]))]
+            due = [(k + 1, price.of(place, k)) for k in range(int(twin.uploads[0, place]))]
             assert owners.rows(name) == due
 
 

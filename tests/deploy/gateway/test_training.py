@@ -29,7 +29,7 @@ from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import Gaussian
-from noiseworthy.studies.tariffs import new_accounts, tariff_of, tariff_of_first
+from noiseworthy.studies.prices import first_stage_price, new_accounts, upload_price
 from noiseworthy.tasks import make_task
 
 from .conftest import asked, owner_of
@@ -74,10 +74,10 @@ def test_a_training_through_gateways_is_the_simulated_one(federation, gateways, 
     twin = debug(quiet, plan.releases, Shards.load(federation, task), np.array([0, ROUNDS]), 0)
     assert np.abs(state.theta - twin.theta[0]).max() < 1e-5 * np.abs(twin.theta[0]).max()
     accounts = new_accounts(plan, "", "hearts", "", federation.clients)
-    tariff = tariff_of(plan, accounts)
+    price = upload_price(plan, accounts)
     for place, gateway in enumerate(gateways):
         rows = gateway.ledger.query("SELECT number, share FROM releases ORDER BY number")
-        assert rows == [(k + 1, tariff.of(place, k)) for k in range(int(twin.uploads[0, place]))]
+        assert rows == [(k + 1, price.of(place, k)) for k in range(int(twin.uploads[0, place]))]
         assert gateway.account == accounts[place]
         assert str(gateway.ledger.head) != heads.get(place)  # the last seal came after
 
@@ -146,10 +146,10 @@ def test_noised_local_steps_are_those_of_the_simulation_and_each_is_paid_for(
     twin = debug(algorithm.with_noise(1e-30), plan.uploads, shards, np.array([0, 2]), 0)
     assert np.abs(state.theta - twin.theta[0]).max() < 1e-5 * np.abs(twin.theta[0]).max()
     accounts = new_accounts(plan, "", "hearts", "", federation.clients)
-    tariff = tariff_of(plan, accounts)
+    price = upload_price(plan, accounts)
     for place, gateway in enumerate(gateways):
-        assert paid(gateway) == [tariff.of(place, k) for k in range(2)]
-        assert paid(gateway)[0] == 3 * tariff.shares[place]
+        assert paid(gateway) == [price.of(place, k) for k in range(2)]
+        assert paid(gateway)[0] == 3 * price.shares[place]
     assert len(silent) == 2 * 4 * 3
 
 
@@ -182,8 +182,8 @@ def test_transforms_stay_at_their_owners_and_move_as_in_the_simulation(
     assert np.abs(state.theta - twin.theta[0]).max() < 1e-5 * np.abs(twin.theta[0]).max()
     assert np.abs(still.theta[0] - twin.theta[0]).max() > 1e-2 * np.abs(twin.theta[0]).max()
     accounts = new_accounts(plan, "", "hearts", "", federation.clients)
-    tariff = tariff_of(plan, accounts)
-    assert [paid(gateway) for gateway in gateways] == [[share] * 3 for share in tariff.shares]
+    price = upload_price(plan, accounts)
+    assert [paid(gateway) for gateway in gateways] == [[share] * 3 for share in price.shares]
     assert silent == [26 + 25] * 12
 
 
@@ -222,7 +222,7 @@ def test_reported_losses_are_those_of_the_simulation_and_each_is_paid_for(
     assert np.abs(state.theta - reached[-1].theta[0]).max() < 1e-5 * np.abs(state.theta).max()
     assert np.allclose(state.memory.losses, losses, rtol=1e-5)
     assert np.abs(np.diff(losses)).min() > 1e-3
-    tariff = tariff_of_first(whole, first, new_accounts(whole, "", "hearts", "", federation.clients))
+    price = first_stage_price(whole, first, new_accounts(whole, "", "hearts", "", federation.clients))
     for place, gateway in enumerate(gateways):
-        assert paid(gateway) == [tariff.shares[place]] * int(first.uploads[place])
+        assert paid(gateway) == [price.shares[place]] * int(first.uploads[place])
     assert silent == [25, 1, 1] * 2 * first.rounds

@@ -22,7 +22,7 @@ from noiseworthy.methods.dp_scaffnew.algorithm import Control
 
 from .conftest import FEDERATION
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text()
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text()
 FILE = DOCUMENT.split("```toml\n")[1].split("```")[0]
 
 

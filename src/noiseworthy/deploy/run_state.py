@@ -22,7 +22,7 @@ _MOST = 2**40
 
 
 @dataclass
-class Told:
+class RunState:
     """What owners told in a run.
 
     Attributes:
@@ -46,12 +46,12 @@ class Told:
     opening: Checkpoint | None = None
 
     @classmethod
-    def nothing(cls) -> Told:
+    def nothing(cls) -> RunState:
         """A run that no owner has heard of."""
         return cls(f"run {secrets.token_hex(6)}")
 
     @classmethod
-    def kept_in(cls, folder: Path) -> Told:
+    def kept_in(cls, folder: Path) -> RunState:
         """What the checkpoint of a run folder keeps.
 
         Raises:

@@ -35,7 +35,7 @@ from noiseworthy.deploy.gateway import server as gateway_server
 from noiseworthy.deploy.gateway.client import GatewayClient
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.owners import owner_tables
-from noiseworthy.deploy.told import Told
+from noiseworthy.deploy.run_state import RunState
 from noiseworthy.engines.compilation import use_persistent_cache
 from noiseworthy.errors import NoMoreReplies, TooFewReplies
 from noiseworthy.privacy.deployed_noise import DeployedNoise
@@ -291,7 +291,7 @@ class Training:
 
     def _look_at(self, folder: Path) -> None:
         """Whether a ledger holds, and all that was promised of it."""
-        told = Told.kept_in(self.folder / "run")
+        told = RunState.kept_in(self.folder / "run")
         with DurableLedger.read(folder / "ledger.sqlite") as books:
             client = books.query("SELECT client FROM accounts")[0][0]
             ((spent,),) = books.query("SELECT spent FROM accounts")

@@ -28,7 +28,7 @@ from noiseworthy.deploy.gateway.messages import (
     read_message,
     read_reply,
 )
-from noiseworthy.deploy.told import Told
+from noiseworthy.deploy.run_state import RunState
 from noiseworthy.errors import (
     GatewayError,
     InvalidInput,
@@ -356,7 +356,7 @@ def test_a_run_that_broke_off_holds_its_price_until_it_goes_on(owners, tmp_path,
 
     with pytest.raises(KeyboardInterrupt):
         train(owners.deployment, owners.exchange(), tmp_path / "other", on_round=killed)
-    assert Told.kept_in(tmp_path / "other").run.startswith("run ")
+    assert RunState.kept_in(tmp_path / "other").run.startswith("run ")
 
 
 def test_a_run_that_ended_early_says_so_in_its_report(owners, losing, tmp_path):

@@ -68,7 +68,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Point:
+class Condition:
     """Everybody under the same noise, budgets and data.
 
     Attributes:
@@ -100,7 +100,7 @@ class Contest:
     """
 
     mechanisms: tuple[Family, ...]
-    points: tuple[Point, ...]
+    points: tuple[Condition, ...]
     seeds: tuple[int, ...]
 
     @classmethod
@@ -117,12 +117,15 @@ class Contest:
         wanted, mechanisms = prepared.study.rivals, _mechanisms(prepared)
         epsilon, alpha = _epsilon_max(prepared), _alpha(prepared)
         budgets = [epsilon, *sorted({*wanted.epsilon_max} - {epsilon})]
-        points = [Point("none", epsilon, alpha), *(Point(m, e, alpha) for e in budgets for m in mechanisms)]
+        points = [
+            Condition("none", epsilon, alpha),
+            *(Condition(m, e, alpha) for e in budgets for m in mechanisms),
+        ]
         for other in sorted({*wanted.alpha} - {alpha}):
-            points += [Point(m, epsilon, other) for m in ("none", *mechanisms)]
+            points += [Condition(m, epsilon, other) for m in ("none", *mechanisms)]
         return cls(mechanisms, tuple(points), tuple(wanted.seeds))
 
-    def at(self, mechanism: Family) -> Point:
+    def at(self, mechanism: Family) -> Condition:
         """The study's own point under a mechanism, or its reference."""
         return next(point for point in self.points if point.mechanism == mechanism)
 
@@ -156,7 +159,7 @@ def plan_contest(contest: Contest, prepared: Prepared, on_progress: Progress = l
     Raises:
         ConfigError, InvalidInput: what any of the planners refuses.
     """
-    planned: list[Point] = []
+    planned: list[Condition] = []
     for alpha, points in groupby(contest.points, key=lambda point: point.alpha):
         here = _dealt(prepared, alpha)
         for point in points:
@@ -179,7 +182,7 @@ def train_contest(
         on_progress: told the share of replies done.
         on_estimate: told the seconds that all will take, before networks train.
     """
-    trained: list[Point] = []
+    trained: list[Condition] = []
     for alpha, group in groupby(contest.points, key=lambda point: point.alpha):
         site, points = _Site.of(_dealt(prepared, alpha)), list(group)
         if not trained and on_estimate is not None and _takes_long(contest, site):
@@ -273,7 +276,7 @@ def _dealt(prepared: Prepared, alpha: float | None) -> Prepared:
 # Plans ------------------------------------------------------------------------------------------------
 
 
-def _planned(point: Point, prepared: Prepared) -> Point:
+def _planned(point: Condition, prepared: Prepared) -> Condition:
     study = prepared.study
     privacy, entries = _privacy(study.privacy, point), []
     for name, entrant in _checked(study.algorithm)(point.mechanism).items():
@@ -283,7 +286,7 @@ def _planned(point: Point, prepared: Prepared) -> Point:
     return replace(point, entries=tuple(entries))
 
 
-def _privacy(table: PrivacyTable, point: Point) -> PrivacyTable:
+def _privacy(table: PrivacyTable, point: Condition) -> PrivacyTable:
     """The study's budgets at a point; pure where noise allows it, because DPFL-BCS plans no other."""
     changed: dict[str, Any] = {"mechanism": point.mechanism, "accountant": "auto"}
     if law_of(point.mechanism).pure:
@@ -357,7 +360,7 @@ def _foretold(contest: Contest, site: _Site) -> float:
     return seconds
 
 
-def _paces(point: Point, site: _Site, seeds: Sequence[int]) -> dict[str, Pace]:
+def _paces(point: Condition, site: _Site, seeds: Sequence[int]) -> dict[str, Pace]:
     """The pace of each kind of algorithm."""
     found: dict[str, Pace] = {}
     for entry in point.entries:

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.sweeps.rivals import (
+from noiseworthy.sweeps.contest import (
+    Condition,
     Contest,
     Entry,
-    Point,
 )
 
 Quantity = Literal["accuracy", "loss"]
@@ -56,7 +56,7 @@ def gap(ours: Entry, other: Entry, quantity: Quantity) -> dict[str, float] | Non
     return {"mean": float(by.mean()), "std": float(by.std())}
 
 
-def _point(point: Point, own: Point, quantity: Quantity) -> dict[str, Any]:
+def _point(point: Condition, own: Condition, quantity: Quantity) -> dict[str, Any]:
     ours = point.entries[-1]
     held = law_of(point.mechanism).noisy
     return {

@@ -19,15 +19,15 @@ from noiseworthy.studies.pace import Pace, pace_of
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
-from noiseworthy.sweeps import rivals
-from noiseworthy.sweeps.recorded import with_rivals
-from noiseworthy.sweeps.rivals import (
+from noiseworthy.sweeps import contest as rivals
+from noiseworthy.sweeps.contest import (
     Contest,
     Entry,
     plan_contest,
     train_contest,
 )
-from noiseworthy.sweeps.standings import gap
+from noiseworthy.sweeps.contest_results import gap
+from noiseworthy.sweeps.recorded import with_rivals
 from noiseworthy.tasks import make_task
 
 RAW = {
