@@ -16,6 +16,7 @@ from noiseworthy.reports.advice_claim import advice_card
 from noiseworthy.reports.claim_card import FILE, PAGE, assurance, claim_card, write_claim_card
 from noiseworthy.reports.html import card_page, write_report
 from noiseworthy.studies.claims import claim_facts
+from noiseworthy.studies.typed_record import view
 
 AUDIT = {
     "epsilon_lower": 3.7189, "epsilon_claimed": 4.0, "delta": 1e-5, "confidence": 0.95, "trials": 40_000,
@@ -65,7 +66,7 @@ def test_what_is_not_protected_is_all_of_the_statement_of_limits(record):
     from noiseworthy.reports.limits import limits
 
     if record["plan"]["privacy"]["private"]:
-        assert claim_card(record)["not_protected"] == list(limits(record).points)
+        assert claim_card(record)["not_protected"] == list(limits(view(record)).points)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_what_is_not_protected_is_all_of_the_statement_of_limits(record):
 def test_the_stamp_says_where_noise_came_from(make_record, name, stamp):
     record = make_record(name)
     card = claim_card(record)
-    assert card["assurance"] == assurance(record) == stamp
+    assert card["assurance"] == assurance(view(record)) == stamp
     assert card["claim"].startswith("By plan, at most epsilon")
     which = answer(record, "Which noise")
     assert ("hide nothing" in which and "Do not release" in which) == (stamp == "simulation")

@@ -12,6 +12,7 @@ from noiseworthy.reports.estimates import estimates_caption, estimates_figure, e
 from noiseworthy.reports.figures import all_figures
 from noiseworthy.reports.html import render
 from noiseworthy.reports.style import PLAN
+from noiseworthy.studies.typed_record import EstimatedPart, view
 
 TOLD = {
     "epsilon": [3.0, 0.5, 1.0, 2.0],
@@ -34,7 +35,7 @@ def marks(axes):
 
 
 def panels(told=TOLD):
-    above, below = estimation_figure(told).axes
+    above, below = estimation_figure(EstimatedPart(**told)).axes
     return above, below
 
 
@@ -141,24 +142,24 @@ def test_limits_show_every_estimate_whatever_is_reported(rows):
 
 
 def test_words_tell_whether_clients_differ_beyond_their_noise():
-    alike = in_words({**TOLD, "spread": 0.0})
+    alike = in_words(EstimatedPart(**{**TOLD, "spread": 0.0}))
     assert alike.startswith("Reports differ by no more than their noise: clients are taken as alike.")
-    unlike = in_words({**TOLD, "spread": 0.4})
+    unlike = in_words(EstimatedPart(**{**TOLD, "spread": 0.4}))
     assert "differ by about 0.4 beyond" in unlike
     assert "takes 50 to 80 per cent of a client's own deviation" in unlike  # noise 0.4 and 0.2
     assert "1 client (×) never reported and took the mean." in alike
     assert alike.endswith("Each client is asked 0 to 4 times in stage 1, 2 to 40 times in stage 2.")
-    assert "never reported" not in in_words({**TOLD, "raw": [1.0] * 4, "noise": [1.0] * 4})
+    assert "never reported" not in in_words(EstimatedPart(**{**TOLD, "raw": [1.0] * 4, "noise": [1.0] * 4}))
 
 
 def test_a_page_has_the_section_in_two_stages_only(make_record):
     record = make_record("chosen_clients")
-    assert estimates_figure(record) is None
+    assert estimates_figure(view(record)) is None
     assert "What was estimated" not in render(record)
     staged = {**record, "estimation": [TOLD, {**TOLD, "spread": 0.0}]}
-    assert "estimates" in all_figures(staged, ["estimates"])
+    assert "estimates" in all_figures(view(staged), ["estimates"])
     page = render(staged)
     assert page.index("Whom to ask") < page.index("What was estimated")
-    assert in_words(TOLD) in estimates_caption(staged)
-    assert estimates_caption(staged).endswith("Drawn is the first of 2 seeds.")
-    assert estimates_caption({**record, "estimation": [TOLD]}) == in_words(TOLD)
+    assert in_words(EstimatedPart(**TOLD)) in estimates_caption(view(staged))
+    assert estimates_caption(view(staged)).endswith("Drawn is the first of 2 seeds.")
+    assert estimates_caption(view({**record, "estimation": [TOLD]})) == in_words(EstimatedPart(**TOLD))

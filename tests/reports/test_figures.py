@@ -19,9 +19,9 @@ from noiseworthy.reports.figures import (
     training_figure,
     why_figure,
 )
-from noiseworthy.reports.findings import planned_cell
 from noiseworthy.reports.leaks import leak_figure
 from noiseworthy.reports.style import NAMES, png, svg
+from noiseworthy.studies.typed_record import view
 
 EXPECTED = {
     "full": {"why", "training", "who", "compare", "hero"},
@@ -83,7 +83,7 @@ FIRST = ("full", "chosen_clients", "noised_steps", "no_coins")
     "name", [name if name in FIRST else pytest.param(name, marks=pytest.mark.full) for name in EXPECTED]
 )
 def test_every_figure_that_has_data_is_drawn_and_no_label_lies_on_another(make_record, name):
-    figures = all_figures(make_record(name))
+    figures = all_figures(view(make_record(name)))
     assert figures.keys() == EXPECTED[name]
     for title, figure in figures.items():
         assert png(figure, dpi=30).startswith(b"\x89PNG")  # a warning of the layout would be an error
@@ -94,9 +94,11 @@ def test_every_figure_that_has_data_is_drawn_and_no_label_lies_on_another(make_r
 
 def test_nothing_is_drawn_from_nothing(make_record):
     record = {**make_record("do_not_train"), "evidence": None, "compare": None}
-    assert all_figures(record) == {}
+    assert all_figures(view(record)) == {}
     assert (
-        why_figure({**make_record("full"), "evidence": {**make_record("full")["evidence"], "curves": []}})
+        why_figure(
+            view({**make_record("full"), "evidence": {**make_record("full")["evidence"], "curves": []}})
+        )
         is None
     )
 
@@ -118,7 +120,7 @@ RINGS = {
 @pytest.mark.parametrize("name", RINGS)
 def test_the_ring_is_at_the_plan_and_on_its_curve(make_record, name):
     record = make_record(name)
-    (axes,) = why_figure(record).axes
+    (axes,) = why_figure(view(record)).axes
     point = [record["evidence"]["chosen"], record["plan"]["predicted"]["bound"]]
     assert plan_marks(axes) == [point]
     assert f"plan: {RINGS[name]}" in texts(axes)
@@ -130,13 +132,13 @@ def test_the_ring_is_at_the_plan_and_on_its_curve(make_record, name):
 def test_a_plan_that_the_bound_advises_against_stays_in_view(make_record):
     record = make_record("local_steps")
     record["plan"]["predicted"]["bound"] = 1e6
-    (axes,) = why_figure(record).axes
+    (axes,) = why_figure(view(record)).axes
     assert axes.get_ylim()[1] > 1e6
 
 
 def test_curves_and_trials_are_where_the_record_has_them(make_record):
     record = make_record("full")
-    (axes,) = why_figure(record).axes
+    (axes,) = why_figure(view(record)).axes
     drawn = [line.get_xydata() for line in axes.lines]
     for curve in record["evidence"]["curves"]:
         points = np.column_stack([curve["x"], curve["bound"]])
@@ -151,7 +153,7 @@ def test_curves_and_trials_are_where_the_record_has_them(make_record):
 @pytest.mark.parametrize("name", ["full", "local_steps", "coins", "noised_steps"])
 def test_every_curve_is_named_once_in_its_colour(make_record, name):
     record = make_record(name)
-    (axes,) = why_figure(record).axes
+    (axes,) = why_figure(view(record)).axes
     top = axes.get_ylim()[1]
     for curve in record["evidence"]["curves"]:
         if min(curve["bound"]) <= top:
@@ -161,7 +163,7 @@ def test_every_curve_is_named_once_in_its_colour(make_record, name):
 
 
 def test_the_axis_of_the_prediction_is_the_evidences(make_record):
-    axes = {name: why_figure(make_record(name)).axes[0] for name in ("full", "local_steps", "coins")}
+    axes = {name: why_figure(view(make_record(name))).axes[0] for name in ("full", "local_steps", "coins")}
     assert {name: a.get_xlabel() for name, a in axes.items()} == {
         "full": "rounds T", "local_steps": "local steps per upload", "coins": "iterations",
     }  # fmt: skip
@@ -172,19 +174,19 @@ def test_the_axis_of_the_prediction_is_the_evidences(make_record):
 
 def test_settings_far_above_the_untrained_model_do_not_stretch_the_axis(make_record):
     record = make_record("local_steps")
-    (axes,) = why_figure(record).axes
+    (axes,) = why_figure(view(record)).axes
     assert max(record["evidence"]["curves"][0]["x"]) == 120
     assert axes.get_xlim()[1] < 12
 
 
 def test_not_training_is_shown_as_the_plan(make_record):
     record = make_record("do_not_train")
-    (axes,) = why_figure(record).axes
+    (axes,) = why_figure(view(record)).axes
     assert plan_marks(axes) == []
     assert "plan: untrained 2.30" in texts(axes)
     low, high = axes.get_ylim()
     assert low < 2.303 < high
-    assert "plan: untrained 2.30" in texts(compare_figure(record).axes[0])
+    assert "plan: untrained 2.30" in texts(compare_figure(view(record)).axes[0])
 
 
 @pytest.mark.parametrize(
@@ -198,8 +200,8 @@ def test_not_training_is_shown_as_the_plan(make_record):
 )
 def test_the_diamond_is_at_the_plans_measured_means(make_record, name, across, label):
     record = make_record(name)
-    cell = planned_cell(record)
-    loss, accuracy = compare_figure(record).axes
+    cell = record["compare"]["cells"][0]
+    loss, accuracy = compare_figure(view(record)).axes
     assert plan_marks(loss) == [[across, pytest.approx(np.mean(cell["loss"]))]]
     assert plan_marks(accuracy) == [[across, pytest.approx(np.mean(cell["accuracy"]))]]
     assert loss.get_xlabel() == label
@@ -211,7 +213,7 @@ def test_the_diamond_is_at_the_plans_measured_means(make_record, name, across, l
 def test_fixed_settings_have_dots_at_means_and_bars_over_seeds(make_record, name):
     record = make_record(name)
     across, along = record["compare"]["axes"]
-    axes = compare_figure(record).axes[0]
+    axes = compare_figure(view(record)).axes[0]
     bars = [segment for c in axes.collections if hasattr(c, "get_segments") for segment in c.get_segments()]
     for cell in record["compare"]["cells"]:
         if not cell["planned"]:
@@ -225,14 +227,14 @@ def test_fixed_settings_have_dots_at_means_and_bars_over_seeds(make_record, name
 
 def test_the_plan_stays_in_view_where_it_is_worse_than_untrained(make_record):
     record = make_record("full")
-    planned_cell(record)["loss"] = [3.0, 3.1, 3.2]
-    axes = compare_figure(record).axes[0]
+    record["compare"]["cells"][0]["loss"] = [3.0, 3.1, 3.2]
+    axes = compare_figure(view(record)).axes[0]
     assert axes.get_ylim()[1] > 3.1
 
 
 def test_training_curves_are_means_over_seeds(make_record):
     record = make_record("full")
-    loss, accuracy = training_figure(record).axes
+    loss, accuracy = training_figure(view(record)).axes
     for axes, quantity in ((loss, "loss"), (accuracy, "accuracy")):
         (mean,) = [line for line in axes.lines if line.get_gid() == "mean"]
         assert mean.get_xdata().tolist() == record["training"]["rounds"]
@@ -240,7 +242,7 @@ def test_training_curves_are_means_over_seeds(make_record):
     assert "untrained 2.30" in texts(loss)
     assert "predicted 0.534" in texts(loss)
     assert f"{np.mean([c[-1] for c in record['training']['loss']]):#.3g}" in texts(loss)
-    assert len(training_figure(without_scores(record)).axes) == 1
+    assert len(training_figure(view(without_scores(record))).axes) == 1
 
 
 def without_scores(record):
@@ -254,16 +256,19 @@ def test_a_score_that_is_worse_than_guessing_stays_in_the_picture(make_record):
     record["training"]["accuracy"] = [[-9.0 + 0.3 * i for i in range(len(record["training"]["rounds"]))]]
     for cell in record["compare"]["cells"]:
         cell["accuracy"] = [-7.0]
-    for axes, last in ((training_figure(record).axes[1], -5.7), (compare_figure(record).axes[1], -7.0)):
+    for axes, last in (
+        (training_figure(view(record)).axes[1], -5.7),
+        (compare_figure(view(record)).axes[1], -7.0),
+    ):
         low, high = axes.get_ylim()
         assert low < last < high
     record["training"]["accuracy"][0][-1] = -50.0
-    png(training_figure(record), dpi=30)
+    png(training_figure(view(record)), dpi=30)
 
 
 def test_a_row_per_client_shows_most_uploads_and_spending_over_seeds(make_record):
     record = make_record("full")
-    uploads, spent = who_figure(record).axes
+    uploads, spent = who_figure(view(record)).axes
     assert [t.get_text() for t in uploads.get_yticklabels()] == record["federation"]["clients"]
     most = np.max(record["training"]["uploads"], axis=0)
     assert dots(uploads).tolist() == np.column_stack([most, np.arange(10)]).tolist()
@@ -272,7 +277,7 @@ def test_a_row_per_client_shows_most_uploads_and_spending_over_seeds(make_record
 
 def test_many_clients_are_dots_in_the_order_of_their_budgets(make_record):
     record = make_record("many")
-    _, spent = who_figure(record).axes
+    _, spent = who_figure(view(record)).axes
     assert np.allclose(dots(spent)[:, 1], np.max(record["training"]["spent_epsilon"], axis=0))
     assert "500 clients" in spent.get_xlabel()
     (budget,) = spent.lines
@@ -286,18 +291,18 @@ def test_a_crowd_is_thinned_and_says_so(make_record):
     plan["privacy"]["clients"] *= 4
     record["training"]["uploads"] = [row * 4 for row in record["training"]["uploads"]]
     record["training"]["spent_epsilon"] = [row * 4 for row in record["training"]["spent_epsilon"]]
-    assert "2,000 clients in order (1,500 of them drawn)" in who_figure(record).axes[0].get_xlabel()
+    assert "2,000 clients in order (1,500 of them drawn)" in who_figure(view(record)).axes[0].get_xlabel()
 
 
 def test_without_noise_no_spending_is_drawn(make_record):
-    assert len(who_figure(make_record("no_noise")).axes) == 1
+    assert len(who_figure(view(make_record("no_noise"))).axes) == 1
 
 
 @pytest.mark.parametrize("name", ["noised_steps", "noised_batches", "no_noised_steps"])
 def test_the_leak_is_drawn_to_scale_beside_the_budget(make_record, name):
     plan = make_record(name)["plan"]
     printed, row = plan["as_printed"], plan["privacy"]["clients"][plan["as_printed"]["worst_client"]]
-    (axes,) = leak_figure(make_record(name)).axes
+    (axes,) = leak_figure(view(make_record(name))).axes
     assert [bar.get_width() for bar in axes.patches] == [
         row["epsilon"], row["spent_epsilon"], printed["spent_epsilon"], printed["spent_epsilon_zcdp"]
     ]  # fmt: skip
@@ -308,23 +313,23 @@ def test_the_leak_is_drawn_to_scale_beside_the_budget(make_record, name):
 
 def test_other_algorithms_have_no_leak_to_draw(make_record):
     for name in ("full", "coins", "local_steps", "no_noise"):
-        assert leak_figure(make_record(name)) is None
+        assert leak_figure(view(make_record(name))) is None
 
 
 def test_costs_are_drawn_beside_their_budgets(make_record):
     record = make_record("paid_replies")
-    *_, cost = who_figure(record).axes
+    *_, cost = who_figure(view(record)).axes
     resources = record["plan"]["resources"]
     assert cost.get_title(loc="left") == "Cost in joules"
     assert [bar.get_width() for bar in cost.patches] == resources["budget"]
     assert dots(cost)[:, 0].tolist() == (10.5 * np.max(record["training"]["uploads"], axis=0)).tolist()
     assert cost.get_xlim()[1] > max(resources["budget"])
-    assert len(who_figure(make_record("full")).axes) == 2
+    assert len(who_figure(view(make_record("full"))).axes) == 2
 
 
 def test_uploads_of_noised_steps_are_drawn_against_rounds(make_record):
     record = make_record("noised_batches")
-    uploads = who_figure(record).axes[0]
+    uploads = who_figure(view(record)).axes[0]
     assert [bar.get_width() for bar in uploads.patches] == [record["plan"]["rounds"]] * 8
 
 
@@ -333,49 +338,49 @@ def test_uploads_of_noised_steps_are_drawn_against_rounds(make_record):
     [("noised_steps", "round, 109 units each"), ("paid_replies", "round"), ("paid_coins", "round")],
 )
 def test_a_round_has_its_price_where_every_round_costs_the_same(make_record, name, label):
-    assert training_figure(make_record(name)).axes[0].get_xlabel() == label
+    assert training_figure(view(make_record(name))).axes[0].get_xlabel() == label
 
 
 def test_large_costs_are_abbreviated(make_record):
-    *_, cost = who_figure(make_record("paid_local_steps")).axes
+    *_, cost = who_figure(view(make_record("paid_local_steps"))).axes
     assert cost.yaxis.get_major_formatter()(2e7) == "20M"
 
 
 def test_the_hero_shows_prediction_and_measurement(make_record):
     record = make_record("full")
-    left, right = hero_figure(record).axes
+    left, right = hero_figure(view(record)).axes
     assert plan_marks(left) == [[261, record["plan"]["predicted"]["bound"]]]
-    assert plan_marks(right) == [[261, pytest.approx(np.mean(planned_cell(record)["loss"]))]]
+    assert plan_marks(right) == [[261, pytest.approx(np.mean(record["compare"]["cells"][0]["loss"]))]]
     assert (
         right.get_title(loc="left") == "Measured: the plan keeps 96\N{NO-BREAK SPACE}% of the attainable gain"
     )
-    assert len(hero_figure(make_record("plan_only")).axes) == 1
+    assert len(hero_figure(view(make_record("plan_only"))).axes) == 1
 
 
 def test_strange_names_are_drawn_literally(make_record):
     record = make_record("full")
     record["federation"]["clients"] = ["$x_1$", "病院", "a\nb", "<b>", "%", "", "x" * 60, "{", "\\frac", "&"]
     record["federation"]["name"] = "$\\bad{"
-    for figure in all_figures(record).values():
+    for figure in all_figures(view(record)).values():
         png(figure, dpi=30)
-    labels = [t.get_text() for t in who_figure(record).axes[0].get_yticklabels()]
+    labels = [t.get_text() for t in who_figure(view(record)).axes[0].get_yticklabels()]
     assert labels[:4] == ["$x_1$", "□□", "a b", "<b>"]
     assert len(labels[6]) == 18
 
 
 def test_an_svg_takes_its_colours_and_ids_from_the_page(make_record):
-    text = svg(why_figure(make_record("full")), "why")
+    text = svg(why_figure(view(make_record("full"))), "why")
     assert text.startswith("<svg")
     assert not any(colour in text for colour in NAMES)
     assert "var(--plan)" in text
     assert 'id="figure_1"' not in text
     assert "<!--" not in text
-    assert text == svg(why_figure(make_record("full")), "why")
+    assert text == svg(why_figure(view(make_record("full"))), "why")
 
 
 def test_drawing_leaves_the_callers_parameters_alone(make_record):
     before = dict(matplotlib.rcParams)
-    all_figures(make_record("one_seed"))
+    all_figures(view(make_record("one_seed")))
     assert dict(matplotlib.rcParams) == before
 
 

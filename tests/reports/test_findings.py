@@ -8,6 +8,7 @@ import pytest
 
 from noiseworthy.reports import findings
 from noiseworthy.reports.findings import Outcome
+from noiseworthy.studies.typed_record import view
 
 
 @pytest.mark.parametrize(
@@ -26,22 +27,22 @@ from noiseworthy.reports.findings import Outcome
 def test_the_finding_follows_the_lost_gain(make_record, lost, said):
     record = make_record("full")
     record["compare"]["lost_gain"] = lost
-    assert said in findings.finding(record)
+    assert said in findings.finding(view(record))
 
 
 def test_where_nothing_gains_the_plan_is_not_praised(make_record):
     record = make_record("full")
     record["compare"].update(lost_gain=None, untrained_loss=0.1)
-    assert findings.finding(record) == "No fixed setting gains"
+    assert findings.finding(view(record)) == "No fixed setting gains"
 
 
 def test_findings_of_plans_that_do_not_train_or_diverge(make_record):
     still = make_record("do_not_train")
-    assert "where the plan does not train" in findings.finding(still)
+    assert "where the plan does not train" in findings.finding(view(still))
     still["compare"]["lost_gain"] = None
-    assert findings.finding(still).endswith("not training is right")
-    assert findings.finding(make_record("diverged")) == "The plan diverged"
-    assert findings.finding(make_record("plan_only")) is None
+    assert findings.finding(view(still)).endswith("not training is right")
+    assert findings.finding(view(make_record("diverged"))) == "The plan diverged"
+    assert findings.finding(view(make_record("plan_only"))) is None
 
 
 @pytest.mark.parametrize(
@@ -60,8 +61,8 @@ def test_findings_of_plans_that_do_not_train_or_diverge(make_record):
 )
 def test_the_caption_reads_the_shape_off_the_plans_own_curve(make_record, name, said):
     record = make_record(name)
-    assert said in findings.why_caption(record)
-    assert f"against {record['evidence']['axis']}" in findings.why_caption(record)
+    assert said in findings.why_caption(view(record))
+    assert f"against {record['evidence']['axis']}" in findings.why_caption(view(record))
 
 
 @pytest.mark.parametrize(
@@ -69,42 +70,42 @@ def test_the_caption_reads_the_shape_off_the_plans_own_curve(make_record, name, 
     [("full", "T = 100, b = 10"), ("local_steps", "E = 12, T = 240"), ("coins", "p = 0.5, T = 80")],
 )
 def test_the_best_setting_is_named_by_the_axes(make_record, name, best):
-    assert f"The best of them has {best}. " in findings.compare_caption(make_record(name))
+    assert f"The best of them has {best}. " in findings.compare_caption(view(make_record(name)))
 
 
 def test_the_comparison_names_the_baseline_and_the_price_of_a_search(make_record):
     record = make_record("noised_steps")
-    said = findings.compare_caption(record)
+    said = findings.compare_caption(view(record))
     assert "The best of them has τ = 10, R = 9. τ = 1 is DP-SGD." in said
     price = "together spend epsilon 17.3 of the client that is worst off; the plan spends at most 4."
     assert said.endswith(price)
-    assert "DP-SGD" not in findings.compare_caption(make_record("local_steps"))
+    assert "DP-SGD" not in findings.compare_caption(view(make_record("local_steps")))
     record["compare"]["search_epsilon"] = None
-    assert findings.compare_caption(record).endswith("τ = 1 is DP-SGD.")
+    assert findings.compare_caption(view(record)).endswith("τ = 1 is DP-SGD.")
     del record["compare"]["search_epsilon"]
-    assert findings.compare_caption(record).endswith("τ = 1 is DP-SGD.")
+    assert findings.compare_caption(view(record)).endswith("τ = 1 is DP-SGD.")
 
 
 def test_prediction_and_measurement_are_compared_in_one_unit_only(make_record):
     record = make_record("full")
-    assert "0.534 was predicted" in findings.training_caption(record)
+    assert "0.534 was predicted" in findings.training_caption(view(record))
     record["plan"]["predicted"]["unit"] = "squared distance to the optimum"
-    assert "predicted" not in findings.training_caption(record)
+    assert "predicted" not in findings.training_caption(view(record))
 
 
 def test_who_says_how_often_and_how_much(make_record):
     record = make_record("full")
-    assert "pays for 261 uploads; it was asked 260 to 261 times" in findings.who_caption(record)
+    assert "pays for 261 uploads; it was asked 260 to 261 times" in findings.who_caption(view(record))
     once = copy.deepcopy(record)
     once["plan"]["releases"] = [1] * 10
     once["training"]["uploads"] = [[1] * 10] * 3
-    assert "pays for 1 upload; it was asked once" in findings.who_caption(once)
-    assert "no epsilon bounds" in findings.who_caption(make_record("no_noise"))
-    noised = findings.who_caption(make_record("noised_batches"))
+    assert "pays for 1 upload; it was asked once" in findings.who_caption(view(once))
+    assert "no epsilon bounds" in findings.who_caption(view(make_record("no_noise")))
+    noised = findings.who_caption(view(make_record("noised_batches")))
     assert "pays for 9 to 42 noised steps of each record, in 7 uploads." in noised
     half = copy.deepcopy(record)
     half["training"]["spent_epsilon"] = [[2.0] * 10] * 3
-    assert "is 50\N{NO-BREAK SPACE}% of its epsilon" in findings.who_caption(half)
+    assert "is 50\N{NO-BREAK SPACE}% of its epsilon" in findings.who_caption(view(half))
 
 
 def test_warnings_come_from_the_record(make_record):
@@ -117,7 +118,7 @@ def test_warnings_come_from_the_record(make_record):
     worse, planner = findings.warnings_of(record)[1:]
     assert worse == record["training"]["flags"][0]
     assert planner == "The proxies disagree."
-    assert findings.notes_of(record) == ["Fit error 1 %."]
+    assert findings.notes_of(view(record)) == ["Fit error 1 %."]
     assert findings.warnings_of(make_record("no_noise"))[0].startswith("Not private")
 
 

@@ -13,6 +13,7 @@ from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.guarantee import budgets, meaning, told_apart
 from noiseworthy.reports.html import card_page
 from noiseworthy.reports.privacy_statement import privacy_statement
+from noiseworthy.studies.typed_record import view
 
 
 def percents(text):
@@ -29,45 +30,45 @@ def test_no_page_says_how_sure_a_reader_becomes_or_bounds_single_outcomes(record
 def test_the_words_carry_the_numbers_of_the_exact_accountant_rounded_up(make_record):
     record = make_record("full")
     exact = GaussianPower(float(gaussian_mu(4.0, 1e-5)))
-    written = percents(meaning(record))
+    written = percents(meaning(view(record)))
     wanted = [1, 5, *(100 * exact.at([0.01, 0.05])), 100 * exact.guess, 50]
     assert np.all(np.array(written) >= np.array(wanted) * (1 - 1e-6))
     np.testing.assert_allclose(written, wanted, rtol=0.01)
-    assert claim_card(record)["told_apart"] == told_apart(record).model_dump()
-    assert meaning(record) in card_page(claim_card(record))
+    assert claim_card(record)["told_apart"] == told_apart(view(record)).model_dump()
+    assert meaning(view(record)) in card_page(claim_card(record))
     (spends,) = [c for c in privacy_statement(record) if c.title == "What each client spends"]
-    assert meaning(record) in spends.text
+    assert meaning(view(record)) in spends.text
 
 
 def test_a_record_of_an_earlier_version_tells_what_epsilon_and_delta_say_alone(make_record):
     record = make_record("full")
-    exact = told_apart(record)
+    exact = told_apart(view(record))
     del record["claim"]["told_apart"]
-    alone = told_apart(record)
+    alone = told_apart(view(record))
     assert alone.power == ProfiledPower(np.array([4.0]), np.array([1e-5])).at([0.01, 0.05]).tolist()
     assert alone.guess > exact.guess
-    assert "every upload of a client." in meaning(record)
+    assert "every upload of a client." in meaning(view(record))
 
 
 def test_under_add_remove_an_exchange_is_told_as_two_moves(make_record):
     record = make_record("full")
-    assert "One change is" not in meaning(record)
+    assert "One change is" not in meaning(view(record))
     record["claim"], record["plan"]["privacy"]["relation"] = {}, "add-remove"
-    said = meaning(record)
+    said = meaning(view(record))
     assert "One change is a record left out or added. To exchange it takes two, and then" in said
-    one, two = told_apart(record).power, told_apart(record).power_of_exchange
+    one, two = told_apart(view(record)).power, told_apart(view(record)).power_of_exchange
     assert np.all(np.array(two) > one)
     assert percents(said)[-2:] == [pytest.approx(100 * share, rel=0.01) for share in two]
 
 
 def test_where_clients_differ_it_says_whose_numbers_they_are(make_record):
     record = make_record("many")
-    assert "every upload of client 499, the client that is worst off." in meaning(record)
-    assert budgets(record, "epsilon") == "0.5 (client 0) to 8 (client 499)"
-    assert budgets(record, "delta") == "0"
+    assert "every upload of client 499, the client that is worst off." in meaning(view(record))
+    assert budgets(view(record), "epsilon") == "0.5 (client 0) to 8 (client 499)"
+    assert budgets(view(record), "delta") == "0"
     claim = claim_card(record)["claim"]
     assert "epsilon 0.5 (client 0) to 8 (client 499) at delta 0 for each record, by its client's own" in claim
 
 
 def test_where_nothing_is_released_nothing_is_told_apart(make_record):
-    assert meaning(make_record("do_not_train")) == ""
+    assert meaning(view(make_record("do_not_train"))) == ""

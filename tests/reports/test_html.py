@@ -12,6 +12,7 @@ import pytest
 from noiseworthy.errors import DataError
 from noiseworthy.reports import render, write_report
 from noiseworthy.reports.html import client_rows, key_numbers, toml
+from noiseworthy.studies.typed_record import view
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -108,33 +109,33 @@ def test_headline_outcome_and_numbers_are_the_records(pages, make_record):
 def test_the_lost_gain_shown_is_the_records(make_record, lost):
     record = make_record("full")
     record["compare"]["lost_gain"] = lost
-    (key,) = [key for key in key_numbers(record) if key.name == "lost gain"]
+    (key,) = [key for key in key_numbers(view(record)) if key.name == "lost gain"]
     assert float(key.value.removesuffix("%")) / 100 == pytest.approx(lost, abs=0.0005)
 
 
 def test_key_numbers_of_the_odd_cases(make_record):
-    keys = {key.name: key.value for key in key_numbers(make_record("no_noise"))}
+    keys = {key.name: key.value for key in key_numbers(view(make_record("no_noise")))}
     assert keys["epsilon"] == "unbounded"
-    keys = {key.name: key.value for key in key_numbers(make_record("do_not_train"))}
+    keys = {key.name: key.value for key in key_numbers(view(make_record("do_not_train")))}
     assert keys == {"epsilon at most": "0.2", "lost gain": "100.0\N{NO-BREAK SPACE}%"}
-    keys = {key.name: key.value for key in key_numbers(make_record("diverged"))}
+    keys = {key.name: key.value for key in key_numbers(view(make_record("diverged")))}
     assert (keys["test loss"], keys["lost gain"]) == ("diverged", "not defined")
-    assert {key.name for key in key_numbers(make_record("one_seed"))} >= {"test R²"}
+    assert {key.name for key in key_numbers(view(make_record("one_seed")))} >= {"test R²"}
 
 
 def test_key_numbers_say_what_clients_compute(make_record):
-    keys = {key.name: (key.value, key.remark) for key in key_numbers(make_record("local_steps"))}
+    keys = {key.name: (key.value, key.remark) for key in key_numbers(view(make_record("local_steps")))}
     assert keys["rounds"] == ("60", "")
     assert keys["local steps in each"] == ("2", "120 iterations in all")
     assert keys["uploads per client"] == ("6", "paid for by its noise")
-    keys = {key.name: (key.value, key.remark) for key in key_numbers(make_record("coins"))}
+    keys = {key.name: (key.value, key.remark) for key in key_numbers(view(make_record("coins")))}
     assert keys["iterations"] == ("31", "communication: p\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0.224")
     assert keys["rounds"] == ("4", "6.93 expected; drawn by coins")
     assert keys["clients in each"] == ("20", "of 20")
 
 
 def test_key_numbers_of_noised_steps_count_uploads_as_rounds(make_record):
-    keys = {key.name: (key.value, key.remark) for key in key_numbers(make_record("noised_steps"))}
+    keys = {key.name: (key.value, key.remark) for key in key_numbers(view(make_record("noised_steps")))}
     assert keys["rounds"] == ("9", "")
     assert keys["local steps in each"] == ("9", "81 iterations in all, each noised")
     assert keys["uploads per client"] == ("9", "noise pays for 81 noised steps")
@@ -150,22 +151,25 @@ def test_key_numbers_of_noised_steps_count_uploads_as_rounds(make_record):
     ],
 )
 def test_key_numbers_say_what_the_dearest_client_spends(make_record, name, key, value, remark):
-    keys = {key.name: (key.value, key.remark) for key in key_numbers(make_record(name))}
+    keys = {key.name: (key.value, key.remark) for key in key_numbers(view(make_record(name)))}
     assert keys[key] == (value, remark)
-    assert not any("cost" in key.name for key in key_numbers(make_record("full")))
+    assert not any("cost" in key.name for key in key_numbers(view(make_record("full"))))
 
 
 def test_clients_that_differ_in_cost_have_it_in_their_rows(make_record):
     record = make_record("paid_replies")
-    rows = client_rows(record)
+    rows = client_rows(view(record))
     bought = np.max(record["training"]["uploads"], axis=0) * 10.5
     assert [float(row["joules"]) for row in rows] == bought.tolist()
     assert [row["of"] for row in rows][::9] == ["600", "900"]
-    assert not {"joules", "units"} & client_rows({**make_record("noised_steps"), "training": None})[0].keys()
+    assert (
+        not {"joules", "units"}
+        & client_rows(view({**make_record("noised_steps"), "training": None}))[0].keys()
+    )
 
 
 def test_rows_of_noised_steps_tell_steps_from_uploads(make_record, pages):
-    row = client_rows(make_record("noised_batches"))[7]
+    row = client_rows(view(make_record("noised_batches")))[7]
     assert (row["steps paid for"], row["uploads"], row["joules"], row["of"]) == ("9", "7", "826", "900")
     text = Page(page(pages, make_record, "noised_batches")).text
     assert "The noise pays for as many steps as one record is in" in text

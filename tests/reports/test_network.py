@@ -7,6 +7,7 @@ import pytest
 from noiseworthy.reports.findings import setting, training_caption
 from noiseworthy.reports.html import render
 from noiseworthy.reports.network import network_caption, network_clauses, network_figure
+from noiseworthy.studies.typed_record import view
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def record(make_record):
 
 
 def test_the_caption_counts_what_arrived_and_says_why_the_rest_did_not(record):
-    said = network_caption(record)
+    said = network_caption(view(record))
     assert said.startswith("8 of 9 uploads that were asked for arrived")
     assert "budget: all is spent" in said
     assert "2 uploads came too late" in said
@@ -50,7 +51,7 @@ def test_the_caption_counts_what_arrived_and_says_why_the_rest_did_not(record):
 
 
 def test_every_answer_is_drawn_once(record):
-    above, below = network_figure(record).axes
+    above, below = network_figure(view(record)).axes
     came, missing = (len(dots.get_offsets()) for dots in above.collections)
     assert (came, missing) == (8, 1)
     assert [bar.get_height() for bar in below.patches] == [10, 11, 12]
@@ -61,21 +62,21 @@ def test_of_many_owners_those_who_answered_least_are_drawn(record):
     record["federation"]["clients"] = clients
     for one in record["network"]["rounds"]:
         one["answers"] = dict.fromkeys(clients, "") | {"ward 29": "no answer"}
-    labels = [label.get_text() for label in network_figure(record).axes[0].get_yticklabels()]
+    labels = [label.get_text() for label in network_figure(view(record)).axes[0].get_yticklabels()]
     assert len(labels) == 20
     assert labels[-1] == "ward 29"
 
 
 def test_what_owners_hold_is_told_with_the_head_of_their_ledgers(record, make_record):
-    (clause,) = network_clauses(record)
+    (clause,) = network_clauses(view(record))
     assert "25\N{NO-BREAK SPACE}% of epsilon 4 for wards, ledger head 19:abababababab" in clause.points[0]
-    assert network_clauses(make_record("full")) == []
-    assert network_figure(make_record("full")) is None
+    assert network_clauses(view(make_record("full"))) == []
+    assert network_figure(view(make_record("full"))) is None
 
 
 def test_nothing_speaks_of_a_simulation_where_there_was_none(record):
     page = render(record)
     assert "How the network did" in page
-    assert setting(record).endswith("over a network")
-    assert "over a network" in training_caption(record)
+    assert setting(view(record)).endswith("over a network")
+    assert "over a network" in training_caption(view(record))
     assert "Simulated noise" not in page

@@ -17,6 +17,7 @@ from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.rivals import rivals_figure, sweeps_figure
 from noiseworthy.reports.style import PLAN
 from noiseworthy.reports.tables import rivals_table
+from noiseworthy.studies.typed_record import view
 
 MEANS = {
     "DPSGD": 0.40, "WeiAvg": 0.60, "PFA": 0.65, "PrivateFL": 0.30, "PrivateFL-BCS": 0.50, "DPFL-BCS": 0.70,
@@ -79,11 +80,16 @@ def alone(make_record):
 
 
 def own(record, mechanism="gaussian"):
-    return next(point for point in words.own_points(record) if point["mechanism"] == mechanism)
+    points = record["rivals"]["points"]
+    return next(point for point in points if point["own"] and point["mechanism"] == mechanism)
 
 
 def entry(record, name, mechanism="gaussian"):
-    return words.entry_of(own(record, mechanism), name)
+    return next(one for one in own(record, mechanism)["algorithms"] if one["name"] == name)
+
+
+def rivals_of(record):
+    return view(record).rivals
 
 
 def texts(axes):
@@ -94,17 +100,17 @@ def texts(axes):
 
 
 def test_rows_are_sorted_by_mean_and_written_with_their_deviation(record):
-    for axes, worst in zip(rivals_figure(record).axes, ("PrivateFL", "PrivateFL"), strict=True):
+    for axes, worst in zip(rivals_figure(view(record)).axes, ("PrivateFL", "PrivateFL"), strict=True):
         names = [label.get_text() for label in axes.get_yticklabels()]
         assert names[:3] == ["DPFL-BCS", "PFA", "WeiAvg"]
         assert names[-1] == worst
         assert axes.yaxis_inverted()
-    first = rivals_figure(record).axes[0]
+    first = rivals_figure(view(record)).axes[0]
     assert texts(first)[1] == f"70.0 ± 1.6{NBSP}%"
 
 
 def test_every_training_is_a_dot_and_every_mean_a_mark(record):
-    axes = rivals_figure(record).axes[1]
+    axes = rivals_figure(view(record)).axes[1]
     dots = [dot for dot in axes.collections if dot.get_gid() == "training"]
     marks = [line for line in axes.lines if line.get_gid() == "mean"]
     best = own(record, "laplace")["algorithms"][-1]
@@ -114,7 +120,7 @@ def test_every_training_is_a_dot_and_every_mean_a_mark(record):
 
 
 def test_dpfl_bcs_alone_has_the_colour_of_the_plan(record):
-    (axes, _) = rivals_figure(record).axes
+    (axes, _) = rivals_figure(view(record)).axes
     for label in axes.get_yticklabels():
         ours = label.get_text() == "DPFL-BCS"
         assert (to_rgb(label.get_color()) == to_rgb(PLAN)) == ours
@@ -122,11 +128,11 @@ def test_dpfl_bcs_alone_has_the_colour_of_the_plan(record):
 
 
 def test_the_reference_is_named_with_its_number(record):
-    assert f"FedSGD, no noise: 90.0{NBSP}%" in texts(rivals_figure(record).axes[0])
+    assert f"FedSGD, no noise: 90.0{NBSP}%" in texts(rivals_figure(view(record)).axes[0])
 
 
 def test_every_panel_shows_every_training_and_the_reference(record):
-    for axes, least in zip(rivals_figure(record).axes, (0.3, 0.1), strict=True):
+    for axes, least in zip(rivals_figure(view(record)).axes, (0.3, 0.1), strict=True):
         low, high = axes.get_xlim()
         assert least - 0.1 < low < least - 0.02
         assert 0.92 < high < 1.0
@@ -134,16 +140,16 @@ def test_every_panel_shows_every_training_and_the_reference(record):
 
 def test_a_training_that_diverged_is_said_and_comes_last(alone):
     entry(alone, "DPFL-BCS").update(accuracy=[0.7, None, 0.7], mean_accuracy=None, std_accuracy=None)
-    axes = rivals_figure(alone).axes[0]
+    axes = rivals_figure(view(alone)).axes[0]
     assert axes.get_yticklabels()[-1].get_text() == "DPFL-BCS"
     assert "diverged" in texts(axes)
-    assert words.finding(alone) == "Under Gaussian noise DPFL-BCS diverged"
+    assert words.finding(rivals_of(alone)) == "Under Gaussian noise DPFL-BCS diverged"
 
 
 def test_losses_far_apart_are_on_a_logarithmic_axis_and_the_least_is_best(alone):
     alone["rivals"]["quantity"] = "loss"
     entry(alone, "PFA").update(loss=[900.0, 1000.0, 1100.0], mean_loss=1000.0, std_loss=80.0)
-    axes = rivals_figure(alone).axes[0]
+    axes = rivals_figure(view(alone)).axes[0]
     assert axes.get_xscale() == "log"
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert (names[0], names[-1]) == ("DPFL-BCS", "PFA")
@@ -154,7 +160,7 @@ def test_losses_far_apart_are_on_a_logarithmic_axis_and_the_least_is_best(alone)
 
 
 def test_each_mechanism_and_each_thing_varied_has_a_panel_with_a_line_per_algorithm(record):
-    figure = sweeps_figure(record)
+    figure = sweeps_figure(view(record))
     assert len(figure.axes) == 4
     for axes in figure.axes:
         labels = {container.get_label() for container in axes.containers}
@@ -164,7 +170,7 @@ def test_each_mechanism_and_each_thing_varied_has_a_panel_with_a_line_per_algori
 
 
 def test_lines_go_through_the_means_at_the_values_that_were_measured(record):
-    axes = sweeps_figure(record).axes[0]
+    axes = sweeps_figure(view(record)).axes[0]
     (ours,) = [one for one in axes.containers if one.get_label() == "DPFL-BCS"]
     x, y = ours.lines[0].get_data()
     assert list(x) == [1.0, 3.0, 6.0]
@@ -174,16 +180,18 @@ def test_lines_go_through_the_means_at_the_values_that_were_measured(record):
 
 
 def test_only_what_was_varied_is_drawn(make_record, alone):
-    assert sweeps_figure(alone) is None
+    assert sweeps_figure(view(alone)) is None
     budgets = with_rivals(make_record("chosen_clients"), ("laplace",), (1.0,), ())
-    assert len(sweeps_figure(budgets).axes) == 1
-    assert "largest budget is another" in words.sweeps_caption(budgets)
-    assert "α" not in words.sweeps_caption(budgets)
+    assert len(sweeps_figure(view(budgets)).axes) == 1
+    assert "largest budget is another" in words.sweeps_caption(view(budgets))
+    assert "α" not in words.sweeps_caption(view(budgets))
 
 
 def test_the_reference_follows_the_partition(record):
-    words.reference_of(record, 0.5).update(mean_accuracy=0.8)
-    axes = sweeps_figure(record).axes[1]
+    points = record["rivals"]["points"]
+    (reference,) = (p for p in points if p["mechanism"] == "none" and p["alpha"] == 0.5)
+    reference["algorithms"][0].update(mean_accuracy=0.8)
+    axes = sweeps_figure(view(record)).axes[1]
     (line,) = [one for one in axes.containers if one.get_label() == "FedSGD"]
     np.testing.assert_allclose(line.lines[0].get_ydata(), [0.8, 0.9])
 
@@ -204,56 +212,60 @@ def test_the_reference_follows_the_partition(record):
 def test_ahead_takes_two_standard_errors(alone, mean, std, says):
     """Of three seeds the error is the deviation over the root of 2: 0.04 makes 0.028 of it."""
     entry(alone, "PFA")["gap"] = {"mean": mean, "std": std}
-    assert words.finding(alone) == f"Under Gaussian noise DPFL-BCS {says}"
+    assert words.finding(rivals_of(alone)) == f"Under Gaussian noise DPFL-BCS {says}"
 
 
 def test_one_seed_has_no_deviation(alone):
     alone["rivals"]["seeds"] = [0]
-    assert words.finding(alone).endswith("by 5.0 points")
-    assert words.with_deviation(alone, entry(alone, "PFA")) == f"65.0{NBSP}%"
+    assert words.finding(rivals_of(alone)).endswith("by 5.0 points")
+    assert (
+        words.with_deviation(rivals_of(alone), words.entry_of(words.own_points(rivals_of(alone))[0], "PFA"))
+        == f"65.0{NBSP}%"
+    )
 
 
 def test_privatefl_on_the_same_clients_is_named_where_it_is_better(alone):
-    assert "PrivateFL-BCS" not in words.finding(alone)
+    assert "PrivateFL-BCS" not in words.finding(rivals_of(alone))
     entry(alone, "PrivateFL-BCS")["gap"] = {"mean": -0.03, "std": 0.001}
-    assert words.finding(alone).endswith(
+    assert words.finding(rivals_of(alone)).endswith(
         "by 5.0 ± 1.0 points; PrivateFL-BCS, which asks the same clients, is 3.0 ± 0.1 points better"
     )
     entry(alone, "PrivateFL-BCS")["gap"] = {"mean": -0.03, "std": 0.05}
-    assert "better" not in words.finding(alone)
+    assert "better" not in words.finding(rivals_of(alone))
 
 
 def test_who_asks_the_same_clients_is_not_the_best_rival(alone):
     entry(alone, "PrivateFL-BCS").update(mean_accuracy=0.95)
-    assert words.best_rival(alone, own(alone))["name"] == "PFA"
+    rivals = rivals_of(alone)
+    assert words.best_rival(rivals, words.own_points(rivals)[0]).name == "PFA"
 
 
 def test_the_finding_has_a_sentence_for_each_mechanism(record):
-    first, second = words.finding(record).split(". ")
+    first, second = words.finding(rivals_of(record)).split(". ")
     assert first.startswith("Under Gaussian noise DPFL-BCS is ahead of")
     assert second.startswith("Under Laplace noise DPFL-BCS is ahead of")
 
 
 def test_the_caption_says_what_is_pure_what_is_spent_and_what_choosing_would_cost(record):
-    said = words.caption(record)
+    said = words.caption(view(record))
     assert "Laplace noise is planned for pure ε, δ = 0." in said
     assert f"No client spends more than 100{NBSP}% of its ε in any of them." in said
     assert "would run 12 private trainings and spend epsilon 8.46 under Gaussian noise and 17.8 under" in said
     assert "where one of them spends at most 3; FedSGD hides nothing." in said
     for point in record["rivals"]["points"]:
         point["search_epsilon"] = None
-    assert "12 private trainings and add up what they spend; FedSGD" in words.caption(record)
+    assert "12 private trainings and add up what they spend; FedSGD" in words.caption(view(record))
 
 
 def test_gaussian_noise_alone_says_nothing_of_laplace(alone):
-    assert "Laplace" not in words.caption(alone)
+    assert "Laplace" not in words.caption(view(alone))
 
 
 def test_regression_is_compared_by_the_loss_that_is_trained(make_record):
     record = with_rivals(make_record("one_seed"))
     record["rivals"]["quantity"] = "loss"
-    assert words.quantity_name(record) == "test loss, half the mean squared error"
-    assert "points" not in words.finding(record)
+    assert words.quantity_name(view(record), rivals_of(record)) == "test loss, half the mean squared error"
+    assert "points" not in words.finding(rivals_of(record))
 
 
 # Pages and tables -------------------------------------------------------------------------------------
@@ -277,21 +289,19 @@ def test_the_page_shows_figures_tables_and_the_choice_of_clients(record, tmp_pat
 @pytest.mark.full
 def test_a_record_without_rivals_has_no_trace_of_them(make_record):
     plain = make_record("full")
-    assert not {"rivals", "rivals-varied"} & set(all_figures(plain))
-    assert words.finding(plain) is None
-    assert words.standings(plain) == {}
-    assert rivals_table(plain) is None
+    assert not {"rivals", "rivals-varied"} & set(all_figures(view(plain)))
+    assert rivals_table(view(plain)) is None
     assert "rivals" not in render(plain)
 
 
 def test_the_hero_sets_whom_to_ask_beside_what_came_of_it(record):
-    left, right = hero_figure(record).axes
+    left, right = hero_figure(view(record)).axes
     assert left.get_title(loc="left") == "Who is asked how often"
     assert right.get_yticklabels()[0].get_text() == "DPFL-BCS"
 
 
 def test_measured_numbers_are_called_simulated(record):
-    assert setting(record).endswith(", simulated")
+    assert setting(view(record)).endswith(", simulated")
     clauses = {clause.title: clause for clause in privacy_statement(record)}
     assert "Simulated noise is no privacy mechanism" in clauses
     points = clauses["What is not protected"].points
@@ -302,7 +312,7 @@ def test_measured_numbers_are_called_simulated(record):
 def test_the_table_has_everybody_with_gap_replies_and_spending_in_80_columns(kind, request):
     console = Console(width=80, no_color=True)
     with console.capture() as printed:
-        console.print(rivals_table(request.getfixturevalue(kind)))
+        console.print(rivals_table(view(request.getfixturevalue(kind))))
     lines = printed.get().splitlines()
     assert max(map(len, lines)) <= 80
     text = " ".join(printed.get().replace(NBSP, " ").split())
@@ -313,7 +323,7 @@ def test_the_table_has_everybody_with_gap_replies_and_spending_in_80_columns(kin
 
 
 def test_tables_of_what_was_varied_have_a_column_per_value(record):
-    tables = words.varied(record)
+    tables = words.varied(rivals_of(record))
     assert len(tables) == 4
     rows = tables["Gaussian noise, the largest budget"]
     assert list(rows[0]) == ["algorithm", "1", "3", "6"]

@@ -12,6 +12,7 @@ from noiseworthy.reports.html import client_rows, key_numbers
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.schedules import words_of
 from noiseworthy.reports.tables import plan_panel
+from noiseworthy.studies.typed_record import PlanPart, view
 
 SAID = {
     "full": ("Train 261 rounds, asking all 10 clients in each.", "261 rounds, all 10 clients in each"),
@@ -44,25 +45,25 @@ SAID = {
 
 
 def computes(plan):
-    return words_of(plan).computes(plan)
+    return words_of(PlanPart(**plan)).computes(plan)
 
 
 def clipped(plan):
-    return words_of(plan).clipped(plan)
+    return words_of(PlanPart(**plan)).clipped(plan)
 
 
 def paid_for(plan):
-    return phrases.paid_for(plan, words_of(plan).noised.release)
+    return phrases.paid_for(plan, words_of(PlanPart(**plan)).noised.release)
 
 
 def chooses(plan):
-    return words_of(plan).chooses(plan)
+    return words_of(PlanPart(**plan)).chooses(plan)
 
 
 @pytest.mark.parametrize("name", SAID)
 def test_the_headline_is_the_decision(make_record, name):
     record = make_record(name)
-    assert (schedules.headline(record), schedules.in_brief(record)) == SAID[name]
+    assert (schedules.headline(record), schedules.in_brief(view(record))) == SAID[name]
 
 
 def test_one_local_step_and_certain_communication_need_fewer_words(make_record):
@@ -110,18 +111,18 @@ def test_noised_steps_name_their_batches(make_record):
 def test_uploads_are_rounds_where_steps_are_noised_and_releases_elsewhere(make_record):
     for name in ("noised_steps", "noised_batches"):
         plan = make_record(name)["plan"]
-        assert schedules.uploads_of(plan) == [plan["rounds"]] * len(plan["releases"])
+        assert schedules.uploads_of(PlanPart(**plan)) == [plan["rounds"]] * len(plan["releases"])
     assert paid_for(make_record("noised_steps")["plan"]) == "81 noised steps"
     assert paid_for(make_record("noised_batches")["plan"]) == "9 to 42 noised steps"
     for name, said in (("full", "261 uploads"), ("local_steps", "6 uploads"), ("coins", "4 uploads")):
         plan = make_record(name)["plan"]
-        assert schedules.uploads_of(plan) == plan["releases"]
+        assert schedules.uploads_of(PlanPart(**plan)) == plan["releases"]
         assert paid_for(plan) == said
 
 
 def test_every_paper_keeps_its_symbols(make_record):
-    assert schedules.decided(make_record("noised_steps")["plan"]) == "K = 81, τ = 9"
-    assert schedules.decided(make_record("local_steps")["plan"]) == "T = 120, E = 2, b = 5"
+    assert schedules.decided(view(make_record("noised_steps")).plan) == "K = 81, τ = 9"
+    assert schedules.decided(view(make_record("local_steps")).plan) == "T = 120, E = 2, b = 5"
     assert method("dp-pasgd").words.terms["rounds"].symbol == "R"
     assert method("fedsgd-dpc").words.terms["rounds"].symbol == "T"
 
@@ -140,7 +141,7 @@ def test_every_axis_and_every_decision_has_its_words(make_record):
         assert {axes.across, axes.series, *words.decided} <= words.terms.keys()
     for name in ("full", "local_steps", "whole_updates", "coins", "no_coins", "noised_steps"):
         plan = make_record(name)["plan"]
-        assert {*words_of(plan).decided} <= plan.keys()
+        assert {*words_of(PlanPart(**plan)).decided} <= plan.keys()
 
 
 def test_a_rival_chooses_only_where_it_asks_unlike(make_record):
@@ -168,17 +169,17 @@ def test_a_plan_by_trial_that_does_not_train_has_its_words(make_record, name):
     plan |= {"train": False, "rounds": 0, "releases": nobody, "noise": nobody, "predicted": None,
              "as_printed": {}, "step_size": None}  # fmt: skip
     record["plan"] = plan
-    assert (schedules.headline(record), schedules.in_brief(record)) == ("Do not train.", "no training")
+    assert (schedules.headline(record), schedules.in_brief(view(record))) == ("Do not train.", "no training")
     assert plan_panel(record)
     said = " ".join(point for clause in privacy_statement(record) for point in (clause.text, *clause.points))
     assert schedules.NO_UPLOADS in said
     assert "coins" not in said
-    assert len(client_rows(record)) == len(nobody)
-    assert key_numbers(record)[0].name == "epsilon at most"
+    assert len(client_rows(view(record))) == len(nobody)
+    assert key_numbers(view(record))[0].name == "epsilon at most"
 
 
 def test_a_curve_along_an_axis_that_a_method_has_no_words_for_is_shown_without_them(make_record):
     record = make_record("noised_steps")
-    assert why_caption(record).endswith("noise and all.")
+    assert why_caption(view(record)).endswith("noise and all.")
     record["evidence"]["axis"] = "servers"
-    assert why_caption(record).endswith("The ring is the plan.")
+    assert why_caption(view(record)).endswith("The ring is the plan.")

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from noiseworthy.reports.tables import comparison_table, plan_panel, statement_text, training_panel
+from noiseworthy.studies.typed_record import view
 
 
 def shown(renderable, width=80):
@@ -19,7 +20,7 @@ def shown(renderable, width=80):
 
 @pytest.mark.parametrize("show", [plan_panel, training_panel, comparison_table, statement_text])
 def test_everything_fits_80_columns(record, show):
-    renderable = show(record)
+    renderable = show(view(record))
     if renderable is not None:
         assert max(cell_len(line) for line in shown(renderable).splitlines()) <= 80
 
@@ -108,7 +109,7 @@ def test_the_panels_say_what_the_dearest_client_spends(make_record):
     assert "100 per averaging, 1 to 3 per local step" in text
     assert "12,000,000 of 40,000,000 bytes, each client" in words(plan_panel(make_record("paid_local_steps")))
     assert "cost 12,000,000 of 40,000,000 bytes, the dearest clients" in words(
-        training_panel(make_record("paid_local_steps"))
+        training_panel(view(make_record("paid_local_steps")))
     )
     assert "13.38 of 100 seconds, each client" in words(plan_panel(make_record("paid_coins")))
     for name in ("full", "coins", "no_noised_steps"):
@@ -121,21 +122,21 @@ def test_a_record_of_before_there_were_resources_reads_the_same(make_record, nam
     for key in ("cost", "resources"):
         assert old["plan"].pop(key) is None
     for show in (plan_panel, training_panel):
-        assert shown(show(old)) == shown(show(record))
+        assert shown(show(view(old))) == shown(show(view(record)))
 
 
 def test_the_training_panel_says_how_it_ended(make_record):
-    text = words(training_panel(make_record("full")))
+    text = words(training_panel(view(make_record("full"))))
     assert "0.752 (0.702 to 0.802), untrained 2.30, predicted 0.534" in text
     assert "each client 260 to 261 times" in text
     assert "! Simulated noise" in text
-    assert training_panel(make_record("plan_only")) is None
-    assert "diverged" in words(training_panel(make_record("diverged")))
-    assert "without bound: no noise" in words(training_panel(make_record("no_noise")))
+    assert training_panel(view(make_record("plan_only"))) is None
+    assert "diverged" in words(training_panel(view(make_record("diverged"))))
+    assert "without bound: no noise" in words(training_panel(view(make_record("no_noise"))))
 
 
 def test_the_comparison_puts_the_plan_first_and_the_best_next(make_record):
-    lines = shown(comparison_table(make_record("full"))).splitlines()
+    lines = shown(comparison_table(view(make_record("full")))).splitlines()
     rows = [line.split() for line in lines if line.startswith((" plan", " fixed"))]
     assert rows[0][:3] == ["plan", "261", "10"]
     assert rows[1][:3] == ["fixed", "100", "10"]
@@ -143,7 +144,7 @@ def test_the_comparison_puts_the_plan_first_and_the_best_next(make_record):
     assert "The plan keeps 96\N{NO-BREAK SPACE}% of the attainable gain" in text
     assert "lost gain 3.7\N{NO-BREAK SPACE}%, untrained loss 2.30" in text
     assert "and 4 worse settings" in text
-    assert comparison_table(make_record("plan_only")) is None
+    assert comparison_table(view(make_record("plan_only"))) is None
 
 
 @pytest.mark.parametrize(
@@ -156,14 +157,14 @@ def test_the_comparison_puts_the_plan_first_and_the_best_next(make_record):
     ],
 )
 def test_the_columns_of_a_comparison_are_its_axes(make_record, name, columns, plan, best):
-    lines = shown(comparison_table(make_record(name))).splitlines()
+    lines = shown(comparison_table(view(make_record(name)))).splitlines()
     assert any(" ".join(line.split()).startswith(f"setting {columns} test loss") for line in lines)
     rows = [line.split()[1:3] for line in lines if line.startswith((" plan", " fixed"))]
     assert rows[:2] == [plan, best]
 
 
 def test_a_plan_that_does_not_train_has_no_rounds(make_record):
-    lines = shown(comparison_table(make_record("do_not_train"))).splitlines()
+    lines = shown(comparison_table(view(make_record("do_not_train")))).splitlines()
     assert any(line.split()[:4] == ["plan", "none", "none", "2.30"] for line in lines)
     text = words(plan_panel(make_record("do_not_train")))
     assert "uploads" not in text
@@ -179,4 +180,4 @@ def test_brackets_in_names_are_no_markup(make_record):
 
 
 def test_the_statement_warns_first(make_record):
-    assert shown(statement_text(make_record("no_noise"))).startswith("No privacy at all. NOT PRIVATE")
+    assert shown(statement_text(view(make_record("no_noise")))).startswith("No privacy at all. NOT PRIVATE")

@@ -18,6 +18,7 @@ from noiseworthy.reports.style import NAMES, ON_DARK, ON_LIGHT, PLAN, RAMP
 from noiseworthy.reports.tables import tradeoff_table
 from noiseworthy.reports.tradeoff import contrast, ink_on, levels, tradeoff_figure
 from noiseworthy.reports.tradeoff_words import caption
+from noiseworthy.studies.typed_record import view
 
 COUNTS = {
     "fedsgd-dpc": {"rounds": 40, "clients_per_round": 3},
@@ -72,7 +73,7 @@ def plain(make_record):
 
 
 def axes_of(record):
-    (axes,) = tradeoff_figure(record).axes
+    (axes,) = tradeoff_figure(view(record)).axes
     return axes
 
 
@@ -139,7 +140,7 @@ def test_only_the_studys_own_cell_is_framed(plain):
 @pytest.mark.parametrize("columns", [1, 2, 5, 6, 8])
 def test_no_text_leaves_its_cell_and_none_lies_on_another(columns, surface):
     made = with_surface(surface, tuple(2.0**i for i in range(columns)))
-    figure = tradeoff_figure(made)
+    figure = tradeoff_figure(view(made))
     figure.draw_without_rendering()
     (axes,) = figure.axes
     written = [text for text in axes.texts if text.get_text() and text.xycoords == "data"]
@@ -183,13 +184,13 @@ def test_text_is_readable_on_every_level(plain):
     for i, one in enumerate(plain["tradeoff"]["cells"]):
         one = plain["tradeoff"]["cells"][i] = copy.deepcopy(one)
         one.update(accuracy=[0.3 + i / 1000] * 3, loss=[1.0] * 3)
-    for colour in levels(plain):
+    for colour in levels(view(plain).tradeoff):
         assert contrast(colour, ink_on(colour)) > 4.5
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
 
 
 def lightness(record):
-    return [None if colour is None else oklab(colour)[0] for colour in levels(record)]
+    return [None if colour is None else oklab(colour)[0] for colour in levels(view(record).tradeoff)]
 
 
 def test_darker_is_better_by_accuracy_and_by_loss(plain):
@@ -205,12 +206,12 @@ def test_darker_is_better_by_accuracy_and_by_loss(plain):
 def test_equal_cells_have_one_colour(plain):
     for one in plain["tradeoff"]["cells"]:
         one.update(accuracy=[0.5], loss=[0.7])
-    assert set(levels(plain)) == {RAMP[0]}
+    assert set(levels(view(plain).tradeoff)) == {RAMP[0]}
 
 
 def test_a_diverged_cell_has_no_level_and_says_so(plain):
     plain["tradeoff"]["cells"][5]["loss"][1] = None
-    assert levels(plain)[5] is None
+    assert levels(view(plain).tradeoff)[5] is None
     assert texts_at(axes_of(plain))[1, 1] == ["diverged", "T = 40, b = 3"]
 
 
@@ -223,7 +224,7 @@ def test_r_squared_is_written_as_a_number(make_record):
 
 
 def test_the_caption_says_what_was_simulated_and_what_a_choice_would_spend(plain):
-    said = caption(plain)
+    said = caption(view(plain))
     assert "mean of 3 simulated trainings, standard deviation at most 0.82 points" in said
     assert "The framed cell is this study." in said
     assert "would run 10 trainings and spend epsilon 12.4 of the client that is worst off" in said
@@ -234,7 +235,7 @@ def test_the_caption_says_what_was_simulated_and_what_a_choice_would_spend(plain
 
 def test_without_a_closed_form_the_caption_states_no_number(plain):
     plain["tradeoff"]["search_epsilon"] = None
-    assert "would run 10 trainings and add up what they spend." in caption(plain)
+    assert "would run 10 trainings and add up what they spend." in caption(view(plain))
 
 
 def test_the_page_shows_the_surface_only_where_there_is_one(make_record):
@@ -254,8 +255,8 @@ def test_a_report_has_the_picture_as_a_file(make_record, tmp_path):
 
 
 def test_a_record_without_a_surface_has_no_figure(make_record):
-    assert "tradeoff" not in all_figures(make_record("full"))
-    assert tradeoff_figure(make_record("full")) is None
+    assert "tradeoff" not in all_figures(view(make_record("full")))
+    assert tradeoff_figure(view(make_record("full"))) is None
 
 
 def test_the_privacy_statement_counts_the_trainings(make_record):
@@ -268,10 +269,10 @@ def test_the_privacy_statement_counts_the_trainings(make_record):
     assert "Simulated noise is no privacy mechanism" in [clause.title for clause in clauses]
 
 
-def test_the_table_has_the_most_resources_on_top(plain):
+def test_the_table_has_the_most_resources_on_top(plain, make_record):
     console = Console(width=80, no_color=True)
     with console.capture() as printed:
-        console.print(tradeoff_table(plain))
+        console.print(tradeoff_table(view(plain)))
     lines = printed.get().splitlines()
     rows = [
         next(i for i, line in enumerate(lines) if line.split()[:1] == [row])
@@ -281,7 +282,7 @@ def test_the_table_has_the_most_resources_on_top(plain):
     assert "66.0" in lines[rows[0]]
     assert "no plan" in lines[rows[0]]
     assert max(map(len, lines)) <= 80
-    assert tradeoff_table({}) is None
+    assert tradeoff_table(view(make_record("full"))) is None
 
 
 def test_the_surface_is_made_of_squares_only(plain):

@@ -9,6 +9,7 @@ from noiseworthy.reports.html import render
 from noiseworthy.reports.style import PLAN
 from noiseworthy.reports.what_if import what_if_figure
 from noiseworthy.reports.what_if_words import price_of_next_point, what_if_caption
+from noiseworthy.studies.typed_record import view
 
 
 def curve(axis, x, own, trials):
@@ -35,7 +36,9 @@ def record(make_record):
 
 
 def test_lines_go_through_the_predictions_and_are_dashed_beyond_the_trials(record):
-    for axes, drawn in zip(what_if_figure(record).axes, record["what_if"]["curves"].values(), strict=True):
+    for axes, drawn in zip(
+        what_if_figure(view(record)).axes, record["what_if"]["curves"].values(), strict=True
+    ):
         pieces = [line for line in axes.lines if line.get_gid() != "plan"]
         assert len(pieces) == len(drawn["x"]) - 1
         for i, line in enumerate(pieces):
@@ -45,7 +48,7 @@ def test_lines_go_through_the_predictions_and_are_dashed_beyond_the_trials(recor
 
 
 def test_the_studys_own_place_is_a_ring_with_its_accuracy(record):
-    epsilon, clients, cost = what_if_figure(record).axes
+    epsilon, clients, cost = what_if_figure(view(record)).axes
     for axes, place, text in (
         (epsilon, (2.0, 0.6), "60"),
         (clients, (10.0, 0.55), "55"),
@@ -58,13 +61,13 @@ def test_the_studys_own_place_is_a_ring_with_its_accuracy(record):
 
 
 def test_trials_are_dots(record):
-    axes = what_if_figure(record).axes[0]
+    axes = what_if_figure(view(record)).axes[0]
     dots = np.vstack([collection.get_offsets() for collection in axes.collections])
     assert {tuple(dot) for dot in dots.tolist()} == {(1.0, 0.52), (2.0, 0.61)}
 
 
 def test_a_record_without_what_if_has_no_figure(make_record):
-    assert what_if_figure(make_record("full")) is None
+    assert what_if_figure(view(make_record("full"))) is None
     assert "What if" not in render(make_record("full"))
 
 
@@ -77,10 +80,13 @@ def test_the_page_shows_it_with_the_price_of_the_next_point(record):
 
 def test_where_nothing_is_to_be_had_no_price_is_named(record):
     record["what_if"]["prices"] = []
-    assert price_of_next_point(record) == "No epsilon in sight buys another point of accuracy."
-    assert "dashed beyond what was tried" in what_if_caption(record)
+    assert (
+        price_of_next_point(view(record), view(record).what_if)
+        == "No epsilon in sight buys another point of accuracy."
+    )
+    assert "dashed beyond what was tried" in what_if_caption(view(record))
 
 
 def test_r_squared_is_written_as_a_number(record):
-    federation = {"name": "diabetes", "classes": None, "sizes": [1], "clients": ["a"]}
-    assert "The next point of R², 0.61," in price_of_next_point({**record, "federation": federation})
+    record["federation"]["classes"] = None
+    assert "The next point of R², 0.61," in price_of_next_point(view(record), view(record).what_if)

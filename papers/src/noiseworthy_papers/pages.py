@@ -57,13 +57,18 @@ def write_reproductions(
     """Write the page of a paper into a folder and, if drawn, a PNG per figure into its `figures/`."""
     from noiseworthy.reports.estimates import estimation_figure
     from noiseworthy.reports.style import png
+    from noiseworthy.studies.typed_record import EstimatedPart
     from noiseworthy_papers.figures import draw
 
     page, figures = Path(folder) / f"{paper.name}.md", Path(folder) / "figures"
     figures.mkdir(parents=True, exist_ok=True)
     for result in results:
         if drawn and _is_drawn(result):
-            shown = draw(result) if result.estimates is None else estimation_figure(result.estimates)
+            shown = (
+                draw(result)
+                if result.estimates is None
+                else estimation_figure(EstimatedPart(**result.estimates))
+            )
             (figures / f"{_name(result)}.png").write_bytes(png(shown, dpi=90))
     page.write_text(reproductions_page(paper, results))
     return page

@@ -83,13 +83,14 @@ def train_plan(
 def finish(record: dict[str, Any], folder: Path, as_json: bool) -> None:
     """Write the report of a record and show it, as tables or as one JSON object."""
     from noiseworthy.reports import tables, write_report
+    from noiseworthy.studies.typed_record import view
 
-    path = write_report(record, folder)
+    path = write_report(seen := view(record), folder)
     if as_json:
         print(json.dumps(record, allow_nan=False))
         return
     shows = tables.plan_panel, tables.training_panel, tables.comparison_table, tables.tradeoff_table
     for show in (*shows, tables.rivals_table):
-        if (shown := show(record)) is not None:
+        if (shown := show(seen)) is not None:
             out.print(shown)
     out.print(f"Report: {path}", soft_wrap=True)

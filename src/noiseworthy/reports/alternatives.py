@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from noiseworthy._wording import number, rounded_up, span
-from noiseworthy.methods.words import Record
 from noiseworthy.reports.resources import amount
 from noiseworthy.reports.schedules import words_of
+from noiseworthy.studies.typed_record import PlanPart, RunRecord
 
 _NOTES = {
     "this plan": "Only the first row is used; its privacy loss is counted exactly.",
@@ -49,27 +49,27 @@ class Leak:
         return self.printed / self.budget
 
 
-def leak_of(plan: Record) -> Leak | None:
+def leak_of(plan: PlanPart) -> Leak | None:
     """The leak of the printed noise; None where a plan does not tell it."""
-    printed, rows = plan["as_printed"], plan["privacy"]["clients"]
-    spent = printed.get("spent_epsilon"), printed.get("spent_epsilon_zcdp")
-    if None in spent:
+    printed, rows = plan.as_printed, plan.privacy.clients
+    exact, converted = printed.get("spent_epsilon"), printed.get("spent_epsilon_zcdp")
+    if exact is None or converted is None:
         return None
     worst = printed.get("worst_client", 0)
-    row, noise = rows[worst], (plan["noise"][worst], printed["noise"][worst])
-    return Leak(row["epsilon"], row["spent_epsilon"], *spent, *noise)
+    row, noise = rows[worst], (plan.noise[worst], printed["noise"][worst])
+    return Leak(row.epsilon, row.spent_epsilon, exact, converted, *noise)
 
 
-def faults_of_printed(plan: Record) -> list[str]:
+def faults_of_printed(plan: PlanPart) -> list[str]:
     """Why the printed solution could not be run: what it costs, and what does not divide what."""
-    printed, resources = plan["as_printed"], plan.get("resources")
+    printed, resources = plan.as_printed, plan.resources
     faults = []
     if resources:
-        cost = np.multiply(resources["cost_per_round"], printed["rounds"])
-        cost = cost + np.multiply(resources["cost_per_step"], printed["total_iterations"])
-        worst = int(np.argmax(cost / resources["budget"]))
-        if cost[worst] > resources["budget"][worst] * (1 + 1e-9):
-            faults.append(f"it costs {amount(cost[worst])} of {amount(resources['budget'][worst])}")
+        cost = np.multiply(resources.cost_per_round, printed["rounds"])
+        cost = cost + np.multiply(resources.cost_per_step, printed["total_iterations"])
+        worst = int(np.argmax(cost / resources.budget))
+        if cost[worst] > resources.budget[worst] * (1 + 1e-9):
+            faults.append(f"it costs {amount(cost[worst])} of {amount(resources.budget[worst])}")
     if printed["total_iterations"] % printed["local_steps"]:
         words = words_of(plan)
         k, tau = (words.symbols(printed, [key]) for key in ("total_iterations", "local_steps"))
@@ -77,9 +77,9 @@ def faults_of_printed(plan: Record) -> list[str]:
     return faults
 
 
-def leak_caption(record: Record) -> str:
+def leak_caption(record: RunRecord) -> str:
     """What the figure of the printed formula shows."""
-    plan, leak = record["plan"], leak_of(record["plan"])
+    plan, leak = record.plan, leak_of(record.plan)
     if leak is None:
         return ""
     times = f"{number(leak.factor, 2)} times the budget of {number(leak.budget, 6)}"
@@ -90,22 +90,22 @@ def leak_caption(record: Record) -> str:
     ) + (f" Its setting could not be run either: {faults}." if faults else "")
 
 
-def rows_of(record: Record) -> list[dict[str, str]]:
+def rows_of(record: RunRecord) -> list[dict[str, str]]:
     """A row for the plan and one for each other answer, with the columns' names; nothing if it is alone."""
-    plan = record["plan"]
+    plan = record.plan
     answers = {"this plan": _of_plan(plan), **_others(plan)}
     return [_row(plan, name, values) for name, values in answers.items()] if len(answers) > 1 else []
 
 
-def note_of(plan: Record, rows: list[dict[str, str]]) -> str:
+def note_of(plan: PlanPart, rows: list[dict[str, str]]) -> str:
     """What the rows are."""
     noise = f"Noise is per coordinate of {words_of(plan).noised.what}."
     return " ".join([*(_NOTES[row["setting"]] for row in rows), noise])
 
 
-def _others(plan: Record) -> dict[str, dict[str, Any]]:
+def _others(plan: PlanPart) -> dict[str, dict[str, Any]]:
     """Settings of the other answers by their names."""
-    others, compared, leak = {}, plan.get("compared", {}), leak_of(plan)
+    others, compared, leak = {}, plan.compared, leak_of(plan)
     if "zcdp" in compared:
         spent = {"spent": f"at most {number(leak.budget, 6)}"} if leak else {}
         others["under zCDP"] = {**compared["zcdp"], **spent}
@@ -113,25 +113,25 @@ def _others(plan: Record) -> dict[str, dict[str, Any]]:
         rounds = relaxed["total_iterations"] / relaxed["local_steps"]
         others["in real numbers"] = {**relaxed, "rounds": rounds}
     if leak:
-        others["as printed"] = {**plan["as_printed"], "spent": rounded_up(leak.printed)}
+        others["as printed"] = {**plan.as_printed, "spent": rounded_up(leak.printed)}
     return others
 
 
-def _of_plan(plan: Record) -> dict[str, Any]:
-    leak, predicted = leak_of(plan), plan["predicted"]
+def _of_plan(plan: PlanPart) -> dict[str, Any]:
+    leak, predicted = leak_of(plan), plan.predicted
     spent = {"spent": rounded_up(leak.plan)} if leak else {}
-    bound = {"bound": predicted["bound"]} if predicted else {}
-    return {**plan, **bound, **spent} if plan["train"] else {**bound, **spent, "noise": None}
+    bound = {"bound": predicted.bound} if predicted else {}
+    return {**plan.written, **bound, **spent} if plan.train else {**bound, **spent, "noise": None}
 
 
-def _row(plan: Record, name: str, values: dict[str, Any]) -> dict[str, str]:
+def _row(plan: PlanPart, name: str, values: dict[str, Any]) -> dict[str, str]:
     terms = words_of(plan).terms
     settings = {
         terms[key].column: number(values[key]) if key in values else "none"
         for key in ("rounds", "local_steps", "total_iterations")
         if key in terms
     }
-    cost = {"cost": _written(values.get("cost"), amount)} if plan.get("resources") else {}
+    cost = {"cost": _written(values.get("cost"), amount)} if plan.resources else {}
     return {
         "setting": name,
         **settings,

@@ -16,14 +16,16 @@ from typing import Any
 
 from noiseworthy._wording import count, number, percent, rounded_up, span
 from noiseworthy.errors import DataError
-from noiseworthy.methods.phrases import clients_of, clipped_to
+from noiseworthy.methods.phrases import clipped_to
+from noiseworthy.methods.words import Record
 from noiseworthy.privacy.uploads import WORDS, Assurance
 from noiseworthy.reports.alternatives import leak_of
-from noiseworthy.reports.findings import Record, most_spent, spent_words
+from noiseworthy.reports.findings import most_spent, spent_words
 from noiseworthy.reports.guarantee import budgets, meaning, told_apart
 from noiseworthy.reports.limits import limits
 from noiseworthy.reports.privacy_statement import protected
 from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
+from noiseworthy.studies.typed_record import ClaimPart, PlanPart, RunRecord, view
 
 FILE, PAGE = "claim_card.json", "claim_card.html"
 Card = dict[str, Any]
@@ -35,7 +37,7 @@ NOT_COVERED = (
 )
 
 
-def claim_card(record: Record) -> Card:
+def claim_card(record: Record | RunRecord) -> Card:
     """The card of a run record, every number read from it.
 
     Args:
@@ -45,73 +47,71 @@ def claim_card(record: Record) -> Card:
         Plain values: `claim` in a sentence, the facts by name, and `questions` with their answers. A run
         without noise has `private` false and claims nothing.
     """
-    plan = record["plan"]
-    privacy = plan["privacy"]
+    record = view(record)
+    plan, claimed = record.plan, record.claim or ClaimPart()
+    privacy = plan.privacy
     head = {
         "schema": SCHEMA,
-        "run": record["name"],
-        "created": record["created"],
-        "version": record["version"],
-        "private": privacy["private"],
+        "run": record.name,
+        "created": record.created,
+        "version": record.version,
+        "private": privacy.private,
         "claim": claim(record),
-        "flags": (record["training"] or {}).get("flags", []),
+        "flags": record.training.flags if record.training else [],
     }
-    if not privacy["private"]:
+    if not privacy.private:
         return {**head, "questions": []}
+    leak = leak_of(plan)
     facts = {
-        "unit": privacy["unit"],
-        "relation": privacy["relation"],
+        "unit": privacy.unit,
+        "relation": privacy.relation,
         "trust": "local: every client protects itself, the server is not trusted",
-        "adversary": privacy["adversary"],
+        "adversary": privacy.adversary,
         "lifetime": _lifetime(record),
         "told_apart": None if (best := told_apart(record)) is None else best.model_dump(),
         "mechanism": _mechanism(plan),
-        "accountant": privacy["accountant"],
+        "accountant": privacy.accountant,
         "assurance": assurance(record),
         "constants": _constants(record),
-        "before": _facts(record).get("before"),
-        "looser": _facts(record).get("looser", {}),
-        "as_printed": _printed(plan),
-        "measured": record.get("audit"),
+        "before": claimed.before and claimed.before.model_dump(),
+        "looser": claimed.looser,
+        "as_printed": leak
+        and {"budget": leak.budget, "spends": leak.printed, "by_its_own_count": leak.converted},
+        "measured": record.audit and record.audit.model_dump(),
         "not_protected": list(_outside(record)),
     }
     return {**head, **facts, "questions": questions(record)}
 
 
-def claim(record: Record) -> str:
+def claim(record: RunRecord) -> str:
     """The claim in one sentence."""
-    plan = record["plan"]
-    if not plan["privacy"]["private"]:
+    plan = record.plan
+    if not plan.privacy.private:
         return "No privacy is claimed: clients add no noise."
-    if refuted(record):
-        return f"No privacy is claimed: an audit refuted the plan's epsilon. {record['audit']['verdict']}"
+    if record.audit and not record.audit.passed:
+        return f"No privacy is claimed: an audit refuted the plan's epsilon. {record.audit.verdict}"
     epsilon, delta = (budgets(record, key) for key in ("epsilon", "delta"))
     planned = "" if assurance(record) == "grid-csprng" else "By plan, at most "
-    said = f"{planned}epsilon {epsilon} at delta {delta} for each {plan['privacy']['unit']}"
+    said = f"{planned}epsilon {epsilon} at delta {delta} for each {plan.privacy.unit}"
     own = ", by its client's own budget" if " to " in epsilon + delta else ""
     return f"{said[0].upper()}{said[1:]}{own}, over all uploads, against everybody who sees them."
 
 
-def refuted(record: Record) -> bool:
-    """Whether an audit of this plan found that it does not hold."""
-    return bool(record.get("audit")) and not record["audit"]["passed"]
-
-
-def assurance(record: Record) -> Assurance | None:
+def assurance(record: RunRecord) -> Assurance | None:
     """The stamp of the noise that was drawn; None where nothing was trained yet."""
-    if record["training"]:
-        return record["training"]["assurance"]
-    simulated = record["compare"] or record.get("tradeoff") or record.get("rivals")
+    if record.training:
+        return record.training.assurance
+    simulated = record.compare or record.tradeoff or record.rivals
     return "simulation" if simulated else None
 
 
-def questions(record: Record) -> list[dict[str, Any]]:
+def questions(record: RunRecord) -> list[dict[str, Any]]:
     """The questions with answers in plain words, in reading order."""
     answers = {
         "Who is protected, and which change is hidden?": protected(record),
         "From whom?": _from_whom(record),
         "How much can be learnt, over the whole life of the data?": _how_much(record),
-        "By what means?": _by_what(record["plan"]),
+        "By what means?": _by_what(record.plan),
         "Which noise was drawn?": _which_noise(record),
         "How is the loss counted?": _how_counted(record),
         "What do looser counts and the paper say?": _others(record),
@@ -148,46 +148,34 @@ def write_claim_card(card: Card, page: str, folder: Path) -> None:
 # Facts ------------------------------------------------------------------------------------------------
 
 
-def _facts(record: Record) -> Record:
-    """What `studies.claims` found; nothing in records of earlier versions."""
-    return record.get("claim") or {}
-
-
-def _lifetime(record: Record) -> dict[str, Any]:
-    rows, spent = record["plan"]["privacy"]["clients"], most_spent(record)
+def _lifetime(record: RunRecord) -> dict[str, Any]:
+    rows, spent = record.plan.privacy.clients, most_spent(record)
     return {
         "clients": len(rows),
-        "epsilon": _ends(row["epsilon"] for row in rows),
-        "delta": _ends(row["delta"] for row in rows),
-        "spent_by_plan": _ends(row["spent_epsilon"] for row in rows),
+        "epsilon": _ends(row.epsilon for row in rows),
+        "delta": _ends(row.delta for row in rows),
+        "spent_by_plan": _ends(row.spent_epsilon for row in rows),
         "spent_in_training": None if spent is None else _ends(spent),
     }
 
 
-def _mechanism(plan: Record) -> dict[str, Any]:
+def _mechanism(plan: PlanPart) -> dict[str, Any]:
     return {
-        "noise": plan["mechanism"],
-        "size": _ends(plan["noise"]),
-        "clip_norm": plan["clip_norm"],
-        "clip": plan["clip"],
-        "releases": _ends(plan["releases"]),
+        "noise": plan.mechanism,
+        "size": _ends(plan.noise),
+        "clip_norm": plan.clip_norm,
+        "clip": plan.clip,
+        "releases": _ends(plan.releases),
         "uploads": _ends(uploads_of(plan)),
-        "sampling_rate": plan["sampling_rate"],
+        "sampling_rate": plan.sampling_rate,
     }
 
 
-def _constants(record: Record) -> dict[str, str]:
-    return {name: constant["provenance"] for name, constant in record["plan"]["constants"].items()}
+def _constants(record: RunRecord) -> dict[str, str]:
+    return {name: constant.provenance for name, constant in record.plan.constants.items()}
 
 
-def _printed(plan: Record) -> dict[str, Any] | None:
-    leak = leak_of(plan)
-    if leak is None:
-        return None
-    return {"budget": leak.budget, "spends": leak.printed, "by_its_own_count": leak.converted}
-
-
-def _outside(record: Record) -> tuple[str, ...]:
+def _outside(record: RunRecord) -> tuple[str, ...]:
     found = limits(record)
     return () if found is None else found.points
 
@@ -201,18 +189,18 @@ def _ends(values: Any) -> list[float | None]:
 # Answers ----------------------------------------------------------------------------------------------
 
 
-def _from_whom(record: Record) -> str:
-    adversary = record["plan"]["privacy"]["adversary"]
+def _from_whom(record: RunRecord) -> str:
+    adversary = record.plan.privacy.adversary
     return (
         f"From {adversary}. Every client adds its noise itself, before anything leaves it: nobody else has "
         "to be trusted, neither the server nor other clients."
     )
 
 
-def _how_much(record: Record) -> str:
+def _how_much(record: RunRecord) -> str:
     epsilon, delta = (budgets(record, key) for key in ("epsilon", "delta"))
-    rows, spent = record["plan"]["privacy"]["clients"], most_spent(record)
-    planned = f"The plan spends {spent_words([row['spent_epsilon'] for row in rows])} of it"
+    rows, spent = record.plan.privacy.clients, most_spent(record)
+    planned = f"The plan spends {spent_words([row.spent_epsilon for row in rows])} of it"
     trained = f"; training spent {spent_words(spent)}" if spent else ""
     return (
         f"Epsilon {epsilon} at delta {delta} per client, for all uploads together. {planned}{trained}. "
@@ -220,14 +208,14 @@ def _how_much(record: Record) -> str:
     )
 
 
-def _by_what(plan: Record) -> str:
-    if not any(plan["releases"]):
+def _by_what(plan: PlanPart) -> str:
+    if not any(plan.releases):
         return NO_UPLOADS
-    noised, clip = words_of(plan).noised, f"after a clip at {clipped_to(plan)}"
-    return f"{noise_of(plan)} on every coordinate of {noised.what}, {clip}. {noised.card(plan)}"
+    noised, clip = words_of(plan).noised, f"after a clip at {clipped_to(plan.written)}"
+    return f"{noise_of(plan)} on every coordinate of {noised.what}, {clip}. {noised.card(plan.written)}"
 
 
-def _which_noise(record: Record) -> str:
+def _which_noise(record: RunRecord) -> str:
     stamp = assurance(record)
     if stamp is None:
         return "None yet: nothing has been trained. The numbers are what a training by this plan would spend."
@@ -240,49 +228,48 @@ def _which_noise(record: Record) -> str:
     return f"Stamp: {stamp}. That is {what}.{warning}"
 
 
-def _how_counted(record: Record) -> str:
+def _how_counted(record: RunRecord) -> str:
     return (
-        f"By {record['plan']['privacy']['accountant']}, in noiseworthy {record['version']}, for every one of "
-        f"{count(clients_of(record), 'client')} by its true number of releases, not by a mean."
+        f"By {record.plan.privacy.accountant}, in noiseworthy {record.version}, for every one of "
+        f"{count(len(record.plan.releases), 'client')} by its true number of releases, not by a mean."
     )
 
 
-def _others(record: Record) -> str:
+def _others(record: RunRecord) -> str:
+    looser = record.claim.looser if record.claim else {}
     said = [
         f"By {name} the same noise would count as epsilon {span(ends, rounded_up)}."
-        for name, ends in _facts(record).get("looser", {}).items()
+        for name, ends in looser.items()
     ]
-    if leak := leak_of(record["plan"]):
+    if leak := leak_of(record.plan):
         said.append(
             f"The noise that the paper prints would spend {rounded_up(leak.printed)} of "
             f"{number(leak.budget, 6)} ({rounded_up(leak.converted)} by its own count); it was not used."
         )
-    elif record["plan"]["as_printed"].get("why"):
-        said.append(f"The paper's own formula is not used: {record['plan']['as_printed']['why']}.")
+    elif record.plan.as_printed.get("why"):
+        said.append(f"The paper's own formula is not used: {record.plan.as_printed['why']}.")
     return " ".join(said) or "Nothing else: the count is the paper's own."
 
 
-def _measured(record: Record) -> str:
-    audit = record.get("audit")
-    if not audit:
+def _measured(record: RunRecord) -> str:
+    if (audit := record.audit) is None:
         return "Not in this run. The command audit attacks a plan with worst-case records and measures."
     return (
-        f"Yes: an attack in {count(audit['trials'], 'trial')} proves epsilon of at least "
-        f"{_rounded_down(audit['epsilon_lower'])} at delta {number(audit['delta'])} with "
-        f"{percent(audit['confidence'])} confidence, for noise of this law, beside the "
-        f"{rounded_up(audit['epsilon_claimed'])} claimed. {audit['verdict']}"
+        f"Yes: an attack in {count(audit.trials, 'trial')} proves epsilon of at least "
+        f"{_rounded_down(audit.epsilon_lower)} at delta {number(audit.delta)} with "
+        f"{percent(audit.confidence)} confidence, for noise of this law, beside the "
+        f"{rounded_up(audit.epsilon_claimed)} claimed. {audit.verdict}"
     )
 
 
-def _what_constants_cost(record: Record) -> str:
-    before = _facts(record).get("before")
-    if before:
-        cost = f"epsilon {span(before['spent_epsilon'], rounded_up)} per client"
-        return f"Before the plan there was {before['what']}: {cost}, counted in the numbers above."
+def _what_constants_cost(record: RunRecord) -> str:
+    if record.claim and (before := record.claim.before):
+        cost = f"epsilon {span(before.spent_epsilon, rounded_up)} per client"
+        return f"Before the plan there was {before.what}: {cost}, counted in the numbers above."
     sources = sorted(set(_constants(record).values()))
     if any(source.startswith("bought") for source in sources):
         return "One upload per client, before the plan; it is counted in the numbers above."
-    if read := record.get("read_off"):
+    if read := record.read_off:
         return f"They are counted in no epsilon. {' '.join(read)}"
     if not sources:
         return "Nothing: the plan rests on budgets, sizes and what the study states."

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from noiseworthy._wording import finite, shortened
 from noiseworthy.methods.phrases import clients_of
-from noiseworthy.reports.findings import Record, client_names, most_spent
+from noiseworthy.reports.findings import client_names, most_spent
 from noiseworthy.reports.marks import name_marks
 from noiseworthy.reports.resources import bill_of
 from noiseworthy.reports.schedules import uploads_of
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, drawable, head, new_figure, styled
+from noiseworthy.studies.typed_record import RunRecord
 
 MOST_ROWS = 40
 """Above this many clients, rows become sorted steps."""
@@ -29,44 +30,44 @@ def evenly_chosen(clients: int) -> NDArray[np.int64]:
 
 
 @styled
-def who_figure(record: Record) -> Figure | None:
+def who_figure(record: RunRecord) -> Figure | None:
     """Uploads made against those planned, epsilon and resources spent against their budgets, per client.
 
     Before training it shows what is planned. None where nobody is asked for anything.
     """
-    plan = record["plan"]
-    if not any(plan["releases"]):
+    plan = record.plan
+    if not any(plan.releases):
         return None
-    private, bill = plan["privacy"]["private"], bill_of(record)
-    many = clients_of(record) > MOST_ROWS
-    figure = new_figure(7.4, 3.1 if many else 1.35 + 0.19 * max(clients_of(record), 3))
+    private, bill = plan.privacy.private, bill_of(record)
+    many = clients_of(record.written) > MOST_ROWS
+    figure = new_figure(7.4, 3.1 if many else 1.35 + 0.19 * max(clients_of(record.written), 3))
     scarce = bill is not None
     axes = figure.subplots(1, 1 + private + scarce, squeeze=False, sharey=not many)[0]
     draw = _steps if many else _rows
-    verb = "made" if record["training"] else "planned"
+    verb = "made" if record.training else "planned"
     uploads = np.array(uploads_of(plan), float)
     limit = "paid for" if scarce else "paid for by its noise"
     draw(axes[0], record, uploads, _made(record), "Uploads", verb, limit)
     if scarce:
-        verb = "spent" if record["training"] else "planned"
+        verb = "spent" if record.training else "planned"
         draw(axes[-1], record, bill.budget, bill.cost[None], f"Cost in {bill.unit}", verb, "budget")
     if private:
-        rows = plan["privacy"]["clients"]
-        spent = most_spent(record) or [row["spent_epsilon"] for row in rows]
-        budget = np.array([row["epsilon"] for row in rows])
-        verb = "spent" if record["training"] else "planned"
+        rows = plan.privacy.clients
+        spent = most_spent(record) or [row.spent_epsilon for row in rows]
+        budget = np.array([row.epsilon for row in rows])
+        verb = "spent" if record.training else "planned"
         draw(axes[1], record, budget, finite(spent)[None], "Privacy loss ε", verb, "budget")
     return figure
 
 
-def _made(record: Record) -> NDArray[np.float64]:
+def _made(record: RunRecord) -> NDArray[np.float64]:
     """Uploads per seed and client; the planned ones before training."""
-    training = record["training"]
-    return np.array(training["uploads"] if training else [uploads_of(record["plan"])], float)
+    training = record.training
+    return np.array(training.uploads if training else [uploads_of(record.plan)], float)
 
 
 def _rows(
-    axes: Axes, record: Record, most: NDArray[np.float64], used: NDArray[np.float64],
+    axes: Axes, record: RunRecord, most: NDArray[np.float64], used: NDArray[np.float64],
     title: str, verb: str, limit: str,
 ) -> None:  # fmt: skip
     """A row per client: a bar to its limit, a dot at what was used, a line for the range over seeds."""
@@ -88,7 +89,7 @@ def _rows(
 
 
 def _steps(
-    axes: Axes, record: Record, most: NDArray[np.float64], used: NDArray[np.float64],
+    axes: Axes, record: RunRecord, most: NDArray[np.float64], used: NDArray[np.float64],
     title: str, verb: str, limit: str,
 ) -> None:  # fmt: skip
     """Clients in the order of their limits: the limits as a line, what each used as a dot."""

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from noiseworthy.reports import panels
 from noiseworthy.reports.clients import who_figure
 from noiseworthy.reports.estimates import estimates_figure
-from noiseworthy.reports.findings import Record, final, finding, is_scored, score_name, setting
+from noiseworthy.reports.findings import final, finding, is_scored, score_name, setting
 from noiseworthy.reports.leaks import leak_figure
 from noiseworthy.reports.network import network_figure
 from noiseworthy.reports.participation import has_participation, participation, participation_figure
@@ -25,6 +25,7 @@ from noiseworthy.reports.schedules import in_brief
 from noiseworthy.reports.style import MUTED, drawable, new_figure, styled
 from noiseworthy.reports.tradeoff import tradeoff_figure
 from noiseworthy.reports.what_if import what_if_figure
+from noiseworthy.studies.typed_record import RunRecord
 
 WIDTH = 7.4
 LARGE: dict[Any, Any] = {
@@ -36,56 +37,56 @@ LARGE: dict[Any, Any] = {
 
 
 @styled
-def why_figure(record: Record) -> Figure | None:
+def why_figure(record: RunRecord) -> Figure | None:
     """Why the plan is right: the predicted value along the axis that was decided, with the plan marked."""
-    if not record["evidence"] or not record["evidence"]["curves"]:
+    if not (evidence := record.evidence) or not evidence.curves:
         return None
     figure = new_figure(WIDTH, 3.9)
-    panels.prediction(figure.subplots(), record, f"Planned: {in_brief(record)}")
+    panels.prediction(figure.subplots(), record, evidence, f"Planned: {in_brief(record)}")
     return figure
 
 
 @styled
-def training_figure(record: Record) -> Figure | None:
+def training_figure(record: RunRecord) -> Figure | None:
     """Test loss and score per round, over seeds."""
-    if not record["training"]:
+    if (training := record.training) is None:
         return None
     scored = final(record, "accuracy") is not None
     figure = new_figure(WIDTH, 3.1)
     axes = figure.subplots(1, 1 + scored, squeeze=False)[0]
-    panels.curves(axes[0], record, "loss", "Test loss")
+    panels.curves(axes[0], record, training, "loss", "Test loss")
     if scored:
-        panels.curves(axes[1], record, "accuracy", f"Test {score_name(record)}")
+        panels.curves(axes[1], record, training, "accuracy", f"Test {score_name(record)}")
     return figure
 
 
 @styled
-def compare_figure(record: Record) -> Figure | None:
+def compare_figure(record: RunRecord) -> Figure | None:
     """The plan beside fixed settings; the title says what was found."""
-    if not record["compare"]:
+    if (compare := record.compare) is None:
         return None
-    scored = is_scored({**record, "training": None})
+    scored = is_scored(compare)
     figure = new_figure(WIDTH, 6.4 if scored else 3.9)
     axes = figure.subplots(1 + scored, 1, squeeze=False, height_ratios=[3, 2][: 1 + scored])[:, 0]
-    panels.settings(axes[0], record, "loss", finding(record) or "")
+    panels.settings(axes[0], record, compare, "loss", finding(record) or "")
     if scored:
-        panels.settings(axes[1], record, "accuracy", f"The same by test {score_name(record)}")
+        panels.settings(axes[1], record, compare, "accuracy", f"The same by test {score_name(record)}")
     return figure
 
 
 @styled
-def hero_figure(record: Record) -> Figure | None:
+def hero_figure(record: RunRecord) -> Figure | None:
     """One wide figure to show a colleague: what was predicted or whom to ask, and what came of it."""
-    predicted = bool(record["evidence"]) and bool(record["evidence"]["curves"])
-    planned = predicted or has_participation(record)
-    measured = bool(record["compare"] or record["training"] or record.get("rivals"))
+    evidence = record.evidence if record.evidence and record.evidence.curves else None
+    planned = evidence is not None or has_participation(record)
+    measured = bool(record.compare or record.training or record.rivals)
     if not planned and not measured:
         return None
     with matplotlib.rc_context(LARGE):
         figure = new_figure(12.6 if planned and measured else 8.0, 4.9)
         axes = figure.subplots(1, planned + measured, squeeze=False)[0]
-        if predicted:
-            panels.prediction(axes[0], record, f"Planned: {in_brief(record)}")
+        if evidence is not None:
+            panels.prediction(axes[0], record, evidence, f"Planned: {in_brief(record)}")
         elif planned:
             participation(axes[0], record)
         if measured:
@@ -96,14 +97,14 @@ def hero_figure(record: Record) -> Figure | None:
     return figure
 
 
-def _measured(axes: Axes, record: Record) -> None:
+def _measured(axes: Axes, record: RunRecord) -> None:
     found = finding(record)
-    if record.get("rivals"):
-        standing(axes, record, own_points(record)[0])
-    elif found is None:
-        panels.curves(axes, record, "loss", "Measured: test loss of the plan")
-    else:
-        panels.settings(axes, record, "loss", f"Measured: {found[0].lower()}{found[1:]}")
+    if record.rivals:
+        standing(axes, record, record.rivals, own_points(record.rivals)[0])
+    elif record.compare and found:
+        panels.settings(axes, record, record.compare, "loss", f"Measured: {found[0].lower()}{found[1:]}")
+    elif record.training:
+        panels.curves(axes, record, record.training, "loss", "Measured: test loss of the plan")
 
 
 FIGURES = {
@@ -123,7 +124,7 @@ FIGURES = {
 }
 
 
-def all_figures(record: Record, names: Collection[str] = tuple(FIGURES)) -> dict[str, Figure]:
+def all_figures(record: RunRecord, names: Collection[str] = tuple(FIGURES)) -> dict[str, Figure]:
     """Every figure (of `names`) that the record has data for."""
     drawn = {name: draw(record) for name, draw in FIGURES.items() if name in names}
     return {name: figure for name, figure in drawn.items() if figure is not None}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from noiseworthy._wording import count, finite, level, number, percent, percent_up, rounded_up, span, times
-from noiseworthy.methods.phrases import clients_of
 from noiseworthy.methods.words import Course, Record
 from noiseworthy.reports.schedules import words_of
+from noiseworthy.studies.typed_record import CellPart, ComparePart, EvidencePart, Quantity, RunRecord, view
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Outcome:
         return "" if self.least == self.most else f"{write(self.least)} to {write(self.most)}"
 
     @classmethod
-    def of(cls, quantity: str, values: Sequence[float | None]) -> Outcome | None:
+    def of(cls, quantity: Quantity, values: Sequence[float | None]) -> Outcome | None:
         """The outcome: a missing `loss` has diverged, a missing score is left out; None without any score."""
         array = finite(values)
         if quantity != "loss":
@@ -35,49 +36,44 @@ class Outcome:
         return cls(float(array.mean()), float(array.min()), float(array.max())) if array.size else None
 
 
-def client_names(record: Record) -> list[str]:
+def client_names(record: RunRecord) -> list[str]:
     """Names of the clients, or their numbers where the plan was made without data."""
-    federation = record["federation"]
-    return federation["clients"] if federation else [f"client {i}" for i in range(clients_of(record))]
+    federation = record.federation
+    return federation.clients if federation else [f"client {i}" for i in range(len(record.plan.releases))]
 
 
-def final(record: Record, quantity: str) -> Outcome | None:
+def final(record: RunRecord, quantity: Quantity) -> Outcome | None:
     """Test `loss` or `accuracy` after training, or None where there is none."""
-    training = record["training"]
-    return Outcome.of(quantity, [curve[-1] for curve in training[quantity]]) if training else None
+    training = record.training
+    return Outcome.of(quantity, [curve[-1] for curve in training.over_seeds(quantity)]) if training else None
 
 
-def is_scored(record: Record) -> bool:
-    """Whether anything of training or comparison has a score."""
-    ends = [curve[-1] for curve in record["training"]["accuracy"]] if record["training"] else []
-    cells = record["compare"]["cells"] if record["compare"] else []
-    return (
-        Outcome.of("accuracy", [*ends, *(value for cell in cells for value in cell["accuracy"])]) is not None
-    )
+def is_scored(compare: ComparePart) -> bool:
+    """Whether anything of a comparison has a score."""
+    return any(Outcome.of("accuracy", cell.accuracy) for cell in compare.cells)
 
 
-def planned_cell(record: Record) -> Record | None:
+def planned_cell(compare: ComparePart) -> CellPart | None:
     """The plan's cell of the comparison."""
-    cells = record["compare"]["cells"] if record["compare"] else []
-    return next((cell for cell in cells if cell["planned"]), None)
+    return next((cell for cell in compare.cells if cell.planned), None)
 
 
-def score_name(record: Record) -> str:
+def score_name(record: RunRecord) -> str:
     """What `accuracy` is: R² where the labels are numbers."""
-    federation = record["federation"]
-    return "R²" if federation and federation["classes"] is None else "accuracy"
+    federation = record.federation
+    return "R²" if federation and federation.classes is None else "accuracy"
 
 
-def score(record: Record, value: float) -> str:
+def score(record: RunRecord, value: float) -> str:
     """A score as it is usually written: accuracy in percent, R² as a number."""
     return number(value, 2) if score_name(record) == "R²" else percent(value)
 
 
-def most_spent(record: Record) -> list[float | None] | None:
+def most_spent(record: RunRecord) -> list[float | None] | None:
     """Greatest epsilon over seeds that each client spent in training; None for a client without bound."""
-    if not record["training"]:
+    if not record.training:
         return None
-    columns = zip(*record["training"]["spent_epsilon"], strict=True)
+    columns = zip(*record.training.spent_epsilon, strict=True)
     return [None if None in column else max(column) for column in columns]
 
 
@@ -87,50 +83,44 @@ def spent_words(spent: Sequence[float | None]) -> str:
     return span(known, rounded_up) if len(known) == len(spent) else "without bound"
 
 
-def predicts_test_loss(record: Record) -> bool:
-    """Whether the prediction is in the unit of the measured loss."""
-    predicted = record["plan"]["predicted"]
-    return bool(predicted) and predicted["bound"] is not None and predicted["unit"].startswith("test loss")
+def predicted_loss(record: RunRecord) -> float | None:
+    """The prediction, where it is in the unit of the measured loss."""
+    predicted = record.plan.predicted
+    return predicted.bound if predicted and predicted.unit.startswith("test loss") else None
 
 
-def band_of(record: Record) -> str:
-    """The band of a predicted loss, as it is written behind it; empty where none was foretold.
-
-    Example:
-        >>> band_of({"foretold": {"loss": {"least": 0.3, "most": 0.5}}})
-        ' [0.300, 0.500]'
-    """
-    band = record["foretold"]["loss"] if record.get("foretold") else None
-    return "" if band is None else f" [{level(band['least'])}, {level(band['most'])}]"
+def band_of(record: RunRecord) -> str:
+    """The band of a predicted loss, as it is written behind it; empty where none was foretold."""
+    band = record.foretold and record.foretold.loss
+    return f" [{level(band.least)}, {level(band.most)}]" if band else ""
 
 
 # Sentences --------------------------------------------------------------------------------------------
 
 
-def setting(record: Record) -> str:
+def setting(record: RunRecord) -> str:
     """Whose training it is, in a line: data, clients, mechanism, budget."""
-    plan, federation = record["plan"], record["federation"]
-    parts = [federation["name"]] if federation else []
-    parts.append(count(clients_of(record), "client"))
-    if not plan["privacy"]["private"]:
+    plan, federation = record.plan, record.federation
+    parts = [federation.name] if federation else []
+    parts.append(count(len(plan.releases), "client"))
+    if not plan.privacy.private:
         return ", ".join([*parts, "no noise: not private"])
-    budget = plan["privacy"]["clients"]
-    parts.append(f"{plan['mechanism'].capitalize()} noise")
-    parts.append(f"ε = {span(row['epsilon'] for row in budget)}")
-    parts.append(f"δ = {span(row['delta'] for row in budget)}")
-    measured = record["training"] or record["compare"] or record.get("tradeoff") or record.get("rivals")
-    where = ", over a network" if record.get("network") else ", simulated" if measured else ""
-    return ", ".join(parts) + f" per {plan['privacy']['unit']}{where}"
+    budget = plan.privacy.clients
+    parts.append(f"{plan.mechanism.capitalize()} noise")
+    parts.append(f"ε = {span(row.epsilon for row in budget)}")
+    parts.append(f"δ = {span(row.delta for row in budget)}")
+    measured = record.training or record.compare or record.tradeoff or record.rivals
+    where = ", over a network" if record.network else ", simulated" if measured else ""
+    return ", ".join(parts) + f" per {plan.privacy.unit}{where}"
 
 
-def preparation(record: Record) -> str:
-    """What becomes of records before a linear model sees them, in words; empty where nothing does.
+def preparation(task: Mapping[str, Any]) -> str:
+    """What becomes of records before a linear model sees them, by the study's table; empty for nothing.
 
     Example:
-        >>> preparation({"study": {"task": {"pooling": 2, "normalise": True}}})
+        >>> preparation({"pooling": 2, "normalise": True})
         'images pooled 2 x 2, records scaled to norm 1'
     """
-    task = record["study"].get("task", {})
     parts = []
     if (side := task.get("pooling", 1)) > 1:
         parts.append(f"images pooled {side} x {side}")
@@ -149,18 +139,18 @@ def preparation(record: Record) -> str:
     return ", ".join(parts)
 
 
-def finding(record: Record) -> str | None:
+def finding(record: RunRecord) -> str | None:
     """What the comparison with fixed settings found, in words; None without a comparison."""
-    if not record["compare"]:
+    if not (compare := record.compare):
         return None
-    lost, trains = record["compare"]["lost_gain"], record["plan"]["train"]
-    planned = planned_cell(record)
+    lost, trains = compare.lost_gain, record.plan.train
+    planned = planned_cell(compare)
     if planned and math.isinf(_mean_loss(planned)):
         return "The plan diverged"
     if lost is None or math.isnan(lost):
         if not trains:
             return "No fixed setting gains, so not training is right"
-        alone = planned is not None and _mean_loss(planned) < record["compare"]["untrained_loss"]
+        alone = planned is not None and _mean_loss(planned) < compare.untrained_loss
         return "The plan gains, no fixed setting does" if alone else "No fixed setting gains"
     if not trains:
         return "A fixed setting gains where the plan does not train"
@@ -173,24 +163,26 @@ def finding(record: Record) -> str | None:
     return f"The plan keeps {'only ' if lost > 0.5 else ''}{percent(1 - lost)} of the attainable gain"
 
 
-def _mean_loss(cell: Record) -> float:
-    return float(finite(cell["loss"]).mean())
+def _mean_loss(cell: CellPart) -> float:
+    return float(finite(cell.loss).mean())
 
 
-def why_caption(record: Record) -> str:
-    """What the figure of the prediction shows."""
-    evidence, plan = record["evidence"], record["plan"]
-    dots = " Dots are trials on public data." if evidence["trials"] else ""
-    start = f"The {evidence['unit']}, against {evidence['axis']}.{dots}"
-    if not plan["train"]:
+def why_caption(record: RunRecord) -> str:
+    """What the figure of the prediction shows; empty where nothing was predicted."""
+    evidence, plan = record.evidence, record.plan
+    if evidence is None:
+        return ""
+    dots = " Dots are trials on public data." if evidence.trials else ""
+    start = f"The {evidence.unit}, against {evidence.axis}.{dots}"
+    if not plan.train:
         return f"{start} No setting that the study allows is predicted to end below the untrained model."
-    course = words_of(plan).courses.get(evidence["axis"])
+    course = words_of(plan).courses.get(evidence.axis)
     return f"{start} The ring is the plan. {_read_off(course, evidence)}".rstrip()
 
 
-def _read_off(course: Course | None, evidence: Record) -> str:
+def _read_off(course: Course | None, evidence: EvidencePart) -> str:
     """What the plan's own curve does, by its ends and its least value."""
-    bound = finite(evidence["curves"][0]["bound"])
+    bound = finite(evidence.curves[0].bound)
     least = bound.min()
     falls, rises = bound[0] > 1.02 * least, bound[-1] > 1.02 * least
     if not falls and not rises:
@@ -200,85 +192,85 @@ def _read_off(course: Course | None, evidence: Record) -> str:
     return course.turns if falls and rises else course.falls if falls else course.rises
 
 
-def training_caption(record: Record) -> str:
-    """What the training curves show."""
-    training, loss = record["training"], final(record, "loss")
-    seeds = len(training["seeds"])
-    kind = "training over a network" if record.get("network") else "simulated training"
+def training_caption(record: RunRecord) -> str:
+    """What the training curves show; empty without a training."""
+    training, loss = record.training, final(record, "loss")
+    if training is None:
+        return ""
+    seeds = len(training.seeds)
+    kind = "training over a network" if record.network else "simulated training"
     spread = f"one {kind}" if seeds == 1 else f"mean of {seeds} {kind}s, band from least to most"
-    ended = "" if loss is None else f" from {level(training['untrained_loss'])} to {level(loss.mean)}"
-    predicted = record["plan"]["predicted"]
-    foretold = f"; {level(predicted['bound'])} was predicted" if predicted_beside(record) else ""
+    ended = "" if loss is None else f" from {level(training.untrained_loss)} to {level(loss.mean)}"
+    predicted = predicted_loss(record)
+    foretold = "" if predicted is None else f"; {level(predicted)} was predicted"
     return f"Test loss went{ended}{foretold} ({spread})."
 
 
-def predicted_beside(record: Record) -> bool:
-    """Whether prediction and measurement can be set side by side."""
-    return bool(record["training"]) and predicts_test_loss(record)
-
-
-def who_caption(record: Record) -> str:
+def who_caption(record: RunRecord) -> str:
     """Who is asked how often, and what it costs."""
-    plan, training = record["plan"], record["training"]
-    paid = f"Each client's noise pays for {words_of(plan).noised.caption(plan)}"
+    plan, training = record.plan, record.training
+    paid = f"Each client's noise pays for {words_of(plan).noised.caption(plan.written)}"
     if training:
-        paid += f"; it was asked {times(span(u for seed in training['uploads'] for u in seed))}"
-    spent = most_spent(record) or [row["spent_epsilon"] for row in plan["privacy"]["clients"]]
-    if not plan["privacy"]["private"] or None in spent:
+        paid += f"; it was asked {times(span(u for seed in training.uploads for u in seed))}"
+    spent = most_spent(record) or [row.spent_epsilon for row in plan.privacy.clients]
+    known = [value for value in spent if value is not None]
+    if not plan.privacy.private or len(known) < len(spent):
         return f"{paid}. Without noise no epsilon bounds what is revealed."
     verb = "The most any client spent" if training else "The most any client would spend"
-    share = max(s / row["epsilon"] for s, row in zip(spent, plan["privacy"]["clients"], strict=True))
+    share = max(s / row.epsilon for s, row in zip(known, plan.privacy.clients, strict=True))
     return f"{paid}. {verb} is {percent_up(share)} of its epsilon."
 
 
-def compare_caption(record: Record) -> str:
-    """What the comparison shows."""
-    compare, words = record["compare"], words_of(record["plan"])
-    best, fixed = compare["best"], sum(not cell["planned"] for cell in compare["cells"])
-    seeds = len(compare["seeds"])
+def compare_caption(record: RunRecord) -> str:
+    """What the comparison shows; empty without one."""
+    compare, words = record.compare, words_of(record.plan)
+    if compare is None:
+        return ""
+    best, fixed = compare.best, sum(not cell.planned for cell in compare.cells)
+    seeds = len(compare.seeds)
     means = "one training each" if seeds == 1 else f"means of {seeds} seeds with bars from least to most"
     baseline = f" {words.baseline}" if words.baseline else ""
-    paid = " that the resources pay for" if record["plan"].get("resources") else ""
+    paid = " that the resources pay for" if record.plan.resources else ""
     return (
         f"The plan beside {count(fixed, 'fixed setting')}{paid}{words.alike}, with their own exact noise "
-        f"({means}). The best of them has {words.symbols(best, compare['axes'])}."
-        f"{baseline}{search_price(record)}"
+        f"({means}). The best of them has {words.symbols(best, compare.axes)}."
+        f"{baseline}{search_price(record, compare)}"
     )
 
 
-def search_price(record: Record) -> str:
+def search_price(record: RunRecord, compare: ComparePart) -> str:
     """What trying every fixed setting on private data would spend; empty where it has no simple sum."""
-    spent = record["compare"].get("search_epsilon")
-    if spent is None:
+    if (spent := compare.search_epsilon) is None:
         return ""
-    budget = max(row["epsilon"] for row in record["plan"]["privacy"]["clients"])
+    budget = max(row.epsilon for row in record.plan.privacy.clients)
     return (
         f" Trained for real, they would together spend epsilon {rounded_up(spent, 3)} of the client that is "
         f"worst off; the plan spends at most {number(budget, 6)}."
     )
 
 
-def warnings_of(record: Record) -> list[str]:
+def warnings_of(record: Record | RunRecord) -> list[str]:
     """What a reader must see before the rest."""
-    plan, loud = record["plan"], []
-    if not plan["privacy"]["private"]:
+    record = view(record)
+    plan, loud = record.plan, []
+    if not plan.privacy.private:
         loud.append("Not private: this run adds no noise to what clients upload.")
-    elif record["training"] and record["training"]["assurance"] == "simulation":
+    elif record.training and record.training.assurance == "simulation":
         loud.append(
             "Simulated noise: right for measuring accuracy, no protection of real data. Do not release."
         )
-    if record["training"]:
-        loud += record["training"].get("flags", [])
-    planner = [note.removeprefix("Warning: ") for note in plan["notes"] if note.startswith("Warning: ")]
+    if record.training:
+        loud += record.training.flags
+    planner = [note.removeprefix("Warning: ") for note in plan.notes if note.startswith("Warning: ")]
     return loud + [f"{note[:1].upper()}{note[1:]}" for note in planner]
 
 
-def notes_of(record: Record) -> list[str]:
+def notes_of(record: RunRecord) -> list[str]:
     """What else the planner says."""
-    return [note for note in record["plan"]["notes"] if not note.startswith("Warning: ")]
+    return [note for note in record.plan.notes if not note.startswith("Warning: ")]
 
 
-def lost_gain(record: Record) -> str:
+def lost_gain(compare: ComparePart) -> str:
     """The share of the attainable gain that the plan misses, as it is written everywhere."""
-    lost = record["compare"]["lost_gain"]
+    lost = compare.lost_gain
     return "not defined" if lost is None or math.isnan(lost) else percent(lost, 1)

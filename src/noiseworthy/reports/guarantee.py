@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from noiseworthy._wording import number, percent_up, shortened
 from noiseworthy.privacy.power import ProfiledPower, after_two_moves
-from noiseworthy.reports.findings import Record, client_names
-from noiseworthy.studies.typed_record import PrivacyPart, ToldApartPart, view
+from noiseworthy.reports.findings import client_names
+from noiseworthy.studies.typed_record import PrivacyPart, RunRecord, ToldApartPart
 
 _ALARMS = [0.01, 0.05]
 _NOTHING = 0.99
@@ -15,7 +17,7 @@ _NOTHING = 0.99
 _MOVES = {"record": "a record", "client": "all that a client holds"}
 
 
-def told_apart(record: Record) -> ToldApartPart | None:
+def told_apart(record: RunRecord) -> ToldApartPart | None:
     """How well the best test tells neighbours apart, for the client that is worst off.
 
     Args:
@@ -26,9 +28,9 @@ def told_apart(record: Record) -> ToldApartPart | None:
         Whose, how well, and how often a guess between two equally likely data sets is right at most. None
         where nothing is released.
     """
-    seen = view(record)
-    known = seen.claim is not None and "told_apart" in seen.claim.model_fields_set
-    return seen.claim.told_apart if seen.claim and known else _by_epsilon(seen.plan.privacy)
+    claim = record.claim
+    known = claim is not None and "told_apart" in claim.model_fields_set
+    return claim.told_apart if claim and known else _by_epsilon(record.plan.privacy)
 
 
 def _by_epsilon(privacy: PrivacyPart) -> ToldApartPart:
@@ -46,7 +48,7 @@ def _by_epsilon(privacy: PrivacyPart) -> ToldApartPart:
     )
 
 
-def meaning(record: Record) -> str:
+def meaning(record: RunRecord) -> str:
     """The same in words; empty where nothing is released."""
     known = told_apart(record)
     if known is None:
@@ -64,25 +66,25 @@ def meaning(record: Record) -> str:
     )
 
 
-def budgets(record: Record, key: str) -> str:
+def budgets(record: RunRecord, key: Literal["epsilon", "delta"]) -> str:
     """What clients allow: one number if it is the same for all, else the least and the greatest, and whose.
 
     Args:
         record: a run record with noise.
         key: `epsilon` or `delta`.
     """
-    allowed = [getattr(row, key) for row in view(record).plan.privacy.clients]
+    allowed = [row.epsilon if key == "epsilon" else row.delta for row in record.plan.privacy.clients]
     if len(set(allowed)) == 1:
         return number(allowed[0], 6)
     ends = [(value, client_names(record)[allowed.index(value)]) for value in (min(allowed), max(allowed))]
     return " to ".join(f"{number(value, 6)} ({shortened(name, 40)})" for value, name in ends)
 
 
-def _exchange(record: Record, known: ToldApartPart) -> str:
+def _exchange(record: RunRecord, known: ToldApartPart) -> str:
     if known.power_of_exchange is None:
         return ""
     return (
-        f" One change is {_MOVES[view(record).plan.privacy.unit]} left out or added. To exchange it takes "
+        f" One change is {_MOVES[record.plan.privacy.unit]} left out or added. To exchange it takes "
         f"two, and then no test finds the change in more than {_both(known.power_of_exchange)}."
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,55 +12,42 @@ from matplotlib.figure import Figure
 
 from noiseworthy._wording import level, number, rounded_up, span
 from noiseworthy.errors import DataError
-from noiseworthy.methods.phrases import clients_of
-from noiseworthy.methods.words import Key
+from noiseworthy.methods.words import Key, Record
 from noiseworthy.reports import alternatives, findings, rivals_words, tradeoff_words
-from noiseworthy.reports.claim_card import claim_card, write_claim_card
+from noiseworthy.reports.claim_card import Card, claim_card, write_claim_card
 from noiseworthy.reports.estimates import estimates_caption
 from noiseworthy.reports.figures import FIGURES, all_figures
-from noiseworthy.reports.findings import Record, final
+from noiseworthy.reports.findings import final
 from noiseworthy.reports.ledger import ledger_clauses
 from noiseworthy.reports.network import network_caption, network_clauses
 from noiseworthy.reports.participation import participation_caption
 from noiseworthy.reports.privacy_statement import privacy_statement
-from noiseworthy.reports.resources import Bill, amount, bill_of, planned_bill, prices, whose
+from noiseworthy.reports.resources import amount, bill_of, planned_bill, prices, whose
 from noiseworthy.reports.schedules import headline, uploads_of, words_of
 from noiseworthy.reports.style import png, svg
 from noiseworthy.reports.what_if_words import what_if_caption
 from noiseworthy.studies.loading import in_line
+from noiseworthy.studies.typed_record import RunRecord, view
 
 FILE = "report.html"
 FOLDED, LISTED = 20, 1000
 """Clients above which their table is folded, and above which it is cut."""
 
-_CAPTIONS = {
-    "why": findings.why_caption,
-    "what-if": what_if_caption,
-    "leak": alternatives.leak_caption,
-    "participation": participation_caption,
-    "estimates": estimates_caption,
-    "training": findings.training_caption,
-    "network": network_caption,
-    "compare": findings.compare_caption,
-    "tradeoff": tradeoff_words.caption,
-    "rivals": rivals_words.caption,
-    "rivals-varied": rivals_words.sweeps_caption,
-    "who": findings.who_caption,
+_PLOTS = {
+    "why": ("Why this plan", findings.why_caption),
+    "what-if": ("What if", what_if_caption),
+    "leak": ("What the printed formula would have leaked", alternatives.leak_caption),
+    "participation": ("Whom to ask", participation_caption),
+    "estimates": ("What was estimated", estimates_caption),
+    "training": ("What training reached", findings.training_caption),
+    "network": ("How the network did", network_caption),
+    "compare": ("The plan beside fixed settings", findings.compare_caption),
+    "tradeoff": ("Trade-off", tradeoff_words.caption),
+    "rivals": ("DPFL-BCS beside its rivals", rivals_words.caption),
+    "rivals-varied": ("Other budgets, other data", rivals_words.sweeps_caption),
+    "who": ("Who was asked, and what it cost", findings.who_caption),
 }
-_TITLES = {
-    "why": "Why this plan",
-    "what-if": "What if",
-    "leak": "What the printed formula would have leaked",
-    "participation": "Whom to ask",
-    "estimates": "What was estimated",
-    "training": "What training reached",
-    "network": "How the network did",
-    "compare": "The plan beside fixed settings",
-    "tradeoff": "Trade-off",
-    "rivals": "DPFL-BCS beside its rivals",
-    "rivals-varied": "Other budgets, other data",
-    "who": "Who was asked, and what it cost",
-}
+"""Titles and captions of the figures on the page."""
 PAGES = Environment(
     loader=PackageLoader("noiseworthy.reports", "."),
     autoescape=True,
@@ -78,7 +66,7 @@ class Plot:
     drawing: str
 
 
-def render(record: Record) -> str:
+def render(record: Record | RunRecord) -> str:
     """The page as a string.
 
     Args:
@@ -87,10 +75,11 @@ def render(record: Record) -> str:
     Returns:
         HTML with its style and drawings inside, that loads nothing over the network.
     """
-    return _page(record, all_figures(record, tuple(_CAPTIONS)))
+    record = view(record)
+    return _page(record, all_figures(record, tuple(_PLOTS)))
 
 
-def write_report(record: Record, folder: Path) -> Path:
+def write_report(record: Record | RunRecord, folder: Path) -> Path:
     """Write `report.html`, its claim card and a PNG of every figure into a run folder.
 
     A PNG of an earlier record that this one has no data for is removed.
@@ -98,6 +87,7 @@ def write_report(record: Record, folder: Path) -> Path:
     Raises:
         DataError: a folder that cannot be written to.
     """
+    record = view(record)
     figures = all_figures(record)
     page = _page(record, figures)
     try:
@@ -117,37 +107,38 @@ def write_report(record: Record, folder: Path) -> Path:
     return folder / FILE
 
 
-def card_page(card: Record) -> str:
+def card_page(card: Card) -> str:
     """A claim card as one HTML page, which loads nothing over the network."""
     return PAGES.get_template("claim_card.html.jinja").render(card=card)
 
 
-def _page(record: Record, figures: dict[str, Figure]) -> str:
+def _page(record: RunRecord, figures: dict[str, Figure]) -> str:
+    rivals = record.rivals
     plots = [
-        Plot(_TITLES[name], caption(record), svg(figures[name], name))
-        for name, caption in _CAPTIONS.items()
+        Plot(title, caption(record), svg(figures[name], name))
+        for name, (title, caption) in _PLOTS.items()
         if name in figures
     ]
     return PAGES.get_template("report.html.jinja").render(
         record=record,
         headline=headline(record),
-        finding=findings.finding(record) or rivals_words.finding(record),
+        finding=findings.finding(record) or (rivals and rivals_words.finding(rivals)),
         setting=findings.setting(record),
         keys=key_numbers(record),
         warnings=findings.warnings_of(record),
         notes=findings.notes_of(record),
-        prepared=findings.preparation(record),
+        prepared=findings.preparation(record.study.get("task", {})),
         plots=plots,
-        standings=rivals_words.standings(record),
+        standings=rivals_words.standings(rivals) if rivals else {},
         others=(others := alternatives.rows_of(record)),
-        others_note=alternatives.note_of(record["plan"], others),
+        others_note=alternatives.note_of(record.plan, others),
         clients=client_rows(record),
         listing=listing(record),
         folded=FOLDED,
         listed=LISTED,
         card=claim_card(record),
-        statement=[*privacy_statement(record), *ledger_clauses(record), *network_clauses(record)],
-        study=toml(record["study"]),
+        statement=[*privacy_statement(record), *ledger_clauses(record.ledger), *network_clauses(record)],
+        study=toml(record.study),
         exact=lambda value: number(value, 6),
     )
 
@@ -155,70 +146,69 @@ def _page(record: Record, figures: dict[str, Figure]) -> str:
 # What the page is filled with --------------------------------------------------------------------------
 
 
-def key_numbers(record: Record) -> list[Key]:
+def key_numbers(record: RunRecord) -> list[Key]:
     """The numbers at the top of the page."""
-    plan, budget = record["plan"], record["plan"]["privacy"]["clients"]
+    plan, budget = record.plan, record.plan.privacy.clients
     words, keys = words_of(plan), []
-    if plan["train"]:
+    if plan.train:
         keys += [
-            *words.keys(plan),
-            Key("clients in each", f"{plan['clients_per_round']:,}", f"of {clients_of(record):,}"),
-            Key("uploads per client", span(uploads_of(plan)), words.noised.remark(plan)),
+            *words.keys(plan.written),
+            Key("clients in each", f"{plan.clients_per_round:,}", f"of {len(plan.releases):,}"),
+            Key("uploads per client", span(uploads_of(plan)), words.noised.remark(plan.written)),
         ]
         if bill := planned_bill(record):
             budget_of = f"of {amount(bill.budget[bill.dearest])}; {whose(record, bill)}"
             keys.append(Key(f"cost in {bill.unit}", amount(bill.cost[bill.dearest]), budget_of))
-    if plan["privacy"]["private"]:
+    if plan.privacy.private:
         epsilon, delta = (
-            span((row[k] for row in budget), lambda v: number(v, 6)) for k in ("epsilon", "delta")
+            span(values, lambda v: number(v, 6))
+            for values in ([row.epsilon for row in budget], [row.delta for row in budget])
         )
         keys.append(Key("epsilon at most", epsilon, f"delta {delta}"))
     else:
         keys.append(Key("epsilon", "unbounded", "no noise, not private"))
-    for quantity, write in (("loss", level), ("accuracy", lambda v: findings.score(record, v))):
-        if outcome := final(record, quantity):
-            name = "test loss" if quantity == "loss" else f"test {findings.score_name(record)}"
-            keys.append(Key(name, write(outcome.mean), outcome.ends(write)))
-    if record["compare"]:
-        keys.append(Key("lost gain", findings.lost_gain(record), "against the best fixed setting"))
+    if loss := final(record, "loss"):
+        keys.append(Key("test loss", level(loss.mean), loss.ends(level)))
+    if outcome := final(record, "accuracy"):
+        name, write = f"test {findings.score_name(record)}", partial(findings.score, record)
+        keys.append(Key(name, write(outcome.mean), outcome.ends(write)))
+    if record.compare:
+        keys.append(Key("lost gain", findings.lost_gain(record.compare), "against the best fixed setting"))
     return keys
 
 
-def client_rows(record: Record) -> list[dict[str, str]]:
+def client_rows(record: RunRecord) -> list[dict[str, str]]:
     """A row per client, up to `LISTED`: name, size, uploads, noise, budget, spent, and cost if it differs."""
-    plan, federation, training = record["plan"], record["federation"], record["training"]
+    plan, federation, training = record.plan, record.federation, record.training
     spent, bill = findings.most_spent(record), bill_of(record)
     rows = []
     for i, name in enumerate(findings.client_names(record)[:LISTED]):
-        budget = plan["privacy"]["clients"][i]
-        cost = spent[i] if spent else budget["spent_epsilon"]
+        budget = plan.privacy.clients[i]
+        cost = spent[i] if spent else budget.spent_epsilon
         rows.append({
             "client": name,
-            "records": f"{federation['sizes'][i]:,}" if federation else "",
-            **words_of(plan).noised.columns(plan, i),
-            "made": span(seed[i] for seed in training["uploads"]) if training else "",
-            "noise": number(plan["noise"][i]),
-            "epsilon": number(budget["epsilon"], 6),
-            "delta": number(budget["delta"], 6),
+            "records": f"{federation.sizes[i]:,}" if federation else "",
+            **words_of(plan).noised.columns(plan.written, i),
+            "made": span(seed[i] for seed in training.uploads) if training else "",
+            "noise": number(plan.noise[i]),
+            "epsilon": number(budget.epsilon, 6),
+            "delta": number(budget.delta, 6),
             "spent": "unbounded" if cost is None else rounded_up(cost),
-            **({} if bill is None or bill.alike else _cost(bill, i)),
+            **({} if bill is None or bill.alike
+               else {bill.unit: amount(bill.cost[i]), "of": amount(bill.budget[i])}),
         })  # fmt: skip
     return rows
 
 
-def _cost(bill: Bill, i: int) -> dict[str, str]:
-    return {bill.unit: amount(bill.cost[i]), "of": amount(bill.budget[i])}
-
-
-def listing(record: Record) -> str:
+def listing(record: RunRecord) -> str:
     """What the columns of the list of clients are."""
-    plan = record["plan"]
+    plan = record.plan
     noised = words_of(plan).noised
-    whose = "the seed that asked most" if record["training"] else "all planned uploads"
-    noise = f"noise is per coordinate of {noised.listed(plan)}"
+    whose = "the seed that asked most" if record.training else "all planned uploads"
+    noise = f"noise is per coordinate of {noised.listed(plan.written)}"
     said = f"{noised.columns_said}; {noise}; spent is the epsilon of {whose}."
-    bill = planned_bill(record)
-    return said + (f" Training costs {prices(plan)}, in {bill.unit}." if bill else "")
+    costs = plan.resources
+    return said + (f" Training costs {prices(plan, costs)}, in {costs.unit}." if costs else "")
 
 
 def toml(study: dict[str, Any]) -> str:

@@ -7,14 +7,14 @@ from matplotlib.figure import Figure
 
 from noiseworthy._wording import number, rounded_up
 from noiseworthy.reports.alternatives import Leak, leak_of
-from noiseworthy.reports.findings import Record
 from noiseworthy.reports.style import INK, PLAN, TONES, head, new_figure, styled
+from noiseworthy.studies.typed_record import RunRecord
 
 
 @styled
-def leak_figure(record: Record) -> Figure | None:
+def leak_figure(record: RunRecord) -> Figure | None:
     """Epsilon spent by the plan and by the printed noise, beside the budget; None where it is not known."""
-    leak = leak_of(record["plan"])
+    leak = leak_of(record.plan)
     if leak is None:
         return None
     figure = new_figure(7.4, 2.15)

@@ -16,6 +16,7 @@ from noiseworthy.privacy.durable.accounts import SCHEDULE, WHOLE
 from noiseworthy.privacy.durable.leases import leases_of
 from noiseworthy.privacy.durable.statement import Line, statement
 from noiseworthy.reports.clauses import Clause
+from noiseworthy.studies.typed_record import LedgerPart
 
 Record = dict[str, Any]
 _LISTED = 50
@@ -127,21 +128,20 @@ def _account(line: Line) -> Record:
     }
 
 
-def ledger_clauses(record: Record) -> list[Clause]:
+def ledger_clauses(kept: LedgerPart | None) -> list[Clause]:
     """The paragraph on the ledger, where a run kept one.
 
     Example:
-        >>> kept = {"head": "7:0a1b2c3d4e5f", "releases": 12, "acknowledged": 12}
-        >>> ledger_clauses({"ledger": kept})[0].text.split(".")[0]
+        >>> kept = LedgerPart(head="7:0a1b2c3d4e5f", releases=12, acknowledged=12)
+        >>> ledger_clauses(kept)[0].text.split(".")[0]
         '12 releases were entered in a ledger on disk before their noise was drawn, and 12 are acknowledged'
     """
-    kept = record.get("ledger")
-    if not kept:
+    if kept is None:
         return []
-    length, digest = kept["head"].split(":")
+    length, digest = kept.head.split(":")
     text = (
-        f"{count(kept['releases'], 'release')} were entered in a ledger on disk before their noise was "
-        f"drawn, and {kept['acknowledged']:,} are acknowledged. Entry {int(length):,} of its chain ends in "
+        f"{count(kept.releases, 'release')} were entered in a ledger on disk before their noise was "
+        f"drawn, and {kept.acknowledged:,} are acknowledged. Entry {int(length):,} of its chain ends in "
         f"{digest[:12]}; noiseworthy ledger show verifies it. Every seed is a simulated world with budgets "
         "of its own."
     )

@@ -6,39 +6,38 @@ from noiseworthy._wording import about, count, number, percent, rounded_up, shor
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.alternatives import faults_of_printed, leak_of
 from noiseworthy.reports.clauses import Clause
-from noiseworthy.reports.findings import Record, client_names
+from noiseworthy.reports.findings import client_names
 from noiseworthy.reports.schedules import words_of
-from noiseworthy.studies.typed_record import ComparePart, FederationPart, PrivacyPart, view
+from noiseworthy.studies.typed_record import ComparePart, FederationPart, PrivacyPart, RivalsPart, RunRecord
 
 
-def limits(record: Record) -> Clause | None:
+def limits(record: RunRecord) -> Clause | None:
     """Everything that the guarantee leaves out; None where there is none."""
-    seen = view(record)
-    privacy, compare = seen.plan.privacy, seen.compare
+    privacy, compare = record.plan.privacy, record.compare
     if not privacy.private:
         return None
     unit = privacy.unit
     several = "several records" if unit == "record" else "records at several clients"
-    when = words_of(record["plan"]).when(record["plan"])
+    when = words_of(record.plan).when(record.plan.written)
     points = [
-        *seen.read_off,
+        *record.read_off,
         *_sizes(privacy),
         f"Who takes part in which round is seen{when}; no amplification by client sampling is claimed.",
         f"Somebody with {several} is protected less: epsilon grows with their number.",
         f"What is true of many {unit}s is learnt; that is the purpose of training.",
         "Every other run on the same records adds to what is spent, tuning and repeated training included.",
         "The test set and public data are read in the clear; keep records that need protection out of them.",
-        *_test_records(seen.federation),
+        *_test_records(record.federation),
     ]
     if compare is not None:
         settings = count(len(compare.cells), "setting")
         points.append(f"The comparison simulated {settings} on the same records; for real, each is charged.")
         points += _search(compare)
-    if seen.tradeoff:
-        trained = count(sum(cell["train"] for cell in seen.tradeoff["cells"]), "training")
+    if record.tradeoff:
+        trained = count(sum(cell.train for cell in record.tradeoff.cells), "training")
         points.append(f"The trade-off simulated {trained} on the same records; for real, each is charged.")
-    if seen.rivals:
-        points.append(_rivals(seen.rivals))
+    if record.rivals:
+        points.append(_rivals(record.rivals))
     return Clause("What is not protected", "Outside of the guarantee:", tuple(points), "limit")
 
 
@@ -72,9 +71,9 @@ def _test_records(federation: FederationPart | None) -> list[str]:
     return [f"The {many}: {origin}. Scores on them are exact, and no epsilon covers them."]
 
 
-def _rivals(rivals: Record) -> str:
-    private = [point for point in rivals["points"] if law_of(point["mechanism"]).noisy]
-    trained = count(sum(len(point["algorithms"]) for point in private), "private training")
+def _rivals(rivals: RivalsPart) -> str:
+    private = [point for point in rivals.points if law_of(point.mechanism).noisy]
+    trained = count(sum(len(point.algorithms) for point in private), "private training")
     return (
         f"The comparison of DPFL-BCS with its rivals simulated {trained} and FedSGD on the same records; for "
         "real, each private one is charged, and FedSGD hides nothing."
@@ -92,16 +91,16 @@ def _search(compare: ComparePart) -> list[str]:
     ]
 
 
-def as_printed(record: Record) -> Clause | None:
+def as_printed(record: RunRecord) -> Clause | None:
     """What the source paper's formulas would add, where they differ from a sound answer."""
-    plan, printed, noise = record["plan"], record["plan"]["as_printed"], record["plan"]["noise"]
+    plan, printed, noise = record.plan, record.plan.as_printed, record.plan.noise
     if "overspending_share" in printed:
         return _in_fractions(record)
     if not printed or "noise" not in printed or not (any(noise) or leak_of(plan)):
         return None
     words = words_of(plan)
     keys = [key for key in words.decided if key in printed]
-    same_setting = all(printed[key] == plan[key] for key in keys)
+    same_setting = all(printed[key] == plan.written.get(key) for key in keys)
     as_noisy = all(theirs >= ours * (1 - 1e-9) for theirs, ours in zip(printed["noise"], noise, strict=True))
     if same_setting and as_noisy:
         return None
@@ -111,17 +110,17 @@ def as_printed(record: Record) -> Clause | None:
         f"{span(printed['noise'])}; {ours}. The printed one is not private "
         f"({printed['why']}) and was not used."
     )
-    return Clause("As printed: not private", text, _leaked(plan), kind="limit")
+    return Clause("As printed: not private", text, _leaked(record), kind="limit")
 
 
-def _in_fractions(record: Record) -> Clause:
+def _in_fractions(record: RunRecord) -> Clause:
     """What becomes of a client that is planned for a fraction of a reply, and then asked for a whole one."""
-    plan, printed = record["plan"], record["plan"]["as_printed"]
+    plan, printed = record.plan, record.plan.as_printed
     worst = printed["worst_client"]
     name, factor = shortened(client_names(record)[worst], 40), about(printed["worst_overspending"])
     text = (
         f"By the formulas as the paper prints them, clients take part {span(printed['releases'])} times, in "
-        f"real numbers, and split their budgets over as many replies; here {span(plan['releases'])} times, "
+        f"real numbers, and split their budgets over as many replies; here {span(plan.releases)} times, "
         "in whole ones. The printed plan is not private and was not used."
     )
     point = (
@@ -132,15 +131,14 @@ def _in_fractions(record: Record) -> Clause:
     return Clause("As printed: not private", text, (point,), kind="limit")
 
 
-def _leaked(plan: Record) -> tuple[str, ...]:
+def _leaked(record: RunRecord) -> tuple[str, ...]:
     """What the printed noise would spend, and why its setting could not be run."""
-    leak = leak_of(plan)
-    if leak is None:
+    if (leak := leak_of(record.plan)) is None:
         return ()
     spends = (
         f"Of a budget of epsilon {number(leak.budget, 6)} the printed noise would spend "
         f"{rounded_up(leak.printed)}, counted exactly, and {rounded_up(leak.converted)} by the paper's own "
         "conversion."
     )
-    not_run = "; ".join(faults_of_printed(plan))
+    not_run = "; ".join(faults_of_printed(record.plan))
     return (spends, *([f"The printed setting could not be run: {not_run}."] if not_run else []))

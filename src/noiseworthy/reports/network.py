@@ -17,9 +17,8 @@ from rich.text import Text
 from noiseworthy._names import shown
 from noiseworthy._wording import count, number, percent, rounded_up
 from noiseworthy.reports.clauses import Clause
-from noiseworthy.reports.findings import Record
 from noiseworthy.reports.style import MUTED, TONES, drawable, head, new_figure, styled
-from noiseworthy.studies.typed_record import RoundPart, view
+from noiseworthy.studies.typed_record import RoundPart, RunRecord
 
 if TYPE_CHECKING:
     from noiseworthy.deploy.owners import Standing
@@ -29,13 +28,12 @@ _SHOWN = 20
 
 
 @styled
-def network_figure(record: Record) -> Figure | None:
+def network_figure(record: RunRecord) -> Figure | None:
     """Answers of owners by round, above the seconds that rounds took; None for what was simulated."""
-    seen = view(record)
-    if seen.network is None or seen.federation is None or not seen.network.rounds:
+    if record.network is None or record.federation is None or not record.network.rounds:
         return None
-    rounds = seen.network.rounds
-    owners = _drawn(rounds, seen.federation.clients)
+    rounds = record.network.rounds
+    owners = _drawn(rounds, record.federation.clients)
     figure = new_figure(7.4, 1.9 + 0.24 * len(owners))
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[0.24 * len(owners) + 0.3, 1.1])
     _answers(above, rounds, owners)
@@ -72,12 +70,12 @@ def _seconds(axes: Axes, rounds: list[RoundPart]) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(3))
 
 
-def network_caption(record: Record) -> str:
+def network_caption(record: RunRecord) -> str:
     """Uploads that arrived, those that did not with the commonest reason, and the seconds of a round.
 
     Empty for what was simulated.
     """
-    if (network := view(record).network) is None:
+    if (network := record.network) is None:
         return ""
     whys = [why for one in network.rounds for why in one.answers.values()]
     missing = [why for why in whys if why]
@@ -89,9 +87,9 @@ def network_caption(record: Record) -> str:
     return f"{text}.{late} A round took {number(seconds, 2)} seconds at the median."
 
 
-def network_clauses(record: Record) -> list[Clause]:
+def network_clauses(record: RunRecord) -> list[Clause]:
     """What owners told of their ledgers, after a training over a network."""
-    if (network := view(record).network) is None:
+    if (network := record.network) is None:
         return []
     owners, ended = network.owners, network.ended
     told = tuple(

@@ -12,52 +12,61 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from noiseworthy._wording import finite, level
-from noiseworthy.reports.findings import Outcome, Record, planned_cell, predicted_beside, score, score_name
+from noiseworthy.methods.words import Words
+from noiseworthy.reports.findings import Outcome, planned_cell, predicted_loss, score, score_name
 from noiseworthy.reports.labels import Label, label_inside, label_right, label_top
 from noiseworthy.reports.marks import Ink, inks, plan_diamond, plan_label, plan_ring, points, untrained_line
 from noiseworthy.reports.resources import price_of_round
 from noiseworthy.reports.scales import loss_limits, score_limits, setting_axis
 from noiseworthy.reports.schedules import decided, words_of
 from noiseworthy.reports.style import MUTED, PLAN, head
+from noiseworthy.studies.typed_record import (
+    CellPart,
+    ComparePart,
+    EvidencePart,
+    Quantity,
+    RunRecord,
+    TrainingPart,
+)
 
 Line = tuple[NDArray[np.float64], NDArray[np.float64]]
 """A curve: places along the axis and values."""
+Place = tuple[float, float] | None
 _FEW_POINTS = 24
 """Up to so many, the points of a curve are marked: between the divisors of T there is nothing to choose."""
 
 
-def prediction(axes: Axes, record: Record, title: str) -> None:
+def prediction(axes: Axes, record: RunRecord, evidence: EvidencePart, title: str) -> None:
     """Predicted value along the axis that was decided: curves, trials as dots, the plan as a ring."""
-    evidence, plan = record["evidence"], record["plan"]
-    lines, trials, place = _lines(record), evidence["trials"], _place(record)
-    labels = dict.fromkeys([*lines, *(trial["label"] for trial in trials)])
+    plan, trials, place = record.plan, evidence.trials, _place(record, evidence)
+    lines = _lines(evidence, place)
+    labels = dict.fromkeys([*lines, *(trial.label for trial in trials)])
     colours = inks(sorted(labels, key=_rank))
-    head(axes, title, evidence["unit"], evidence["axis"])
-    _prediction_limits(axes, record, lines)
+    head(axes, title, evidence.unit, evidence.axis)
+    _prediction_limits(axes, evidence, lines, place)
     for label, (x, y) in lines.items():
         marker = "o" if len(x) <= _FEW_POINTS else None
         axes.plot(x, y, color=colours[label].colour, linewidth=1.8, marker=marker, markersize=3.5, zorder=2)
     for label, ink in colours.items():
-        mine = [trial for trial in trials if trial["label"] == label]
-        points(axes, [t["x"] for t in mine], finite([t["loss"] for t in mine]), ink)
+        mine = [trial for trial in trials if trial.label == label]
+        points(axes, [t.x for t in mine], finite([t.loss for t in mine]), ink)
     inside, right = _curve_labels(axes, lines, colours)
-    start = untrained_line(axes, evidence["no_training"], is_plan=not plan["train"])
+    start = untrained_line(axes, evidence.no_training, is_plan=not plan.train)
     if place is not None:
         plan_ring(axes, *place, f"plan: {decided(plan)}")
     label_right(axes, [start, *right, *label_top(axes, inside, _size())], _size())
 
 
-def curves(axes: Axes, record: Record, quantity: str, title: str) -> None:
+def curves(axes: Axes, record: RunRecord, training: TrainingPart, quantity: Quantity, title: str) -> None:
     """A quantity of training per round: mean over seeds, band from least to most, the end written out."""
-    training = record["training"]
     missing = np.inf if quantity == "loss" else np.nan
-    values = np.array([finite(curve, missing) for curve in training[quantity]])
-    rounds, mean = np.array(training["rounds"]), values.mean(axis=0)
+    values = np.array([finite(curve, missing) for curve in training.over_seeds(quantity)])
+    rounds, mean = np.array(training.rounds), values.mean(axis=0)
     head(axes, title, _over_seeds(len(values)), f"round{price_of_round(record)}")
     axes.set_xlim(0, rounds[-1])
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     if quantity == "loss":
-        labels = _levels(axes, record, mean)
+        labels = _levels(axes, record, training.untrained_loss, mean)
     else:
         score_limits(axes, record, values)
         labels = []
@@ -68,26 +77,25 @@ def curves(axes: Axes, record: Record, quantity: str, title: str) -> None:
     label_right(axes, [(end.item(), _written(record, quantity, mean[-1]), PLAN), *labels], _size())
 
 
-def settings(axes: Axes, record: Record, quantity: str, title: str) -> None:
+def settings(axes: Axes, record: RunRecord, compare: ComparePart, quantity: Quantity, title: str) -> None:
     """The plan beside fixed settings: dots for means over seeds, bars from least to most."""
-    compare, planned = record["compare"], planned_cell(record)
-    across, _ = compare["axes"]
-    known = [outcome for cell in compare["cells"] if (outcome := Outcome.of(quantity, cell[quantity]))]
+    (across, _), planned = compare.axes, planned_cell(compare)
+    known = [outcome for cell in compare.cells if (outcome := _outcome(cell, quantity))]
     unit = "test loss" if quantity == "loss" else f"test {score_name(record)}"
-    axis = words_of(record["plan"]).terms[across].axis
-    head(axes, title, f"{unit} after training, {_over_seeds(len(compare['seeds']))}", axis)
-    places = [cell[across] for cell in compare["cells"] if cell[across] > 0]
+    axis = words_of(record.plan).terms[across].axis
+    head(axes, title, f"{unit} after training, {_over_seeds(len(compare.seeds))}", axis)
+    places = [place for cell in compare.cells if (place := cell.setting[across]) > 0]
     setting_axis(axes, min(places), max(places))
     labels = []
     if quantity == "loss":
-        start = compare["untrained_loss"]
+        start = compare.untrained_loss
         loss_limits(axes, [o.least for o in known], max(start, _in_view(planned)))
-        labels.append(untrained_line(axes, start, is_plan=not record["plan"]["train"]))
+        labels.append(untrained_line(axes, start, is_plan=not record.plan.train))
     else:
         score_limits(axes, record, [o.least for o in known])
-    labels += _all_series(axes, record, quantity)
-    if planned is not None and planned[across] > 0:
-        _plan(axes, record, planned, quantity)
+    labels += _all_series(axes, words_of(record.plan), compare, quantity)
+    if planned is not None and planned.setting[across] > 0:
+        _plan(axes, record, planned, across, quantity)
     label_right(axes, labels, _size())
 
 
@@ -102,26 +110,30 @@ def _over_seeds(seeds: int) -> str:
     return "one seed" if seeds == 1 else f"mean and range of {seeds} seeds"
 
 
-def _written(record: Record, quantity: str, value: float) -> str:
+def _outcome(cell: CellPart, quantity: Quantity) -> Outcome | None:
+    return Outcome.of(quantity, cell.over_seeds(quantity))
+
+
+def _written(record: RunRecord, quantity: Quantity, value: float) -> str:
     return level(value) if quantity == "loss" else score(record, value)
 
 
-def _place(record: Record) -> tuple[float, float] | None:
+def _place(record: RunRecord, evidence: EvidencePart) -> Place:
     """Where the plan is on its curve; None if it does not train, or nothing was predicted for it."""
-    chosen, predicted = record["evidence"]["chosen"], record["plan"]["predicted"]
-    if chosen is None or not predicted or predicted["bound"] is None:
+    chosen, predicted = evidence.chosen, record.plan.predicted
+    if chosen is None or not predicted or predicted.bound is None:
         return None
-    return chosen, predicted["bound"]
+    return chosen, predicted.bound
 
 
-def _lines(record: Record) -> dict[str, Line]:
+def _lines(evidence: EvidencePart, place: Place) -> dict[str, Line]:
     """The curves by their labels, the plan's own point among those of the first."""
-    place, lines = _place(record), {}
-    for curve in record["evidence"]["curves"]:
-        known = dict(zip(curve["x"], finite(curve["bound"]), strict=True))
+    lines = {}
+    for curve in evidence.curves:
+        known = dict(zip(curve.x, finite(curve.bound), strict=True))
         if place is not None and not lines:
             known[place[0]] = place[1]
-        lines[curve["label"]] = np.array(sorted(known), float), np.array([known[x] for x in sorted(known)])
+        lines[curve.label] = np.array(sorted(known), float), np.array([known[x] for x in sorted(known)])
     return lines
 
 
@@ -131,15 +143,15 @@ def _rank(label: str) -> float:
     return float(numbers[-1]) if numbers else 0.0
 
 
-def _prediction_limits(axes: Axes, record: Record, lines: dict[str, Line]) -> None:
+def _prediction_limits(axes: Axes, evidence: EvidencePart, lines: dict[str, Line], place: Place) -> None:
     """Heights up to the untrained value and the plan, and of the settings those that are in sight."""
-    start, place = record["evidence"]["no_training"], _place(record)
+    start = evidence.no_training
     lowest = min(y.min() for _, y in lines.values())
     reference = start if lowest <= start else 3 * lowest
     loss_limits(axes, [lowest, start], max(reference, place[1] / 1.1 if place else 0))
     top = axes.get_ylim()[1]
     shown = [ends for line in lines.values() for ends in _in_sight(*line, top)]
-    shown += [trial["x"] for trial in record["evidence"]["trials"]] + ([place[0]] if place else [])
+    shown += [trial.x for trial in evidence.trials] + ([place[0]] if place else [])
     setting_axis(axes, min(shown), max(shown))
 
 
@@ -170,35 +182,33 @@ def _curve_labels(
     return inside, right
 
 
-def _levels(axes: Axes, record: Record, mean: NDArray[np.float64]) -> list[Label]:
+def _levels(axes: Axes, record: RunRecord, start: float, mean: NDArray[np.float64]) -> list[Label]:
     """Limits of a training's losses, with lines at the untrained and the predicted loss."""
-    start = record["training"]["untrained_loss"]
-    predicted = record["plan"]["predicted"]["bound"] if predicted_beside(record) else start
+    predicted = predicted_loss(record)
     highest = float(np.max(mean, where=np.isfinite(mean), initial=start))
-    loss_limits(axes, [*mean, predicted], max(start, highest / 1.1))
+    loss_limits(axes, [*mean, start if predicted is None else predicted], max(start, highest / 1.1))
     labels = [untrained_line(axes, start)]
-    if predicted_beside(record):
+    if predicted is not None:
         axes.axhline(predicted, color=MUTED, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
         labels.append((predicted, f"predicted {level(predicted)}", MUTED))
     return labels
 
 
-def _in_view(planned: Record | None) -> float:
+def _in_view(planned: CellPart | None) -> float:
     """The height that keeps the plan's mean in the picture."""
-    outcome = Outcome.of("loss", planned["loss"]) if planned else None
+    outcome = _outcome(planned, "loss") if planned else None
     return outcome.mean / 1.08 if outcome and np.isfinite(outcome.mean) else 0.0
 
 
-def _all_series(axes: Axes, record: Record, quantity: str) -> list[Label]:
+def _all_series(axes: Axes, words: Words, compare: ComparePart, quantity: Quantity) -> list[Label]:
     """Every series beside the others; returns labels for the right edge, and puts the others inside."""
-    compare, words = record["compare"], words_of(record["plan"])
-    across, along = compare["axes"]
-    fixed = sorted((c for c in compare["cells"] if not c["planned"]), key=lambda cell: cell[across])
-    colours = inks(sorted({cell[along] for cell in fixed}))
+    across, along = compare.axes
+    fixed = sorted((c for c in compare.cells if not c.planned), key=lambda cell: cell.setting[across])
+    colours = inks(sorted({cell.setting[along] for cell in fixed}))
     right, inside = [], []
     for place, (value, ink) in enumerate(colours.items()):
-        mine = [cell for cell in fixed if cell[along] == value]
-        known = [(c[across], o) for c in mine if (o := Outcome.of(quantity, c[quantity]))]
+        mine = [cell for cell in fixed if cell.setting[along] == value]
+        known = [(cell.setting[across], o) for cell in mine if (o := _outcome(cell, quantity))]
         x = np.array([x for x, _ in known]) * 1.045 ** (place - (len(colours) - 1) / 2)
         mean = np.array([outcome.mean for _, outcome in known])
         _series(axes, x, [outcome for _, outcome in known], ink)
@@ -218,11 +228,11 @@ def _series(axes: Axes, x: NDArray[np.float64], outcomes: Sequence[Outcome], ink
     points(axes, x, mean, ink, 20)
 
 
-def _plan(axes: Axes, record: Record, planned: Record, quantity: str) -> None:
-    outcome = Outcome.of(quantity, planned[quantity])
+def _plan(axes: Axes, record: RunRecord, planned: CellPart, across: str, quantity: Quantity) -> None:
+    outcome = _outcome(planned, quantity)
     if outcome is None:
         return
-    x = planned[record["compare"]["axes"][0]]
+    x = planned.setting[across]
     text = f"plan: {_written(record, quantity, outcome.mean)}"
     if np.isfinite(outcome.mean):
         plan_diamond(axes, x, outcome.mean, outcome.least, outcome.most, text)

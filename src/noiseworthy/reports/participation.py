@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from noiseworthy._wording import count, number, span, times
 from noiseworthy.methods.dpfl_bcs.words import heterogeneity_of, sizes_of
 from noiseworthy.methods.phrases import asked, clients_of
-from noiseworthy.methods.words import Record
 from noiseworthy.reports.clients import evenly_chosen
 from noiseworthy.reports.labels import Label, label_right
 from noiseworthy.reports.schedules import never_asked, uploads_of, words_of
 from noiseworthy.reports.style import MUTED, PAPER, PLAN, RAMP, head, new_figure, styled
+from noiseworthy.studies.typed_record import RunRecord
 
 _LARGEST, _SMALLEST = 190.0, 5.0
 """Areas of dots, in square points."""
@@ -27,7 +27,7 @@ _TONES = LinearSegmentedColormap.from_list("heterogeneity", RAMP[2:])
 
 
 @styled
-def participation_figure(record: Record) -> Figure | None:
+def participation_figure(record: RunRecord) -> Figure | None:
     """Uploads T_n of clients in the order of their budgets; None where clients are not chosen."""
     if not has_participation(record):
         return None
@@ -36,17 +36,17 @@ def participation_figure(record: Record) -> Figure | None:
     return figure
 
 
-def has_participation(record: Record) -> bool:
+def has_participation(record: RunRecord) -> bool:
     """Whether a plan chooses whom to ask by budgets."""
-    plan = record["plan"]
-    return bool(words_of(plan).chooses(plan) and plan["train"] and plan["privacy"]["private"])
+    plan = record.plan
+    return bool(words_of(plan).chooses(plan.written) and plan.train and plan.privacy.private)
 
 
-def participation(axes: Axes, record: Record) -> None:
+def participation(axes: Axes, record: RunRecord) -> None:
     """A dot per client, its area the records, its tone the heterogeneity; a cross if it is never asked."""
-    epsilon = np.array([row["epsilon"] for row in record["plan"]["privacy"]["clients"]])
+    epsilon = np.array([row.epsilon for row in record.plan.privacy.clients])
     varied = number(epsilon.min()) != number(epsilon.max())
-    order = np.lexsort((np.array(sizes_of(record)), epsilon * varied))
+    order = np.lexsort((np.array(sizes_of(record.written)), epsilon * varied))
     ranks = evenly_chosen(len(order))
     _head(axes, record, len(ranks))
     labels = _levels(axes, record)
@@ -55,24 +55,24 @@ def participation(axes: Axes, record: Record) -> None:
     label_right(axes, labels, 0.95 * matplotlib.rcParams["font.size"])
 
 
-def participation_caption(record: Record) -> str:
+def participation_caption(record: RunRecord) -> str:
     """What the figure of chosen clients shows."""
-    plan = record["plan"]
+    plan = record.plan
     often, never = span(uploads_of(plan)), never_asked(plan)
-    text = f"{count(plan['rounds'], 'round')} with {asked(record)}, each asked {times(often)} by plan"
+    text = f"{count(plan.rounds, 'round')} with {asked(record.written)}, each asked {times(often)} by plan"
     if not never:
         return f"{text}."
     verb = "is" if never == 1 else "are"
     return f"{text}. {count(never, 'client')} (×) {verb} never asked: the replies of others serve better."
 
 
-def _head(axes: Axes, record: Record, drawn: int) -> None:
+def _head(axes: Axes, record: RunRecord, drawn: int) -> None:
     """What height, area and tone are, and in which order clients stand."""
-    n, sizes = clients_of(record), span(sizes_of(record))
+    n, sizes = clients_of(record.written), span(sizes_of(record.written))
     marks = f"area: records, {sizes}" if "to" in sizes else f"{sizes} records each"
-    if unlike := heterogeneity_of(record):
+    if unlike := heterogeneity_of(record.written):
         marks += f"; tone: heterogeneity Γ, {span(unlike)}"
-    budgets = span(row["epsilon"] for row in record["plan"]["privacy"]["clients"])
+    budgets = span(row.epsilon for row in record.plan.privacy.clients)
     if "to" in budgets:
         order = " in the order of their budget ε"
     else:
@@ -81,10 +81,10 @@ def _head(axes: Axes, record: Record, drawn: int) -> None:
     head(axes, "Who is asked how often", f"uploads of a client; {marks}", f"{n:,} clients{order}{some}")
 
 
-def _marks(axes: Axes, record: Record, ranks: NDArray[np.int64], clients: NDArray[np.int64]) -> None:
+def _marks(axes: Axes, record: RunRecord, ranks: NDArray[np.int64], clients: NDArray[np.int64]) -> None:
     """The marks of some clients, from left to right."""
-    uploads, tones = np.array(uploads_of(record["plan"]))[clients], _tones(record)[clients]
-    area = areas(np.array(sizes_of(record), float)[clients])
+    uploads, tones = np.array(uploads_of(record.plan))[clients], _tones(record)[clients]
+    area = areas(np.array(sizes_of(record.written), float)[clients])
     some, none = uploads > 0, uploads == 0
     axes.scatter(
         ranks[some], uploads[some], area[some], tones[some], edgecolors=PAPER, linewidths=0.5, zorder=3,
@@ -96,10 +96,10 @@ def _marks(axes: Axes, record: Record, ranks: NDArray[np.int64], clients: NDArra
     )  # fmt: skip
 
 
-def _levels(axes: Axes, record: Record) -> list[Label]:
+def _levels(axes: Axes, record: RunRecord) -> list[Label]:
     """Limits, with lines at what asking all alike would ask of each, and at every round."""
-    uploads = np.array(uploads_of(record["plan"]), float)
-    n, rounds, alike = len(uploads), record["plan"]["rounds"], float(uploads.mean())
+    uploads = np.array(uploads_of(record.plan), float)
+    n, rounds, alike = len(uploads), record.plan.rounds, float(uploads.mean())
     top = float(rounds if 1.35 * uploads.max() >= rounds else 1.08 * uploads.max())
     axes.set_ylim(-0.04 * top, 1.04 * top)
     axes.set_xlim(-0.5 - 0.01 * n, n - 0.5 + 0.01 * n)
@@ -118,11 +118,11 @@ def areas(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.maximum(largest * sizes / sizes.max(), _SMALLEST)
 
 
-def _tones(record: Record) -> NDArray[np.float64]:
+def _tones(record: RunRecord) -> NDArray[np.float64]:
     """Colours of clients, shape (N, 4): the plan's, or by stated heterogeneity."""
-    unlike = heterogeneity_of(record)
+    unlike = heterogeneity_of(record.written)
     if not unlike:
-        return np.tile(to_rgba(PLAN), (clients_of(record), 1))
+        return np.tile(to_rgba(PLAN), (clients_of(record.written), 1))
     return _TONES(np.array(unlike) / max(unlike))
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from noiseworthy._wording import count, number, rounded_up, shortened
+from noiseworthy.methods.words import Record
 from noiseworthy.privacy import uploads
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.clauses import Clause
-from noiseworthy.reports.findings import Record, client_names, most_spent, spent_words
+from noiseworthy.reports.findings import client_names, most_spent, spent_words
 from noiseworthy.reports.guarantee import budgets, meaning
 from noiseworthy.reports.limits import as_printed, limits
 from noiseworthy.reports.schedules import NO_UPLOADS, never_asked, noise_of, words_of
+from noiseworthy.studies.typed_record import RunRecord, view
 
 _UNITS = {
     "record": "one record of one client",
@@ -36,7 +38,7 @@ _CONVEX = (
 )
 
 
-def privacy_statement(record: Record) -> list[Clause]:
+def privacy_statement(record: Record | RunRecord) -> list[Clause]:
     """The privacy statement of a run, every number read from its record.
 
     Args:
@@ -45,7 +47,8 @@ def privacy_statement(record: Record) -> list[Clause]:
     Returns:
         Clauses in reading order, warnings first; a run without noise makes no claim.
     """
-    if record["plan"]["privacy"]["private"]:
+    record = view(record)
+    if record.plan.privacy.private:
         claims = [
             Clause("What is protected", protected(record)),
             _at_most(record),
@@ -62,8 +65,8 @@ def privacy_statement(record: Record) -> list[Clause]:
 # Warnings ---------------------------------------------------------------------------------------------
 
 
-def _not_private(record: Record) -> Clause | None:
-    if record["plan"]["privacy"]["private"]:
+def _not_private(record: RunRecord) -> Clause | None:
+    if record.plan.privacy.private:
         return None
     text = (
         "NOT PRIVATE. Clients add no noise: every upload reveals something exact about their records, and "
@@ -72,15 +75,15 @@ def _not_private(record: Record) -> Clause | None:
     return Clause("No privacy at all", text, kind="warning")
 
 
-def _overspent(record: Record) -> Clause | None:
+def _overspent(record: RunRecord) -> Clause | None:
     """A record that contradicts itself must not pass as a guarantee."""
-    rows, spent = record["plan"]["privacy"]["clients"], most_spent(record)
-    if not record["plan"]["privacy"]["private"] or spent is None:
+    rows, spent = record.plan.privacy.clients, most_spent(record)
+    if not record.plan.privacy.private or spent is None:
         return None
     over = [
-        f"{shortened(name, 40)}: {'unbounded' if s is None else rounded_up(s)} of {number(row['epsilon'], 6)}"
+        f"{shortened(name, 40)}: {'unbounded' if s is None else rounded_up(s)} of {number(row.epsilon, 6)}"
         for name, row, s in zip(client_names(record), rows, spent, strict=True)
-        if s is None or s > row["epsilon"] * (1 + 1e-9)
+        if s is None or s > row.epsilon * (1 + 1e-9)
     ]
     if not over:
         return None
@@ -88,16 +91,16 @@ def _overspent(record: Record) -> Clause | None:
     return Clause("Budget exceeded", text, tuple(over[:20]), "warning")
 
 
-def _assurance(record: Record) -> Clause | None:
-    training = record["training"]
-    if not record["plan"]["privacy"]["private"]:
+def _assurance(record: RunRecord) -> Clause | None:
+    training = record.training
+    if not record.plan.privacy.private:
         return None
-    if not (training or record["compare"] or record.get("tradeoff") or record.get("rivals")):
+    if not (training or record.compare or record.tradeoff or record.rivals):
         return Clause(
             "A plan so far",
             "Nothing has been trained: the numbers say what a training by this plan would spend.",
         )
-    assurance = training["assurance"] if training else "simulation"
+    assurance = training.assurance if training else "simulation"
     if assurance != "simulation":
         return Clause("Noise", f"Assurance: {assurance}. Uploads carry {uploads.WORDS[assurance]}.")
     text = (
@@ -111,10 +114,10 @@ def _assurance(record: Record) -> Clause | None:
 # Claims -----------------------------------------------------------------------------------------------
 
 
-def protected(record: Record) -> str:
+def protected(record: RunRecord) -> str:
     """Whose change is hidden, and which, in words."""
-    privacy = record["plan"]["privacy"]
-    unit, relation = privacy["unit"], privacy["relation"]
+    privacy = record.plan.privacy
+    unit, relation = privacy.unit, privacy.relation
     too = f" {_RECORDS_TOO[relation]}" if unit == "client" else ""
     return (
         f"The unit is {_UNITS[unit]}, under {relation} neighbours: epsilon and delta bound how well anybody "
@@ -123,25 +126,25 @@ def protected(record: Record) -> str:
     )
 
 
-def _at_most(record: Record) -> Clause:
-    rows, spent = record["plan"]["privacy"]["clients"], most_spent(record)
+def _at_most(record: RunRecord) -> Clause:
+    rows, spent = record.plan.privacy.clients, most_spent(record)
     points = [
         f"By plan, the most that a client's uploads can cost is epsilon "
-        f"{spent_words([row['spent_epsilon'] for row in rows])}."
+        f"{spent_words([row.spent_epsilon for row in rows])}."
     ]
     if spent is not None:
         points += [
             f"In training, clients spent epsilon {spent_words(spent)} (for each, the greatest over seeds).",
             "Uploads that did not arrive are counted, whether their owner paid for them or not."
-            if record.get("network")
+            if record.network
             else "Seeds repeat one training in simulation; carrying out several on real data would add up.",
         ]
-    if never := never_asked(record["plan"]):
+    if never := never_asked(record.plan):
         points.append(
             f"{count(never, 'client')} {'is' if never == 1 else 'are'} never asked and "
             f"{'spends' if never == 1 else 'spend'} nothing."
         )
-    if any(c["provenance"].startswith("bought") for c in record["plan"]["constants"].values()):
+    if any(c.provenance.startswith("bought") for c in record.plan.constants.values()):
         points.append("One upload per client bought constants before planning; it is counted here.")
     epsilon, delta = (budgets(record, key) for key in ("epsilon", "delta"))
     text = f"Each client spends at most epsilon {epsilon} at delta {delta} over the whole training."
@@ -150,40 +153,38 @@ def _at_most(record: Record) -> Clause:
     return Clause("What each client spends", f"{text} {meaning(record)}".strip(), tuple(points))
 
 
-def _mechanism(record: Record) -> Clause:
-    plan = record["plan"]
-    if not any(plan["releases"]):
+def _mechanism(record: RunRecord) -> Clause:
+    plan = record.plan
+    if not any(plan.releases):
         return Clause("By what means", NO_UPLOADS)
     words, noise = words_of(plan), f"{noise_of(plan)} on every coordinate"
-    return Clause("By what means", words.means(plan, noise), (*_condition(record), *words.beyond))
+    return Clause("By what means", words.means(plan.written, noise), (*_condition(record), *words.beyond))
 
 
-def _condition(record: Record) -> tuple[str, ...]:
+def _condition(record: RunRecord) -> tuple[str, ...]:
     """What the sensitivity of some clipping modes rests on."""
-    if record["plan"].get("clipping_mode") not in ("B", "E"):
+    if record.plan.clipping_mode not in ("B", "E"):
         return ()
-    checked = (
-        "This was checked for the model." if record["federation"] else "No model was at hand to check it."
-    )
+    checked = "This was checked for the model." if record.federation else "No model was at hand to check it."
     return (f"{_CONVEX} {checked}",)
 
 
-def _accounting(record: Record) -> Clause:
-    plan, version = record["plan"], record["version"]
-    deltas = [row["delta"] for row in plan["privacy"]["clients"]]
-    how = law_of(plan["mechanism"]).accounting(plan["sampling_rate"], deltas)
+def _accounting(record: RunRecord) -> Clause:
+    plan, version = record.plan, record.version
+    deltas = [row.delta for row in plan.privacy.clients]
+    how = law_of(plan.mechanism).accounting(plan.sampling_rate, deltas)
     words = words_of(plan)
     text = (
         f"{words.noised.counted} by {how}, in noiseworthy {version}. "
         "Clients hold different records, so their costs do not add up across clients."
     )
-    return Clause("How it is counted", text, words.coins(plan))
+    return Clause("How it is counted", text, words.coins(plan.written))
 
 
 # Adversary --------------------------------------------------------------------------------------------
 
 
-def _adversary(record: Record) -> Clause:
-    text = f"Whoever may look: {record['plan']['privacy']['adversary']}."
-    kind = "claim" if record["plan"]["privacy"]["private"] else "limit"
+def _adversary(record: RunRecord) -> Clause:
+    text = f"Whoever may look: {record.plan.privacy.adversary}."
+    kind = "claim" if record.plan.privacy.private else "limit"
     return Clause("Against whom" if kind == "claim" else "Who sees the uploads", text, kind=kind)

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._wording import number, shortened, span
-from noiseworthy.methods.words import Record
 from noiseworthy.reports.findings import client_names
 from noiseworthy.reports.schedules import uploads_of, words_of
+from noiseworthy.studies.typed_record import PlanPart, ResourcesPart, RunRecord
 
 
 @dataclass(frozen=True)
@@ -38,28 +38,26 @@ class Bill:
         return bool(np.ptp(self.cost) == 0 and np.ptp(self.budget) == 0)
 
 
-def planned_bill(record: Record) -> Bill | None:
+def planned_bill(record: RunRecord) -> Bill | None:
     """What the plan costs; None where nothing but privacy is scarce, and for records that do not say."""
-    resources = record["plan"].get("resources")
-    if not resources:
+    if (resources := record.plan.resources) is None:
         return None
-    return Bill(resources["unit"], np.array(resources["cost"]), np.array(resources["budget"]))
+    return Bill(resources.unit, np.array(resources.cost), np.array(resources.budget))
 
 
-def bill_of(record: Record) -> Bill | None:
+def bill_of(record: RunRecord) -> Bill | None:
     """What training cost, the greatest over seeds; what is planned before it."""
-    planned, training = planned_bill(record), record["training"]
-    if planned is None or not training:
+    planned, training, resources = planned_bill(record), record.training, record.plan.resources
+    if planned is None or training is None or resources is None:
         return planned
-    unmade = np.array(uploads_of(record["plan"])) - np.max(training["uploads"], axis=0)
-    return Bill(planned.unit, planned.cost - unmade * _prices(record["plan"]), planned.budget)
+    unmade = np.array(uploads_of(record.plan)) - np.max(training.uploads, axis=0)
+    return Bill(planned.unit, planned.cost - unmade * _prices(record.plan, resources), planned.budget)
 
 
-def _prices(plan: Record) -> NDArray[np.float64]:
+def _prices(plan: PlanPart, resources: ResourcesPart) -> NDArray[np.float64]:
     """What one upload costs each client, with the local steps before it."""
-    resources = plan["resources"]
-    steps = plan.get("local_steps", 1)
-    return np.array(resources["cost_per_round"]) + np.array(resources["cost_per_step"]) * steps
+    steps = 1 if plan.local_steps is None else plan.local_steps
+    return np.array(resources.cost_per_round) + np.array(resources.cost_per_step) * steps
 
 
 # Words ------------------------------------------------------------------------------------------------
@@ -86,7 +84,7 @@ def of_budget(bill: Bill) -> str:
     return f"{amount(bill.cost[i])} of {amount(bill.budget[i])} {bill.unit}"
 
 
-def whose(record: Record, bill: Bill) -> str:
+def whose(record: RunRecord, bill: Bill) -> str:
     """Whose cost is stated: every client's, or that of those with the least left."""
     share = bill.cost / bill.budget
     if bill.alike:
@@ -96,19 +94,18 @@ def whose(record: Record, bill: Bill) -> str:
     return f"{shortened(client_names(record)[bill.dearest], 40)}, which has the least left"
 
 
-def prices(plan: Record) -> str:
+def prices(plan: PlanPart, resources: ResourcesPart) -> str:
     """What a communication and a local step cost."""
-    resources = plan["resources"]
-    c1, c2 = (span(resources[key], amount) for key in ("cost_per_round", "cost_per_step"))
+    c1, c2 = (span(costs, amount) for costs in (resources.cost_per_round, resources.cost_per_step))
     return f"{c1} per {words_of(plan).noised.exchange}, {c2} per local step"
 
 
-def price_of_round(record: Record) -> str:
+def price_of_round(record: RunRecord) -> str:
     """What a round costs, to write behind the word; empty where rounds or clients differ in cost."""
-    bill, plan = planned_bill(record), record["plan"]
-    if bill is None or not bill.alike or not plan["train"]:
+    bill, plan = planned_bill(record), record.plan
+    if bill is None or plan.resources is None or not bill.alike or not plan.train:
         return ""
-    price = _prices(plan)[0]
-    if not np.isclose(price * plan["rounds"], bill.cost[0], rtol=1e-9):
+    price = _prices(plan, plan.resources)[0]
+    if not np.isclose(price * plan.rounds, bill.cost[0], rtol=1e-9):
         return ""
     return f", {amount(price)} {bill.unit} each"

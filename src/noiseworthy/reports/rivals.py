@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from noiseworthy._wording import finite, number
-from noiseworthy.methods.words import Record
 from noiseworthy.reports import rivals_words as words
 from noiseworthy.reports.labels import Label, label_right
 from noiseworthy.reports.marks import Ink, inks
 from noiseworthy.reports.style import MUTED, PAPER, PLAN, RULE, head, new_figure, styled
+from noiseworthy.studies.typed_record import EntryPart, PointPart, RivalsPart, RunRecord
 
 WIDTH = 7.4
 _ROW, _AROUND = 0.3, 1.25
@@ -27,60 +27,60 @@ _WIDE = 20.0
 
 
 @styled
-def rivals_figure(record: Record) -> Figure | None:
+def rivals_figure(record: RunRecord) -> Figure | None:
     """A row for each algorithm, the best on top: a dot per training, a mark at the mean."""
-    if not record.get("rivals"):
+    if (rivals := record.rivals) is None:
         return None
-    points = words.own_points(record)
-    rows = max(len(point["algorithms"]) for point in points)
+    points = words.own_points(rivals)
+    rows = max(len(point.algorithms) for point in points)
     figure = new_figure(WIDTH, _AROUND + _ROW * rows)
     for axes, point in zip(figure.subplots(1, len(points), squeeze=False)[0], points, strict=True):
-        standing(axes, record, point)
+        standing(axes, record, rivals, point)
     return figure
 
 
 @styled
-def sweeps_figure(record: Record) -> Figure | None:
+def sweeps_figure(record: RunRecord) -> Figure | None:
     """A panel for each mechanism and each thing varied, a line per algorithm; None where nothing is."""
-    if not record.get("rivals"):
+    if (rivals := record.rivals) is None:
         return None
-    mechanisms = record["rivals"]["mechanisms"]
-    varied = [name for name in words.SWEEPS if words.sweep(record, mechanisms[0], name)]
+    mechanisms = rivals.mechanisms
+    varied: list[words.Varied] = [name for name in words.SWEEPS if words.sweep(rivals, mechanisms[0], name)]
     if not varied:
         return None
     figure = new_figure(WIDTH if len(varied) == 1 else 1.5 * WIDTH, _PANEL * len(mechanisms) + 0.3)
     grid = figure.subplots(len(mechanisms), len(varied), squeeze=False, sharey="row")
     for row, mechanism in zip(grid, mechanisms, strict=True):
         for axes, name in zip(row, varied, strict=True):
-            _lines(axes, record, mechanism, name)
+            _lines(axes, record, rivals, mechanism, name)
     return figure
 
 
 # All at one point -------------------------------------------------------------------------------------
 
 
-def standing(axes: Axes, record: Record, point: Record) -> None:
+def standing(axes: Axes, record: RunRecord, rivals: RivalsPart, point: PointPart) -> None:
     """Everybody at a point, a row for each algorithm, its mean and deviation written at the edge."""
-    entries, looks = words.ranked(record, point["algorithms"]), _looks(point)
-    head(axes, _noise(point), _budgets(record, point), words.quantity_name(record))
+    entries, looks = words.ranked(rivals, point.algorithms), _looks(point)
+    head(axes, _noise(point), _budgets(rivals, point), words.quantity_name(record, rivals))
     axes.grid(visible=False)
-    _across(axes, record, point)
+    _across(axes, rivals, point)
     for row, entry in enumerate(entries):
-        _row(axes, record, entry, row, looks[entry["name"]])
-    axes.set_yticks(range(len(entries)), [entry["name"] for entry in entries])
+        _row(axes, rivals, entry, row, looks[entry.name])
+    axes.set_yticks(range(len(entries)), [entry.name for entry in entries])
     for label, entry in zip(axes.get_yticklabels(), entries, strict=True):
-        label.set(color=looks[entry["name"]].colour, fontweight=_weight(entry["name"]))
+        label.set(color=looks[entry.name].colour, fontweight=_weight(entry.name))
     axes.set_ylim(len(entries) - 0.4, -1.3)
-    _mark_reference(axes, record, point)
+    _mark_reference(axes, rivals, point)
 
 
-def _row(axes: Axes, record: Record, entry: Record, row: int, look: Ink) -> None:
+def _row(axes: Axes, rivals: RivalsPart, entry: EntryPart, row: int, look: Ink) -> None:
     axes.axhline(row, color=RULE, linewidth=0.6, zorder=0)
     axes.annotate(
-        words.with_deviation(record, entry), (1, row), (6, 0), ("axes fraction", "data"), color=look.colour,
-        textcoords="offset points", va="center", fontweight=_weight(entry["name"]), annotation_clip=False,
+        words.with_deviation(rivals, entry), (1, row), (6, 0), ("axes fraction", "data"), color=look.colour,
+        textcoords="offset points", va="center", fontweight=_weight(entry.name), annotation_clip=False,
     )  # fmt: skip
-    values, mean = finite(entry[record["rivals"]["quantity"]], np.nan), words.mean_of(record, entry)
+    values, mean = finite(entry.over_seeds(rivals.quantity), np.nan), words.mean_of(rivals, entry)
     rows = np.full(len(values), row)
     axes.scatter(values, rows, 15, look.colour, alpha=0.45, linewidths=0, zorder=2, gid="training")
     if mean is not None:
@@ -90,62 +90,60 @@ def _row(axes: Axes, record: Record, entry: Record, row: int, look: Ink) -> None
         )  # fmt: skip
 
 
-def _mark_reference(axes: Axes, record: Record, point: Record) -> None:
+def _mark_reference(axes: Axes, rivals: RivalsPart, point: PointPart) -> None:
     """What training without noise reaches, as a line across all rows."""
-    mean = words.mean_of(record, words.reference_of(record, point["alpha"]))
+    mean = words.mean_of(rivals, words.reference_of(rivals, point.alpha))
     if mean is None:
         return
     axes.axvline(mean, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
     left = mean > np.mean(axes.get_xlim())
     axes.annotate(
-        f"{words.REFERENCE}, no noise: {words.written(record, mean)}", (mean, -0.8), (-5 if left else 5, 0),
+        f"{words.REFERENCE}, no noise: {words.written(rivals, mean)}", (mean, -0.8), (-5 if left else 5, 0),
         textcoords="offset points", ha="right" if left else "left", va="center", color=MUTED,
         fontsize=_size(),
     )  # fmt: skip
 
 
-def _across(axes: Axes, record: Record, point: Record) -> None:
+def _across(axes: Axes, rivals: RivalsPart, point: PointPart) -> None:
     """Limits that show everybody and the reference."""
-    entries = [*point["algorithms"], words.reference_of(record, point["alpha"])]
-    values = np.concatenate([finite(entry[record["rivals"]["quantity"]], np.nan) for entry in entries])
+    entries = [*point.algorithms, words.reference_of(rivals, point.alpha)]
+    values = np.concatenate([finite(entry.over_seeds(rivals.quantity), np.nan) for entry in entries])
     known = values[np.isfinite(values)]
     low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
-    if record["rivals"]["quantity"] == "loss" and low > 0 and high / low > _WIDE:
+    if rivals.quantity == "loss" and low > 0 and high / low > _WIDE:
         axes.set_xscale("log")
         axes.set_xlim(low / 1.2, high * 1.2)
         return
     room = _FREE * (high - low or 1.0)
     axes.set_xlim(low - room, high + room)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-    if record["rivals"]["quantity"] == "accuracy":
+    if rivals.quantity == "accuracy":
         axes.xaxis.set_major_formatter(_PERCENT)
 
 
 # Along what is varied ---------------------------------------------------------------------------------
 
 
-def _lines(axes: Axes, record: Record, mechanism: str, name: str) -> None:
+def _lines(axes: Axes, record: RunRecord, rivals: RivalsPart, mechanism: str, name: words.Varied) -> None:
     """A line per algorithm with a bar of a standard deviation, named at its end."""
-    points = words.sweep(record, mechanism, name)
-    looks, along = _looks(points[0]), [point[name] for point in points]
-    head(axes, _noise(points[0]), words.quantity_name(record), words.axis(record, name))
+    points = words.sweep(rivals, mechanism, name)
+    looks, along = _looks(points[0]), [getattr(point, name) for point in points]
+    head(axes, _noise(points[0]), words.quantity_name(record, rivals), words.axis(record, name))
     _places(axes, along, logarithmic=name == "alpha")
-    axes.axvline(record["rivals"][name], color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
-    references = [words.reference_of(record, point["alpha"]) for point in points]
-    ends = [_line(axes, record, along, references, Ink(MUTED, ""))]
-    for rival in points[0]["algorithms"]:
-        entries = [words.entry_of(point, rival["name"]) for point in points]
-        ends.append(_line(axes, record, along, entries, looks[rival["name"]]))
-    _upward(axes, record)
+    axes.axvline(getattr(rivals, name), color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
+    references = [words.reference_of(rivals, point.alpha) for point in points]
+    ends = [_line(axes, rivals, along, references, Ink(MUTED, ""))]
+    for rival in points[0].algorithms:
+        entries = [words.entry_of(point, rival.name) for point in points]
+        ends.append(_line(axes, rivals, along, entries, looks[rival.name]))
+    _upward(axes, rivals)
     label_right(axes, [end for end in ends if np.isfinite(end[0])], _size())
 
 
-def _line(axes: Axes, record: Record, along: list[float], entries: list[Record], look: Ink) -> Label:
+def _line(axes: Axes, rivals: RivalsPart, along: list[float], entries: list[EntryPart], look: Ink) -> Label:
     """One algorithm's line; returns the label that it needs."""
-    quantity, name = record["rivals"]["quantity"], entries[0]["name"]
-    mean, std = (
-        finite([entry[f"{what}_{quantity}"] for entry in entries], np.nan) for what in ("mean", "std")
-    )
+    name = entries[0].name
+    mean, std = (finite([of(rivals, e) for e in entries], np.nan) for of in (words.mean_of, words.std_of))
     ours = name == words.OURS
     axes.errorbar(
         along, mean, std, color=look.colour, marker=look.marker, markersize=7 if ours else 4.5,
@@ -165,13 +163,13 @@ def _places(axes: Axes, along: list[float], *, logarithmic: bool) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
 
 
-def _upward(axes: Axes, record: Record) -> None:
+def _upward(axes: Axes, rivals: RivalsPart) -> None:
     """Accuracy from 0 to 100 %; losses as they are, on a logarithmic axis where they are far apart."""
-    if record["rivals"]["quantity"] == "accuracy":
+    if rivals.quantity == "accuracy":
         axes.set_ylim(0, 1)
         axes.yaxis.set_major_formatter(_PERCENT)
         return
-    means = [words.mean_of(record, e) for point in record["rivals"]["points"] for e in point["algorithms"]]
+    means = [words.mean_of(rivals, e) for point in rivals.points for e in point.algorithms]
     known = [mean for mean in means if mean is not None]
     if min(known) > 0 and max(known) / min(known) > _WIDE:
         axes.set_yscale("log")
@@ -182,9 +180,9 @@ def _upward(axes: Axes, record: Record) -> None:
 _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f}\N{NO-BREAK SPACE}%")
 
 
-def _looks(point: Record) -> dict[str, Ink]:
+def _looks(point: PointPart) -> dict[str, Ink]:
     """The same for an algorithm in every panel; that of DPFL-BCS is the plan's."""
-    others = [entry["name"] for entry in point["algorithms"] if entry["name"] != words.OURS]
+    others = [entry.name for entry in point.algorithms if entry.name != words.OURS]
     return {**inks(others), words.OURS: Ink(PLAN, "D")}
 
 
@@ -192,15 +190,15 @@ def _weight(name: str) -> str:
     return "bold" if name == words.OURS else "normal"
 
 
-def _noise(point: Record) -> str:
-    return f"{point['mechanism'].capitalize()} noise"
+def _noise(point: PointPart) -> str:
+    return f"{point.mechanism.capitalize()} noise"
 
 
-def _budgets(record: Record, point: Record) -> str:
+def _budgets(rivals: RivalsPart, point: PointPart) -> str:
     """Under which budgets, and on which partition."""
-    parts = [] if point["epsilon_max"] is None else [f"ε up to {number(point['epsilon_max'])}"]
-    parts += [] if point["alpha"] is None else [f"Dirichlet {number(point['alpha'])}"]
-    return ", ".join(parts) or words.seeds_of(record)
+    parts = [] if point.epsilon_max is None else [f"ε up to {number(point.epsilon_max)}"]
+    parts += [] if point.alpha is None else [f"Dirichlet {number(point.alpha)}"]
+    return ", ".join(parts) or words.seeds_of(rivals)
 
 
 def _size() -> float:

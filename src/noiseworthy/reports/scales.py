@@ -11,7 +11,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from numpy.typing import ArrayLike
 
 from noiseworthy._wording import number
-from noiseworthy.reports.findings import Record, score_name
+from noiseworthy.reports.findings import score_name
+from noiseworthy.studies.typed_record import RunRecord
 
 _PLAIN = FuncFormatter(lambda value, _: f"{value:,.0f}" if 1000 <= value < 1e9 else number(value, 6))
 """Numbers at axes as they are in texts."""
@@ -36,7 +37,7 @@ def loss_limits(axes: Axes, values: ArrayLike, reference: float) -> None:
             axes.yaxis.set_major_formatter(_PLAIN)
 
 
-def score_limits(axes: Axes, record: Record, values: ArrayLike) -> None:
+def score_limits(axes: Axes, record: RunRecord, values: ArrayLike) -> None:
     """Accuracy in percent from 0 to 100; R² from a little below the least, at most 2 below the best."""
     if score_name(record) != "R²":
         axes.set_ylim(0, 1.0)

@@ -6,60 +6,52 @@ from noiseworthy._wording import span
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.words import Record, Words
 from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
 
 NO_UPLOADS = "No client uploads anything in training, so training costs nothing."
 
 
-def words_of(plan: Record) -> Words:
-    """The words of a plan's method.
-
-    Example:
-        >>> words_of({"algorithm": "dp-pasgd"}).terms["local_steps"].symbol
-        'τ'
-    """
-    return method(plan["algorithm"]).words
+def words_of(plan: PlanPart) -> Words:
+    """The words of a plan's method."""
+    return method(plan.algorithm).words
 
 
-def decided(plan: Record) -> str:
-    """What the planner decided, as equations.
-
-    Example:
-        >>> decided({"algorithm": "fedsgd-dpc", "rounds": 80, "clients_per_round": 1})
-        'T = 80, b = 1'
-    """
+def decided(plan: PlanPart) -> str:
+    """What the planner decided, as equations: `T = 80, b = 1`."""
     words = words_of(plan)
-    return words.symbols(plan, words.decided)
+    return words.symbols(plan.written, words.decided)
 
 
-def headline(record: Record) -> str:
+def headline(record: Record | RunRecord) -> str:
     """The decision in one sentence."""
-    plan = record["plan"]
-    return f"Train {words_of(plan).sentence(record)}." if plan["train"] else "Do not train."
+    record = view(record)
+    plan = record.plan
+    return f"Train {words_of(plan).sentence(record.written)}." if plan.train else "Do not train."
 
 
-def in_brief(record: Record) -> str:
+def in_brief(record: RunRecord) -> str:
     """The decision in a few words, for titles."""
-    plan = record["plan"]
-    return words_of(plan).brief(record) if plan["train"] else "no training"
+    plan = record.plan
+    return words_of(plan).brief(record.written) if plan.train else "no training"
 
 
-def uploads_of(plan: Record) -> list[int]:
+def uploads_of(plan: PlanPart) -> list[int]:
     """Uploads that each client makes at most."""
-    return words_of(plan).noised.uploads(plan)
+    return words_of(plan).noised.uploads(plan.written)
 
 
-def never_asked(plan: Record) -> int:
+def never_asked(plan: PlanPart) -> int:
     """How many clients are asked for nothing in a training."""
-    return uploads_of(plan).count(0) if plan["train"] else 0
+    return uploads_of(plan).count(0) if plan.train else 0
 
 
-def noise_of_uploads(plan: Record) -> list[float]:
+def noise_of_uploads(plan: PlanPart) -> list[float]:
     """The noise of clients that upload; of all where nobody does."""
-    asked_for = [noise for noise, uploads in zip(plan["noise"], uploads_of(plan), strict=True) if uploads]
-    return asked_for or plan["noise"]
+    asked_for = [noise for noise, uploads in zip(plan.noise, uploads_of(plan), strict=True) if uploads]
+    return asked_for or plan.noise
 
 
-def noise_of(plan: Record) -> str:
+def noise_of(plan: PlanPart) -> str:
     """The noise of uploads in words, with its size."""
-    law = law_of(plan["mechanism"])
+    law = law_of(plan.mechanism)
     return f"{law.title} noise of {law.size_words[1]} {span(noise_of_uploads(plan))}"

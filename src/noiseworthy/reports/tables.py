@@ -13,170 +13,143 @@ from noiseworthy._wording import count, finite, level, number, rounded_up, short
 from noiseworthy.methods.dpfl_bcs.words import heterogeneity_of
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.reports import rivals_words
+from noiseworthy.reports import findings, rivals_words
+from noiseworthy.reports import tradeoff_words as surface
 from noiseworthy.reports.alternatives import leak_of
-from noiseworthy.reports.findings import (
-    Outcome,
-    Record,
-    band_of,
-    client_names,
-    final,
-    finding,
-    is_scored,
-    lost_gain,
-    most_spent,
-    notes_of,
-    predicted_beside,
-    preparation,
-    score,
-    score_name,
-    warnings_of,
-)
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import bill_of, of_budget, planned_bill, prices, whose
 from noiseworthy.reports.schedules import noise_of_uploads, uploads_of, words_of
-from noiseworthy.reports.tradeoff_words import (
-    budget_axis,
-    decision,
-    epsilon_axis,
-    name_of,
-    reached,
-    tick,
-)
 from noiseworthy.reports.what_if_words import price_of_next_point
+from noiseworthy.studies.typed_record import CellPart, PairPart, PlanPart, RunRecord, TradeoffPart, view
 
 WIDTH = 80
 
 
-def plan_panel(record: Record) -> Panel:
+def plan_panel(record: findings.Record | RunRecord) -> Panel:
     """The decision, its price and what it rests on."""
-    plan, words = record["plan"], words_of(record["plan"])
+    record = view(record)
+    plan, words = record.plan, words_of(record.plan)
     facts = _facts()
-    if prepared := preparation(record):
+    if prepared := findings.preparation(record.study.get("task", {})):
         _fact(facts, "records", prepared)
-    if plan["train"]:
-        if steps := words.computes(plan):
+    if plan.train:
+        if steps := words.computes(plan.written):
             _fact(facts, "local steps", steps)
         _fact(facts, "uploads", _uploads(plan))
         _fact(facts, "noise", _noise(plan))
-        _fact(facts, "clip", f"{clipped_to(plan)}: {words.clipped(plan)}")
+        _fact(facts, "clip", f"{clipped_to(plan.written)}: {words.clipped(plan.written)}")
         _fact(facts, "step size", _step(plan))
-        if weighting := plan.get("weighting"):
+        if weighting := plan.weighting:
             _fact(facts, "weights", _weights(weighting))
-        if share := plan.get("averaging"):
+        if share := plan.averaging:
             _fact(facts, "delivers", f"the mean of the models of the last {number(100 * share)} % of rounds")
     _fact(facts, "privacy", _budget(plan))
     if own := _own_budgets(record):
         _fact(facts, "epsilon of", own)
-    if plan["train"] and (bill := planned_bill(record)):
-        _fact(facts, "resources", f"{of_budget(bill)}, {whose(record, bill)}; {prices(plan)}")
-    if plan["predicted"]:
-        predicted = plan["predicted"]
+    if plan.train and plan.resources and (bill := planned_bill(record)):
+        _fact(facts, "resources", f"{of_budget(bill)}, {whose(record, bill)}; {prices(plan, plan.resources)}")
+    if predicted := plan.predicted:
         _fact(
             facts,
             "predicted",
-            f"{level(predicted['bound'])}{band_of(record)}, untrained {level(predicted['no_training'])} "
-            f"({predicted['unit']})",
+            f"{level(predicted.bound)}{findings.band_of(record)}, untrained {level(predicted.no_training)} "
+            f"({predicted.unit})",
         )
-    if record.get("what_if"):
-        _fact(facts, "what if", price_of_next_point(record))
-    nothing = "budgets and sizes alone" if words.chooses(plan) else "nothing: all was stated"
+    if record.what_if:
+        _fact(facts, "what if", price_of_next_point(record, record.what_if))
+    nothing = "budgets and sizes alone" if words.chooses(plan.written) else "nothing: all was stated"
     _fact(facts, "rests on", "; ".join(provenances(record)) or nothing)
     for name, other in _others(plan).items():
         _fact(facts, name, other)
-    return _panel("plan", plan["outcome"], facts, _remarks(record, training=False))
+    return _panel("plan", plan.outcome, facts, _remarks(record, training=False))
 
 
 def _weights(weighting: float) -> str:
     return "by records and the precision of uploads" if weighting < 1 else "by the precision of uploads alone"
 
 
-def training_panel(record: Record) -> Panel | None:
+def training_panel(record: RunRecord) -> Panel | None:
     """How training ended and what it spent; None without training."""
-    training, loss = record["training"], final(record, "loss")
+    training, loss = record.training, findings.final(record, "loss")
     if not training or loss is None:
         return None
     facts = _facts()
-    predicted = record["plan"]["predicted"]
-    foretold = f", predicted {level(predicted['bound'])}" if predicted_beside(record) else ""
-    _fact(
-        facts, "test loss", f"{_over(loss, level)}, untrained {level(training['untrained_loss'])}{foretold}"
-    )
-    if (accuracy := final(record, "accuracy")) is not None:
-        _fact(facts, f"test {score_name(record)}", _over(accuracy, lambda value: score(record, value)))
-    _fact(facts, "asked", f"each client {times(span(u for seed in training['uploads'] for u in seed))}")
-    spent = most_spent(record) or []
-    known = [value for value in spent if value is not None]
-    bounded = len(known) == len(spent)
-    _fact(
-        facts,
-        "spent",
-        f"epsilon {span(known, rounded_up)} per client" if bounded else "without bound: no noise",
-    )
+    predicted = findings.predicted_loss(record)
+    foretold = "" if predicted is None else f", predicted {level(predicted)}"
+    _fact(facts, "test loss", f"{_over(loss, level)}, untrained {level(training.untrained_loss)}{foretold}")
+    if (accuracy := findings.final(record, "accuracy")) is not None:
+        _fact(
+            facts,
+            f"test {findings.score_name(record)}",
+            _over(accuracy, lambda value: findings.score(record, value)),
+        )
+    _fact(facts, "asked", f"each client {times(span(u for seed in training.uploads for u in seed))}")
+    spent = findings.most_spent(record) or []
+    said = "without bound: no noise" if None in spent else f"epsilon {findings.spent_words(spent)} per client"
+    _fact(facts, "spent", said)
     if bill := bill_of(record):
         _fact(facts, "cost", f"{of_budget(bill)}, {whose(record, bill)}")
-    seeds = f"{count(len(training['seeds']), 'seed')}, {number(training['seconds'], 2)} s"
+    seeds = f"{count(len(training.seeds), 'seed')}, {number(training.seconds, 2)} s"
     return _panel("training", seeds, facts, _remarks(record, training=True))
 
 
-def comparison_table(record: Record) -> RenderableType | None:
+def comparison_table(record: RunRecord) -> RenderableType | None:
     """Mean test loss (and score) of the plan beside each fixed setting; None without a comparison."""
-    compare = record["compare"]
-    if not compare:
+    if (compare := record.compare) is None:
         return None
-    cells = sorted(compare["cells"], key=lambda cell: (not cell["planned"], finite(cell["loss"]).mean()))
-    scored = is_scored({**record, "training": None})
+    cells = sorted(compare.cells, key=lambda cell: (not cell.planned, finite(cell.loss).mean()))
+    scored = findings.is_scored(compare)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", expand=False)
     table.add_column("setting")
-    axes = compare["axes"]
-    terms = words_of(record["plan"]).terms
+    axes = compare.axes
+    terms = words_of(record.plan).terms
     for name in (*(terms[axis].column for axis in axes), "test loss", "least to most"):
         table.add_column(name, justify="right")
     if scored:
-        table.add_column(score_name(record), justify="right")
+        table.add_column(findings.score_name(record), justify="right")
     shown = cells[: 1 + MOST_CELLS]
     for cell in shown:
-        table.add_row(*_cell(record, cell, scored), style="bold dark_orange3" if cell["planned"] else None)
+        style = "bold dark_orange3" if cell.planned else None
+        table.add_row(*_cell(record, axes, cell, scored), style=style)
     hidden = len(cells) - len(shown)
     rest = (
         Text(f"and {count(hidden, 'worse setting')}; all are in the report\n", style="dim")
         if hidden
         else Text()
     )
-    untrained = f"lost gain {lost_gain(record)}, untrained loss {level(compare['untrained_loss'])}"
-    title = Text.assemble((f"{finding(record)}", "bold"), (f"\n{untrained}", "dim"))
+    untrained = f"lost gain {findings.lost_gain(compare)}, untrained loss {level(compare.untrained_loss)}"
+    title = Text.assemble((f"{findings.finding(record)}", "bold"), (f"\n{untrained}", "dim"))
     return Group(Rule(style="dim"), title, table, rest)
 
 
-def tradeoff_table(record: Record) -> RenderableType | None:
+def tradeoff_table(record: RunRecord) -> RenderableType | None:
     """What every pair of budgets reaches, above its decision; the most resources on top, as in the figure."""
-    if not (tradeoff := record.get("tradeoff")):
+    if not (tradeoff := record.tradeoff):
         return None
-    across, up = tradeoff["epsilon"], tradeoff["budget"]
+    across, up = tradeoff.epsilon, tradeoff.budget
     table = Table(box=box.SIMPLE_HEAD, width=WIDTH, padding=(0, 1))
     table.add_column("", justify="right", style="dim")
-    for value in across["values"]:
-        table.add_column(tick(value, across), justify="right")
-    columns = len(across["values"])
-    for row in reversed(range(len(up["values"]))):
-        cells = tradeoff["cells"][row * columns : (row + 1) * columns]
-        table.add_row(tick(up["values"][row], up), *(_pair(record, cell) for cell in cells))
-    axes = f"\nacross: {epsilon_axis(record)}; down: {budget_axis(record)}"
+    for value in across.values:
+        table.add_column(surface.tick(value, across), justify="right")
+    columns = len(across.values)
+    for row in reversed(range(len(up.values))):
+        cells = tradeoff.cells[row * columns : (row + 1) * columns]
+        table.add_row(surface.tick(up.values[row], up), *(_pair(record, tradeoff, cell) for cell in cells))
+    axes = f"\nacross: {surface.epsilon_axis(record, tradeoff)}; down: {surface.budget_axis(up)}"
     title = Text.assemble(
-        (f"{name_of(record).capitalize()} for every pair of budgets", "bold"), (axes, "dim")
+        (f"{surface.name_of(record, tradeoff).capitalize()} for every pair of budgets", "bold"),
+        (axes, "dim"),
     )
     return Group(Rule(style="dim"), title, table)
 
 
-def rivals_table(record: Record) -> RenderableType | None:
+def rivals_table(record: RunRecord) -> RenderableType | None:
     """Everybody under each mechanism, the best first, with what was varied below."""
-    if not record.get("rivals"):
+    if (rivals := record.rivals) is None:
         return None
-    title = Text.assemble(
-        (f"{rivals_words.finding(record)}", "bold"), (f"\n{rivals_words.pace(record)}", "dim")
-    )
-    tables = [_of_rows(name, rows) for name, rows in rivals_words.standings(record).items()]
-    tables += [_of_rows(name, rows) for name, rows in rivals_words.varied(record).items()]
+    title = Text.assemble((rivals_words.finding(rivals), "bold"), (f"\n{rivals_words.pace(rivals)}", "dim"))
+    tables = [_of_rows(name, rows) for name, rows in rivals_words.standings(rivals).items()]
+    tables += [_of_rows(name, rows) for name, rows in rivals_words.varied(rivals).items()]
     return Group(Rule(style="dim"), title, *tables)
 
 
@@ -191,10 +164,12 @@ def _of_rows(title: str, rows: list[dict[str, str]]) -> Table:
     return table
 
 
-def _pair(record: Record, cell: Record) -> Text:
+def _pair(record: RunRecord, tradeoff: TradeoffPart, cell: PairPart) -> Text:
     """A cell of the trade-off; the study's own stands out."""
-    text = "\n".join([reached(record, cell), *decision(record, cell).split(", ")]).rstrip()
-    return Text(text, style="bold dark_orange3" if cell["own"] else "")
+    text = "\n".join(
+        [surface.reached(record, tradeoff, cell), *surface.decision(record, cell).split(", ")]
+    ).rstrip()
+    return Text(text, style="bold dark_orange3" if cell.own else "")
 
 
 MOST_CELLS = 8
@@ -203,7 +178,7 @@ MOST_CLIENTS = 24
 """Clients whose budgets are shown in the terminal."""
 
 
-def statement_text(record: Record) -> Group:
+def statement_text(record: RunRecord) -> Group:
     """The privacy statement for the terminal."""
     styles = {"claim": "bold", "limit": "bold", "warning": "bold red"}
     parts = []
@@ -213,17 +188,12 @@ def statement_text(record: Record) -> Group:
     return Group(*parts)
 
 
-def provenances(record: Record) -> list[str]:
-    """Where the constants come from, each source with the names of its constants.
-
-    Example:
-        >>> provenances({"plan": {"constants": {"a": {"value": 1, "provenance": "assumed"}}}})
-        ['assumed: a']
-    """
+def provenances(record: RunRecord) -> list[str]:
+    """Where the constants come from, each source with the names of its constants: `assumed: smoothness`."""
     sources: dict[str, list[str]] = {}
-    for name, constant in record["plan"]["constants"].items():
-        sources.setdefault(constant["provenance"], []).append(name.replace("_", " "))
-    if heterogeneity_of(record):
+    for name, constant in record.plan.constants.items():
+        sources.setdefault(constant.provenance, []).append(name.replace("_", " "))
+    if heterogeneity_of(record.written):
         sources.setdefault("assumed", []).append("heterogeneity of each client")
     return [f"{source}: {', '.join(names)}" for source, names in sources.items()]
 
@@ -251,22 +221,21 @@ def _panel(title: str, head: str, facts: Table, remarks: list[Text]) -> Panel:
     )
 
 
-def _remarks(record: Record, *, training: bool) -> list[Text]:
+def _remarks(record: RunRecord, *, training: bool) -> list[Text]:
     """Warnings in yellow; the planner's notes only where nothing was trained yet."""
-    if training:
-        return [Text(f"! {line}", style="yellow") for line in warnings_of(record)]
-    loud = [Text(f"! {line}", style="yellow") for line in warnings_of({**record, "training": None})]
-    return [*loud, *(Text(note, style="dim") for note in notes_of(record))]
+    said = record if training else record.model_copy(update={"training": None})
+    loud = [Text(f"! {line}", style="yellow") for line in findings.warnings_of(said)]
+    return loud if training else [*loud, *(Text(note, style="dim") for note in findings.notes_of(record))]
 
 
-def _uploads(plan: Record) -> str:
-    return f"{span(uploads_of(plan))} per client{words_of(plan).noised.bought(plan)}"
+def _uploads(plan: PlanPart) -> str:
+    return f"{span(uploads_of(plan))} per client{words_of(plan).noised.bought(plan.written)}"
 
 
-def _others(plan: Record) -> dict[str, str]:
+def _others(plan: PlanPart) -> dict[str, str]:
     """What zCDP accounting would do instead, and what the printed formula would leak."""
     others, words = {}, words_of(plan)
-    if zcdp := plan.get("compared", {}).get("zcdp"):
+    if zcdp := plan.compared.get("zcdp"):
         setting = words.symbols(zcdp, words.decided)
         others["by zCDP"] = f"{setting}, std {span(zcdp['noise'])}, predicted {level(zcdp['bound'])}"
     if leak := leak_of(plan):
@@ -277,69 +246,60 @@ def _others(plan: Record) -> dict[str, str]:
     return others
 
 
-def _noise(plan: Record) -> str:
-    law = law_of(plan["mechanism"])
+def _noise(plan: PlanPart) -> str:
+    law = law_of(plan.mechanism)
     if not law.noisy:
         return "none"
     size, _ = law.size_words
-    where = words_of(plan).noised.where(plan)
+    where = words_of(plan).noised.where(plan.written)
     first = f"{size} {span(noise_of_uploads(plan))} per coordinate{where}"
     return f"{law.title}, {first}"
 
 
-def _step(plan: Record) -> str:
-    if plan["step_size"] is None:
+def _step(plan: PlanPart) -> str:
+    if plan.step_size is None:
         return "none stated"
     steps = words_of(plan).decays
-    decay = plan["step_decay_rounds"]
+    decay = plan.step_decay_rounds
     falls = "constant" if decay is None else f"halved after {number(decay)} {steps}"
-    momentum = f", momentum {number(plan['momentum'])}" if plan.get("momentum") else ""
-    own = plan.get("personal_step_size")
-    return f"{number(plan['step_size'])}, {falls}{momentum}" + (
-        f"; {number(own)} of transforms" if own else ""
-    )
+    momentum = f", momentum {number(plan.momentum)}" if plan.momentum else ""
+    own = plan.personal_step_size
+    return f"{number(plan.step_size)}, {falls}{momentum}" + (f"; {number(own)} of transforms" if own else "")
 
 
-def _budget(plan: Record) -> str:
-    privacy = plan["privacy"]
-    if not privacy["private"]:
+def _budget(plan: PlanPart) -> str:
+    privacy = plan.privacy
+    if not privacy.private:
         return "none: every upload is in the clear"
-    rows = privacy["clients"]
-    epsilon = span((row["epsilon"] for row in rows), lambda e: number(e, 6))
-    delta = span((row["delta"] for row in rows), lambda d: number(d, 6))
-    spent = span((row["spent_epsilon"] for row in rows), rounded_up)
-    return f"epsilon {epsilon}, delta {delta} per {privacy['unit']} ({privacy['relation']}); spends {spent}"
+    rows = privacy.clients
+    epsilon = span((row.epsilon for row in rows), lambda e: number(e, 6))
+    delta = span((row.delta for row in rows), lambda d: number(d, 6))
+    spent = findings.spent_words([row.spent_epsilon for row in rows])
+    return f"epsilon {epsilon}, delta {delta} per {privacy.unit} ({privacy.relation}); spends {spent}"
 
 
-def _own_budgets(record: Record) -> str:
-    """Whose epsilon is how large, client by client; empty where all have the same.
-
-    Example:
-        >>> rows = [{"epsilon": 0.1}, {"epsilon": 5.0}]
-        >>> plan = {"privacy": {"private": True, "clients": rows}}
-        >>> _own_budgets({"plan": plan, "federation": {"clients": ["north", "south"]}})
-        'north: 0.1, south: 5'
-    """
-    privacy = record["plan"]["privacy"]
-    epsilons = [row["epsilon"] for row in privacy["clients"]]
-    if not privacy["private"] or len(set(epsilons)) == 1:
+def _own_budgets(record: RunRecord) -> str:
+    """Whose epsilon is how large, client by client; empty where all have the same."""
+    privacy = record.plan.privacy
+    epsilons = [row.epsilon for row in privacy.clients]
+    if not privacy.private or len(set(epsilons)) == 1:
         return ""
-    owned = zip(client_names(record), epsilons, strict=True)
+    owned = zip(findings.client_names(record), epsilons, strict=True)
     shown = [f"{shortened(name, 40)}: {number(epsilon, 6)}" for name, epsilon in owned][:MOST_CLIENTS]
     more = len(epsilons) - len(shown)
     return ", ".join(shown) + (f" and {count(more, 'more client')} (see --json)" if more else "")
 
 
-def _over(outcome: Outcome, write) -> str:
+def _over(outcome: findings.Outcome, write) -> str:
     ends = outcome.ends(write)
     return f"{write(outcome.mean)} ({ends})" if ends else write(outcome.mean)
 
 
-def _cell(record: Record, cell: Record, scored: bool) -> list[str]:
-    loss, accuracy = Outcome.of("loss", cell["loss"]), Outcome.of("accuracy", cell["accuracy"])
-    row = ["plan" if cell["planned"] else "fixed"]
-    row += [number(cell[axis]) if cell[axis] else "none" for axis in record["compare"]["axes"]]
+def _cell(record: RunRecord, axes: list[str], cell: CellPart, scored: bool) -> list[str]:
+    loss, accuracy = findings.Outcome.of("loss", cell.loss), findings.Outcome.of("accuracy", cell.accuracy)
+    row = ["plan" if cell.planned else "fixed"]
+    row += [number(cell.setting[axis]) if cell.setting[axis] else "none" for axis in axes]
     row += (
         ["diverged", ""] if loss is None else [level(loss.mean), f"{level(loss.least)} to {level(loss.most)}"]
     )
-    return row + ([] if not scored else ["" if accuracy is None else score(record, accuracy.mean)])
+    return row + ([] if not scored else ["" if accuracy is None else findings.score(record, accuracy.mean)])

@@ -12,7 +12,6 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from noiseworthy.reports import tradeoff_words as words
-from noiseworthy.reports.findings import Record
 from noiseworthy.reports.style import (
     MUTED,
     ON_DARK,
@@ -24,6 +23,7 @@ from noiseworthy.reports.style import (
     new_figure,
     styled,
 )
+from noiseworthy.studies.typed_record import RunRecord, TradeoffPart
 
 WIDTH = 7.4
 _LINE, _AROUND = 0.15, 1.15
@@ -36,33 +36,34 @@ _SURFACE = LinearSegmentedColormap.from_list("noiseworthy", RAMP)
 
 
 @styled
-def tradeoff_figure(record: Record) -> Figure | None:
+def tradeoff_figure(record: RunRecord) -> Figure | None:
     """What every pair of budgets reaches, as colour and number, with what is planned for it."""
-    if not record.get("tradeoff"):
+    if (tradeoff := record.tradeoff) is None:
         return None
-    across, up = (record["tradeoff"][side]["values"] for side in ("epsilon", "budget"))
-    texts = [_decided(record, cell) for cell in record["tradeoff"]["cells"]]
+    across, up = tradeoff.epsilon.values, tradeoff.budget.values
+    beside = 2 if len(across) <= _FEW else 1
+    texts = [_in_lines(words.decision(record, cell), beside) for cell in tradeoff.cells]
     lines = 1 + max(1 + text.count("\n") for text in texts)
     figure = new_figure(WIDTH, _AROUND + _LINE * (lines + 2) * len(up))
     axes = figure.subplots()
-    title = words.name_of(record).capitalize() + " and plan for every pair of budgets"
-    head(axes, title, words.budget_axis(record), words.epsilon_axis(record))
-    _places(axes, record)
-    colours = levels(record)
-    for i, cell in enumerate(record["tradeoff"]["cells"]):
+    title = words.name_of(record, tradeoff).capitalize() + " and plan for every pair of budgets"
+    head(axes, title, words.budget_axis(tradeoff.budget), words.epsilon_axis(record, tradeoff))
+    _places(axes, tradeoff)
+    colours = levels(tradeoff)
+    for i, cell in enumerate(tradeoff.cells):
         place = (i % len(across), i // len(across))
         axes.add_patch(_square(place, facecolor=colours[i] or PAPER, edgecolor=PAPER, linewidth=_GAP))
-        _write(axes, place, words.reached(record, cell), texts[i], colours[i])
-        if cell["own"]:
+        _write(axes, place, words.reached(record, tradeoff, cell), texts[i], colours[i])
+        if cell.own:
             axes.add_patch(_square(place, fill=False, edgecolor=PLAN, linewidth=_FRAME, gid="plan", zorder=3))
     return figure
 
 
-def levels(record: Record) -> list[str | None]:
+def levels(tradeoff: TradeoffPart) -> list[str | None]:
     """The colour of each cell, darker where it is better; None without a mean."""
-    means = [words.mean_of(record, cell) for cell in record["tradeoff"]["cells"]]
+    means = [words.mean_of(tradeoff, cell) for cell in tradeoff.cells]
     values = np.array([np.nan if mean is None else mean for mean in means])
-    better = -values if words.quantity_of(record["tradeoff"]) == "loss" else values
+    better = -values if words.quantity_of(tradeoff) == "loss" else values
     return [None if np.isnan(share) else to_hex(_SURFACE(float(share))) for share in _shares(better)]
 
 
@@ -99,14 +100,14 @@ def _shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return (values - known.min()) / (np.ptp(known) or 1.0)
 
 
-def _places(axes: Axes, record: Record) -> None:
+def _places(axes: Axes, tradeoff: TradeoffPart) -> None:
     """A place for every pair of budgets, with the budgets at the axes."""
-    across, up = record["tradeoff"]["epsilon"], record["tradeoff"]["budget"]
-    columns, rows = len(across["values"]), len(up["values"])
+    across, up = tradeoff.epsilon, tradeoff.budget
+    columns, rows = len(across.values), len(up.values)
     axes.set_xlim(-0.5, columns - 0.5)
     axes.set_ylim(-0.5, rows - 0.5)
-    axes.set_xticks(range(columns), [words.tick(value, across) for value in across["values"]])
-    axes.set_yticks(range(rows), [words.tick(value, up) for value in up["values"]])
+    axes.set_xticks(range(columns), [words.tick(value, across) for value in across.values])
+    axes.set_yticks(range(rows), [words.tick(value, up) for value in up.values])
     axes.tick_params(length=0)
     axes.spines["bottom"].set_visible(False)
     axes.grid(visible=False)
@@ -129,8 +130,7 @@ def _square(place: tuple[int, int], **look: Any) -> Rectangle:
     return Rectangle((place[0] - 0.5, place[1] - 0.5), 1, 1, clip_on=False, **look)
 
 
-def _decided(record: Record, cell: Record) -> str:
+def _in_lines(decision: str, beside: int) -> str:
     """The decision, one or two equations in a line."""
-    beside = 2 if len(record["tradeoff"]["epsilon"]["values"]) <= _FEW else 1
-    equations = words.decision(record, cell).split(", ")
+    equations = decision.split(", ")
     return "\n".join(", ".join(equations[i : i + beside]) for i in range(0, len(equations), beside))

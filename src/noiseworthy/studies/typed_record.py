@@ -7,18 +7,24 @@ what these meant then.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from functools import cached_property
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from noiseworthy.data.records import TestOrigin
 from noiseworthy.privacy.budget import Relation, Unit
+from noiseworthy.privacy.uploads import Assurance
 
 RECORD_VERSION = 2
 """Of the layout; records of layout 1 do not state it."""
 Number = float | None
 """A number, or None in the place of one that is not finite."""
 Curve = list[Number]
+OrInfinite = Annotated[float, BeforeValidator(lambda value: math.inf if value is None else value)]
+"""A number, infinite where None stands in its place."""
+Quantity = Literal["loss", "accuracy"]
 Json = Any
 """What only one page reads, and as it was written."""
 
@@ -27,6 +33,11 @@ class Part(BaseModel):
     """A part of a record: immutable, no unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @cached_property
+    def written(self) -> dict[str, Any]:
+        """The part as it is written, for the words of methods: keys that were not there are not."""
+        return self.model_dump(exclude_unset=True)
 
 
 class ConstantPart(Part):
@@ -40,7 +51,7 @@ class PredictedPart(Part):
     """What the bound says of the plan and of no training."""
 
     bound: Number
-    no_training: Number
+    no_training: OrInfinite
     unit: str
     vacuous: bool = False
 
@@ -138,7 +149,7 @@ class BeforePart(Part):
     what: str
     rounds: int
     uploads: list[int]
-    spent_epsilon: Curve
+    spent_epsilon: list[OrInfinite]
 
 
 class ToldApartPart(Part):
@@ -156,7 +167,7 @@ class ClaimPart(Part):
     """What a claim card tells beside the plan."""
 
     before: BeforePart | None = None
-    looser: dict[str, Curve] = Field(default_factory=dict)
+    looser: dict[str, list[OrInfinite]] = Field(default_factory=dict)
     told_apart: ToldApartPart | None = None
 
 
@@ -176,14 +187,14 @@ class LinePart(Part):
     """A curve of a bound."""
 
     label: str
-    x: Curve
+    x: list[float]
     bound: Curve
 
 
 class MarkPart(Part):
     """A trial beside a curve."""
 
-    x: Number
+    x: float
     label: str
     loss: Number
 
@@ -192,7 +203,7 @@ class EvidencePart(Part):
     """The bound that was minimised, and trials beside it."""
 
     unit: str
-    no_training: Number
+    no_training: OrInfinite
     axis: str
     chosen: Number
     curves: list[LinePart]
@@ -219,19 +230,19 @@ class WhatIfCurvePart(Part):
     """Predictions along one axis, with the trials on it."""
 
     axis: str
-    x: Curve
+    x: list[float]
     loss: Curve
-    accuracy: Curve
+    accuracy: list[float]
     inside: list[bool]
-    own: Number
-    trials: list[Curve]
+    own: float
+    trials: list[tuple[float, float]]
 
 
 class WhatIfPart(Part):
     """What other budgets, more clients or other costs would give."""
 
     curves: dict[Literal["epsilon", "clients", "cost"], WhatIfCurvePart]
-    prices: list[Curve]
+    prices: list[tuple[float, float]]
     fit: str
 
 
@@ -244,37 +255,145 @@ class TrainingPart(Part):
     accuracy: list[Curve]
     uploads: list[list[int]]
     spent_epsilon: list[Curve]
-    untrained_loss: Number
+    untrained_loss: OrInfinite
     prior: Number = None
     seconds: float
-    assurance: str
+    assurance: Assurance
     flags: list[str] = Field(default_factory=list)
+
+    def over_seeds(self, quantity: Quantity) -> list[Curve]:
+        """Losses or scores, a curve for each seed."""
+        return self.loss if quantity == "loss" else self.accuracy
 
 
 class EstimatedPart(Part):
-    """What stage 1 of one training told of each client, and the counts that follow."""
+    """What stage 1 of one training told of each client, and the counts that follow.
 
-    epsilon: Curve
+    A reproduction may add the true Gamma_n, which no private training knows.
+    """
+
+    epsilon: list[float]
     sizes: list[int]
-    estimate: Curve
+    estimate: list[float]
     raw: Curve
     noise: Curve
-    as_printed: Curve
-    spread: Number
+    as_printed: list[float]
+    spread: float
     first: list[int]
     releases: list[int]
+    true: list[float] = Field(default_factory=list)
+
+
+class OutcomePart(Part):
+    """What trainings under several seeds ended with."""
+
+    loss: Curve
+    accuracy: Curve
+
+    def over_seeds(self, quantity: Quantity) -> Curve:
+        """Loss or score, one for each seed."""
+        return self.loss if quantity == "loss" else self.accuracy
+
+
+class SettingPart(OutcomePart):
+    """An outcome, and the setting that it is of, each count under a key of its own."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @property
+    def setting(self) -> dict[str, Json]:
+        """The counts by their names."""
+        return self.model_extra or {}
+
+
+class CellPart(SettingPart):
+    """A setting of the comparison: a key for every axis."""
+
+    planned: bool
 
 
 class ComparePart(Part):
-    """The plan beside a grid of fixed settings; cells have a key for every axis."""
+    """The plan beside a grid of fixed settings."""
 
     axes: list[str]
     seeds: list[int]
-    untrained_loss: Number
-    cells: list[dict[str, Json]]
+    untrained_loss: OrInfinite
+    cells: list[CellPart]
     best: dict[str, Number]
     lost_gain: Number
     search_epsilon: Number = None
+
+
+class AxisPart(Part):
+    """Budgets along a side of the trade-off; multiples of the clients' own where these differ."""
+
+    values: list[float]
+    own: float
+    per_client: bool
+    unit: str = ""
+
+
+class PairPart(SettingPart):
+    """A pair of budgets: what is planned for it, under the names of plans, and what that reaches."""
+
+    own: bool
+    train: bool
+    reason: str | None
+
+
+class TradeoffPart(Part):
+    """Every pair of budgets, row by row."""
+
+    epsilon: AxisPart
+    budget: AxisPart
+    seeds: list[int]
+    cells: list[PairPart]
+    search_epsilon: Number
+
+
+class GapPart(Part):
+    """By how much DPFL-BCS does better, over seeds."""
+
+    mean: float
+    std: float
+
+
+class EntryPart(OutcomePart):
+    """An algorithm at a point of the contest; what a training that diverged leaves undefined is None."""
+
+    name: str
+    algorithm: str
+    asked: list[int]
+    spent: Number
+    mean_loss: Number
+    std_loss: Number
+    mean_accuracy: Number
+    std_accuracy: Number
+    gap: GapPart | None
+
+
+class PointPart(Part):
+    """Everybody under a mechanism, a largest budget and a partition."""
+
+    mechanism: str
+    epsilon_max: Number
+    alpha: Number
+    own: bool
+    search_epsilon: Number
+    algorithms: list[EntryPart]
+
+
+class RivalsPart(Part):
+    """DPFL-BCS beside its rivals."""
+
+    mechanisms: list[str]
+    epsilon_max: Number
+    alpha: Number
+    seeds: list[int]
+    quantity: Quantity
+    replies: int
+    seconds: float
+    points: list[PointPart]
 
 
 class LedgerPart(Part):
@@ -293,8 +412,8 @@ class AuditPart(Part):
     confidence: float
     trials: int
     delta: float
-    epsilon_lower: Number
-    epsilon_claimed: Number
+    epsilon_lower: OrInfinite
+    epsilon_claimed: OrInfinite
 
 
 class RoundPart(Part):
@@ -342,16 +461,11 @@ class RunRecord(Part):
     """Everything that a run folder says of a run.
 
     Attributes:
-        name: of the study.
         created: when, in UTC.
-        version: of the product.
-        record_version: of this layout.
-        study: its tables, as they were read.
+        version: of the product; `record_version` of this layout.
         plan_digest: of the plan's file.
         read_off: what one record could change in the plan itself, a sentence each.
         estimation: what stage 1 told, one entry per seed.
-        tradeoff: every pair of budgets, as `with_tradeoff` writes it.
-        rivals: DPFL-BCS beside its rivals, as `standings` writes it.
     """
 
     name: str
@@ -373,17 +487,17 @@ class RunRecord(Part):
     ledger: LedgerPart | None = None
     audit: AuditPart | None = None
     network: NetworkPart | None = None
-    tradeoff: dict[str, Json] | None = None
-    rivals: dict[str, Json] | None = None
+    tradeoff: TradeoffPart | None = None
+    rivals: RivalsPart | None = None
 
 
-def view(record: dict[str, Any]) -> RunRecord:
-    """A record with its type, for those who show it.
+def view(record: dict[str, Any] | RunRecord) -> RunRecord:
+    """A record with its type, for those who show it; one that has it as it is.
 
     Raises:
         ValidationError: what is no record.
     """
-    return RunRecord.model_validate(migrated(record))
+    return record if isinstance(record, RunRecord) else RunRecord.model_validate(migrated(record))
 
 
 def complaint_of(error: ValidationError) -> str:
