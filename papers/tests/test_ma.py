@@ -291,12 +291,12 @@ def test_seeds_of_a_training_follow_their_own_plans(laboratory):
 def test_stages_of_a_miniature_average_over_the_records_it_holds(laboratory, monkeypatch):
     held = []
 
-    def spy(plans, shards, task, seeds, *, evaluations, adapted):
+    def spy(plans, shards, task, seeds, scored, *, adapted):
         first = loss_reports.make(two_stages.stage_before(plans[0]), task, 0)
         held.extend(adapted(one).divisors for one in (first, make(plans[0], task, 0)))
         raise StopIteration
 
-    monkeypatch.setattr(two_stages, "train", spy)
+    monkeypatch.setattr(two_stages, "run", spy)
     with pytest.raises(StopIteration):
         laboratory.train(training(SERIES[4]), [3.0])
     for divisors in held:

@@ -16,7 +16,7 @@ def describe(stage: Estimation) -> dict[str, Any]:
     """What one training estimated and decided, client by client, ready for JSON.
 
     Args:
-        stage: of `two_stages.train`.
+        stage: of `two_stages.run`.
 
     Returns:
         Lists with an entry per client, and one number:
