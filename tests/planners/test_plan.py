@@ -15,6 +15,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound, theory_bound, vacuous_until
 from noiseworthy.methods.fedsgd_dpc.planner import plan, stated
 from noiseworthy.plans.estimation import split_budget
+from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.plans.plan import Pilot, Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
@@ -369,3 +370,19 @@ def test_a_hundred_thousand_different_clients_are_planned_in_a_second(family, cl
     assert min(times) < 2
     assert made.train
     assert np.all(made.spent() <= given["epsilon"])
+
+
+def test_what_uploads_release_is_counted_step_by_step_for_noised_steps_and_once_for_whole_updates():
+    """Every noised step that a record is in counts: by hand, batch by batch, for any number of uploads."""
+    sizes = np.array([10, 25])
+    noised, summed, coins = NoisySteps(3, batch_size=5), LocalSteps(3), Coins(9, 0.5)
+    for uploads in range(5):
+        batches = [[step % (n // 5) for step in range(3 * uploads)] for n in (10, 25)]
+        by_hand = [max((taken.count(batch) for batch in set(taken)), default=0) for taken in batches]
+        asked = np.full(2, uploads)
+        assert noised.released(asked, sizes).tolist() == by_hand
+        assert (
+            summed.released(asked, sizes).tolist() == coins.released(asked, sizes).tolist() == [uploads] * 2
+        )
+    assert summed.taken(np.array([1, 4]), 4).tolist() == [3, 12]
+    assert noised.taken(np.array([4, 4]), 4).tolist() == [12, 12]
