@@ -13,7 +13,8 @@ from noiseworthy.reports.clients import evenly_chosen
 from noiseworthy.reports.marks import Ink, name_marks, points
 from noiseworthy.reports.participation import areas, budget_ticks
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, TONES, head, new_figure, styled
-from noiseworthy.studies.typed_record import Curve, EstimatedPart, RunRecord
+from noiseworthy.studies.typed_parts import Curve
+from noiseworthy.studies.typed_record import EstimatedPart, RunRecord
 
 _MARGIN = 0.06
 """Share of the height that stays free above and below what must be seen."""

@@ -12,7 +12,9 @@ import numpy as np
 from noiseworthy._wording import count, finite, level, number, percent, percent_up, rounded_up, span, times
 from noiseworthy.methods.words import Course, Record
 from noiseworthy.reports.schedules import words_of
-from noiseworthy.studies.typed_record import CellPart, ComparePart, EvidencePart, Quantity, RunRecord, view
+from noiseworthy.studies.typed_parts import Quantity
+from noiseworthy.studies.typed_record import EvidencePart, RunRecord, view
+from noiseworthy.studies.typed_sweeps import CellPart, ComparePart
 
 
 @dataclass(frozen=True)

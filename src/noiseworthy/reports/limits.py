@@ -8,7 +8,8 @@ from noiseworthy.reports.alternatives import faults_of_printed, leak_of
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.findings import client_names
 from noiseworthy.reports.schedules import words_of
-from noiseworthy.studies.typed_record import ComparePart, FederationPart, PrivacyPart, RivalsPart, RunRecord
+from noiseworthy.studies.typed_record import FederationPart, PrivacyPart, RunRecord
+from noiseworthy.studies.typed_sweeps import ComparePart, RivalsPart
 
 
 def limits(record: RunRecord) -> Clause | None:

@@ -20,14 +20,9 @@ from noiseworthy.reports.resources import price_of_round
 from noiseworthy.reports.scales import loss_limits, score_limits, setting_axis
 from noiseworthy.reports.schedules import decided, words_of
 from noiseworthy.reports.style import MUTED, PLAN, head
-from noiseworthy.studies.typed_record import (
-    CellPart,
-    ComparePart,
-    EvidencePart,
-    Quantity,
-    RunRecord,
-    TrainingPart,
-)
+from noiseworthy.studies.typed_parts import Quantity
+from noiseworthy.studies.typed_record import EvidencePart, RunRecord, TrainingPart
+from noiseworthy.studies.typed_sweeps import CellPart, ComparePart
 
 Line = tuple[NDArray[np.float64], NDArray[np.float64]]
 """A curve: places along the axis and values."""

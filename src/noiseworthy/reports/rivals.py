@@ -13,7 +13,8 @@ from noiseworthy.reports import rivals_words as words
 from noiseworthy.reports.labels import Label, label_right
 from noiseworthy.reports.marks import Ink, inks
 from noiseworthy.reports.style import MUTED, PAPER, PLAN, RULE, head, new_figure, styled
-from noiseworthy.studies.typed_record import EntryPart, PointPart, RivalsPart, RunRecord
+from noiseworthy.studies.typed_record import RunRecord
+from noiseworthy.studies.typed_sweeps import EntryPart, PointPart, RivalsPart
 
 WIDTH = 7.4
 _ROW, _AROUND = 0.3, 1.25

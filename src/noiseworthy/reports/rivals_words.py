@@ -12,7 +12,8 @@ import numpy as np
 from noiseworthy._wording import about, count, level, number, percent, percent_up, rounded_up, span
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.findings import score_name
-from noiseworthy.studies.typed_record import EntryPart, GapPart, PointPart, RivalsPart, RunRecord
+from noiseworthy.studies.typed_record import RunRecord
+from noiseworthy.studies.typed_sweeps import EntryPart, GapPart, PointPart, RivalsPart
 
 OURS, REFERENCE, SAME_CLIENTS = "DPFL-BCS", "FedSGD", "PrivateFL-BCS"
 Varied = Literal["epsilon_max", "alpha"]

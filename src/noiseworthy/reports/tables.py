@@ -20,7 +20,8 @@ from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import bill_of, of_budget, planned_bill, prices, whose
 from noiseworthy.reports.schedules import noise_of_uploads, uploads_of, words_of
 from noiseworthy.reports.what_if_words import price_of_next_point
-from noiseworthy.studies.typed_record import CellPart, PairPart, PlanPart, RunRecord, TradeoffPart, view
+from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
+from noiseworthy.studies.typed_sweeps import CellPart, PairPart, TradeoffPart
 
 WIDTH = 80
 

@@ -23,7 +23,8 @@ from noiseworthy.reports.style import (
     new_figure,
     styled,
 )
-from noiseworthy.studies.typed_record import RunRecord, TradeoffPart
+from noiseworthy.studies.typed_record import RunRecord
+from noiseworthy.studies.typed_sweeps import TradeoffPart
 
 WIDTH = 7.4
 _LINE, _AROUND = 0.15, 1.15

@@ -9,7 +9,9 @@ import numpy as np
 from noiseworthy._wording import count, finite, level, number, percent, rounded_up
 from noiseworthy.reports.findings import Outcome, score, score_name
 from noiseworthy.reports.schedules import words_of
-from noiseworthy.studies.typed_record import AxisPart, PairPart, Quantity, RunRecord, TradeoffPart
+from noiseworthy.studies.typed_parts import Quantity
+from noiseworthy.studies.typed_record import RunRecord
+from noiseworthy.studies.typed_sweeps import AxisPart, PairPart, TradeoffPart
 
 NO_PLAN = "no plan"
 

@@ -7,37 +7,22 @@ what these meant then.
 
 from __future__ import annotations
 
-import math
-from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from noiseworthy.data.records import TestOrigin
 from noiseworthy.privacy.budget import Relation, Unit
 from noiseworthy.privacy.uploads import Assurance
+from noiseworthy.studies.typed_parts import Curve, Json, Number, OrInfinite, Part, Quantity
+from noiseworthy.studies.typed_sweeps import (
+    ComparePart,
+    RivalsPart,
+    TradeoffPart,
+)
 
 RECORD_VERSION = 2
 """Of the layout; records of layout 1 do not state it."""
-Number = float | None
-"""A number, or None in the place of one that is not finite."""
-Curve = list[Number]
-OrInfinite = Annotated[float, BeforeValidator(lambda value: math.inf if value is None else value)]
-"""A number, infinite where None stands in its place."""
-Quantity = Literal["loss", "accuracy"]
-Json = Any
-"""What only one page reads, and as it was written."""
-
-
-class Part(BaseModel):
-    """A part of a record: immutable, no unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @cached_property
-    def written(self) -> dict[str, Any]:
-        """The part as it is written, for the words of methods: keys that were not there are not."""
-        return self.model_dump(exclude_unset=True)
 
 
 class ConstantPart(Part):
@@ -282,118 +267,6 @@ class EstimatedPart(Part):
     first: list[int]
     releases: list[int]
     true: list[float] = Field(default_factory=list)
-
-
-class OutcomePart(Part):
-    """What trainings under several seeds ended with."""
-
-    loss: Curve
-    accuracy: Curve
-
-    def over_seeds(self, quantity: Quantity) -> Curve:
-        """Loss or score, one for each seed."""
-        return self.loss if quantity == "loss" else self.accuracy
-
-
-class SettingPart(OutcomePart):
-    """An outcome, and the setting that it is of, each count under a key of its own."""
-
-    model_config = ConfigDict(extra="allow")
-
-    @property
-    def setting(self) -> dict[str, Json]:
-        """The counts by their names."""
-        return self.model_extra or {}
-
-
-class CellPart(SettingPart):
-    """A setting of the comparison: a key for every axis."""
-
-    planned: bool
-
-
-class ComparePart(Part):
-    """The plan beside a grid of fixed settings."""
-
-    axes: list[str]
-    seeds: list[int]
-    untrained_loss: OrInfinite
-    cells: list[CellPart]
-    best: dict[str, Number]
-    lost_gain: Number
-    search_epsilon: Number = None
-
-
-class AxisPart(Part):
-    """Budgets along a side of the trade-off; multiples of the clients' own where these differ."""
-
-    values: list[float]
-    own: float
-    per_client: bool
-    unit: str = ""
-
-
-class PairPart(SettingPart):
-    """A pair of budgets: what is planned for it, under the names of plans, and what that reaches."""
-
-    own: bool
-    train: bool
-    reason: str | None
-
-
-class TradeoffPart(Part):
-    """Every pair of budgets, row by row."""
-
-    epsilon: AxisPart
-    budget: AxisPart
-    seeds: list[int]
-    cells: list[PairPart]
-    search_epsilon: Number
-
-
-class GapPart(Part):
-    """By how much DPFL-BCS does better, over seeds."""
-
-    mean: float
-    std: float
-
-
-class EntryPart(OutcomePart):
-    """An algorithm at a point of the contest; what a training that diverged leaves undefined is None."""
-
-    name: str
-    algorithm: str
-    asked: list[int]
-    spent: Number
-    mean_loss: Number
-    std_loss: Number
-    mean_accuracy: Number
-    std_accuracy: Number
-    gap: GapPart | None
-
-
-class PointPart(Part):
-    """Everybody under a mechanism, a largest budget and a partition."""
-
-    mechanism: str
-    epsilon_max: Number
-    alpha: Number
-    own: bool
-    search_epsilon: Number
-    algorithms: list[EntryPart]
-
-
-class RivalsPart(Part):
-    """DPFL-BCS beside its rivals."""
-
-    mechanisms: list[str]
-    epsilon_max: Number
-    alpha: Number
-    seeds: list[int]
-    quantity: Quantity
-    replies: int
-    seconds: float
-    points: list[PointPart]
 
 
 class LedgerPart(Part):

@@ -1,0 +1,29 @@
+"""What every part of a typed record is made of."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+Number = float | None
+"""A number, or None in the place of one that is not finite."""
+Curve = list[Number]
+OrInfinite = Annotated[float, BeforeValidator(lambda value: math.inf if value is None else value)]
+"""A number, infinite where None stands in its place."""
+Quantity = Literal["loss", "accuracy"]
+Json = Any
+"""What only one page reads, and as it was written."""
+
+
+class Part(BaseModel):
+    """A part of a record: immutable, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @cached_property
+    def written(self) -> dict[str, Any]:
+        """The part as it is written, for the words of methods: keys that were not there are not."""
+        return self.model_dump(exclude_unset=True)

@@ -1,0 +1,119 @@
+"""What comparing, trading off and contests add to the record of a run, with its type."""
+
+from __future__ import annotations
+
+from pydantic import ConfigDict
+
+from noiseworthy.studies.typed_parts import Curve, Json, Number, OrInfinite, Part, Quantity
+
+
+class OutcomePart(Part):
+    """What trainings under several seeds ended with."""
+
+    loss: Curve
+    accuracy: Curve
+
+    def over_seeds(self, quantity: Quantity) -> Curve:
+        """Loss or score, one for each seed."""
+        return self.loss if quantity == "loss" else self.accuracy
+
+
+class SettingPart(OutcomePart):
+    """An outcome, and the setting that it is of, each count under a key of its own."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @property
+    def setting(self) -> dict[str, Json]:
+        """The counts by their names."""
+        return self.model_extra or {}
+
+
+class CellPart(SettingPart):
+    """A setting of the comparison: a key for every axis."""
+
+    planned: bool
+
+
+class ComparePart(Part):
+    """The plan beside a grid of fixed settings."""
+
+    axes: list[str]
+    seeds: list[int]
+    untrained_loss: OrInfinite
+    cells: list[CellPart]
+    best: dict[str, Number]
+    lost_gain: Number
+    search_epsilon: Number = None
+
+
+class AxisPart(Part):
+    """Budgets along a side of the trade-off; multiples of the clients' own where these differ."""
+
+    values: list[float]
+    own: float
+    per_client: bool
+    unit: str = ""
+
+
+class PairPart(SettingPart):
+    """A pair of budgets: what is planned for it, under the names of plans, and what that reaches."""
+
+    own: bool
+    train: bool
+    reason: str | None
+
+
+class TradeoffPart(Part):
+    """Every pair of budgets, row by row."""
+
+    epsilon: AxisPart
+    budget: AxisPart
+    seeds: list[int]
+    cells: list[PairPart]
+    search_epsilon: Number
+
+
+class GapPart(Part):
+    """By how much DPFL-BCS does better, over seeds."""
+
+    mean: float
+    std: float
+
+
+class EntryPart(OutcomePart):
+    """An algorithm at a point of the contest; what a training that diverged leaves undefined is None."""
+
+    name: str
+    algorithm: str
+    asked: list[int]
+    spent: Number
+    mean_loss: Number
+    std_loss: Number
+    mean_accuracy: Number
+    std_accuracy: Number
+    gap: GapPart | None
+
+
+class PointPart(Part):
+    """Everybody under a mechanism, a largest budget and a partition."""
+
+    mechanism: str
+    epsilon_max: Number
+    alpha: Number
+    own: bool
+    search_epsilon: Number
+    algorithms: list[EntryPart]
+
+
+class RivalsPart(Part):
+    """DPFL-BCS beside its rivals."""
+
+    mechanisms: list[str]
+    epsilon_max: Number
+    alpha: Number
+    seeds: list[int]
+    quantity: Quantity
+    replies: int
+    seconds: float
+    points: list[PointPart]
