@@ -32,7 +32,7 @@ from noiseworthy.methods.local import clip_whole
 from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
-from noiseworthy.privacy import accountants, budget, clipping
+from noiseworthy.privacy import budget, clipping
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
 from noiseworthy.privacy.mechanisms import Gaussian
@@ -134,7 +134,8 @@ def wrong_root(monkeypatch):
         return np.square(root - np.sqrt(-np.log(delta))) + np.log(delta)
 
     monkeypatch.setattr(budget, "gaussian_mu", ratio)
-    monkeypatch.setattr(accountants, "gaussian_epsilon", epsilon_of)
+    for reader in ("currencies", "gaussian"):
+        monkeypatch.setattr(f"noiseworthy.privacy.mechanisms.{reader}.gaussian_epsilon", epsilon_of)
     return gradients()
 
 
