@@ -93,7 +93,17 @@ def _ends(setup: Setup) -> tuple[float, float]:
 def _figure(
     title: str, layout: Layout | None, setup: Setup, arms: tuple[Arm, ...], claims: tuple[Claim, ...]
 ) -> Figure:
-    return Figure(title, layout, setup.bench, arms, claims, note=QUIETLY, repeats=REPEATS, evaluations=1)
+    return Figure(
+        title,
+        layout,
+        setup.bench,
+        arms,
+        claims,
+        note=QUIETLY,
+        repeats=REPEATS,
+        least_seeds=REPEATS,
+        evaluations=1,
+    )
 
 
 def budgets(scale: float) -> Figure:
