@@ -75,15 +75,15 @@ def _own_table(raw: dict[str, Any]) -> tuple[dict[str, AlgorithmTable], list[str
     stated = raw.get("algorithm")
     if not isinstance(stated, dict):
         return {}, []
-    name = stated.get("name", FIRST)
+    name, first = stated.get("name", FIRST), {"algorithm": table(FIRST).model_validate({})}
     try:
         if name not in METHODS:
             near = "".join(f" (did you mean {one}?)" for one in get_close_matches(str(name), METHODS, 1))
             allowed = f"[algorithm] name must be one of {', '.join(METHODS)}, got {name!r}{near}"
-            return {"algorithm": table(FIRST)()}, [allowed]
+            return first, [allowed]
         return {"algorithm": table(name).model_validate(stated)}, []
     except ValidationError as error:
-        return {"algorithm": table(FIRST)()}, told(error, Study, _FILE, {"algorithm": table(name)})
+        return first, told(error, Study, _FILE, {"algorithm": table(name)})
 
 
 _PER_CLIENT = {
