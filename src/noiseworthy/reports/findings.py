@@ -38,12 +38,6 @@ class Outcome:
         return cls(float(array.mean()), float(array.min()), float(array.max())) if array.size else None
 
 
-def client_names(record: RunRecord) -> list[str]:
-    """Names of the clients, or their numbers where the plan was made without data."""
-    federation = record.federation
-    return federation.clients if federation else [f"client {i}" for i in range(len(record.plan.releases))]
-
-
 def final(record: RunRecord, quantity: Quantity) -> Outcome | None:
     """Test `loss` or `accuracy` after training, or None where there is none."""
     training = record.training

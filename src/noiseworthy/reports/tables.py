@@ -285,7 +285,7 @@ def _own_budgets(record: RunRecord) -> str:
     epsilons = [row.epsilon for row in privacy.clients]
     if not privacy.private or len(set(epsilons)) == 1:
         return ""
-    owned = zip(findings.client_names(record), epsilons, strict=True)
+    owned = zip(record.client_names, epsilons, strict=True)
     shown = [f"{shortened(name, 40)}: {number(epsilon, 6)}" for name, epsilon in owned][:MOST_CLIENTS]
     more = len(epsilons) - len(shown)
     return ", ".join(shown) + (f" and {count(more, 'more client')} (see --json)" if more else "")
