@@ -24,7 +24,7 @@ ORDER = {  # each part may import parts of a lower number, and itself
     "sweeps": 9, "deploy": 9,
     "experiments": 10,
     "reports": 11,
-    "cli": 12, "__init__": 13, "__main__": 13, "testing": 13,
+    "cli": 12, "exports": 13, "__init__": 14, "__main__": 14, "testing": 14,
 }  # fmt: skip
 
 

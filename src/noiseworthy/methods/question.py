@@ -15,9 +15,9 @@ from noiseworthy.plans.curves import BoundCurves
 from noiseworthy.plans.estimation import analytic_constants, averaging_constants
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Constant, Problem
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.privacy.releases import Release
 from noiseworthy.tasks import LinearModel, Task
 
 NOTHING_TO_TRY = "there is nothing to plan by trial without noise; state [constants] to plan by the theory"

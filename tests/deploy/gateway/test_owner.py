@@ -18,7 +18,7 @@ from noiseworthy.deploy.gateway.messages import Reason, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.errors import ConfigError, InvalidInput, WireError
-from noiseworthy.methods.dp_scaffnew.algorithm import Control
+from noiseworthy.methods.dp_scaffnew.local import Control
 
 from .conftest import FEDERATION
 

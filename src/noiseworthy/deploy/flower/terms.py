@@ -12,13 +12,13 @@ from pydantic import Field, ValidationError, model_validator
 from noiseworthy._tables import Positive, Table
 from noiseworthy.deploy.gateway.price import price_of
 from noiseworthy.errors import ConfigError
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.durable import Account, accounts_of
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_clipped_whole
 from noiseworthy.privacy.sums import NoisedSum
 
