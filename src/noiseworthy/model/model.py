@@ -142,7 +142,10 @@ class Model:
         Raises:
             DataError: columns that are missing, unknown or hold what they may not; another shape.
         """
-        z = self.answers(self.encoded(records))
+        return self.named(self.answers(self.encoded(records)))
+
+    def named(self, z: NDArray) -> NDArray:
+        """What outputs say of each record: the name of a class, or a number."""
         if self.loss == "own":
             raise InvalidInput("a loss of your own says nothing of its outputs; use encoded and answers")
         if self.classes is None:
@@ -172,6 +175,11 @@ class Model:
             return np.concatenate([expit(-z), expit(z)], axis=1)
         kind = "a regression" if self.classes is None else f"the {self.description.task.model}"
         raise InvalidInput(f"{kind} gives no probabilities; use predict")
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether `predict_proba` has an answer."""
+        return self.loss in ("softmax", "tokens", "dice", "logistic")
 
     def coefficients(self) -> pd.DataFrame:
         """Coefficients of a linear model by feature and class, with their intercepts.
