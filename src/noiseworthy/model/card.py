@@ -78,13 +78,14 @@ def _privacy(description: Description) -> Iterator[str]:
     if promised.warning:
         yield f"**Not for release.** {promised.warning}"
     yield promised.claim
-    if promised.private:
-        yield (
-            f"Protected is one {promised.unit} ({promised.relation} neighbours), against "
-            f"{promised.adversary}. Noise: {promised.mechanism}; assurance: {promised.assurance}, "
-            f"{WORDS[promised.assurance]}. Predictions of this model, and whatever else is made of it, cost "
-            "no further epsilon."
-        )
+    if not promised.private:
+        return
+    protects = "Deployed, a training by this plan protects" if promised.warning else "Protected is"
+    free = "" if promised.warning else " Predictions, and whatever else is made of it, cost no more epsilon."
+    yield (
+        f"{protects} one {promised.unit} ({promised.relation} neighbours), against {promised.adversary}. "
+        f"Noise: {promised.mechanism}; assurance: {promised.assurance}, {WORDS[promised.assurance]}.{free}"
+    )
 
 
 def _records(description: Description) -> Iterator[str]:

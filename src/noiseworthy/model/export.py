@@ -174,9 +174,8 @@ def _pooled(graph: _Graph, side: int, image: tuple[int, ...]) -> str:
 
 def _channels_first(graph: _Graph, image: tuple[int, ...]) -> str:
     height, width, *channels = image
-    return graph.add(
-        "Transpose", graph.shaped(INPUT, -1, height, width, *(channels or [1])), perm=[0, 3, 1, 2]
-    )
+    images = graph.shaped(INPUT, -1, height, width, *(channels or [1]))
+    return graph.add("Transpose", images, perm=[0, 3, 1, 2])
 
 
 def _scaled(graph: _Graph, task: LinearModel, rows: str) -> str:
