@@ -18,7 +18,17 @@ from typing import Any
 import typer
 
 from noiseworthy._names import shown
-from noiseworthy.cli import audit, gateways, ledgers, measuring, owning, papers, planning, training
+from noiseworthy.cli import (
+    audit,
+    gateways,
+    ledgers,
+    measuring,
+    owning,
+    papers,
+    planning,
+    predicting,
+    training,
+)
 from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
@@ -34,6 +44,8 @@ COMMANDS = (
     measuring.measure,
     papers.reproduce,
     training.report,
+    predicting.predict,
+    predicting.export,
     gateways.gateway,
 )
 GROUPS = {"ledger": ledgers.ledger, "deploy": owning.deploy}
