@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, PydanticKnownError
+
+from noiseworthy.errors import ConfigError
 
 
 def _within(least: float, most: float) -> Callable[[float], float]:
@@ -60,6 +65,55 @@ def among(allowed: Callable[[], Sequence[str]]) -> BeforeValidator:
 
 
 class Table(BaseModel):
-    """A table of a study file: immutable, no unknown keys."""
+    """A table of a study file: immutable, no unknown keys; what a key means is said below it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """The tables of a TOML file.
+
+    Args:
+        path: of the file.
+        what: it is, for complaints: "study file".
+
+    Raises:
+        ConfigError: a missing file, or one that is no TOML.
+    """
+    try:
+        text = path.read_text("utf-8-sig")  # some editors put a mark before the first line
+    except FileNotFoundError:
+        raise ConfigError(f"{what} {path} does not exist; give the path of a TOML file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{what} {path} cannot be read as TOML: {error}") from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        lines = text.splitlines()
+        found = re.search(r"line (\d+)", str(error))
+        line = lines[int(found[1]) - 1].strip() if found and int(found[1]) <= len(lines) else ""
+        reads = f", which reads: {line}; text stands in quotes" if line else ""
+        raise ConfigError(f"{what} {path} cannot be read as TOML: {error}{reads}") from None
+
+
+Read = TypeVar("Read", bound=BaseModel)
+
+
+def checked(model: type[Read], raw: dict[str, Any], what: str, remedy: str = "") -> Read:
+    """The tables of a file, checked.
+
+    Args:
+        model: of the file.
+        raw: its tables.
+        what: it is called, for what is missing in it: "the study file".
+        remedy: what ends every complaint.
+
+    Raises:
+        ConfigError: everything that is wrong.
+    """
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        from noiseworthy._mistakes import told  # here, because few files have a mistake
+
+        raise ConfigError(*(one + remedy for one in told(error, model, what))) from None

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.deploy.owners import folder_name
-from noiseworthy.privacy.durable import DurableLedger
+from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare
@@ -68,7 +68,7 @@ def test_five_owners_train_over_tls_and_their_ledgers_hold_the_plan(study, tmp_p
     assert {one["client"] for one in after} == set(federation.clients)
     for place, name in enumerate(federation.clients):
         folder = tmp_path / "deployments" / "five" / "owners" / folder_name(name)
-        with DurableLedger.read(folder / "ledger.sqlite") as books:
+        with read_ledger(folder / "ledger.sqlite") as books:
             rows = books.query("SELECT number, share FROM releases ORDER BY number")
         assert rows == [(k + 1, price.of(place, k)) for k in range(ROUNDS)]
     theta = np.load(tmp_path / "runs" / "five" / "model.npz")["theta"]

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.accountants import Release, spent_with_pilot
+from noiseworthy.privacy.accountants import spent_with_pilot
 from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
 from noiseworthy.privacy.power import Power, after_two_moves
+from noiseworthy.privacy.releases import Release
 
 Parts = list[tuple[Release, NDArray[np.int64]]]
 FALSE_ALARMS = (0.01, 0.05)

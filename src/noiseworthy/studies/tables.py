@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
+    PrivateAttr,
     SerializeAsAny,
     Tag,
     ValidationInfo,
@@ -28,9 +30,10 @@ from noiseworthy._tables import (
     Seed,
     Table,
 )
-from noiseworthy.data.table import FederationTable
-from noiseworthy.methods.question import AlgorithmTable
-from noiseworthy.methods.registry import FIRST, method
+from noiseworthy.data.table import OWNERS, FederationTable
+from noiseworthy.data.tables import is_table
+from noiseworthy.methods.registry import FIRST, method, table
+from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.resources import ResourceUnit
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.mechanisms.fields import AnyMechanism, NoisyMechanism
@@ -265,11 +268,22 @@ class RivalsTable(Table):
     seeds: Listed[Seed] = Field(default=[0, 1, 2, 3, 4], min_length=1)
 
 
-def _algorithm(table: Any) -> Any:
+def _algorithm(stated: Any) -> Any:
     """A table of the method that it names, of the first one where it names none."""
-    if not isinstance(table, dict):
-        return table
-    return method(table.get("name", FIRST)).table.model_validate(table)
+    if not isinstance(stated, dict):
+        return stated
+    return table(stated.get("name", FIRST)).model_validate(stated)
+
+
+_KINDS = ("leaf:", "ixi:", OWNERS)
+"""How sources begin that are paths, besides those of tables."""
+
+
+def _path_of(source: str) -> tuple[str, str]:
+    """What a source of data begins with, and its path; an empty one where it is a name."""
+    kind = next((kind for kind in _KINDS if source.startswith(kind)), "")
+    path = source.removeprefix(kind)
+    return kind, path if kind or is_table(path) else ""
 
 
 class Study(Table):
@@ -280,7 +294,7 @@ class Study(Table):
     privacy: PrivacyTable
     resources: ResourcesTable | None = None
     algorithm: Annotated[SerializeAsAny[AlgorithmTable], BeforeValidator(_algorithm)] = Field(
-        default_factory=lambda: method(FIRST).table()
+        default_factory=lambda: table(FIRST)()
     )
     constants: ConstantsTable = ConstantsTable()
     planning: PlanningTable = PlanningTable()
@@ -289,13 +303,54 @@ class Study(Table):
     tradeoff: TradeoffTable = TradeoffTable()
     rivals: RivalsTable = RivalsTable()
 
+    _folder: Path = PrivateAttr(default=Path())
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same, wherever their files lie."""
+        return isinstance(other, Study) and vars(self) == vars(other)
+
+    __hash__ = Table.__hash__
+
+    def beside(self, folder: Path) -> Study:
+        """The study as one of a file in a folder, where its relative paths start."""
+        study, data_dir = self.model_copy(), self.federation.data_dir
+        study._folder = Path() if folder.resolve() == Path.cwd() else folder
+        if data_dir is None or not (folder / data_dir).is_dir():
+            return study
+        return study.with_data_dir(folder / data_dir)
+
+    def with_data_dir(self, data_dir: Path) -> Study:
+        """The study with another folder of data files."""
+        table = self.federation.model_copy(update={"data_dir": data_dir})
+        return self.model_copy(update={"federation": table})
+
+    def located(self, source: str) -> str:
+        """A source of data with its path as it is found: beside the study's file, else as it was stated.
+
+        Example:
+            >>> study = Study(federation={"data": "own.csv"}, privacy={"mechanism": "none"})
+            >>> study.located("digits"), study.beside(Path("nowhere")).located("own.csv")
+            ('digits', 'own.csv')
+        """
+        kind, path = _path_of(source)
+        beside = self._folder / path
+        return f"{kind}{beside}" if path and beside.exists() else source
+
+    def found_elsewhere(self) -> list[str]:
+        """Paths of the study that lead nowhere from its file, but somewhere from the working directory."""
+        table, data = self.federation, self.planning.public
+        public = [] if data == "auto" else data
+        stated = [table.data, table.test, *(self.task.reference or []), *public]
+        paths = [_path_of(source)[1] for source in stated if source is not None]
+        return [path for path in paths if path and Path(path).exists() > (self._folder / path).exists()]
+
     @model_validator(mode="after")
     def _one_heterogeneity(self) -> Study:
-        stated, table = self.constants.heterogeneity, self.algorithm
-        if isinstance(stated, list | dict) and not method(table.name).takes_heterogeneity(table):
+        stated, own = self.constants.heterogeneity, self.algorithm
+        if isinstance(stated, list | dict) and not method(own.name).takes_heterogeneity(own):
             several = "a list" if isinstance(stated, list) else "a table"
             raise ValueError(
-                f"[constants] heterogeneity must be one number for {table.name}, got {several} of "
+                f"[constants] heterogeneity must be one number for {own.name}, got {several} of "
                 f"{len(stated)}; only dpfl-bcs plans with one per client, and its rivals with selection = "
                 '"biased"'
             )

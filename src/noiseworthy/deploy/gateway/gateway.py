@@ -31,7 +31,7 @@ from noiseworthy.deploy.gateway.terms import Declined, check_allowed, check_floo
 from noiseworthy.deploy.gateway.turns import turn
 from noiseworthy.deploy.gateway.work import job_of
 from noiseworthy.errors import LedgerError, Unwitnessed, UserError, WireError
-from noiseworthy.methods.algorithm import Memory
+from noiseworthy.methods.local import Memory
 from noiseworthy.methods.wire import Job
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.deployed_noise import DeployedNoise

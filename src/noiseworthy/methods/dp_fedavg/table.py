@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from noiseworthy._tables import Auto, Count, Positive, Share, Size
-from noiseworthy.methods.question import AlgorithmTable
+from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.privacy.clipping import ClippingMode
 
 
@@ -24,3 +24,6 @@ class FedAvgTable(AlgorithmTable):
     step_size: Positive | Auto = "auto"
     step_decay: Positive | Literal["none"] = "none"
     averaging: Share | Auto = "auto"
+
+
+TABLE = FedAvgTable

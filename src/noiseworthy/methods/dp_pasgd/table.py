@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from noiseworthy._tables import Auto, Count, Positive, Share
-from noiseworthy.methods.dp_pasgd.bound import LossShape
-from noiseworthy.methods.question import AlgorithmTable
+from noiseworthy.methods.table import AlgorithmTable
+
+LossShape = Literal["general", "convex", "quadratic"]
 
 
 class AveragingTable(AlgorithmTable):
@@ -20,3 +21,6 @@ class AveragingTable(AlgorithmTable):
     loss_shape: LossShape | Auto = "auto"
     step_size: Positive | Auto = "auto"
     averaging: Share | Auto = "auto"
+
+
+TABLE = AveragingTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from noiseworthy._tables import Auto, Chance, Count, Positive, Seed, Share
-from noiseworthy.methods.question import AlgorithmTable
+from noiseworthy.methods.table import AlgorithmTable
 
 
 class ScaffNewTable(AlgorithmTable):
@@ -20,3 +20,6 @@ class ScaffNewTable(AlgorithmTable):
     batch_size: Count | Literal["full"] = "full"
     step_size: Positive | Auto = "auto"
     averaging: Share | Auto = "auto"
+
+
+TABLE = ScaffNewTable

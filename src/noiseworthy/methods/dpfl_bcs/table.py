@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from noiseworthy._tables import Auto, Count, Momentum, Positive, Share, Steps
-from noiseworthy.methods.question import AlgorithmTable
+from noiseworthy.methods.table import AlgorithmTable
 
 
 class SelectionTable(AlgorithmTable):
@@ -22,3 +22,6 @@ class SelectionTable(AlgorithmTable):
     step_decay: Positive | Literal["none"] = "none"
     momentum: Momentum | Auto = "auto"
     averaging: Share | Auto = "auto"
+
+
+TABLE = SelectionTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from noiseworthy._tables import Auto, Momentum, Part, Positive, Share, Size, Steps
-from noiseworthy.methods.question import AlgorithmTable
+from noiseworthy.methods.table import AlgorithmTable
 
 
 class FedSGDTable(AlgorithmTable):
@@ -20,3 +20,6 @@ class FedSGDTable(AlgorithmTable):
     momentum: Momentum | Auto = "auto"
     averaging: Share | Auto = "auto"
     weighting: Part | Auto = "auto"
+
+
+TABLE = FedSGDTable

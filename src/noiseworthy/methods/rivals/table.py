@@ -7,8 +7,9 @@ from typing import Literal
 from pydantic import model_validator
 
 from noiseworthy._tables import Auto, Count, Momentum, Positive, Share
-from noiseworthy.methods.question import AlgorithmTable
-from noiseworthy.methods.rivals.planner import RivalName
+from noiseworthy.methods.table import AlgorithmTable
+
+RivalName = Literal["fedsgd", "dpsgd", "dmldp", "weiavg", "pfa", "privatefl"]
 
 
 class RivalTable(AlgorithmTable):
@@ -32,3 +33,6 @@ class RivalTable(AlgorithmTable):
                 f"{self.personal_step_size:g} for {self.name}; leave it out"
             )
         return self
+
+
+TABLE = RivalTable
