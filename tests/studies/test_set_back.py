@@ -25,8 +25,9 @@ from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.known_ledgers import FILE, KnownLedgers
 from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.errors import ConfigError, GatewayError, LedgerError, TooFewReplies
-from noiseworthy.privacy.durable import DurableLedger, Head
+from noiseworthy.privacy.durable import Head
 from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.privacy.durable.restoring import accept, back_up, restore
 from noiseworthy.privacy.durable.storage import files_of
 
@@ -72,7 +73,7 @@ def spent(folder: Path) -> list[float]:
     """Parts of all budgets."""
     found = []
     for name in NAMES:
-        with DurableLedger.read(ledger_of(folder, name)) as ledger:
+        with read_ledger(ledger_of(folder, name)) as ledger:
             ((shares,),) = ledger.query("SELECT spent FROM accounts")
         found.append(shares / WHOLE)
     return found

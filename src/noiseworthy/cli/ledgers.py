@@ -41,13 +41,13 @@ def backup(
     destination: Annotated[Path, typer.Argument(help="new file", show_default=False)],
 ) -> None:
     """Copy a ledger, while others may write to it, verify the copy and show it; replaces no file."""
-    from noiseworthy.privacy.durable import DurableLedger
+    from noiseworthy.privacy.durable.reading import read_ledger
     from noiseworthy.privacy.durable.restoring import back_up
     from noiseworthy.studies.run_folder import opened_ledger
 
     with opened_ledger(path) as books:
         back_up(books, destination)
-    with DurableLedger.read(destination) as copy:
+    with read_ledger(destination) as copy:
         _print(copy)
     out.print(f"Backup: {destination}", soft_wrap=True)
 
@@ -58,11 +58,11 @@ def restore(
     path: LedgerFile,
 ) -> None:
     """Put a ledger back from a copy; it pays for nothing until ledger accept says what was spent since."""
-    from noiseworthy.privacy.durable import DurableLedger
+    from noiseworthy.privacy.durable.reading import read_ledger
     from noiseworthy.privacy.durable.restoring import restore
 
     restore(copy, path)
-    with DurableLedger.read(path) as books:
+    with read_ledger(path) as books:
         _print(books)
     out.print(f"Next: noiseworthy ledger accept {path}", soft_wrap=True)
 
@@ -80,13 +80,13 @@ def accept(
     witness: Annotated[Path | None, typer.Option(help="of the ledger; is written anew")] = None,
 ) -> None:
     """Say what was spent since the copy from which a ledger was put back; it is charged at once."""
-    from noiseworthy.privacy.durable import DurableLedger
+    from noiseworthy.privacy.durable.reading import read_ledger
     from noiseworthy.privacy.durable.restoring import accept
     from noiseworthy.privacy.durable.witness import Witness
 
     heads = [_head(text) for text in lost or []]
     accept(path, _part(spent_since), lost=heads, witness=witness and Witness(witness))
-    with DurableLedger.read(path) as books:
+    with read_ledger(path) as books:
         _print(books)
 
 
@@ -96,13 +96,13 @@ def witness(
     file: Annotated[Path, typer.Argument(help="new file, on another disk", show_default=False)],
 ) -> None:
     """Begin a witness of a ledger that has spent before, named in the owner's file as [files] witness."""
-    from noiseworthy.privacy.durable import DurableLedger
+    from noiseworthy.privacy.durable.reading import read_ledger
     from noiseworthy.privacy.durable.restoring import bear_witness
     from noiseworthy.privacy.durable.witness import Witness
 
     if file.exists():
         raise ConfigError(f"{file} exists; a witness is replaced by ledger accept alone")
-    with DurableLedger.read(path) as books:
+    with read_ledger(path) as books:
         bear_witness(books, Witness(file))
     out.print(f"Witness: {file}", soft_wrap=True)
 
@@ -117,8 +117,9 @@ def end_lease(
     from noiseworthy.privacy.durable import DurableLedger
     from noiseworthy.privacy.durable.accounts import WHOLE
     from noiseworthy.privacy.durable.leases import end_leases
+    from noiseworthy.privacy.durable.reading import read_ledger
 
-    DurableLedger.read(path).close()  # a name with a slip of the pen makes no new ledger
+    read_ledger(path).close()  # a name with a slip of the pen makes no new ledger
     with DurableLedger.open(path) as books:
         found = books.query("SELECT id FROM runs WHERE name = ?", [run])
         ended = end_leases(books, found[0][0]) if found else []

@@ -22,12 +22,8 @@ from noiseworthy._keys import Purpose, named_key
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.shards import Group, Shards
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.algorithm import (
-    Algorithm,
-    Memory,
-    ServerState,
-    Shard,
-)
+from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
+from noiseworthy.methods.local import Memory
 from noiseworthy.methods.making import aligned
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import client_step

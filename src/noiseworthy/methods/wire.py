@@ -19,7 +19,7 @@ from noiseworthy.privacy.sums import NoisedSum, RehearsedSum
 from noiseworthy.privacy.uploads import Derived, Upload
 
 if TYPE_CHECKING:
-    from noiseworthy.methods.algorithm import Memory
+    from noiseworthy.methods.local import Memory
     from noiseworthy.privacy.mechanisms import Law
     from noiseworthy.tasks.base import Batch, Task
 

@@ -26,12 +26,8 @@ from jax.random import fold_in
 
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.algorithm import (
-    Memory,
-    Numbers,
-    Scheduled,
-    ServerState,
-)
+from noiseworthy.methods.algorithm import Scheduled, ServerState
+from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import as_float, trainable
 from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.plan import Plan

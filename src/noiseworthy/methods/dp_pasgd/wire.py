@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict
 
-from noiseworthy.methods.algorithm import Memory
+from noiseworthy.methods.local import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum, is_derived
 from noiseworthy.methods.wire import Asked, Job, Probe, StepSizes, Wire, Work, nothing_beside
 from noiseworthy.privacy.sums import NoisedSum

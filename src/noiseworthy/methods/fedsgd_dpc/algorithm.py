@@ -26,12 +26,8 @@ import numpy as np
 from jax import Array
 
 from noiseworthy._keys import Purpose, named_key, schedule_generator
-from noiseworthy.methods.algorithm import (
-    Memory,
-    Numbers,
-    Scheduled,
-    ServerState,
-)
+from noiseworthy.methods.algorithm import Scheduled, ServerState
+from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import as_float, trainable
 from noiseworthy.methods.selection import reshuffled_round_robin
 from noiseworthy.plans.plan import Plan

@@ -31,8 +31,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.methods.algorithm import Numbers, ServerState
+from noiseworthy.methods.algorithm import ServerState
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
+from noiseworthy.methods.local import Numbers
 from noiseworthy.methods.making import as_float
 from noiseworthy.methods.replies import exact_replies
 from noiseworthy.methods.rivals.planner import check_fits

@@ -20,10 +20,10 @@ import numpy as np
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget, Relation, Unit
 from noiseworthy.privacy.mechanisms import Family, law_of, noisy_names
 from noiseworthy.privacy.mechanisms.currencies import CURRENCIES
+from noiseworthy.privacy.releases import Release
 
 WHOLE = 2**62
 """Shares of a whole budget."""

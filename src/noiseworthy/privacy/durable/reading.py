@@ -1,0 +1,41 @@
+"""Ledgers to look at: nothing is written to them, nor beside them."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from noiseworthy.errors import LedgerError
+from noiseworthy.privacy.durable.ledger import DurableLedger
+from noiseworthy.privacy.durable.storage import APPLICATION, BACKUP, LATER, PATIENCE, named_errors
+
+
+def read_ledger(path: Path) -> DurableLedger:
+    """The ledger of a file that must exist, to look at; its chain is verified.
+
+    Raises:
+        LedgerError: no file, a damaged one, or a chain that is broken.
+    """
+    return DurableLedger(path, _opened(path))._verified()
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """A connection that changes nothing, for a folder that cannot be written to as well.
+
+    Raises:
+        LedgerError: no file, a damaged one, or one that is no ledger.
+    """
+    if not path.is_file():
+        raise LedgerError(f"{path} does not exist; give a ledger, or a run folder that train made")
+    alone = not Path(f"{path}-wal").exists()  # else another process writes, or one was killed
+    with named_errors(path):
+        uri = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
+        db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+        if db.execute("PRAGMA application_id").fetchone() not in ((APPLICATION,), (BACKUP,)):
+            db.close()
+            raise LedgerError(f"{path} is no privacy ledger of this version; name another file")
+        known = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+        for table, columns in LATER.items():
+            if table not in known:
+                db.execute(f"CREATE TEMP TABLE {table} {columns}")
+    return db
