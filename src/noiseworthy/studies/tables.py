@@ -37,6 +37,7 @@ from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.resources import ResourceUnit
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.mechanisms.fields import AnyMechanism, NoisyMechanism
+from noiseworthy.studies.claim_table import ClaimTable
 from noiseworthy.studies.clients import (
     Stated,
     StatedDelta,
@@ -349,6 +350,7 @@ class Study(Table):
     compare: CompareTable = CompareTable()
     tradeoff: TradeoffTable = TradeoffTable()
     rivals: RivalsTable = RivalsTable()
+    claim: ClaimTable | None = None
 
     _folder: Path = PrivateAttr(default=Path())
 
