@@ -15,7 +15,10 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
+from noiseworthy._names import nearest
+from noiseworthy._wording import shortened
 from noiseworthy.data.labels import scaled_images
+from noiseworthy.data.schema.values import columns_of
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.model.card import card_of
 from noiseworthy.model.coefficients import COLUMNS, coefficients_of
@@ -31,6 +34,8 @@ from noiseworthy.tasks.networks import ModelTask
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from noiseworthy.data.schema import Schema
 
 CHUNK = 4096
 """Records that are predicted at once."""
@@ -115,7 +120,7 @@ class Model:
         return self.kept.description
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> Schema | None:
         """What its columns are, or None where records are no named columns."""
         return self.description.columns
 
@@ -228,7 +233,22 @@ class Model:
         Raises:
             DataError: as `predict`.
         """
-        return self._array(records)
+        named = hasattr(records, "columns") or hasattr(records, "keys")
+        if self.schema is None:
+            return self._array(records, named)
+        if not named:
+            raise DataError(
+                f"the model takes columns by name ({shortened(', '.join(one.name for one in self.schema.features), 80)}); "
+                "give a frame or a dictionary of them"
+            )
+        columns = columns_of(records)
+        stated = [one.name for one in self.schema.columns]
+        if strange := [name for name in columns if name not in stated]:
+            raise DataError(
+                f"the model knows no column {strange[0]!r}{nearest(strange[0], stated)}; leave it out, or "
+                'train with a schema that states it as "left-out"'
+            )
+        return self.schema.encode(columns, "the records")
 
     def answers(self, encoded: ArrayLike) -> NDArray[np.float32]:
         """Outputs z of encoded records, shape (n, ...): a number, log odds, or a score for every class."""
@@ -241,9 +261,9 @@ class Model:
         run = answering(self.task, self.kept.theta)
         return lambda x: np.asarray(run(jnp.asarray(x)))
 
-    def _array(self, records: Any) -> NDArray:
+    def _array(self, records: Any, named: bool) -> NDArray:
         shape = tuple(self.description.record_shape)
-        if hasattr(records, "columns") or isinstance(records, dict):
+        if named:
             raise DataError(
                 f"this model has no named columns; give an array of shape (n, {', '.join(map(str, shape))})"
             )
