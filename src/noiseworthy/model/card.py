@@ -95,10 +95,8 @@ def _records(description: Description) -> Iterator[str]:
         yield f"Arrays of shape (n, {', '.join(map(str, description.record_shape))})."
         return
     yield "Columns by name, in any order; those that are no features may be absent."
-    lines = ["| column | what it is |", "|---|---|"]
-    yield "\n".join(
-        [*lines, *(f"| {_text(one.name)} | {_column(one)} |" for one in description.columns.columns)]
-    )
+    rows = [f"| {_text(one.name)} | {_column(one)} |" for one in description.columns.columns]
+    yield "\n".join(["| column | what it is |", "|---|---|", *rows])
 
 
 def _column(column: Column) -> str:
@@ -112,9 +110,9 @@ def _column(column: Column) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_value, value))
-    return (
-        number(value, 6) if isinstance(value, float) else str(value).lower() if value is True else str(value)
-    )
+    if value is True:
+        return "true"
+    return number(value, 6) if isinstance(value, float) else str(value)
 
 
 def _scores(description: Description) -> Iterator[str]:

@@ -237,9 +237,9 @@ class Model:
         if self.schema is None:
             return self._array(records, named)
         if not named:
+            wanted = shortened(", ".join(one.name for one in self.schema.features), 80)
             raise DataError(
-                f"the model takes columns by name ({shortened(', '.join(one.name for one in self.schema.features), 80)}); "
-                "give a frame or a dictionary of them"
+                f"the model takes columns by name ({wanted}); give a frame or a dictionary of them"
             )
         columns = columns_of(records)
         stated = [one.name for one in self.schema.columns]
@@ -256,10 +256,15 @@ class Model:
         parts = [self._answers(x[start : start + CHUNK]) for start in range(0, max(1, len(x)), CHUNK)]
         return np.concatenate(parts)
 
+    def _answers(self, x: NDArray) -> NDArray[np.float32]:
+        """Outputs of at most `CHUNK` records, filled up to a power of two: few programs are compiled."""
+        filled = np.zeros((1 << max(0, len(x) - 1).bit_length(), *x.shape[1:]), x.dtype)
+        filled[: len(x)] = x
+        return np.asarray(self._run(jnp.asarray(filled)))[: len(x)]
+
     @cached_property
-    def _answers(self) -> Callable[[NDArray], NDArray[np.float32]]:
-        run = answering(self.task, self.kept.theta)
-        return lambda x: np.asarray(run(jnp.asarray(x)))
+    def _run(self) -> Callable[[Array], Array]:
+        return answering(self.task, self.kept.theta)
 
     def _array(self, records: Any, named: bool) -> NDArray:
         shape = tuple(self.description.record_shape)
@@ -276,7 +281,7 @@ class Model:
         if self.loss == "tokens":
             return x.astype(np.int32)
         numbers = scaled_images(x) if x.dtype == np.uint8 and x.ndim > 2 else x.astype(np.float32)
-        if bad := int(np.sum(~np.isfinite(numbers.reshape(len(x), -1)).all(axis=1))):
+        if bad := int(np.sum(~np.isfinite(numbers).all(axis=(*range(1, x.ndim),)))):
             raise DataError(f"{bad} records have NaN or infinite numbers; impute or drop them first")
         return numbers
 
