@@ -136,6 +136,51 @@ def test_a_value_of_the_wrong_kind_is_refused_with_its_key_and_value(table, key,
     assert text.startswith(f"[{table}] {key}")
 
 
+MISTAKEN = {
+    "federation": {"sizes": [5, 5], "fraction": 0.0, "client": 3},
+    "privacy": {"mechansim": "laplace", "clip": 1.0, "relation": "replace_one"},
+    "algorithm": {"name": "dp-fedavg", "local_step": 3, "max_iterations": "many", "epsilon": 1.0},
+    "trainig": {"seeds": [1]},
+}
+
+
+def test_all_mistakes_are_told_at_once_each_with_what_was_meant():
+    with pytest.raises(ConfigError) as caught:
+        parse_study(MISTAKEN)
+    told = caught.value.mistakes
+    assert str(caught.value) == "\n".join(told)
+    starts = (
+        "[federation] fraction must be greater than 0, got 0.0",
+        "[federation] client is not a key of this table; allowed: sizes, data,",
+        "[privacy] mechansim is not a key of this table; allowed: mechanism,",
+        "[privacy] clip is not a key of this table; allowed: mechanism,",
+        "[privacy] relation must be 'replace-one' or 'add-remove', got 'replace_one'",
+        "[algorithm] local_step is not a key of this table; allowed: name, clipping_mode,",
+        "[algorithm] max_iterations must be a valid integer, got 'many'",
+        "[algorithm] epsilon is not a key of this table; allowed: name,",
+        "[trainig] is not a key of this file; allowed: federation, task,",
+    )
+    assert [next((one for one in told if one.startswith(start)), start) for start in starts] == [
+        one for start in starts for one in told if one.startswith(start)
+    ]
+    assert len(told) == len(starts)  # and none says that mechanism is missing, which was misspelt
+    for meant in (
+        "client is not a key of this table", "(did you mean clients?)", "(did you mean mechanism?)",
+        "(did you mean 'replace-one'?)", "(did you mean local_steps?)", "(epsilon is a key of [privacy]",
+        "(did you mean training?)",
+    ):  # fmt: skip
+        assert any(meant in one for one in told), meant
+
+
+def test_a_method_that_is_misspelt_hides_no_other_mistake():
+    raw = {**MINIMAL, "algorithm": {"name": "dp-fedvag"}, "training": {"seeds": []}}
+    with pytest.raises(ConfigError) as caught:
+        parse_study(raw)
+    method, seeds = sorted(caught.value.mistakes)
+    assert method.endswith("got 'dp-fedvag' (did you mean dp-fedavg?)")
+    assert seeds.startswith("[training] seeds must")
+
+
 def test_whole_numbers_serve_as_numbers():
     assert parse_study(with_value("privacy", "epsilon", 2)).privacy.epsilon == 2.0
 

@@ -378,7 +378,7 @@ def test_columns_may_lie_in_a_file_of_their_own(tmp_path):
     )
     assert read_schema("columns.toml", tmp_path).feature_names == ("x",)
     (tmp_path / "other.toml").write_text('x = { kind = "yes-no" }\n')
-    for name, message in (("gone.toml", "which does not exist"), ("other.toml", "must hold one table")):
+    for name, message in (("gone.toml", "does not exist"), ("other.toml", "must hold one table")):
         with pytest.raises(ConfigError, match=message):
             read_schema(name, tmp_path)
 

@@ -12,6 +12,7 @@ quick and never loads jax.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -28,7 +29,7 @@ from noiseworthy.cli import (
     predicting,
     training,
 )
-from noiseworthy.errors import UserError
+from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
     planning.plan,
@@ -74,20 +75,20 @@ def main() -> None:
     except Exception as error:
         if (complaint := _complaint(error)) is None:
             raise
-        if complaint:
-            print(f"error: {shown(' '.join(complaint.split()))}", file=sys.stderr)
+        for one in complaint:
+            print(f"error: {shown(' '.join(one.split()))}", file=sys.stderr)
         raise SystemExit(2) from None
     if code == _INTERRUPTED:
         print(_INTERRUPTION, file=sys.stderr)
     raise SystemExit(code)
 
 
-def _complaint(error: Any) -> str | None:
-    """What the user got wrong, empty if help was shown instead; None if the fault is ours."""
+def _complaint(error: Any) -> Sequence[str] | None:
+    """What the user got wrong, nothing if help was shown instead; None if the fault is ours."""
     if isinstance(error, UserError):
-        return str(error)
+        return error.mistakes if isinstance(error, ConfigError) else [str(error)]
     if not isinstance(error, _UsageError):
         return None
     command = error.ctx.command_path if error.ctx is not None else "noiseworthy"
     message = error.format_message().rstrip(".")
-    return f"{message}; see {command} --help" if message else ""
+    return [f"{message}; see {command} --help"] if message else []

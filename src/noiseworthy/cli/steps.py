@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noiseworthy.cli.console import out, progress_bar
+from noiseworthy.cli.console import err, out, progress_bar
 
 if TYPE_CHECKING:
     from noiseworthy.studies.plan_file import Planned
@@ -18,9 +18,23 @@ if TYPE_CHECKING:
 def prepare_study(path: Path, data: Path | None, seconds: float | None = None) -> Prepared:
     """The study of a file, with its data, model and public facts."""
     from noiseworthy.studies.loading import load_study
-    from noiseworthy.studies.prepare import prepare
 
-    return prepare(_with_seconds(_with_data_dir(load_study(path), data), seconds))
+    study = load_study(path)
+    for found in study.found_elsewhere():
+        err.print(
+            f"note: {found} is read from the working directory; a study's paths start from its own folder, "
+            f"where {path.parent / found} is not",
+            soft_wrap=True,
+        )
+    study = _with_seconds(study if data is None else study.with_data_dir(data), seconds)
+    federation = None
+    if study.federation.data is not None:
+        from noiseworthy.studies.opening import open_federation
+
+        federation = open_federation(study)
+    from noiseworthy.studies.prepare import prepare  # last, so that mistakes do not wait for jax
+
+    return prepare(study, federation)
 
 
 def _with_seconds(study: Study, seconds: float | None) -> Study:
@@ -32,12 +46,6 @@ def _with_seconds(study: Study, seconds: float | None) -> Study:
     return study.model_copy(
         update={"planning": study.planning.model_copy(update={"budget_seconds": seconds})}
     )
-
-
-def _with_data_dir(study: Study, data: Path | None) -> Study:
-    if data is None:
-        return study
-    return study.model_copy(update={"federation": study.federation.model_copy(update={"data_dir": data})})
 
 
 def decide_plan(prepared: Prepared, plan: Path | None = None, kept: Path | None = None) -> Planned:

@@ -69,9 +69,9 @@ def tradeoff(
     study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Plan and train for other privacy and resource budgets, and draw what each pair of them reaches."""
+    prepared = prepare_study(study, data)
     from noiseworthy.sweeps.tradeoff import Surface
 
-    prepared = prepare_study(study, data)
     surface = Surface.of(prepared)
     folder = out_folder or Path("runs") / study.stem
     prepared, decision, _ = decide_plan(prepared)
@@ -82,9 +82,9 @@ def rivals(
     study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Train DPFL-BCS and the algorithms it is held against side by side, on the study's own federation."""
+    prepared = prepare_study(study, data)
     from noiseworthy.sweeps.contest import Contest
 
-    prepared = prepare_study(study, data)
     contest = Contest.of(prepared)
     folder = out_folder or Path("runs") / study.stem
     finish(_rivals(contest, prepared, folder, name=study.stem), folder, as_json)

@@ -10,6 +10,7 @@ from noiseworthy import _validate as check
 if TYPE_CHECKING:
     from noiseworthy.methods.algorithm import Algorithm
     from noiseworthy.methods.base import Method
+    from noiseworthy.methods.table import AlgorithmTable
     from noiseworthy.methods.wire import Wire
     from noiseworthy.plans.plan import Plan
     from noiseworthy.tasks.base import Task
@@ -55,6 +56,22 @@ def method(name: str) -> Method[Any]:
         'FedAvgTable'
     """
     return import_module(METHODS[check.one_of("algorithm", name, METHODS.keys())]).METHODS[name]
+
+
+def table(name: str) -> type[AlgorithmTable]:
+    """The `[algorithm]` keys of a method by its name in a study file.
+
+    A method with a room of its own keeps them in a file of theirs, and nothing else of it is loaded.
+
+    Raises:
+        InvalidInput: an unknown name.
+
+    Example:
+        >>> table("dp-fedavg").__name__
+        'FedAvgTable'
+    """
+    room, _, file = METHODS[check.one_of("algorithm", name, METHODS.keys())].rpartition(".")
+    return import_module(f"{room}.table").TABLE if file == "method" else method(name).table
 
 
 def wire(name: str) -> Wire[Any]:

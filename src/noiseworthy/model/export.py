@@ -25,7 +25,7 @@ from noiseworthy.tasks.models.cnn import DESIGNS, named_layers
 from noiseworthy.tasks.preparation import Preparation
 
 OPSET, IR = 17, 9
-"""Of 2022 and 2023: runtimes since then read it."""
+"""Old enough for every runtime since 2023."""
 INPUT, CLASSES, NUMBER = "records", "probabilities", "prediction"
 
 

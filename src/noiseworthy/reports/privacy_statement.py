@@ -169,7 +169,7 @@ def _condition(record: RunRecord) -> tuple[str, ...]:
 def _accounting(record: RunRecord) -> Clause:
     plan, version = record.plan, record.version
     deltas = [row.delta for row in plan.privacy.clients]
-    how = law_of(plan.mechanism).accounting(plan.sampling_rate, deltas)
+    how = law_of(plan.mechanism).analysis.accounting(plan.sampling_rate, deltas)
     words = words_of(plan)
     text = (
         f"{words.noised.counted} by {how}, in noiseworthy {version}. "

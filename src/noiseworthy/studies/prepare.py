@@ -12,11 +12,8 @@ from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy._tables import PerClient
-from noiseworthy.data import Federation, load_federation
+from noiseworthy.data import Federation
 from noiseworthy.data.federation import numbered
-from noiseworthy.data.files import locate
-from noiseworthy.data.owners import federation_of_owners
-from noiseworthy.data.table import OWNERS, FederationTable
 from noiseworthy.engines.pilot import pilot_gradients
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
@@ -27,6 +24,7 @@ from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.releases import Release
 from noiseworthy.studies.clients import Stated, by_name, in_order
+from noiseworthy.studies.opening import open_federation
 from noiseworthy.studies.tables import Drawn, Study
 from noiseworthy.tasks import Reference, Task, make_task, seen_shape
 from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
@@ -191,7 +189,7 @@ class Prepared:
             record_shape=seen_shape(self.study.task.model, federation.record_shape),
             classes=federation.classes,
             make_task=partial(proxy_task, self.study),
-            source=str(self.study.federation.data),
+            source=self.study.located(str(self.study.federation.data)),
             partition=partition,
             settings=settings,
             label_scale=_label_scale(self.study, federation),
@@ -236,8 +234,12 @@ def draw_budgets(law: Drawn, clients: int, generator: np.random.Generator) -> ND
     return np.clip(np.exp(generator.uniform(np.log(low), np.log(high), clients)), low, high)
 
 
-def prepare(study: Study) -> Prepared:
+def prepare(study: Study, federation: Federation | None = None) -> Prepared:
     """Open the data and the task that a study names.
+
+    Args:
+        study: what to open.
+        federation: its data where they were opened before.
 
     Raises:
         ConfigError: tables that do not fit each other.
@@ -252,7 +254,7 @@ def prepare(study: Study) -> Prepared:
             )
         dimension = check.count("[task] dimension", study.task.dimension)
         return Prepared(study, None, None, sizes, dimension)
-    federation = open_federation(study)
+    federation = open_federation(study) if federation is None else federation
     _check_model(study.task.model, federation)
     study = _with_intercept(study, federation)
     task = open_task(study, federation.record_shape, federation.classes)
@@ -289,25 +291,6 @@ def _check_model(model: str | None, federation: Federation) -> None:
         )
 
 
-def open_federation(study: Study) -> Federation:
-    """The federation of `[federation]`."""
-    table = study.federation
-    if table.of_owners:
-        return _of_owners(table)
-    keys = {"clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction",
-            "data_dir", "regression", "label_column", "client_column", "feature_columns", "classes",
-            "seed"}  # fmt: skip
-    settings: dict[str, Any] = table.model_dump(include=keys)
-    held_out = "records" if study.privacy.relation == "add-remove" else "rows"
-    return load_federation(str(table.data), **settings, held_out=held_out)
-
-
-def _of_owners(table: FederationTable) -> Federation:
-    """A federation whose records lie at their owners."""
-    file, test = (locate(name, table.data_dir) for name in (str(table.data)[len(OWNERS) :], str(table.test)))
-    return federation_of_owners(file, test, table.columns)
-
-
 def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task:
     """The model of `[task]` for records of a shape; by default the linear model that fits the labels."""
     table = study.task
@@ -329,7 +312,8 @@ def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:
     table, data = study.task, study.federation
     if table.reference is None:
         return None
-    return reference_of(table.reference, str(data.data), shape, table.pooling, data.data_dir)
+    public, own = [study.located(one) for one in table.reference], study.located(str(data.data))
+    return reference_of(public, own, shape, table.pooling, data.data_dir)
 
 
 def proxy_task(

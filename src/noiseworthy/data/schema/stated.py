@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from noiseworthy._names import nearest, shown
+from noiseworthy._tables import read_toml
 from noiseworthy.data.schema.schema import COLUMNS, KINDS, ROLES, Schema, misfits, named
 from noiseworthy.errors import ConfigError
 
@@ -24,11 +24,12 @@ def read_schema(stated: Any, folder: Path = Path()) -> Schema:
         folder: from which a relative path is looked up.
 
     Raises:
-        ConfigError: with everything that is wrong.
+        ConfigError: everything that is wrong, a line each.
 
     Example:
         >>> read_schema({"age": {"kind": "numbr", "range": [0, 1]}, "ill": {"role": "label"}})
         Traceback (most recent call last):
+        ...
         noiseworthy.errors.ConfigError: [columns] age: kind must be one of number, category, yes-no, ...
     """
     if isinstance(stated, str):
@@ -40,16 +41,11 @@ def read_schema(stated: Any, folder: Path = Path()) -> Schema:
     try:
         return Schema.model_validate(stated)
     except ValidationError as error:
-        raise ConfigError(f"{_WHERE} {'; '.join(_said(error, stated))}") from None
+        raise ConfigError(*(f"{_WHERE} {one}" for one in _said(error, stated))) from None
 
 
 def _in_file(path: Path) -> Any:
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{_WHERE} are to be in {path}, which does not exist") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read as TOML: {error}") from None
+    tables = read_toml(path, "file of columns")
     if set(tables) != {"columns"} or isinstance(tables["columns"], str):
         raise ConfigError(f"{path} must hold one table, {_WHERE}, and nothing else; got {', '.join(tables)}")
     return tables["columns"]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from noiseworthy._tables import Count, Positive, Table
+from noiseworthy._tables import Count, Positive, Table, checked, read_toml
 from noiseworthy.data.table import FederationTable
 from noiseworthy.data.tables import is_table
 from noiseworthy.deploy.gateway.work import AlgorithmName
-from noiseworthy.errors import ConfigError
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import Account, accounts_of
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
@@ -136,21 +134,7 @@ def load_owner(path: Path) -> Owner:
     Raises:
         ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range.
     """
-    try:
-        owner = Owner.model_validate(tomllib.loads(path.read_text()))
-    except FileNotFoundError:
-        raise ConfigError(f"owner's file {path} does not exist; give the path of a TOML file") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"owner's file {path} cannot be read as TOML: {error}") from None
-    except ValidationError as error:
-        raise ConfigError(_one_line(error)) from None
+    owner = checked(Owner, read_toml(path, "owner's file"), "the owner's file", "; see docs/gateway.md")
     named = {name: getattr(owner.files, name) for name in ("socket", "ledger", "witness")}
     beside = {name: path.parent / place for name, place in named.items() if place is not None}
     return owner.model_copy(update={"files": owner.files.model_copy(update=beside)})
-
-
-def _one_line(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    where = " ".join([f"[{part}]" if not place else str(part) for place, part in enumerate(first["loc"])])
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{where} {message[0].lower()}{message[1:]}".strip() + "; see docs/gateway.md"
