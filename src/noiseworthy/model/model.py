@@ -23,7 +23,7 @@ from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.model.card import card_of
 from noiseworthy.model.coefficients import COLUMNS, coefficients_of
 from noiseworthy.model.description import Description
-from noiseworthy.model.folder import Kept, load_folder
+from noiseworthy.model.folder import Kept, load_folder, save_folder
 from noiseworthy.model.metrics import Metrics, of_classes, of_numbers
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.factory import make_task
@@ -185,6 +185,14 @@ class Model:
     def gives_probabilities(self) -> bool:
         """Whether `predict_proba` has an answer."""
         return self.loss in ("softmax", "tokens", "dice", "logistic")
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the model into a folder of its own; one that is there is replaced whole.
+
+        Raises:
+            DataError: a place that cannot be written to.
+        """
+        return save_folder(self.kept, Path(folder))
 
     def coefficients(self) -> pd.DataFrame:
         """Coefficients of a linear model by feature and class, with their intercepts.
