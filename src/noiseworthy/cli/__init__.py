@@ -18,10 +18,11 @@ from typing import Any
 import typer
 
 from noiseworthy._names import shown
-from noiseworthy.cli import audit, gateways, ledgers, measuring, owning, papers, planning, training
+from noiseworthy.cli import audit, gateways, init, ledgers, measuring, owning, papers, planning, training
 from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
+    init.init,
     planning.plan,
     training.train,
     planning.advise,
@@ -35,6 +36,7 @@ COMMANDS = (
     papers.reproduce,
     training.report,
     gateways.gateway,
+    init.schema,
 )
 GROUPS = {"ledger": ledgers.ledger, "deploy": owning.deploy}
 
