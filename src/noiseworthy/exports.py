@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from noiseworthy.data import Federation, load_federation, load_records
     from noiseworthy.engines.records import Trajectory
+    from noiseworthy.model.model import Model, load_model
     from noiseworthy.plans.plan import Plan, Stage, StepSize
     from noiseworthy.plans.problem import Constant, Problem
     from noiseworthy.privacy.budget import PrivacyBudget
@@ -33,6 +34,7 @@ __all__ = [
     "Decision",
     "Federation",
     "Ledger",
+    "Model",
     "Plan",
     "PlanFile",
     "Planned",
@@ -52,6 +54,7 @@ __all__ = [
     "decide",
     "equinox_task",
     "load_federation",
+    "load_model",
     "load_plan",
     "load_records",
     "load_study",
@@ -71,6 +74,7 @@ _EXPORTS = {
     "studies.loading": ("load_study", "parse_study"),
     "data": ("Federation", "load_federation", "load_records"),
     "engines.records": ("Trajectory",),
+    "model.model": ("Model", "load_model"),
     "studies.account": ("account", "account_plan"),
     "sweeps.advisor": ("Advice", "advise"),
     "studies.audit": ("audit_study",),

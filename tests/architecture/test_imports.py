@@ -16,6 +16,7 @@ ORDER = {  # each part may import parts of a lower number, and itself
     "_validate": 1, "_keys": 1, "_tables": 1,
     "privacy": 2,
     "plans": 3, "data": 3, "tasks": 3,
+    "model": 4,
     "methods": 4,
     "rounds": 5,
     "engines": 6,

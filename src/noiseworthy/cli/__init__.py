@@ -18,7 +18,18 @@ from typing import Any
 import typer
 
 from noiseworthy._names import shown
-from noiseworthy.cli import audit, gateways, init, ledgers, measuring, owning, papers, planning, training
+from noiseworthy.cli import (
+    audit,
+    gateways,
+    init,
+    ledgers,
+    measuring,
+    owning,
+    papers,
+    planning,
+    predicting,
+    training,
+)
 from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
@@ -35,6 +46,8 @@ COMMANDS = (
     measuring.measure,
     papers.reproduce,
     training.report,
+    predicting.predict,
+    predicting.export,
     gateways.gateway,
     init.schema,
 )

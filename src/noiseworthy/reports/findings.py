@@ -11,9 +11,10 @@ import numpy as np
 
 from noiseworthy._wording import count, finite, level, number, percent, percent_up, rounded_up, span, times
 from noiseworthy.methods.words import Course, Record
+from noiseworthy.model.metrics import Metrics
 from noiseworthy.reports.schedules import words_of
 from noiseworthy.studies.typed_parts import Quantity
-from noiseworthy.studies.typed_record import EvidencePart, RunRecord, view
+from noiseworthy.studies.typed_record import EvidencePart, RunRecord, TrainingPart, view
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart
 
 
@@ -38,16 +39,31 @@ class Outcome:
         return cls(float(array.mean()), float(array.min()), float(array.max())) if array.size else None
 
 
-def client_names(record: RunRecord) -> list[str]:
-    """Names of the clients, or their numbers where the plan was made without data."""
-    federation = record.federation
-    return federation.clients if federation else [f"client {i}" for i in range(len(record.plan.releases))]
-
-
 def final(record: RunRecord, quantity: Quantity) -> Outcome | None:
     """Test `loss` or `accuracy` after training, or None where there is none."""
     training = record.training
     return Outcome.of(quantity, [curve[-1] for curve in training.over_seeds(quantity)]) if training else None
+
+
+def baseline(training: TrainingPart) -> str:
+    """The test loss that a training is held against: of always answering the same, else of the start."""
+    constant = training.metrics and training.metrics.constant_loss
+    if constant is None:
+        return f"untrained {level(training.untrained_loss)}"
+    name = "class prior" if training.metrics and training.metrics.r2 is None else "a constant"
+    return f"{name} {level(constant)}"
+
+
+def scores_of(metrics: Metrics) -> str:
+    """Scores of the model that a run leaves, beside the accuracy that is an average of all seeds."""
+    written = [
+        ("AUC", metrics.auc, level),
+        ("balanced accuracy", metrics.balanced_accuracy, percent),
+        ("calibration error", metrics.calibration_error, lambda value: percent(value, 1)),
+        ("R²", metrics.r2, lambda value: f"{value:.2f}"),
+        ("root mean squared error", metrics.error, level),
+    ]
+    return ", ".join(f"{name} {write(value)}" for name, value, write in written if value is not None)
 
 
 def is_scored(compare: ComparePart) -> bool:
@@ -203,6 +219,8 @@ def training_caption(record: RunRecord) -> str:
     kind = "training over a network" if record.network else "simulated training"
     spread = f"one {kind}" if seeds == 1 else f"mean of {seeds} {kind}s, band from least to most"
     ended = "" if loss is None else f" from {level(training.untrained_loss)} to {level(loss.mean)}"
+    if ended and training.metrics and training.metrics.constant_loss is not None:
+        ended += f" ({baseline(training)})"
     predicted = predicted_loss(record)
     foretold = "" if predicted is None else f"; {level(predicted)} was predicted"
     return f"Test loss went{ended}{foretold} ({spread})."

@@ -182,7 +182,7 @@ def client_rows(record: RunRecord) -> list[dict[str, str]]:
     plan, federation, training = record.plan, record.federation, record.training
     spent, bill = findings.most_spent(record), bill_of(record)
     rows = []
-    for i, name in enumerate(findings.client_names(record)[:LISTED]):
+    for i, name in enumerate(record.client_names[:LISTED]):
         budget = plan.privacy.clients[i]
         cost = spent[i] if spent else budget.spent_epsilon
         rows.append({

@@ -77,13 +77,15 @@ def training_panel(record: RunRecord) -> Panel | None:
     facts = _facts()
     predicted = findings.predicted_loss(record)
     foretold = "" if predicted is None else f", predicted {level(predicted)}"
-    _fact(facts, "test loss", f"{_over(loss, level)}, untrained {level(training.untrained_loss)}{foretold}")
+    _fact(facts, "test loss", f"{_over(loss, level)}, {findings.baseline(training)}{foretold}")
     if (accuracy := findings.final(record, "accuracy")) is not None:
         _fact(
             facts,
             f"test {findings.score_name(record)}",
             _over(accuracy, lambda value: findings.score(record, value)),
         )
+    if training.metrics and (told := findings.scores_of(training.metrics)):
+        _fact(facts, "model", f"of seed {training.seeds[0]}: {told}")
     _fact(facts, "asked", f"each client {times(span(u for seed in training.uploads for u in seed))}")
     spent = findings.most_spent(record) or []
     said = "without bound: no noise" if None in spent else f"epsilon {findings.spent_words(spent)} per client"
@@ -285,7 +287,7 @@ def _own_budgets(record: RunRecord) -> str:
     epsilons = [row.epsilon for row in privacy.clients]
     if not privacy.private or len(set(epsilons)) == 1:
         return ""
-    owned = zip(findings.client_names(record), epsilons, strict=True)
+    owned = zip(record.client_names, epsilons, strict=True)
     shown = [f"{shortened(name, 40)}: {number(epsilon, 6)}" for name, epsilon in owned][:MOST_CLIENTS]
     more = len(epsilons) - len(shown)
     return ", ".join(shown) + (f" and {count(more, 'more client')} (see --json)" if more else "")

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from noiseworthy.data.records import TestOrigin
+from noiseworthy.model.metrics import Metrics
 from noiseworthy.privacy.budget import Relation, Unit
 from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.studies.typed_parts import Curve, Json, Number, OrInfinite, Part, Quantity
@@ -232,7 +233,7 @@ class WhatIfPart(Part):
 
 
 class TrainingPart(Part):
-    """Trainings under several seeds: the first axis of everything but rounds."""
+    """Trainings under several seeds: the first axis of everything but rounds. `metrics` are of the first."""
 
     seeds: list[int]
     rounds: list[int]
@@ -245,6 +246,7 @@ class TrainingPart(Part):
     seconds: float
     assurance: Assurance
     flags: list[str] = Field(default_factory=list)
+    metrics: Metrics | None = None
 
     def over_seeds(self, quantity: Quantity) -> list[Curve]:
         """Losses or scores, a curve for each seed."""
@@ -362,6 +364,12 @@ class RunRecord(Part):
     network: NetworkPart | None = None
     tradeoff: TradeoffPart | None = None
     rivals: RivalsPart | None = None
+
+    @property
+    def client_names(self) -> list[str]:
+        """Names of the clients, or their numbers where the plan was made without data."""
+        known = self.federation
+        return known.clients if known else [f"client {i}" for i in range(len(self.plan.releases))]
 
 
 def view(record: dict[str, Any] | RunRecord) -> RunRecord:
