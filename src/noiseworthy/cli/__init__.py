@@ -21,6 +21,7 @@ from noiseworthy._names import shown
 from noiseworthy.cli import (
     audit,
     gateways,
+    init,
     ledgers,
     measuring,
     owning,
@@ -32,6 +33,7 @@ from noiseworthy.cli import (
 from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
+    init.init,
     planning.plan,
     training.train,
     planning.advise,
@@ -47,6 +49,7 @@ COMMANDS = (
     predicting.predict,
     predicting.export,
     gateways.gateway,
+    init.schema,
 )
 GROUPS = {"ledger": ledgers.ledger, "deploy": owning.deploy}
 
