@@ -22,6 +22,7 @@ from noiseworthy.cli import (
     audit,
     cards,
     gateways,
+    init,
     ledgers,
     measuring,
     owning,
@@ -33,6 +34,7 @@ from noiseworthy.cli import (
 from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
+    init.init,
     planning.plan,
     training.train,
     planning.advise,
@@ -48,6 +50,7 @@ COMMANDS = (
     predicting.predict,
     predicting.export,
     gateways.gateway,
+    init.schema,
 )
 GROUPS = {"ledger": ledgers.ledger, "card": cards.card, "deploy": owning.deploy}
 

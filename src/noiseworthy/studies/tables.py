@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from noiseworthy import _validate as check
 from noiseworthy._tables import (
     LEAST,
     LEAST_DELTA,
@@ -100,6 +101,20 @@ def _of_clients(where: str, value: Any) -> Any:
     return value
 
 
+_DELTA = {
+    False: "use a delta far below 1/records",
+    True: "Gaussian noise needs a delta above 0; use Laplace noise for pure epsilon",
+}
+"""Remedies for a delta out of range, by whether the noise needs one."""
+
+
+def _each(key: str, stated: Stated) -> list[tuple[str, float | list[float]]]:
+    """Numbers with whose they are, for complaints."""
+    if isinstance(stated, dict):
+        return [(f"[privacy] {key} of {name}", value) for name, value in stated.items()]
+    return [(f"[privacy] {key}", stated)]
+
+
 class PrivacyTable(Table):
     """`[privacy]`: mechanism, budgets, clip, neighbours."""
 
@@ -113,7 +128,7 @@ class PrivacyTable(Table):
     """Norm that gradients or updates are clipped to, L2 or L1 as the noise needs; `auto` is planned."""
     relation: Literal["replace-one", "add-remove"] = "replace-one"
     """What neighbours are: one record exchanged (sizes are public), or one more or less."""
-    sampling_rate: float = 1.0
+    sampling_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Share of its records that a client draws for each reply, in (0, 1]."""
     accountant: Literal["auto", "pure"] = "auto"
     """`pure` counts Laplace noise as pure epsilon; `auto` takes the tightest exact count."""
@@ -124,6 +139,21 @@ class PrivacyTable(Table):
         if not isinstance(value, dict) or is_named(value):
             return value
         return _drawn(str(info.field_name), value)
+
+    @model_validator(mode="after")
+    def _budgets(self) -> PrivacyTable:
+        """What every planner refuses later, said before anything is loaded."""
+        if not isinstance(self.epsilon, Drawn):
+            for whose, epsilon in _each("epsilon", self.epsilon):
+                check.positive(whose, epsilon, remedy="ask such a client for nothing, or give it a budget")
+        if not isinstance(self.delta, Drawn):
+            needed = law_of(self.mechanism).needs_delta
+            for whose, delta in _each("delta", self.delta):
+                check.in_unit_interval(whose, delta, closed_left=not needed, remedy=_DELTA[needed])
+        if self.clip_norm != "auto":
+            remedy = "a clip of 0 would remove every gradient"
+            check.positive("[privacy] clip_norm", self.clip_norm, remedy=remedy)
+        return self
 
     @model_validator(mode="after")
     def _is_a_delta(self) -> PrivacyTable:
