@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 SIGNATURE = "claim_card.sig"
+_INSTALL = "pip install 'noiseworthy[sign]'"
 _SSH, _SSH_PUBLIC = b"-----BEGIN OPENSSH PRIVATE KEY-----", b"ssh-ed25519 "
 
 
@@ -101,6 +102,8 @@ def _private(path: Path, password: Callable[[], str]) -> Ed25519PrivateKey:
             found = load(keys, None)
         except TypeError:  # of a key that is encrypted
             found = load(keys, password().encode())
+    except _unsupported():
+        raise ConfigError(f"{path} has a password, for which OpenSSH keys need bcrypt; {_INSTALL}") from None
     except ValueError as error:
         raise ConfigError(f"{path} is no private key, or the password is wrong ({error})") from None
     if not isinstance(found, ed25519.Ed25519PrivateKey):
@@ -124,6 +127,13 @@ def _public(path: Path) -> Ed25519PublicKey:
     return found
 
 
+def _unsupported() -> type[Exception]:
+    """What cryptography raises where a package that it needs is not installed."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    return UnsupportedAlgorithm
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -137,7 +147,5 @@ def _library() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
-        raise ConfigError(
-            "signatures need the package cryptography; pip install 'noiseworthy[sign]'"
-        ) from None
+        raise ConfigError(f"signatures need the package cryptography; {_INSTALL}") from None
     return ed25519, serialization
