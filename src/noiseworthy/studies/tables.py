@@ -284,6 +284,8 @@ class TrainingTable(Table):
 class CompareTable(Table):
     """`[compare]`: the grid of fixed settings; clip and step are the plan's unless given.
 
+    Beside the grid stand usual settings with clips and steps of their own, which no key changes.
+
     FedSGD-DPC varies rounds and clients, DP-FedAvg iterations and local steps, DP-ScaffNew iterations and the
     probability of communication, DP-PASGD rounds and local steps, DPFL-BCS and its rivals clients and rounds
     of a training that asks all clients alike.
@@ -380,7 +382,7 @@ class Study(Table):
     compare: CompareTable = CompareTable()
     tradeoff: TradeoffTable = TradeoffTable()
     rivals: RivalsTable = RivalsTable()
-    claim: ClaimTable | None = None
+    claim: ClaimTable = ClaimTable()
 
     _folder: Path = PrivateAttr(default=Path())
 
