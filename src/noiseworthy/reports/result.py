@@ -13,7 +13,7 @@ from noiseworthy._wording import count, finite, level, number, span
 from noiseworthy.methods.words import Key
 from noiseworthy.reports import findings, rivals_words
 from noiseworthy.reports.findings import Outcome, score_name
-from noiseworthy.reports.schedules import headline, in_brief
+from noiseworthy.reports.schedules import headline
 from noiseworthy.studies.typed_parts import Quantity
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.studies.typed_sweeps import ComparePart, OutcomePart, UsualPart
@@ -139,7 +139,7 @@ def beside_usual(record: RunRecord, compare: ComparePart) -> list[tuple[str, Out
     what, plan = compared_by(compare), record.plan
     others = sorted(compare.usual, key=lambda one: _merit(one, what).mean(), reverse=True)
     step = "" if plan.step_size is None else f", step {number(plan.step_size)}"
-    own = f"plan: {in_brief(record)}, clip {number(plan.clip_norm)}{step}"
+    own = f"plan: {count(plan.rounds, 'round')}, clip {number(plan.clip_norm)}{step}"
     planned = findings.planned_cell(compare)
     first = [] if planned is None else [(own, Outcome.of(what, planned.over_seeds(what)), True)]
     return [*first, *((setting_words(one), Outcome.of(what, one.over_seeds(what)), False) for one in others)]
