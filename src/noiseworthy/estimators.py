@@ -207,7 +207,7 @@ class NoiseworthyClassifier(ClassifierMixin, _Estimator):
                 f"Classifier can't train when only one class is present, got {self.classes_.tolist()}"
             )
         if strange := set(np.unique(y)) - set(self.classes_):
-            raise InvalidInput(f"y has the label {min(strange, key=str)!r}, which is none of classes")
+            raise InvalidInput(f"y has the label {min(map(str, strange))!r}, which is none of classes")
         labels = np.searchsorted(self.classes_, y).astype(np.int32)
         return self._fitted(x, labels, groups, {"classes": _texts(self.classes_)})
 
