@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from noiseworthy.data.partitions import partition as deal_out
 from noiseworthy.data.records import Records
 from noiseworthy.data.tables import CLIENT_COLUMN, Columns, HeldOut, is_table, read_table
 from noiseworthy.errors import DataError, InvalidInput
+
+if TYPE_CHECKING:
+    from noiseworthy.data.schema import Schema
 
 EMBEDDED = {
     "digits": "embedded.digits",
@@ -57,6 +60,7 @@ def load_records(
     feature_columns: Sequence[str] | None = None,
     regression: bool = False,
     classes: Sequence[str | int] | None = None,
+    columns: Schema | None = None,
     held_out: HeldOut = "rows",
 ) -> Records:
     """The records of a source, before anybody owns them.
@@ -73,6 +77,7 @@ def load_records(
         feature_columns: of a table or hub data set; None takes all others.
         regression: whether the label of a table or hub data set is a number to predict, not a class.
         classes: of a table, hub data set or LEAF folder, all labels; None takes those that occur, sorted.
+        columns: of a table, what all of them are; then the five before are left out.
         held_out: of a table or hub data set without test records, how they are chosen (`from_columns`).
 
     Raises:
@@ -85,15 +90,20 @@ def load_records(
     """
     features = None if feature_columns is None else tuple(feature_columns)
     stated = None if classes is None else tuple(classes)
-    columns = Columns(label_column, client_column, features, regression, stated)
+    plain = Columns(label_column, client_column, features, regression, stated)
     kind, _, rest = source.partition(":")
+    if columns is not None and (plain != Columns() or not is_table(source)):
+        raise InvalidInput(
+            f"columns say all that is to be said of a table (.csv, .csv.gz, .npz or .parquet), got {source}; "
+            "leave out label, client and feature columns, classes and regression, or leave out columns"
+        )
     if is_table(source):
-        return read_table(locate(source, data_dir), columns, held_out=held_out)
+        return read_table(locate(source, data_dir), columns or plain, held_out=held_out)
     if kind == "hub" and rest:
-        return _reader("hub.read_hub")(rest, columns, held_out=held_out)
-    if kind == "leaf" and rest and columns == Columns(classes=stated):
+        return _reader("hub.read_hub")(rest, plain, held_out=held_out)
+    if kind == "leaf" and rest and plain == Columns(classes=stated):
         return _reader("leaf.read_leaf")(locate(rest, data_dir), stated)
-    if columns != Columns():
+    if plain != Columns():
         raise InvalidInput(
             f"{source} has fixed columns; leave out label, client and feature columns, classes and regression"
         )
@@ -164,6 +174,7 @@ def load_federation(
     feature_columns: Sequence[str] | None = None,
     regression: bool = False,
     classes: Sequence[str | int] | None = None,
+    columns: Schema | None = None,
     held_out: HeldOut = "rows",
 ) -> Federation:
     """The records of a source dealt out to clients.
@@ -183,6 +194,7 @@ def load_federation(
         feature_columns=feature_columns,
         regression=regression,
         classes=classes,
+        columns=columns,
         held_out=held_out,
     )
     return federate(
@@ -245,4 +257,9 @@ def _stacked(records: Records, parts: Parts, names: list[str]) -> Federation:
         name=records.name,
         client_names=names,
     )
-    return replace(federation, test_origin=records.test_origin, classes_found=records.classes_found)
+    return replace(
+        federation,
+        test_origin=records.test_origin,
+        classes_found=records.classes_found,
+        schema=records.schema,
+    )

@@ -18,21 +18,37 @@ class FederationTable(Table):
     """
 
     sizes: list[Size] | None = None
+    """Records of every client, public; for planning without any data, with `[task] dimension`."""
     data: str | None = None
+    """Records: a name, the path of a table, `leaf:FOLDER`, `ixi:FOLDER`, `hub:NAME` or `owners:FILE`."""
     test: str | None = None
+    """Table of test records, of `owners:` alone."""
     data_dir: Annotated[Path, Field(strict=False)] | None = None
+    """Folder of data files; by default what `NOISEWORTHY_DATA` names."""
     clients: Size | None = None
+    """How many clients records are dealt out to; left out, the data say whose they are."""
     partition: Literal["iid", "dirichlet", "sorted", "label-shards", "quantity-skew", "natural"] | None = None
+    """How records are dealt out; `natural` leaves them with their owners."""
     alpha: Positive | None = None
+    """Concentration of `dirichlet` and `quantity-skew`: the smaller, the less alike clients are."""
     labels_per_client: Size | None = None
+    """Labels that a client has, of `label-shards`."""
     records_per_client: Size | None = None
+    """Keeps at most so many records of each client."""
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Keeps this part of each client's records, at least one."""
     client_column: str = "client"
+    """Column of a table that names the owner of each record."""
     feature_columns: list[str] | None = None
+    """Columns of a table to learn from; left out, all others."""
     label_column: str = "label"
+    """Column of a table that is predicted."""
     regression: bool = False
+    """Whether the label is a number to predict, and not a class."""
     classes: Annotated[list[str | int], Field(min_length=2)] | None = None
+    """All labels there are, in their order; left out, they are read off the records (in simulation only)."""
     seed: int = 0
+    """Of dealing records out and of budgets that are drawn; public."""
 
     @model_validator(mode="after")
     def _one_source(self) -> FederationTable:

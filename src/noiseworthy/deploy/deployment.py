@@ -16,7 +16,6 @@ from noiseworthy.studies.prepare import Prepared, default_model
 from noiseworthy.studies.read_off import check_nothing_is
 from noiseworthy.studies.training import check_begins
 from noiseworthy.tasks import Task
-from noiseworthy.tasks.table import TaskTable
 
 
 @dataclass(frozen=True)
@@ -147,11 +146,6 @@ def check_records(about: About, size: int, shape: tuple[int, ...], classes: int 
             f"{about.client} holds records of shape {about.record_shape} and {about.classes} classes, "
             f"the study's are {shape} and {classes}; have it choose feature_columns and classes alike"
         )
-
-
-def task_table(prepared: Prepared) -> TaskTable:
-    """The model that owners are asked for, by name."""
-    return prepared.study.task.model_copy(update={"model": model_of(prepared), "dimension": None})
 
 
 def model_of(prepared: Prepared) -> str:

@@ -75,18 +75,18 @@ def _own_table(raw: dict[str, Any]) -> tuple[dict[str, AlgorithmTable], list[str
     stated = raw.get("algorithm")
     if not isinstance(stated, dict):
         return {}, []
-    name = stated.get("name", FIRST)
+    name, first = stated.get("name", FIRST), {"algorithm": table(FIRST).model_validate({})}
     try:
         if name not in METHODS:
             near = "".join(f" (did you mean {one}?)" for one in get_close_matches(str(name), METHODS, 1))
             allowed = f"[algorithm] name must be one of {', '.join(METHODS)}, got {name!r}{near}"
-            return {"algorithm": table(FIRST)()}, [allowed]
+            return first, [allowed]
         return {"algorithm": table(name).model_validate(stated)}, []
     except ValidationError as error:
-        return {"algorithm": table(FIRST)()}, told(error, Study, _FILE, {"algorithm": table(name)})
+        return first, told(error, Study, _FILE, {"algorithm": table(name)})
 
 
-_PER_CLIENT = {
+PER_CLIENT = {
     "privacy": ("epsilon", "delta"),
     "resources": ("cost_per_round", "cost_per_step", "budget"),
     "constants": ("heterogeneity",),
@@ -97,7 +97,7 @@ _PER_CLIENT = {
 def _with_columns(raw: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[str]]:
     """The tables with what csv files hold in place of their names, and what is wrong with these."""
     read, mistakes = dict(raw), []
-    for name, keys in _PER_CLIENT.items():
+    for name, keys in PER_CLIENT.items():
         if not isinstance(raw.get(name), dict):
             continue
         read[name] = dict(raw[name])

@@ -24,7 +24,7 @@ from noiseworthy.deploy.gateway.messages import (
     read_message,
     read_reply,
 )
-from noiseworthy.deploy.gateway.models import Models
+from noiseworthy.deploy.gateway.models import Models, described
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.price import price_of
 from noiseworthy.deploy.gateway.terms import Declined, check_allowed, check_floor
@@ -41,6 +41,7 @@ from noiseworthy.privacy.durable.fingerprints import Fingerprint
 from noiseworthy.privacy.durable.leases import end_leases, lease, lease_refusal, open_rest
 from noiseworthy.privacy.durable.storage import make_private
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
+from noiseworthy.tasks.table import TaskTable
 
 _log = logging.getLogger("noiseworthy.deploy.gateway")
 
@@ -222,18 +223,18 @@ class Gateway:
         if self._run(offer.run) is None:
             raise Declined("not-allowed", "the owner took part in no such run; its model was not kept")
         try:
-            self._check_model(offer)
+            self._check_model(described(offer).task, offer)
             path = Models.beside(self.ledger.path).keep(offer)
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
         _log.info("the model of run %r is kept at %s", offer.run, path)
         return Received(head=str(self.ledger.head))
 
-    def _check_model(self, offer: ModelOffer) -> None:
+    def _check_model(self, task: TaskTable, offer: ModelOffer) -> None:
         allowed, size = self.owner.allowed, len(offer.theta)
-        if offer.task.model not in allowed.models or size > allowed.most_parameters:
+        if task.model not in allowed.models or size > allowed.most_parameters:
             raise Declined("not-allowed", f"the owner does not allow this model of {size} parameters")
-        dimension = self.holding.task(offer.task, offer.seen).dimension
+        dimension = self.holding.task(task, offer.seen).dimension
         if dimension != size:
             raise Declined("not-allowed", f"the model has {dimension} parameters, got {size}")
 
