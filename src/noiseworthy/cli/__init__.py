@@ -17,7 +17,7 @@ from typing import Any
 
 import typer
 
-from noiseworthy._names import shown
+from noiseworthy._names import concealed, shown
 from noiseworthy.cli import (
     audit,
     gateways,
@@ -79,7 +79,7 @@ def main() -> None:
         if (complaint := _complaint(error)) is None:
             raise
         for one in complaint:
-            print(f"error: {shown(' '.join(one.split()))}", file=sys.stderr)
+            print(f"error: {shown(concealed(' '.join(one.split())))}", file=sys.stderr)
         raise SystemExit(2) from None
     if code == _INTERRUPTED:
         print(_INTERRUPTION, file=sys.stderr)

@@ -17,7 +17,7 @@ def open_federation(study: Study) -> Federation:
     if table.of_owners:
         return _of_owners(study)
     keys = {"clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction",
-            "data_dir", "regression", "label_column", "client_column", "feature_columns", "classes",
+            "data_dir", "query", "regression", "label_column", "client_column", "feature_columns", "classes",
             "seed"}  # fmt: skip
     settings: dict[str, Any] = table.model_dump(include=keys)
     held_out = "records" if study.privacy.relation == "add-remove" else "rows"

@@ -352,7 +352,7 @@ def _algorithm(stated: Any) -> Any:
     return table(stated.get("name", FIRST)).model_validate(stated)
 
 
-_KINDS = ("leaf:", "ixi:", OWNERS)
+_KINDS = ("leaf:", "ixi:", "sql:sqlite:///", OWNERS)
 """How sources begin that are paths, besides those of tables."""
 
 

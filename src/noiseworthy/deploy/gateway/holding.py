@@ -12,10 +12,9 @@ import numpy as np
 from jax import Array
 
 from noiseworthy import _validate as check
-from noiseworthy.data.files import locate
 from noiseworthy.data.labels import Features, Labels
 from noiseworthy.data.table import FederationTable
-from noiseworthy.data.tables import is_table, read_whole
+from noiseworthy.data.tables import is_table, opened, read_whole
 from noiseworthy.deploy.gateway.messages import Seen
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.tasks.batch import Batch
@@ -143,4 +142,4 @@ def _own(table: FederationTable) -> tuple[Features, Labels, int | None]:
             "all records of an owner's own table are taken; leave out records_per_client and fraction, or "
             "drop rows of the table"
         )
-    return read_whole(locate(str(table.data), table.data_dir), table.columns, "train")
+    return read_whole(opened(str(table.data), table.data_dir, table.query), table.columns, "train")
