@@ -27,7 +27,6 @@ from noiseworthy.studies.clients import Stated, by_name, in_order
 from noiseworthy.studies.opening import open_federation
 from noiseworthy.studies.tables import Drawn, Study
 from noiseworthy.tasks import Reference, Task, make_task, seen_shape
-from noiseworthy.tasks.intercepts import intercept
 from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.reference import apart_from, reference_of
@@ -302,7 +301,7 @@ def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task
     model = table.model or default_model(classes)
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
-        bias=intercept(table, model), pooling=table.pooling, projection=table.projection,
+        bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
         reference=_reference(study, shape),
     )  # fmt: skip
 
