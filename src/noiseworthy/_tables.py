@@ -8,8 +8,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticCustomError, PydanticKnownError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError
+from pydantic_core.core_schema import no_info_before_validator_function
 
 from noiseworthy.errors import ConfigError
 
@@ -27,6 +36,11 @@ def _within(least: float, most: float) -> Callable[[float], float]:
     return checked
 
 
+def _most(value: int) -> Any:
+    """What editors are told of a greatest value that a check of our own has words for."""
+    return Field(json_schema_extra={"maximum": value})
+
+
 LEAST, MOST = 1e-15, 1e15
 """Sizes of what a study states: squares of them, and quotients of these, are well within a float64."""
 LEAST_DELTA = 1e-100
@@ -40,10 +54,10 @@ Momentum = Annotated[float, Field(ge=0, lt=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Part = Annotated[float, Field(ge=0, le=1)]
 Chance = Annotated[float, Field(gt=0, le=1), AfterValidator(_within(LEAST, 1))]
-Steps = Annotated[int, AfterValidator(_within(1, MOST_STEPS))]
+Steps = Annotated[int, Field(ge=0), _most(MOST_STEPS), AfterValidator(_within(1, MOST_STEPS))]
 """Rounds, iterations and what else is worked through one by one."""
-Count = Annotated[int, Field(ge=1), AfterValidator(_within(1, MOST_STEPS))]
-Size = Annotated[int, AfterValidator(_within(1, MOST_RECORDS))]
+Count = Annotated[int, Field(ge=1), _most(MOST_STEPS), AfterValidator(_within(1, MOST_STEPS))]
+Size = Annotated[int, Field(ge=1), _most(MOST_RECORDS), AfterValidator(_within(1, MOST_RECORDS))]
 """Records, clients or parameters: numbers that arrays are not made for."""
 T = TypeVar("T")
 Listed = Annotated[list[T], Field(max_length=MOST_LISTED)]
@@ -51,17 +65,24 @@ Listed = Annotated[list[T], Field(max_length=MOST_LISTED)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
-def among(allowed: Callable[[], Sequence[str]]) -> BeforeValidator:
-    """A check that a text is one of some names, complained of as a literal is."""
+class among:
+    """A check that a text is one of some names, complained of and told to editors as a literal is."""
 
-    def checked(value: Any) -> Any:
-        choices = allowed()
+    def __init__(self, allowed: Callable[[], Sequence[str]]):
+        self.allowed = allowed
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_before_validator_function(self._checked, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> Any:
+        return handler(schema) | {"enum": [*self.allowed()]}
+
+    def _checked(self, value: Any) -> Any:
+        choices = self.allowed()
         if isinstance(value, str) and value in choices:
             return value
         *first, last = map(repr, choices)
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(first)} or {last}"})
-
-    return BeforeValidator(checked)
 
 
 class Table(BaseModel):

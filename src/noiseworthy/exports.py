@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from noiseworthy.data import Federation, load_federation, load_records
     from noiseworthy.engines.records import Trajectory
+    from noiseworthy.estimators import NoiseworthyClassifier, NoiseworthyRegressor
+    from noiseworthy.model.model import Model, load_model
     from noiseworthy.plans.plan import Plan, Stage, StepSize
     from noiseworthy.plans.problem import Constant, Problem
     from noiseworthy.privacy.budget import PrivacyBudget
@@ -33,6 +35,9 @@ __all__ = [
     "Decision",
     "Federation",
     "Ledger",
+    "Model",
+    "NoiseworthyClassifier",
+    "NoiseworthyRegressor",
     "Plan",
     "PlanFile",
     "Planned",
@@ -52,6 +57,7 @@ __all__ = [
     "decide",
     "equinox_task",
     "load_federation",
+    "load_model",
     "load_plan",
     "load_records",
     "load_study",
@@ -71,6 +77,8 @@ _EXPORTS = {
     "studies.loading": ("load_study", "parse_study"),
     "data": ("Federation", "load_federation", "load_records"),
     "engines.records": ("Trajectory",),
+    "estimators": ("NoiseworthyClassifier", "NoiseworthyRegressor"),
+    "model.model": ("Model", "load_model"),
     "studies.account": ("account", "account_plan"),
     "sweeps.advisor": ("Advice", "advise"),
     "studies.audit": ("audit_study",),

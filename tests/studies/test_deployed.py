@@ -16,7 +16,7 @@ import pytest
 from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.correspondence import UNREADABLE
 from noiseworthy.deploy.deployed import train
-from noiseworthy.deploy.deployment import Deployment, task_table
+from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import (
@@ -37,6 +37,7 @@ from noiseworthy.methods.registry import make
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.studies import two_stages
+from noiseworthy.studies.delivery import task_table
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare

@@ -18,10 +18,22 @@ from typing import Any
 import typer
 
 from noiseworthy._names import concealed, shown
-from noiseworthy.cli import audit, gateways, ledgers, measuring, owning, papers, planning, training
+from noiseworthy.cli import (
+    audit,
+    gateways,
+    init,
+    ledgers,
+    measuring,
+    owning,
+    papers,
+    planning,
+    predicting,
+    training,
+)
 from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
+    init.init,
     planning.plan,
     training.train,
     planning.advise,
@@ -34,7 +46,10 @@ COMMANDS = (
     measuring.measure,
     papers.reproduce,
     training.report,
+    predicting.predict,
+    predicting.export,
     gateways.gateway,
+    init.schema,
 )
 GROUPS = {"ledger": ledgers.ledger, "deploy": owning.deploy}
 

@@ -32,6 +32,8 @@ def plan(
         save_record(record, out_folder)
     if as_json:
         said = {**planned.plan.as_dict(), "clients": list(planned.prepared.names)}
+        if columns := planned.file.made_for["facts"].get("columns"):
+            said["columns"] = columns
         print(json.dumps(strict_json(said), allow_nan=False))
         return
     from noiseworthy.reports.tables import plan_panel

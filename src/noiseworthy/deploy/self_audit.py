@@ -278,7 +278,7 @@ def _score(
 ) -> float:
     """log p(upload | present) - log p(upload | absent), for noise as asked."""
     absent, present = ((upload - world.mean(question)) / noise for world in worlds)
-    return float(law_of(worlds[0].gateway.owner.budget.mechanism).log_ratio(absent, present))
+    return float(law_of(worlds[0].gateway.owner.budget.mechanism).analysis.log_ratio(absent, present))
 
 
 def _ratio(account: Account, part: float) -> float:

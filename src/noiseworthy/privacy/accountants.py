@@ -20,7 +20,7 @@ def accountant_name(family: Family, sampling_rate: float, delta: ArrayLike) -> s
         >>> accountant_name("gaussian", 1.0, 1e-5)
         'exact composition of Gaussian mechanisms (closed form)'
     """
-    return law_of(family).accountant(sampling_rate, delta)
+    return law_of(family).analysis.accountant(sampling_rate, delta)
 
 
 def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
@@ -50,7 +50,7 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
     law = release.mechanism.law
     if not law.noisy:
         return np.where(used > 0, np.inf, 0.0)
-    return law.spent(release.shift, used, delta, release.sampling_rate)
+    return law.analysis.spent(release.shift, used, delta, release.sampling_rate)
 
 
 def spent_with_pilot(
@@ -120,4 +120,4 @@ def composes(parts: Sequence[tuple[Release, ArrayLike]], delta: ArrayLike) -> bo
     }
     full = all(release.sampling_rate == 1.0 for release, _ in parts)
     law = parts[0][0].mechanism.law if len(kinds) == 1 and full else None
-    return law is not None and law.noisy and law.closed_form(1.0, delta)
+    return law is not None and law.noisy and law.analysis.closed_form(1.0, delta)

@@ -47,7 +47,7 @@ def unit_noise(
     law = law_of(family)
     used = check.counts("releases", check.per_client("releases", releases, budget.clients)).astype(float)
     check_sampling(sampling_rate, family, budget.relation)
-    return law.unit_noise(budget, used, sampling_rate, settled)
+    return law.analysis.unit_noise(budget, used, sampling_rate, settled)
 
 
 def calibrate(

@@ -18,13 +18,14 @@ from noiseworthy._wording import count, number, percent, rounded_up, span
 from noiseworthy.errors import DataError
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.methods.words import Record
-from noiseworthy.privacy.uploads import WORDS, Assurance
+from noiseworthy.privacy.uploads import WORDS
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import most_spent, spent_words
-from noiseworthy.reports.guarantee import budgets, meaning, told_apart
+from noiseworthy.reports.guarantee import meaning, told_apart
 from noiseworthy.reports.limits import limits
 from noiseworthy.reports.privacy_statement import protected
 from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
+from noiseworthy.studies.statement import assurance, budgets, claim
 from noiseworthy.studies.typed_record import ClaimPart, PlanPart, RunRecord, view
 
 FILE, PAGE = "claim_card.json", "claim_card.html"
@@ -81,28 +82,6 @@ def claim_card(record: Record | RunRecord) -> Card:
         "not_protected": list(_outside(record)),
     }
     return {**head, **facts, "questions": questions(record)}
-
-
-def claim(record: RunRecord) -> str:
-    """The claim in one sentence."""
-    plan = record.plan
-    if not plan.privacy.private:
-        return "No privacy is claimed: clients add no noise."
-    if record.audit and not record.audit.passed:
-        return f"No privacy is claimed: an audit refuted the plan's epsilon. {record.audit.verdict}"
-    epsilon, delta = (budgets(record, key) for key in ("epsilon", "delta"))
-    planned = "" if assurance(record) == "grid-csprng" else "By plan, at most "
-    said = f"{planned}epsilon {epsilon} at delta {delta} for each {plan.privacy.unit}"
-    own = ", by its client's own budget" if " to " in epsilon + delta else ""
-    return f"{said[0].upper()}{said[1:]}{own}, over all uploads, against everybody who sees them."
-
-
-def assurance(record: RunRecord) -> Assurance | None:
-    """The stamp of the noise that was drawn; None where nothing was trained yet."""
-    if record.training:
-        return record.training.assurance
-    simulated = record.compare or record.tradeoff or record.rivals
-    return "simulation" if simulated else None
 
 
 def questions(record: RunRecord) -> list[dict[str, Any]]:

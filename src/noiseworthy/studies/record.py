@@ -185,4 +185,5 @@ def _evidence(decision: Decision) -> Record | None:
         "curves": [vars(curve) for curve in lines.curves],
         "trials": [vars(trial) for trial in decision.trials],
         "spread": decision.spread,
+        "course": None if decision.course is None else vars(decision.course),
     }

@@ -13,6 +13,7 @@ from pathlib import Path
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import ResumeError
 from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.model.folder import NAME as MODEL
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.durable import DurableLedger, Head
 from noiseworthy.privacy.durable.reading import read_ledger
@@ -27,6 +28,8 @@ from noiseworthy.studies.run_ledger import (
 )
 
 Keep = Callable[[Checkpoint], None]
+_MODELS = (MODEL, "model.npz")
+"""What a run leaves, and what one of an earlier version left."""
 
 
 def nothing(start: int, stop: int) -> None:
@@ -156,7 +159,7 @@ def kept_in(
 
 def holds_run(folder: Path) -> bool:
     """Whether a training has begun in a folder."""
-    return any((folder / name).exists() for name in ("model.npz", CHECKPOINT))
+    return any((folder / name).exists() for name in (*_MODELS, CHECKPOINT))
 
 
 def check_unused(folder: Path) -> None:
@@ -168,7 +171,7 @@ def check_unused(folder: Path) -> None:
     Raises:
         ResumeError: it holds a checkpoint, a model or a record.
     """
-    kept = [name for name in ("record.json", "model.npz", CHECKPOINT) if (folder / name).exists()]
+    kept = [name for name in ("record.json", *_MODELS, CHECKPOINT) if (folder / name).exists()]
     if kept:
         raise ResumeError(
             f"{folder} holds a run already ({kept[0]}); go on with it by --resume if it is this training and "

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from noiseworthy import _validate as check
 from noiseworthy._tables import (
     LEAST,
     LEAST_DELTA,
@@ -30,8 +31,9 @@ from noiseworthy._tables import (
     Seed,
     Table,
 )
+from noiseworthy.data.schema.schema import Schema
 from noiseworthy.data.table import OWNERS, FederationTable
-from noiseworthy.data.tables import is_table
+from noiseworthy.data.tables import Columns, is_table
 from noiseworthy.methods.registry import FIRST, method, table
 from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.resources import ResourceUnit
@@ -50,7 +52,9 @@ class Drawn(Table):
     """A number for every client, drawn in public: evenly between two ends, or evenly in its logarithm."""
 
     uniform: list[float] | None = None
+    """Least and greatest, drawn evenly."""
     loguniform: list[float] | None = None
+    """Least and greatest, drawn evenly in the logarithm."""
 
     @property
     def ends(self) -> list[float]:
@@ -97,16 +101,37 @@ def _of_clients(where: str, value: Any) -> Any:
     return value
 
 
+_DELTA = {
+    False: "use a delta far below 1/records",
+    True: "Gaussian noise needs a delta above 0; use Laplace noise for pure epsilon",
+}
+"""Remedies for a delta out of range, by whether the noise needs one."""
+
+
+def _each(key: str, stated: Stated) -> list[tuple[str, float | list[float]]]:
+    """Numbers with whose they are, for complaints."""
+    if isinstance(stated, dict):
+        return [(f"[privacy] {key} of {name}", value) for name, value in stated.items()]
+    return [(f"[privacy] {key}", stated)]
+
+
 class PrivacyTable(Table):
     """`[privacy]`: mechanism, budgets, clip, neighbours."""
 
     mechanism: AnyMechanism
+    """Kind of noise."""
     epsilon: Budget = 1.0
+    """Privacy loss that each client allows, above 0."""
     delta: DeltaBudget = 0.0
+    """Probability of a larger loss, in [0, 1), far below 1/records; 0 with `laplace` for pure epsilon."""
     clip_norm: Number | Auto = "auto"
+    """Norm that gradients or updates are clipped to, L2 or L1 as the noise needs; `auto` is planned."""
     relation: Literal["replace-one", "add-remove"] = "replace-one"
-    sampling_rate: float = 1.0
+    """What neighbours are: one record exchanged (sizes are public), or one more or less."""
+    sampling_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of its records that a client draws for each reply, in (0, 1]."""
     accountant: Literal["auto", "pure"] = "auto"
+    """`pure` counts Laplace noise as pure epsilon; `auto` takes the tightest exact count."""
 
     @field_validator("epsilon", "delta", mode="before")
     @classmethod
@@ -114,6 +139,21 @@ class PrivacyTable(Table):
         if not isinstance(value, dict) or is_named(value):
             return value
         return _drawn(str(info.field_name), value)
+
+    @model_validator(mode="after")
+    def _budgets(self) -> PrivacyTable:
+        """What every planner refuses later, said before anything is loaded."""
+        if not isinstance(self.epsilon, Drawn):
+            for whose, epsilon in _each("epsilon", self.epsilon):
+                check.positive(whose, epsilon, remedy="ask such a client for nothing, or give it a budget")
+        if not isinstance(self.delta, Drawn):
+            needed = law_of(self.mechanism).needs_delta
+            for whose, delta in _each("delta", self.delta):
+                check.in_unit_interval(whose, delta, closed_left=not needed, remedy=_DELTA[needed])
+        if self.clip_norm != "auto":
+            remedy = "a clip of 0 would remove every gradient"
+            check.positive("[privacy] clip_norm", self.clip_norm, remedy=remedy)
+        return self
 
     @model_validator(mode="after")
     def _is_a_delta(self) -> PrivacyTable:
@@ -147,9 +187,13 @@ class ResourcesTable(Table):
     """`[resources]`: what a communication and a local step cost each client, and how much it may spend."""
 
     cost_per_round: Stated = 0.0
+    """What a communication costs each client."""
     cost_per_step: Stated = 0.0
+    """What a local step costs each client."""
     budget: Stated
+    """What each client may spend in the whole training."""
     unit: ResourceUnit = "units"
+    """What costs and budgets are counted in."""
 
     @field_validator("cost_per_round", "cost_per_step", "budget", mode="before")
     @classmethod
@@ -165,18 +209,31 @@ class ConstantsTable(Table):
     """
 
     source: Literal["fitted", "analytic", "bought", "rule"] | None = None
+    """Whence unstated constants: trials, public bounds, a charged part of the budget, or a rule."""
     share: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """Share of the budget that `bought` constants may cost."""
     smoothness: Number | None = None
+    """L: how much the gradient changes at most per unit of the parameters."""
     strong_convexity: Number | None = None
+    """mu: how much it changes at least, above 0."""
     gradient_bound: Number | None = None
+    """G: largest norm of a gradient."""
     initial_distance_sq: Number | None = None
+    """Squared distance of the start from the optimum."""
     heterogeneity: Stated | None = None
+    """How far clients' data are from the others', in units of the loss; for some methods one per client."""
     heterogeneity_spread: Positive | None = None
+    """Its standard deviation between clients, where only that is known."""
     record_variance: Number | None = None
+    """Variance of a single record's gradient within a client, for `sampling_rate` below 1."""
     optimum_gradient_sq: Number | None = None
+    """Squared gradients of clients at the optimum, summed; for `dp-scaffnew`."""
     gradient_variance: Number | None = None
+    """Variance of the gradient of a batch; for `dp-pasgd`."""
     initial_gap: Number | None = None
+    """Loss at the start minus the least; for `dp-pasgd`."""
     noise_dimension: Number | None = None
+    """Parameters that feel noise, at most all of them; for `dp-pasgd`."""
 
     @field_validator("heterogeneity", mode="before")
     @classmethod
@@ -206,16 +263,22 @@ class PlanningTable(Table):
     """
 
     public: list[str] | Auto = "auto"
+    """Names of public data to try settings on; `auto` takes what ships, `[]` none."""
     seeds: Annotated[int, Field(ge=1, le=1000)] = 5
+    """Trainings of each setting under trial."""
     budget_seconds: Positive | None = None
+    """Time for planning, which takes the best found in it."""
     label_scale: Positive | None = None
+    """Public root mean square of what a regression predicts."""
 
 
 class TrainingTable(Table):
     """`[training]`: seeds of the simulation and how often to score."""
 
     seeds: Listed[Seed] = Field(default=[0], min_length=1)
+    """Of schedule, start and noise, one training each."""
     evaluations: Count = 25
+    """How often a training is scored, densest at its beginning."""
 
 
 class CompareTable(Table):
@@ -227,13 +290,21 @@ class CompareTable(Table):
     """
 
     rounds: Annotated[Listed[Count], Field(min_length=1)] | Auto = "auto"
+    """Values of the grid, where a reply is one gradient."""
     clients_per_round: Listed[Count] | Auto = "auto"
+    """Values of the grid."""
     iterations: Listed[Count] | Auto = "auto"
+    """Values of the grid, for methods of local steps."""
     local_steps: Listed[Count] | Auto = "auto"
+    """Values of the grid, for methods of local steps."""
     communication_probability: Listed[Chance] | Auto = "auto"
+    """Values of the grid, for `dp-scaffnew`."""
     clip_norm: Positive | None = None
+    """Clip of all settings; left out, the plan's."""
     step_size: Positive | None = None
+    """Step size of all settings; left out, the plan's."""
     seeds: Listed[Seed] = Field(default=[100, 101, 102], min_length=1)
+    """One training of every setting each."""
 
     @property
     def wanted(self) -> dict[str, list[float] | None]:
@@ -251,8 +322,11 @@ class TradeoffTable(Table):
     """
 
     epsilon: Annotated[Listed[Positive], Field(min_length=1)] | Auto = "auto"
+    """Values of epsilon to plan for, or factors of the clients' own."""
     budget: Annotated[Listed[Positive], Field(min_length=1)] | Auto = "auto"
+    """Values of the resource budget, or factors of the clients' own."""
     seeds: Listed[Seed] = Field(default=[200, 201, 202], min_length=1)
+    """One training of every pair each."""
 
 
 class RivalsTable(Table):
@@ -263,9 +337,13 @@ class RivalsTable(Table):
     """
 
     mechanisms: Annotated[list[NoisyMechanism], Field(min_length=1)] | Auto = "auto"
+    """Kinds of noise to train under; `auto` takes the study's."""
     epsilon_max: Listed[Positive] = Field(default=[])
+    """Upper ends of the range that epsilon is drawn from."""
     alpha: Listed[Positive] = Field(default=[])
+    """Concentrations of the Dirichlet partition."""
     seeds: Listed[Seed] = Field(default=[0, 1, 2, 3, 4], min_length=1)
+    """One training of everybody each."""
 
 
 def _algorithm(stated: Any) -> Any:
@@ -294,7 +372,7 @@ class Study(Table):
     privacy: PrivacyTable
     resources: ResourcesTable | None = None
     algorithm: Annotated[SerializeAsAny[AlgorithmTable], BeforeValidator(_algorithm)] = Field(
-        default_factory=lambda: table(FIRST)()
+        default_factory=lambda: table(FIRST).model_validate({})
     )
     constants: ConstantsTable = ConstantsTable()
     planning: PlanningTable = PlanningTable()
@@ -302,6 +380,8 @@ class Study(Table):
     compare: CompareTable = CompareTable()
     tradeoff: TradeoffTable = TradeoffTable()
     rivals: RivalsTable = RivalsTable()
+    columns: Schema | None = None
+    """What each column of the table is: kind, public range, values, role; or a file that says it."""
 
     _folder: Path = PrivateAttr(default=Path())
 
@@ -343,6 +423,23 @@ class Study(Table):
         stated = [table.data, table.test, *(self.task.reference or []), *public]
         paths = [_path_of(source)[1] for source in stated if source is not None]
         return [path for path in paths if path and Path(path).exists() > (self._folder / path).exists()]
+
+    @property
+    def meaning(self) -> Columns | Schema:
+        """What the columns of the table mean: `[columns]`, or what `[federation]` says of them."""
+        return self.columns or self.federation.columns
+
+    @property
+    def names_data(self) -> str:
+        """What data and model are, by which a training is known; nothing of columns that are not stated."""
+        stated = {"federation", "task"} if self.columns is None else {"federation", "task", "columns"}
+        return self.model_dump_json(include=stated)
+
+    @model_validator(mode="after")
+    def _columns_of_a_table(self) -> Study:
+        if self.columns is not None:
+            self.federation.check_columns()
+        return self
 
     @model_validator(mode="after")
     def _one_heterogeneity(self) -> Study:

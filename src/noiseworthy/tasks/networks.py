@@ -128,9 +128,13 @@ class ModelTask:
         records = (batch.x, batch.y)
         return jax.lax.map(lambda record: self._loss(theta, *record), records, batch_size=self.chunk)
 
+    def answers(self, theta: Array, x: Array) -> Array:
+        """Outputs z of prepared records, shape (n, ...); chunks in sequence."""
+        return jax.lax.map(lambda record: self.outputs(theta, record), x, batch_size=self.chunk)
+
     def score(self, theta: Array, x: Array, y: Array) -> Score:
         """Mean loss without the ridge, and accuracy (R^2 for squared loss, NaN for a loss of the user)."""
-        outputs = jax.lax.map(lambda record: self.outputs(theta, record), x, batch_size=self.chunk)
+        outputs = self.answers(theta, x)
         return Score(jnp.mean(jax.vmap(self.loss.value)(outputs, y)), self.loss.quality(outputs, y))
 
     def _loss(self, theta: Array, x: Array, y: Array) -> Array:

@@ -28,14 +28,23 @@ class TaskTable(Table):
     """
 
     dimension: Size | None = None
+    """Number of parameters, for planning from sizes alone."""
     model: Annotated[str, among(lambda: MODELS)] | None = None
+    """Left out: `softmax` for classes, `linear` for numbers."""
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Weight of the penalty on squared parameters."""
     pooling: Count = 1
+    """Side of the blocks of pixels that are summed into one."""
     projection: Count | None = None
+    """Numbers that records are projected to; left out, none are."""
     reference: Annotated[list[str], Field(min_length=1)] | None = None
+    """Names of public data whose mean is subtracted, and on whose directions records are projected."""
     feature_norm: Positive | None = None
+    """L2 norm that records are scaled down to; a public bound."""
     normalise: bool = False
+    """Whether every record is scaled to `feature_norm`, or to 1 where none is stated."""
     bias: Annotated[float, Field(ge=0, le=1e6)] | Auto = "auto"
+    """Constant that is appended to records, whose weight is the intercept; `true` is 1, `false` none."""
 
     @field_validator("bias", mode="before")
     @classmethod

@@ -24,7 +24,7 @@ from noiseworthy.deploy.gateway.messages import (
     read_message,
     read_reply,
 )
-from noiseworthy.deploy.gateway.models import Models
+from noiseworthy.deploy.gateway.models import Models, described
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.price import price_of
 from noiseworthy.deploy.gateway.terms import Declined, check_allowed, check_floor
@@ -41,6 +41,7 @@ from noiseworthy.privacy.durable.fingerprints import Fingerprint
 from noiseworthy.privacy.durable.leases import end_leases, lease, lease_refusal, open_rest
 from noiseworthy.privacy.durable.storage import make_private
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
+from noiseworthy.tasks.table import TaskTable
 
 _log = logging.getLogger("noiseworthy.deploy.gateway")
 
@@ -112,7 +113,7 @@ class Gateway:
         """
         DeployedNoise(owner.budget.mechanism, 1.0)
         holding, account, path = (
-            Holding.load(owner.federation, owner.owner.client),
+            Holding.load(owner.federation, owner.owner.client, owner.columns),
             owner.account,
             owner.files.ledger,
         )
@@ -187,6 +188,7 @@ class Gateway:
             record_shape=holding.x.shape[1:], classes=holding.classes, algorithms=list(allowed.algorithms),
             models=list(allowed.models), most_releases=allowed.most_releases,
             most_parameters=allowed.most_parameters, most_local_steps=allowed.most_local_steps,
+            columns=owner.columns and owner.columns.digest,
             head=str(self.ledger.head), spent=min(1.0, spent / WHOLE),
             leased=min(1.0, open_rest(self.ledger, self.number) / WHOLE),
         )  # fmt: skip
@@ -222,18 +224,18 @@ class Gateway:
         if self._run(offer.run) is None:
             raise Declined("not-allowed", "the owner took part in no such run; its model was not kept")
         try:
-            self._check_model(offer)
+            self._check_model(described(offer).task, offer)
             path = Models.beside(self.ledger.path).keep(offer)
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
         _log.info("the model of run %r is kept at %s", offer.run, path)
         return Received(head=str(self.ledger.head))
 
-    def _check_model(self, offer: ModelOffer) -> None:
+    def _check_model(self, task: TaskTable, offer: ModelOffer) -> None:
         allowed, size = self.owner.allowed, len(offer.theta)
-        if offer.task.model not in allowed.models or size > allowed.most_parameters:
+        if task.model not in allowed.models or size > allowed.most_parameters:
             raise Declined("not-allowed", f"the owner does not allow this model of {size} parameters")
-        dimension = self.holding.task(offer.task, offer.seen).dimension
+        dimension = self.holding.task(task, offer.seen).dimension
         if dimension != size:
             raise Declined("not-allowed", f"the model has {dimension} parameters, got {size}")
 

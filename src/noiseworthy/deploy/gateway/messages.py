@@ -209,15 +209,15 @@ class ModelOffer(Table):
 
     Attributes:
         run: by name.
-        task: the model, as `[task]` of a study states it.
+        description: what a model is besides its numbers, as `model.json` says it.
         theta: its parameters, float32, shape (p,), finite.
-        seen: numbers of the reference that `task` names; None where it names none.
+        seen: numbers of the reference that its task names; None where it names none.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     run: RunName
-    task: TaskTable
+    description: dict[str, Any]
     theta: Vector
     seen: Seen | None = None
 
