@@ -148,5 +148,4 @@ def _own(table: FederationTable, columns: Schema | None) -> tuple[Features, Labe
             "all records of an owner's own table are taken; leave out records_per_client and fraction, or "
             "drop rows of the table"
         )
-    source = opened(str(table.data), table.data_dir, table.query)
-    return read_whole(source, columns or table.columns, "train")
+    return read_whole(opened(str(table.data), table.data_dir, table.query), columns or table.columns, "train")
