@@ -20,6 +20,7 @@ import typer
 from noiseworthy._names import concealed, shown
 from noiseworthy.cli import (
     audit,
+    cards,
     gateways,
     init,
     ledgers,
@@ -51,7 +52,7 @@ COMMANDS = (
     gateways.gateway,
     init.schema,
 )
-GROUPS = {"ledger": ledgers.ledger, "deploy": owning.deploy}
+GROUPS = {"ledger": ledgers.ledger, "card": cards.card, "deploy": owning.deploy}
 
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]  # of click, which some releases of typer contain
 _INTERRUPTED = 130
