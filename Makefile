@@ -4,6 +4,7 @@
 #                     what takes long; properties are tried on the same examples every time
 # make test-all adds what takes long and proves no privacy, and compiles all of it as users do; CI runs it.
 # make site builds the documentation into build/site; a link that leads nowhere fails it
+# make reference writes docs/study_file.md, all keys of a study, from the tables that check them
 # make search, for the night, tries the properties on new examples; one that fails is kept with @example
 # and make mutants checks that the audit catches broken copies of the product and passes sound ones, in minutes
 PYTHON ?= python3
@@ -11,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: quickstart test test-all search mutants lint site clean
+.PHONY: quickstart test test-all search mutants lint reference site clean
 
 quickstart: $(READY)
 	$(BIN)/noiseworthy quickstart
@@ -32,6 +33,9 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+reference: $(READY)
+	$(BIN)/python site/study_file.py
 
 site: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -9,6 +9,12 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+_SHORTER = {
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "above",
+    "less than": "below",
+}
 Model = type[BaseModel]
 Location = tuple[int | str, ...]
 _SELDOM_MEANT = "dict_type"
@@ -99,7 +105,7 @@ class _File:
             return says if says.startswith("[") else f"{where} {says}".lstrip()
         if first["type"] in ("model_type", "is_instance_of"):
             return f"{where} must be a table, got {first['input']!r}"
-        allowed = " or ".join(dict.fromkeys(one["msg"].removeprefix("Input should be ") for one in alike))
+        allowed = " or ".join(dict.fromkeys(_allowed(one["msg"]) for one in alike))
         near = _near(first["input"], re.findall(r"'([^']*)'", allowed))
         return f"{where} must be {allowed}, got {first['input']!r}{_suggested([*map(repr, near)])}"
 
@@ -110,6 +116,13 @@ class _File:
         says = f" ({key} is a key of {' and of '.join(homes)})" if homes else _suggested(_near(key, allowed))
         of = "table" if location[1:] else "file"
         return f"{where} is not a key of this {of}; allowed: {', '.join(allowed)}{says}"
+
+
+def _allowed(message: str) -> str:
+    """What pydantic says of a value, in fewer words."""
+    for long, short in _SHORTER.items():
+        message = message.replace(long, short)
+    return message.removeprefix("Input should be ")
 
 
 def _suggested(near: list[str]) -> str:

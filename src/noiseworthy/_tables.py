@@ -54,7 +54,7 @@ Momentum = Annotated[float, Field(ge=0, lt=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Part = Annotated[float, Field(ge=0, le=1)]
 Chance = Annotated[float, Field(gt=0, le=1), AfterValidator(_within(LEAST, 1))]
-Steps = Annotated[int, _most(MOST_STEPS), AfterValidator(_within(1, MOST_STEPS))]
+Steps = Annotated[int, Field(ge=0), _most(MOST_STEPS), AfterValidator(_within(1, MOST_STEPS))]
 """Rounds, iterations and what else is worked through one by one."""
 Count = Annotated[int, Field(ge=1), _most(MOST_STEPS), AfterValidator(_within(1, MOST_STEPS))]
 Size = Annotated[int, Field(ge=1), _most(MOST_RECORDS), AfterValidator(_within(1, MOST_RECORDS))]

@@ -17,10 +17,12 @@ from typing import Any
 
 import typer
 
-from noiseworthy._names import shown
+from noiseworthy._names import concealed, shown
 from noiseworthy.cli import (
     audit,
+    cards,
     gateways,
+    init,
     ledgers,
     measuring,
     owning,
@@ -32,6 +34,7 @@ from noiseworthy.cli import (
 from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
+    init.init,
     planning.plan,
     training.train,
     planning.advise,
@@ -47,8 +50,9 @@ COMMANDS = (
     predicting.predict,
     predicting.export,
     gateways.gateway,
+    init.schema,
 )
-GROUPS = {"ledger": ledgers.ledger, "deploy": owning.deploy}
+GROUPS = {"ledger": ledgers.ledger, "card": cards.card, "deploy": owning.deploy}
 
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]  # of click, which some releases of typer contain
 _INTERRUPTED = 130
@@ -76,7 +80,7 @@ def main() -> None:
         if (complaint := _complaint(error)) is None:
             raise
         for one in complaint:
-            print(f"error: {shown(' '.join(one.split()))}", file=sys.stderr)
+            print(f"error: {shown(concealed(' '.join(one.split())))}", file=sys.stderr)
         raise SystemExit(2) from None
     if code == _INTERRUPTED:
         print(_INTERRUPTION, file=sys.stderr)

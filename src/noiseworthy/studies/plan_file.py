@@ -206,6 +206,8 @@ def made_for(prepared: Prepared) -> dict[str, Any]:
             "record_shape": list(federation.record_shape),
             "label_shape": list(federation.label_shape),
         }
+    if study.columns is not None:
+        facts["columns"] = {"names": study.columns.feature_names, "digest": study.columns.digest}
     return json.loads(json.dumps({"facts": facts, "study": {**tables, "federation": kept}}))
 
 

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from noiseworthy import _validate as check
 from noiseworthy._tables import (
     LEAST,
     LEAST_DELTA,
@@ -30,13 +31,15 @@ from noiseworthy._tables import (
     Seed,
     Table,
 )
+from noiseworthy.data.schema.schema import Schema
 from noiseworthy.data.table import OWNERS, FederationTable
-from noiseworthy.data.tables import is_table
+from noiseworthy.data.tables import Columns, is_table
 from noiseworthy.methods.registry import FIRST, method, table
 from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.resources import ResourceUnit
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.mechanisms.fields import AnyMechanism, NoisyMechanism
+from noiseworthy.studies.claim_table import ClaimTable
 from noiseworthy.studies.clients import (
     Stated,
     StatedDelta,
@@ -99,6 +102,20 @@ def _of_clients(where: str, value: Any) -> Any:
     return value
 
 
+_DELTA = {
+    False: "use a delta far below 1/records",
+    True: "Gaussian noise needs a delta above 0; use Laplace noise for pure epsilon",
+}
+"""Remedies for a delta out of range, by whether the noise needs one."""
+
+
+def _each(key: str, stated: Stated) -> list[tuple[str, float | list[float]]]:
+    """Numbers with whose they are, for complaints."""
+    if isinstance(stated, dict):
+        return [(f"[privacy] {key} of {name}", value) for name, value in stated.items()]
+    return [(f"[privacy] {key}", stated)]
+
+
 class PrivacyTable(Table):
     """`[privacy]`: mechanism, budgets, clip, neighbours."""
 
@@ -112,7 +129,7 @@ class PrivacyTable(Table):
     """Norm that gradients or updates are clipped to, L2 or L1 as the noise needs; `auto` is planned."""
     relation: Literal["replace-one", "add-remove"] = "replace-one"
     """What neighbours are: one record exchanged (sizes are public), or one more or less."""
-    sampling_rate: float = 1.0
+    sampling_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Share of its records that a client draws for each reply, in (0, 1]."""
     accountant: Literal["auto", "pure"] = "auto"
     """`pure` counts Laplace noise as pure epsilon; `auto` takes the tightest exact count."""
@@ -123,6 +140,21 @@ class PrivacyTable(Table):
         if not isinstance(value, dict) or is_named(value):
             return value
         return _drawn(str(info.field_name), value)
+
+    @model_validator(mode="after")
+    def _budgets(self) -> PrivacyTable:
+        """What every planner refuses later, said before anything is loaded."""
+        if not isinstance(self.epsilon, Drawn):
+            for whose, epsilon in _each("epsilon", self.epsilon):
+                check.positive(whose, epsilon, remedy="ask such a client for nothing, or give it a budget")
+        if not isinstance(self.delta, Drawn):
+            needed = law_of(self.mechanism).needs_delta
+            for whose, delta in _each("delta", self.delta):
+                check.in_unit_interval(whose, delta, closed_left=not needed, remedy=_DELTA[needed])
+        if self.clip_norm != "auto":
+            remedy = "a clip of 0 would remove every gradient"
+            check.positive("[privacy] clip_norm", self.clip_norm, remedy=remedy)
+        return self
 
     @model_validator(mode="after")
     def _is_a_delta(self) -> PrivacyTable:
@@ -322,7 +354,7 @@ def _algorithm(stated: Any) -> Any:
     return table(stated.get("name", FIRST)).model_validate(stated)
 
 
-_KINDS = ("leaf:", "ixi:", OWNERS)
+_KINDS = ("leaf:", "ixi:", "sql:sqlite:///", OWNERS)
 """How sources begin that are paths, besides those of tables."""
 
 
@@ -349,6 +381,9 @@ class Study(Table):
     compare: CompareTable = CompareTable()
     tradeoff: TradeoffTable = TradeoffTable()
     rivals: RivalsTable = RivalsTable()
+    columns: Schema | None = None
+    """What each column of the table is: kind, public range, values, role; or a file that says it."""
+    claim: ClaimTable | None = None
 
     _folder: Path = PrivateAttr(default=Path())
 
@@ -390,6 +425,23 @@ class Study(Table):
         stated = [table.data, table.test, *(self.task.reference or []), *public]
         paths = [_path_of(source)[1] for source in stated if source is not None]
         return [path for path in paths if path and Path(path).exists() > (self._folder / path).exists()]
+
+    @property
+    def meaning(self) -> Columns | Schema:
+        """What the columns of the table mean: `[columns]`, or what `[federation]` says of them."""
+        return self.columns or self.federation.columns
+
+    @property
+    def names_data(self) -> str:
+        """What data and model are, by which a training is known; nothing of columns that are not stated."""
+        stated = {"federation", "task"} if self.columns is None else {"federation", "task", "columns"}
+        return self.model_dump_json(include=stated)
+
+    @model_validator(mode="after")
+    def _columns_of_a_table(self) -> Study:
+        if self.columns is not None:
+            self.federation.check_columns()
+        return self
 
     @model_validator(mode="after")
     def _one_heterogeneity(self) -> Study:

@@ -59,7 +59,7 @@ def test_the_documented_algorithms_are_those_that_are_computed():
 WRONG = {
     "epsilon = 4.0": (
         "epsilon = -1.0",
-        r"\[budget\] epsilon must be greater than 0, got -1.0; see docs",
+        r"\[budget\] epsilon must be above 0, got -1.0; see docs",
     ),
     "delta = 1e-5": ("delta = 0.0", r"\[budget\] delta must be above 0 for gaussian noise"),
     'mechanism = "gaussian"': ('mechanism = "laplace"', r"\[budget\] delta must be .* 0 for laplace"),

@@ -29,7 +29,7 @@ class FedAvgTable(AlgorithmTable):
     """Local steps of the whole training."""
     local_steps: Count | Auto = "auto"
     """Steps between two replies."""
-    max_iterations: Annotated[Count, Field(le=20_000)] = 500
+    max_iterations: Annotated[Count, Field(le=20_000, json_schema_extra={"maximum": 20_000})] = 500
     """Most that `total_iterations` may be planned as."""
     batch_size: BatchSize = "full"
     step_size: StepSize = "auto"

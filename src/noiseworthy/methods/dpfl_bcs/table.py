@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from noiseworthy._tables import Auto, Positive, Steps
 from noiseworthy.methods.table import (
@@ -24,7 +22,7 @@ class SelectionTable(AlgorithmTable):
     name: Literal["dpfl-bcs"]
     rounds: Rounds = 200
     clients_per_round: Asked
-    estimation_rounds: Annotated[Steps, Field(ge=0)] | Auto = "auto"
+    estimation_rounds: Steps | Auto = "auto"
     """Rounds of a first stage that estimates heterogeneity from noised losses; 0 for none."""
     loss_cap: Positive | Auto = "auto"
     """What reported losses are clipped at; `auto` is ln(classes)."""
