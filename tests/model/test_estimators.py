@@ -110,7 +110,7 @@ def test_a_range_that_is_none_is_refused(given):
 
 @pytest.mark.parametrize("given", [(0, 0), (1, 0), (1, 2, 3), "wide", 3])
 def test_a_range_of_targets_that_is_none_is_refused(given):
-    with pytest.raises(InvalidInput, match="label_range must be .least, most., two numbers, got"):
+    with pytest.raises(InvalidInput, match=r"label_range must be \(least, most\), two numbers, got"):
         regressor(label_range=given).fit(X, X[:, 0])
 
 
