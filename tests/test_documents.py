@@ -18,6 +18,7 @@ import pytest
 import typer.main
 
 from noiseworthy.cli import app
+from noiseworthy.data.schema import read_schema
 from noiseworthy.deploy.flower.terms import load_terms
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
@@ -153,6 +154,8 @@ def test_tables_are_read(text, tmp_path):
         load_owner(path)
     elif "ledger" in raw:
         load_terms(path)
+    elif set(raw) == {"columns"}:
+        read_schema(str(path))
     elif {"federation", "privacy"} <= set(raw):
         load_study(path)
     else:
