@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from noiseworthy.data import Federation
 from noiseworthy.data.schema import Schema
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.registry import FIRST
 from noiseworthy.model.model import Model, probed
 from noiseworthy.studies.delivery import delivered
 from noiseworthy.studies.loading import parse_study
@@ -52,7 +53,7 @@ class _Estimator(BaseEstimator):
         epsilon: float = 1.0,
         delta: float = 1e-5,
         mechanism: str = "gaussian",
-        algorithm: str = "fedsgd-dpc",
+        algorithm: str = FIRST,
         public: str | Sequence[str] = "auto",
         feature_range: tuple[ArrayLike, ArrayLike] | None = None,
         tables: Mapping[str, Mapping[str, Any]] | None = None,
@@ -173,7 +174,7 @@ class NoiseworthyClassifier(ClassifierMixin, _Estimator):
         epsilon: float = 1.0,
         delta: float = 1e-5,
         mechanism: str = "gaussian",
-        algorithm: str = "fedsgd-dpc",
+        algorithm: str = FIRST,
         public: str | Sequence[str] = "auto",
         feature_range: tuple[ArrayLike, ArrayLike] | None = None,
         classes: ArrayLike | None = None,
@@ -207,7 +208,7 @@ class NoiseworthyClassifier(ClassifierMixin, _Estimator):
                 f"Classifier can't train when only one class is present, got {self.classes_.tolist()}"
             )
         if strange := set(np.unique(y)) - set(self.classes_):
-            raise InvalidInput(f"y has the label {min(strange, key=str)!r}, which is none of classes")
+            raise InvalidInput(f"y has the label {min(map(str, strange))!r}, which is none of classes")
         labels = np.searchsorted(self.classes_, y).astype(np.int32)
         return self._fitted(x, labels, groups, {"classes": _texts(self.classes_)})
 
@@ -251,7 +252,7 @@ class NoiseworthyRegressor(RegressorMixin, _Estimator):
         epsilon: float = 1.0,
         delta: float = 1e-5,
         mechanism: str = "gaussian",
-        algorithm: str = "fedsgd-dpc",
+        algorithm: str = FIRST,
         public: str | Sequence[str] = "auto",
         feature_range: tuple[ArrayLike, ArrayLike] | None = None,
         label_range: tuple[float, float] | None = None,

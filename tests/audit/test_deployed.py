@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 from noiseworthy.cli import app
 from noiseworthy.deploy import self_audit as deployed
 from noiseworthy.deploy.gateway import gateway, price
-from noiseworthy.deploy.gateway.messages import Request, pack_request, read_message
+from noiseworthy.deploy.gateway.messages import Request, read_message
 from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.deploy.rehearsal import (
     RECORDS,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from noiseworthy._tables import Positive, Size, Table
-from noiseworthy.data.tables import Columns, is_table
+from noiseworthy.data.tables import SQL, Columns, is_table
 
 
 class FederationTable(Table):
@@ -20,7 +20,9 @@ class FederationTable(Table):
     sizes: list[Size] | None = None
     """Records of every client, public; for planning without any data, with `[task] dimension`."""
     data: str | None = None
-    """Records: a name, the path of a table, `leaf:FOLDER`, `ixi:FOLDER`, `hub:NAME` or `owners:FILE`."""
+    """A name, the path of a table, `sql:URL`, `leaf:FOLDER`, `ixi:FOLDER`, `hub:NAME` or `owners:FILE`."""
+    query: str | None = None
+    """Of a database, `data = "sql:URL"`: one select that ends with `order by`."""
     test: str | None = None
     """Table of test records, of `owners:` alone."""
     data_dir: Annotated[Path, Field(strict=False)] | None = None
@@ -54,6 +56,18 @@ class FederationTable(Table):
     def _one_source(self) -> FederationTable:
         if (self.sizes is None) == (self.data is None):
             raise ValueError("[federation] needs either sizes or data, and not both")
+        return self
+
+    @model_validator(mode="after")
+    def _query_of_database(self) -> FederationTable:
+        of_database = self.data is not None and self.data.startswith(SQL)
+        if of_database != (self.query is not None):
+            raise ValueError(f'[federation] query goes with data = "{SQL}URL", a database, and with no other')
+        if of_database:
+            from noiseworthy.data.sql import misfit  # here, because few tables are of databases
+
+            if said := misfit(str(self.data).removeprefix(SQL), str(self.query)):
+                raise ValueError(f"[federation] {said}")
         return self
 
     @model_validator(mode="after")

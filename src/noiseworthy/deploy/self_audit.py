@@ -33,8 +33,9 @@ from noiseworthy.audit.attack import Bound, Trials, bound
 from noiseworthy.audit.audits import CONFIDENCE, FALSE_ALARM, Check, rounded_down
 from noiseworthy.audit.families import Family, family_at
 from noiseworthy.audit.residuals import replay_test, scale_test
-from noiseworthy.deploy.gateway.messages import Refused, Request, pack_request
+from noiseworthy.deploy.gateway.messages import Refused, Request
 from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.rehearsal import (
     Question,
     World,

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.model.model import Model
-from noiseworthy.tasks.base import SAFETY
+from noiseworthy.tasks.batch import SAFETY
 from noiseworthy.tasks.clipping import upper_norm
 from noiseworthy.tasks.images import image_shape
 from noiseworthy.tasks.linear import LinearModel

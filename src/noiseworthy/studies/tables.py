@@ -39,6 +39,7 @@ from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.resources import ResourceUnit
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.mechanisms.fields import AnyMechanism, NoisyMechanism
+from noiseworthy.studies.claim_table import ClaimTable
 from noiseworthy.studies.clients import (
     Stated,
     StatedDelta,
@@ -353,7 +354,7 @@ def _algorithm(stated: Any) -> Any:
     return table(stated.get("name", FIRST)).model_validate(stated)
 
 
-_KINDS = ("leaf:", "ixi:", OWNERS)
+_KINDS = ("leaf:", "ixi:", "sql:sqlite:///", OWNERS)
 """How sources begin that are paths, besides those of tables."""
 
 
@@ -382,6 +383,7 @@ class Study(Table):
     rivals: RivalsTable = RivalsTable()
     columns: Schema | None = None
     """What each column of the table is: kind, public range, values, role; or a file that says it."""
+    claim: ClaimTable | None = None
 
     _folder: Path = PrivateAttr(default=Path())
 

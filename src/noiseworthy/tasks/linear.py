@@ -13,7 +13,7 @@ from jax import Array
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import SAFETY, Batch, Score
+from noiseworthy.tasks.batch import SAFETY, Batch, Score
 from noiseworthy.tasks.clipping import clip, upper_norm
 from noiseworthy.tasks.losses import LOSSES
 from noiseworthy.tasks.preparation import AS_THEY_ARE, Preparation

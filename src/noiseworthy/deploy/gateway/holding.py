@@ -12,18 +12,18 @@ import numpy as np
 from jax import Array
 
 from noiseworthy import _validate as check
-from noiseworthy.data.files import locate
 from noiseworthy.data.labels import Features, Labels
 from noiseworthy.data.table import FederationTable
-from noiseworthy.data.tables import is_table, read_whole
+from noiseworthy.data.tables import is_table, opened, read_whole
 from noiseworthy.deploy.gateway.messages import Seen
 from noiseworthy.errors import DataError, InvalidInput
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.factory import make_task
 from noiseworthy.tasks.table import TaskTable
 
 if TYPE_CHECKING:
     from noiseworthy.data.schema import Schema
+    from noiseworthy.tasks.base import Task
     from noiseworthy.tasks.reference import Reference
 
 
@@ -148,4 +148,4 @@ def _own(table: FederationTable, columns: Schema | None) -> tuple[Features, Labe
             "all records of an owner's own table are taken; leave out records_per_client and fraction, or "
             "drop rows of the table"
         )
-    return read_whole(locate(str(table.data), table.data_dir), columns or table.columns, "train")
+    return read_whole(opened(str(table.data), table.data_dir, table.query), columns or table.columns, "train")
