@@ -20,6 +20,7 @@ import typer
 from noiseworthy._names import concealed, shown
 from noiseworthy.cli import (
     audit,
+    checking,
     gateways,
     init,
     ledgers,
@@ -34,6 +35,7 @@ from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
     init.init,
+    checking.check,
     planning.plan,
     training.train,
     planning.advise,

@@ -36,7 +36,7 @@ from noiseworthy.tasks.table import TaskTable
 FILE = "plan.json"
 _TABLES = ("federation", "task", "privacy", "algorithm", "constants", "resources")
 """Of a study, those on which a plan rests; the others say how to plan, to train and to compare."""
-_PLACES = {"data", "test", "data_dir"}
+_PLACES = {"data", "query", "test", "data_dir"}
 """Where data lie: they are known by name, size and shape."""
 _PARTS = {"schema", "version", "digest", "made_for", "task", "plan", "beside"}
 
