@@ -24,10 +24,10 @@ from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.releases import Release
 from noiseworthy.studies.clients import Stated, by_name, in_order
+from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import open_federation
 from noiseworthy.studies.tables import Drawn, Study
 from noiseworthy.tasks import Reference, Task, make_task, seen_shape
-from noiseworthy.tasks.intercepts import intercept
 from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.reference import apart_from, reference_of
@@ -171,9 +171,7 @@ class Prepared:
             ConfigError: the study names no data.
         """
         if self.federation is None or self.task is None:
-            raise ConfigError(
-                '[federation] has sizes but no data; set data (for example data = "digits") to train'
-            )
+            raise ConfigError(NO_DATA)
         return self.federation, self.task
 
     def public_facts(self) -> PublicFacts:
@@ -206,12 +204,16 @@ def _label_scale(study: Study, federation: Federation) -> float | None:
     """The public size of the numbers that a regression predicts; None for classes."""
     if federation.classes is not None:
         return None
-    if study.planning.label_scale is None:
-        raise ConfigError(
-            "planning a regression by trial needs [planning] label_scale, the public root mean square of "
-            "what it predicts, say 14.0 for interest rates in per cent; clip and step size depend on it"
-        )
-    return study.planning.label_scale
+    if study.planning.label_scale is not None:
+        return study.planning.label_scale
+    if study.columns is not None and study.columns.label.range is not None:
+        least, most = study.columns.label.range
+        return math.sqrt((least**2 + least * most + most**2) / 3)  # of numbers that lie evenly in the range
+    raise ConfigError(
+        "planning a regression by trial needs [planning] label_scale, the public root mean square of "
+        "what it predicts, say 14.0 for interest rates in per cent, or the label's range in [columns]; clip "
+        "and step size depend on it"
+    )
 
 
 def draw_budgets(law: Drawn, clients: int, generator: np.random.Generator) -> NDArray[np.float64]:
@@ -298,7 +300,7 @@ def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task
     model = table.model or default_model(classes)
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
-        bias=intercept(table, model), pooling=table.pooling, projection=table.projection,
+        bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
         reference=_reference(study, shape),
     )  # fmt: skip
 
