@@ -38,14 +38,15 @@ class Result(NamedTuple):
 
 def result_of(record: RunRecord) -> Result | None:
     """The result of a run: that of its training, or of the comparison where that alone trained the plan."""
-    ends = [(record.training.seeds, partial(findings.final, record))] if record.training else []
-    if record.compare and record.plan.train and (planned := findings.planned_cell(record.compare)):
-        ends.append((record.compare.seeds, lambda what: Outcome.of(what, planned.over_seeds(what))))
     quantities: tuple[Quantity, ...] = ("accuracy", "loss")
-    found = [
-        Result(what, outcome, seeds) for seeds, of in ends for what in quantities if (outcome := of(what))
-    ]
-    return found[0] if found else None
+    for what in quantities:
+        if record.training and (outcome := findings.final(record, what)):
+            return Result(what, outcome, record.training.seeds)
+    planned = findings.planned_cell(record.compare) if record.compare and record.plan.train else None
+    for what in quantities:
+        if record.compare and planned and (outcome := Outcome.of(what, planned.over_seeds(what))):
+            return Result(what, outcome, record.compare.seeds)
+    return None
 
 
 def written(record: RunRecord, quantity: Quantity, value: float) -> str:
