@@ -108,6 +108,12 @@ def test_a_range_that_is_none_is_refused(given):
         classifier(feature_range=given).fit(X, Y)
 
 
+@pytest.mark.parametrize("given", [(0, 0), (1, 0), (1, 2, 3), "wide", 3])
+def test_a_range_of_targets_that_is_none_is_refused(given):
+    with pytest.raises(InvalidInput, match=r"label_range must be \(least, most\), two numbers, got"):
+        regressor(label_range=given).fit(X, X[:, 0])
+
+
 def test_its_model_is_saved_with_columns_and_classes(fitted, tmp_path):
     frame = pd.DataFrame(X, columns=["age", "dose"])
     made = classifier().fit(frame, Y, SITE)

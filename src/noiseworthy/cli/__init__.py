@@ -21,6 +21,7 @@ from noiseworthy._names import concealed, shown
 from noiseworthy.cli import (
     audit,
     cards,
+    checking,
     gateways,
     init,
     ledgers,
@@ -35,6 +36,7 @@ from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
     init.init,
+    checking.check,
     planning.plan,
     training.train,
     planning.advise,

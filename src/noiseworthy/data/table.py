@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from noiseworthy._tables import Positive, Size, Table
 from noiseworthy.data.tables import SQL, Columns, is_table
@@ -51,6 +51,14 @@ class FederationTable(Table):
     """All labels there are, in their order; left out, they are read off the records (in simulation only)."""
     seed: int = 0
     """Of dealing records out and of budgets that are drawn; public."""
+
+    simulation: bool = False
+    """Whether `[columns]` are as the records themselves have them: then nothing is deployed."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Later keys are left out where they say nothing, so that older plans and runs stay known."""
+        return {key: value for key, value in write(self).items() if value or key not in _LATER}
 
     @model_validator(mode="after")
     def _one_source(self) -> FederationTable:
@@ -123,6 +131,7 @@ class FederationTable(Table):
 
 OWNERS = "owners:"
 """How a source begins that is a file of what owners tell."""
+_LATER = ("query", "simulation")
 _DEALING = ("clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction")
 _OF_COLUMNS = {
     "client_column": 'give that column role = "client"',

@@ -14,7 +14,7 @@ from noiseworthy._wording import count, number, percent, percent_up, rounded_dow
 from noiseworthy.methods.words import Key
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import SCHEDULE, WHOLE, Account
-from noiseworthy.privacy.durable.leases import leases_of
+from noiseworthy.privacy.durable.reading import leases_of
 from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.reports.html import PAGES
 from noiseworthy.reports.ledger import put_back_line

@@ -22,7 +22,7 @@ MODELS = ("model", "model.npz")
 """Where runs keep their model, and where those of earlier versions did."""
 TABLES = ("federation", "task", "privacy", "algorithm", "constants", "resources")
 """Of a study, those on which a plan rests; the others say how to plan, to train and to compare."""
-PLACES = {"data", "test", "data_dir"}
+PLACES = {"data", "query", "test", "data_dir"}
 """Where data lie: they are known by name, size and shape."""
 NO_DATA = '[federation] has sizes but no data; set data (for example data = "digits") to train'
 _SWEEPS = ("training", "compare", "tradeoff", "rivals")

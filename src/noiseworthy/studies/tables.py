@@ -285,6 +285,8 @@ class TrainingTable(Table):
 class CompareTable(Table):
     """`[compare]`: the grid of fixed settings; clip and step are the plan's unless given.
 
+    Beside the grid stand usual settings with clips and steps of their own, which no key changes.
+
     FedSGD-DPC varies rounds and clients, DP-FedAvg iterations and local steps, DP-ScaffNew iterations and the
     probability of communication, DP-PASGD rounds and local steps, DPFL-BCS and its rivals clients and rounds
     of a training that asks all clients alike.
@@ -383,7 +385,7 @@ class Study(Table):
     rivals: RivalsTable = RivalsTable()
     columns: Schema | None = None
     """What each column of the table is: kind, public range, values, role; or a file that says it."""
-    claim: ClaimTable | None = None
+    claim: ClaimTable = ClaimTable()
 
     _folder: Path = PrivateAttr(default=Path())
 

@@ -16,7 +16,8 @@ from noiseworthy import _validate as check
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch, Score
 from noiseworthy.tasks.clipping import clip, upper_norm_of_long
-from noiseworthy.tasks.losses import LOSSES, Loss
+from noiseworthy.tasks.losses import Loss
+from noiseworthy.tasks.structured_losses import LOSSES
 
 PyTree = Any
 CHUNK = 50

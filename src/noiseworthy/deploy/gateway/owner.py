@@ -117,6 +117,8 @@ class Owner(Table):
     def _has_data(self) -> Owner:
         if self.federation.data is None:
             raise ValueError("[federation] needs data; a gateway cannot work with sizes alone")
+        if self.federation.simulation:
+            raise ValueError("[federation] simulation is for studies that are never deployed; leave it out")
         return self
 
     @model_validator(mode="after")
