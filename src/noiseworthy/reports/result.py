@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -38,7 +39,9 @@ class Result(NamedTuple):
 
 def result_of(record: RunRecord) -> Result | None:
     """The result of a run: that of its training, or of the comparison where that alone trained the plan."""
-    ends = [(record.training.seeds, partial(findings.final, record))] if record.training else []
+    ends: list[tuple[list[int], Callable[[Quantity], Outcome | None]]] = []
+    if record.training:
+        ends.append((record.training.seeds, partial(findings.final, record)))
     if record.compare and record.plan.train and (planned := findings.planned_cell(record.compare)):
         ends.append((record.compare.seeds, lambda what: Outcome.of(what, planned.over_seeds(what))))
     quantities: tuple[Quantity, ...] = ("accuracy", "loss")

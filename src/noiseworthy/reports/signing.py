@@ -119,7 +119,7 @@ def _public(path: Path) -> Ed25519PublicKey:
         else serialization.load_pem_public_key
     )
     try:
-        found = load(keys)
+        found: Any = load(keys)
     except ValueError:
         found = None
     if not isinstance(found, ed25519.Ed25519PublicKey):
