@@ -23,7 +23,7 @@ def plan(
 ) -> None:
     """Decide rounds, clients, noise, clip and step size for a study, and write plan.json; trains nothing."""
     planned = decide_plan(prepare_study(study, data, budget_seconds))
-    from noiseworthy._validate import strict_json
+    from noiseworthy._json import strict_json
     from noiseworthy.studies.record import save_record
 
     record = planned.record(study.stem)
@@ -91,8 +91,8 @@ def account(
     options = (mechanism, noise, clip_norm, sizes, releases, rounds, clients_per_round)
     if study is not None and any(option is not None for option in options):
         raise ConfigError("account takes a study file or the options of a schedule, and not both")
-    prepared = None if study is None else prepare_study(study, data)
-    from noiseworthy._validate import strict_json
+    prepared = None if study is None else prepare_study(study, data, plan=plan)
+    from noiseworthy._json import strict_json
     from noiseworthy.data.federation import numbered
     from noiseworthy.methods.registry import method
     from noiseworthy.studies.account import account as price

@@ -28,9 +28,9 @@ from noiseworthy.model.metrics import Metrics, of_classes, of_numbers
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.factory import make_task
 from noiseworthy.tasks.linear import LinearModel
-from noiseworthy.tasks.losses import LOSSES
 from noiseworthy.tasks.names import MODELS
 from noiseworthy.tasks.networks import ModelTask
+from noiseworthy.tasks.structured_losses import LOSSES
 
 if TYPE_CHECKING:
     import pandas as pd

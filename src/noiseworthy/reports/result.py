@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -38,7 +39,9 @@ class Result(NamedTuple):
 
 def result_of(record: RunRecord) -> Result | None:
     """The result of a run: that of its training, or of the comparison where that alone trained the plan."""
-    ends = [(record.training.seeds, partial(findings.final, record))] if record.training else []
+    ends: list[tuple[list[int], Callable[[Quantity], Outcome | None]]] = []
+    if record.training:
+        ends.append((record.training.seeds, partial(findings.final, record)))
     if record.compare and record.plan.train and (planned := findings.planned_cell(record.compare)):
         ends.append((record.compare.seeds, lambda what: Outcome.of(what, planned.over_seeds(what))))
     quantities: tuple[Quantity, ...] = ("accuracy", "loss")
@@ -179,8 +182,9 @@ def key_numbers(record: RunRecord) -> list[Key]:
     if record.training and (prior := record.training.prior) is not None:
         keys.append(Key("most frequent class", findings.score(record, prior), "always answered"))
     if record.training and (loss := findings.final(record, "loss")) and found and found.quantity != "loss":
-        remark = f"untrained {level(record.training.untrained_loss)}"
-        keys.append(Key("test loss", level(loss.mean), remark))
+        keys.append(Key("test loss", level(loss.mean), findings.baseline(record.training)))
+    if record.training and (metrics := record.training.metrics) and metrics.auc is not None:
+        keys.append(Key("AUC", level(metrics.auc), f"of seed {record.training.seeds[0]}"))
     return keys
 
 
@@ -190,6 +194,10 @@ def explained(record: RunRecord) -> list[tuple[str, str]]:
     if found is not None:
         mean = written(record, found.quantity, found.outcome.mean)
         said.append((mean, f"The result: the mean of {_trainings(record, found.seeds)}."))
+    if record.training and (metrics := record.training.metrics) and (scores := findings.scores_of(metrics)):
+        said.append(
+            (f"seed {record.training.seeds[0]}", f"The model in this folder is of this seed: {scores}.")
+        )
     said += _foretold(record)
     said += _trained_again(record, found)
     if record.training and (prior := record.training.prior) is not None:

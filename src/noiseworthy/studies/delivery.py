@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from noiseworthy._validate import strict_json
+from noiseworthy._json import strict_json
 from noiseworthy.model.description import Description, TrainedOn
 from noiseworthy.model.folder import NAME, Kept, save_folder
 from noiseworthy.model.model import Model, probed, task_of

@@ -24,6 +24,7 @@ from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.releases import Release
 from noiseworthy.studies.clients import Stated, by_name, in_order
+from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import open_federation
 from noiseworthy.studies.tables import Drawn, Study
 from noiseworthy.tasks import Reference, Task, make_task, seen_shape
@@ -170,9 +171,7 @@ class Prepared:
             ConfigError: the study names no data.
         """
         if self.federation is None or self.task is None:
-            raise ConfigError(
-                '[federation] has sizes but no data; set data (for example data = "digits") to train'
-            )
+            raise ConfigError(NO_DATA)
         return self.federation, self.task
 
     def public_facts(self) -> PublicFacts:

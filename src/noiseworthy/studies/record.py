@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from noiseworthy._validate import strict_json
+from noiseworthy._json import strict_json
 from noiseworthy.data import Federation
 from noiseworthy.errors import DataError
 from noiseworthy.plans.plan import Plan

@@ -39,6 +39,7 @@ from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.resources import ResourceUnit
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.mechanisms.fields import AnyMechanism, NoisyMechanism
+from noiseworthy.studies.claim_table import ClaimTable
 from noiseworthy.studies.clients import (
     Stated,
     StatedDelta,
@@ -284,6 +285,8 @@ class TrainingTable(Table):
 class CompareTable(Table):
     """`[compare]`: the grid of fixed settings; clip and step are the plan's unless given.
 
+    Beside the grid stand usual settings with clips and steps of their own, which no key changes.
+
     FedSGD-DPC varies rounds and clients, DP-FedAvg iterations and local steps, DP-ScaffNew iterations and the
     probability of communication, DP-PASGD rounds and local steps, DPFL-BCS and its rivals clients and rounds
     of a training that asks all clients alike.
@@ -382,6 +385,7 @@ class Study(Table):
     rivals: RivalsTable = RivalsTable()
     columns: Schema | None = None
     """What each column of the table is: kind, public range, values, role; or a file that says it."""
+    claim: ClaimTable = ClaimTable()
 
     _folder: Path = PrivateAttr(default=Path())
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy._validate import strict_json
+from noiseworthy._json import strict_json
 from noiseworthy.plans.plan import Plan
 from noiseworthy.sweeps.compare import Cell, Comparison, UsualCell
 from noiseworthy.sweeps.contest import Contest

@@ -22,7 +22,7 @@ from noiseworthy.methods.registry import make
 from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import Batch
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.proxies import Proxy, make_proxies, shape_of
 from noiseworthy.trials.spaces import Space

@@ -17,12 +17,13 @@ from noiseworthy.data.table import FederationTable
 from noiseworthy.data.tables import is_table, opened, read_whole
 from noiseworthy.deploy.gateway.messages import Seen
 from noiseworthy.errors import DataError, InvalidInput
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.factory import make_task
 from noiseworthy.tasks.table import TaskTable
 
 if TYPE_CHECKING:
     from noiseworthy.data.schema import Schema
+    from noiseworthy.tasks.base import Task
     from noiseworthy.tasks.reference import Reference
 
 
