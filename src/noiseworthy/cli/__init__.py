@@ -70,11 +70,10 @@ for _name, _group in GROUPS.items():
 
 def main() -> None:
     """Entry point: the user's mistakes end in one line and exit code 2."""
-    interruption = "interrupted"
     try:
         code = app(prog_name="noiseworthy", standalone_mode=False) or 0
-    except (KeyboardInterrupt, typer.Abort) as ended:
-        code, interruption = _INTERRUPTED, str(ended.__cause__ or ended) or interruption
+    except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
     except Exception as error:
         if (complaint := _complaint(error)) is None:
             raise
@@ -82,7 +81,7 @@ def main() -> None:
             print(f"error: {shown(' '.join(one.split()))}", file=sys.stderr)
         raise SystemExit(2) from None
     if code == _INTERRUPTED:
-        print(interruption, file=sys.stderr)
+        print("interrupted", file=sys.stderr)
     raise SystemExit(code)
 
 
