@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_PASSWORD = re.compile(r"(://[^:/@\s\"']*:)[^@\s\"']+(@)")
 _HIDDEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 """Kinds of characters that move the cursor, colour, turn the direction of writing, or show nothing."""
 
@@ -18,6 +20,16 @@ def shown(text: str) -> str:
         ('Zürich\\x1b[2J\\n北京', 'a\\u202eb')
     """
     return "".join(map(_visible, text))
+
+
+def concealed(text: str) -> str:
+    """Text in which no connection string shows a password.
+
+    Example:
+        >>> concealed('data = "sql:postgresql://ann:hunter2@host/wards" cannot be read')
+        'data = "sql:postgresql://ann:***@host/wards" cannot be read'
+    """
+    return _PASSWORD.sub(r"\1***\2", text)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from noiseworthy.data import Federation, load_federation, load_records
     from noiseworthy.engines.records import Trajectory
+    from noiseworthy.estimators import NoiseworthyClassifier, NoiseworthyRegressor
     from noiseworthy.model.model import Model, load_model
     from noiseworthy.plans.plan import Plan, Stage, StepSize
     from noiseworthy.plans.problem import Constant, Problem
@@ -35,6 +36,8 @@ __all__ = [
     "Federation",
     "Ledger",
     "Model",
+    "NoiseworthyClassifier",
+    "NoiseworthyRegressor",
     "Plan",
     "PlanFile",
     "Planned",
@@ -74,6 +77,7 @@ _EXPORTS = {
     "studies.loading": ("load_study", "parse_study"),
     "data": ("Federation", "load_federation", "load_records"),
     "engines.records": ("Trajectory",),
+    "estimators": ("NoiseworthyClassifier", "NoiseworthyRegressor"),
     "model.model": ("Model", "load_model"),
     "studies.account": ("account", "account_plan"),
     "sweeps.advisor": ("Advice", "advise"),

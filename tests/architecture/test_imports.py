@@ -13,7 +13,7 @@ ROOT = Path(noiseworthy.__file__).parent
 
 ORDER = {  # each part may import parts of a lower number, and itself
     "errors": 0, "_types": 0, "_names": 0, "_mistakes": 0, "_wording": 0,
-    "_validate": 1, "_keys": 1, "_tables": 1,
+    "_json": 0, "_validate": 1, "_keys": 1, "_tables": 1,
     "privacy": 2,
     "plans": 3, "data": 3, "tasks": 3,
     "model": 4,
@@ -22,7 +22,7 @@ ORDER = {  # each part may import parts of a lower number, and itself
     "engines": 6,
     "audit": 7, "trials": 7,
     "studies": 8,
-    "sweeps": 9, "deploy": 9,
+    "sweeps": 9, "deploy": 9, "estimators": 9,
     "experiments": 10,
     "reports": 11,
     "cli": 12, "exports": 13, "__init__": 14, "__main__": 14, "testing": 14,

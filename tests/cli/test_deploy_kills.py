@@ -14,8 +14,7 @@ import pytest
 
 from noiseworthy.deploy.flower.processes import look
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
-from noiseworthy.privacy.durable.leases import leases_of
-from noiseworthy.privacy.durable.reading import read_ledger
+from noiseworthy.privacy.durable.reading import leases_of, read_ledger
 
 from .test_deploy import typed
 

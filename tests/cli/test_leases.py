@@ -9,8 +9,8 @@ import pytest
 from noiseworthy.cli import console
 from noiseworthy.privacy.durable import Account, DurableLedger
 from noiseworthy.privacy.durable.accounts import WHOLE
-from noiseworthy.privacy.durable.leases import lease, leases_of
-from noiseworthy.privacy.durable.reading import read_ledger
+from noiseworthy.privacy.durable.leases import lease
+from noiseworthy.privacy.durable.reading import leases_of, read_ledger
 
 NORTH = Account("wards", "", "north", "epsilon", 1.0, 1.0, 0.0, "replace-one", "record")
 

@@ -21,11 +21,11 @@ STATEMENT: dict[str, Any] = {
 }  # fmt: skip
 
 
-def described(task: dict[str, Any], shape: tuple[int, ...], classes: int | None, **more: Any) -> Description:
+def described(task: dict[str, Any], shape: tuple[int, ...], k: int | None, **more: Any) -> Description:
     fields: dict[str, Any] = {
         "version": "0.1.0", "name": "study", "label_shape": [], "seed": 0, "seeds": [0], "plan_digest": None,
         "trained_on": TrainedOn(data="hearts", clients=["north", "south"], records=[20, 30]),
-        "classes": None if classes is None else [f"class {k}" for k in range(classes)],
+        "classes": None if k is None else [f"class {i}" for i in range(k)],
         "privacy": Statement(**STATEMENT), "metrics": None, "probe": [0.0],
         "record_shape": list(shape), "task": TaskTable(**{"bias": 0.0, **task}),
     }  # fmt: skip
@@ -33,17 +33,17 @@ def described(task: dict[str, Any], shape: tuple[int, ...], classes: int | None,
 
 
 def model_of(
-    task: dict[str, Any], shape: tuple[int, ...], classes: int | None, reference: Reference | None = None,
+    task: dict[str, Any], shape: tuple[int, ...], k: int | None, reference: Reference | None = None,
     **more: Any,
 ) -> Model:  # fmt: skip
     """A model with parameters that are drawn at random."""
     keys = {key: value for key, value in task.items() if key != "reference"}
-    made: Task = make_task(record_shape=shape, classes=classes, reference=reference, **{"bias": 0.0, **keys})
+    made: Task = make_task(record_shape=shape, classes=k, reference=reference, **{"bias": 0.0, **keys})
     draws = np.random.default_rng(1).normal(size=made.dimension).astype(np.float32)
-    linear = classes is None or task["model"] in ("softmax", "logistic", "svm")
+    linear = k is None or task["model"] in ("softmax", "logistic", "svm")
     theta = draws if linear else np.asarray(made.initial(jax.random.key(0)))
     probe = probed(made, theta, list(shape))
-    return Model(Kept(described(task, shape, classes, probe=probe, **more), theta, reference), made)
+    return Model(Kept(described(task, shape, k, probe=probe, **more), theta, reference), made)
 
 
 @pytest.fixture

@@ -19,14 +19,9 @@ from noiseworthy.deploy.deployed import train
 from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway.gateway import Gateway
-from noiseworthy.deploy.gateway.messages import (
-    Received,
-    Uploaded,
-    pack_about,
-    pack_reply,
-    read_reply,
-)
+from noiseworthy.deploy.gateway.messages import Received, Uploaded, pack_reply, read_reply
 from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.gateway.packing import pack_about
 from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.records import evaluation_rounds

@@ -22,12 +22,11 @@ from noiseworthy.deploy.gateway.messages import (
     Receipt,
     Refused,
     Uploaded,
-    pack_lease,
-    pack_receipt,
     pack_reply,
     read_message,
     read_reply,
 )
+from noiseworthy.deploy.gateway.packing import pack_lease, pack_receipt
 from noiseworthy.deploy.run_state import RunState
 from noiseworthy.errors import (
     GatewayError,

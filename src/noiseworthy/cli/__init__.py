@@ -17,9 +17,11 @@ from typing import Any
 
 import typer
 
-from noiseworthy._names import shown
+from noiseworthy._names import concealed, shown
 from noiseworthy.cli import (
     audit,
+    cards,
+    checking,
     gateways,
     init,
     ledgers,
@@ -34,6 +36,7 @@ from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
     init.init,
+    checking.check,
     planning.plan,
     training.train,
     planning.advise,
@@ -51,7 +54,7 @@ COMMANDS = (
     gateways.gateway,
     init.schema,
 )
-GROUPS = {"ledger": ledgers.ledger, "deploy": owning.deploy}
+GROUPS = {"ledger": ledgers.ledger, "card": cards.card, "deploy": owning.deploy}
 
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]  # of click, which some releases of typer contain
 _INTERRUPTED = 130
@@ -78,7 +81,7 @@ def main() -> None:
         if (complaint := _complaint(error)) is None:
             raise
         for one in complaint:
-            print(f"error: {shown(' '.join(one.split()))}", file=sys.stderr)
+            print(f"error: {shown(concealed(' '.join(one.split())))}", file=sys.stderr)
         raise SystemExit(2) from None
     if code == _INTERRUPTED:
         print("interrupted", file=sys.stderr)

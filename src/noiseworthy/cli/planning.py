@@ -23,7 +23,7 @@ def plan(
 ) -> None:
     """Decide rounds, clients, noise, clip and step size for a study, and write plan.json; trains nothing."""
     planned = decide_plan(prepare_study(study, data, budget_seconds))
-    from noiseworthy._validate import strict_json
+    from noiseworthy._json import strict_json
     from noiseworthy.studies.occupied import holds_results
     from noiseworthy.studies.record import save_record
 
@@ -33,6 +33,8 @@ def plan(
         save_record(record, out_folder)
     if as_json:
         said = {**planned.plan.as_dict(), "clients": list(planned.prepared.names)}
+        if columns := planned.file.made_for["facts"].get("columns"):
+            said["columns"] = columns
         print(json.dumps(strict_json(said), allow_nan=False))
         return
     from noiseworthy.reports.tables import plan_panel
@@ -91,7 +93,7 @@ def account(
     if study is not None and any(option is not None for option in options):
         raise ConfigError("account takes a study file or the options of a schedule, and not both")
     prepared = None if study is None else prepare_study(study, data, plan=plan)
-    from noiseworthy._validate import strict_json
+    from noiseworthy._json import strict_json
     from noiseworthy.data.federation import numbered
     from noiseworthy.methods.registry import method
     from noiseworthy.studies.account import account as price

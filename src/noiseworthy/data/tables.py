@@ -1,23 +1,28 @@
-"""Data of your own: columns in a CSV, npz or parquet file, or a dictionary of arrays."""
+"""Data of your own: columns of a file, a database or a frame, or a dictionary of arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseworthy.data.files import existing, read_frame, read_npz
+from noiseworthy.data.files import locate
 from noiseworthy.data.labels import Features, Labels, as_text, class_numbers, classes_among, scaled_images
 from noiseworthy.data.records import Records, TestOrigin, holdout, holdout_of_each, split_records
 from noiseworthy.errors import DataError
 
 if TYPE_CHECKING:
     from noiseworthy.data.schema import Schema
+    from noiseworthy.data.sql import Query
 
+FORMATS = (".csv", ".csv.gz", ".parquet", ".feather", ".arrow", ".xlsx", ".npz")
+"""How files of tables end."""
+SQL = "sql:"
+"""How a source begins that is a database."""
 CLIENT_COLUMN = "client"
 SPLIT_COLUMN = "split"
 HeldOut = Literal["rows", "records"]
@@ -148,37 +153,56 @@ def _plain_labels(table: Table, columns: Columns, name: str) -> NDArray:
     return _numbers(labels, columns.label, name) if columns.regression else as_text(labels)
 
 
-def read_table(path: Path, columns: Columns | Schema, *, held_out: HeldOut = "rows") -> Records:
-    """Records from a .csv, .csv.gz, .npz or .parquet file; the name of the file becomes the name of the data.
+def opened(source: str, data_dir: str | Path | None = None, query: str | None = None) -> Path | Query:
+    """Where a table is: the path of its file as it is found, or the query of a database.
+
+    Args:
+        source: a path that ends as one of `FORMATS`, or `sql:` and a connection string.
+        data_dir: folder of data files; None takes the environment variable NOISEWORTHY_DATA.
+        query: of a database.
+
+    Raises:
+        DataError: no such file.
+        ConfigError: a query that may be read otherwise the next time, or a password in a connection string.
+    """
+    if not source.startswith(SQL):
+        return locate(source, data_dir)
+    from noiseworthy.data.sql import Query  # here, because few gateways read a database
+
+    return Query(source.removeprefix(SQL), query or "", data_dir)
+
+
+def read_table(source: Path | Query, columns: Columns | Schema, *, held_out: HeldOut = "rows") -> Records:
+    """Records from a table that was `opened`; the name of the file or database becomes the name of the data.
 
     Raises:
         DataError: an unreadable file, another suffix, or columns that `from_columns` refuses.
     """
-    table, name = _read(path, not isinstance(columns, Columns))
+    table, name = _read(source, not isinstance(columns, Columns))
     return from_columns(table, columns, name, held_out=held_out)
 
 
-def read_cells(path: Path) -> dict[str, NDArray]:
+def read_cells(source: Path | Query) -> dict[str, NDArray]:
     """The columns of a table as a schema wants them: cells of text, numbers and dates, each by itself.
 
     What one cell of a csv is read as would else depend on the others of its column.
 
     Args:
-        path: of a .csv, .csv.gz, .npz or .parquet file.
+        source: that was `opened`.
 
     Raises:
         DataError: an unreadable file, or another suffix.
     """
-    return dict(_read(path, True)[0])
+    return dict(_read(source, True)[0])
 
 
 def read_whole(
-    path: Path, columns: Columns | Schema, part: Literal["train", "test"]
+    source: Path | Query, columns: Columns | Schema, part: Literal["train", "test"]
 ) -> tuple[Features, Labels, int | None]:
     """All records of a table: none is set aside, and a column of clients is left out.
 
     Args:
-        path: of a .csv, .csv.gz, .npz or .parquet file.
+        source: that was `opened`.
         columns: what they mean.
         part: the rows that are taken where a column `split` marks them.
 
@@ -188,7 +212,7 @@ def read_whole(
     Raises:
         DataError: as `read_table`, or no row of the part.
     """
-    table, name = _read(path, not isinstance(columns, Columns))
+    table, name = _read(source, not isinstance(columns, Columns))
     if not isinstance(columns, Columns):
         from noiseworthy.data.schema.tables import stated_examples
 
@@ -206,42 +230,26 @@ def read_whole(
 
 
 def is_table(source: str) -> bool:
-    """Whether a source is the path of a table."""
-    return source.endswith(tuple(_READERS))
+    """Whether a source is the path of a table, or a database."""
+    return source.endswith(FORMATS) or source.startswith(SQL)
 
 
-def _read(path: Path, cells: bool) -> tuple[Table, str]:
-    """The columns of a file, in a csv as text where `cells`, and the name of the data."""
-    for suffix, read in _READERS.items():
-        if path.name.endswith(suffix):
-            options = _CELLS if cells and ".csv" in suffix else {}
-            return read(existing(path), **options), path.name.removesuffix(suffix)
-    raise DataError(f"{path} must end in one of {', '.join(_READERS)}")
+def _read(source: Path | Query, cells: bool) -> tuple[Table, str]:
+    """The columns of a table, each cell by itself where `cells`, and the name of the data."""
+    from noiseworthy.data.readers import read_columns  # here, because most sources are no tables
+
+    if not isinstance(source, Path):
+        return source.read(cells=cells), source.name
+    for suffix in sorted(FORMATS, key=len, reverse=True):
+        if source.name.endswith(suffix):
+            return read_columns(source, cells=cells), source.name.removesuffix(suffix)
+    raise DataError(f"{source} must end in one of {', '.join(FORMATS)}")
 
 
 def _examples(table: Table, columns: Columns, name: str) -> tuple[Features, Labels, int | None]:
     """Features, labels and the number of classes, row by row."""
     y, classes = _labels(_column(table, columns.label, name), columns, name)
     return _features(table, _feature_names(table, columns, name), len(y), name), y, classes
-
-
-_CELLS = {"dtype": str, "na_filter": False, "skipinitialspace": True}
-
-
-def _read_columns(path: Path, **options: Any) -> Table:
-    frame = read_frame(path, **options)
-    return {str(name): _plain(frame[name]) for name in frame.columns}
-
-
-def _plain(column: Any) -> NDArray:
-    """A pandas column as a NumPy array; nullable numbers become floats with NaN."""
-    values = column.to_numpy()
-    if values.dtype == object and column.dtype.kind in "biuf":
-        return column.to_numpy(np.float64, na_value=np.nan)
-    return values
-
-
-_READERS = {".csv": _read_columns, ".csv.gz": _read_columns, ".parquet": _read_columns, ".npz": read_npz}
 
 
 def _column(table: Table, column: str, name: str) -> NDArray:

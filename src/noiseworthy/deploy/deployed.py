@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy import _validate as check
+from noiseworthy._json import strict_json
 from noiseworthy.deploy.asking import Asking, seen_of
 from noiseworthy.deploy.correspondence import Correspondence, confirmed, leased, released
 from noiseworthy.deploy.deployment import Deployment
@@ -274,7 +274,7 @@ def with_network(
         "rounds": [one._asdict() for one in done.told.rounds],
         "owners": [about.model_dump(mode="json") for about in abouts],
     }
-    return {**record, "training": training, "network": check.strict_json(network)}
+    return {**record, "training": training, "network": strict_json(network)}
 
 
 def _terms(deployment: Deployment, scored: NDArray[np.int64], patience: float) -> Terms:

@@ -28,7 +28,8 @@ from noiseworthy.methods.making import aligned
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import client_step
 from noiseworthy.tasks import LinearModel
-from noiseworthy.tasks.base import Score, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Score
 
 _BLOCK_ELEMENTS = 50_000
 """Clients of a cohort are mapped in blocks of at most so many numbers; larger blocks gain nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +10,11 @@ import numpy as np
 from jax import Array
 
 from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.clipping import clip, upper_norm_of_long
+
+if TYPE_CHECKING:
+    from noiseworthy.tasks.base import Task
 
 Numbers: TypeAlias = Array | np.ndarray
 """Numbers of an algorithm: on the host while trainings are assembled, on the device while they run."""

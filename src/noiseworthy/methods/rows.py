@@ -20,10 +20,11 @@ from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_clipped_whole, of_mean_gradient
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.linear import LinearModel
 
 if TYPE_CHECKING:
+    from noiseworthy.tasks.base import Task
     from noiseworthy.tasks.personal import Personal
 
 _AT_ONCE = 2**22

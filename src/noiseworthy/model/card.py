@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from noiseworthy._names import shown
-from noiseworthy._wording import count, level, percent, shortened, span
+from noiseworthy._wording import count, level, number, percent, shortened, span
+from noiseworthy.data.schema.columns import Column
 from noiseworthy.model.description import Description
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.privacy.uploads import WORDS
@@ -91,6 +93,26 @@ def _privacy(description: Description) -> Iterator[str]:
 def _records(description: Description) -> Iterator[str]:
     if description.columns is None:
         yield f"Arrays of shape (n, {', '.join(map(str, description.record_shape))})."
+        return
+    yield "Columns by name, in any order; those that are no features may be absent."
+    rows = [f"| {_text(one.name)} | {_column(one)} |" for one in description.columns.columns]
+    yield "\n".join(["| column | what it is |", "|---|---|", *rows])
+
+
+def _column(column: Column) -> str:
+    """A column in words, from all that is stated of it."""
+    stated = column.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
+    kind = stated.pop("role", None) or stated.pop("kind", "number")
+    stated.pop("kind", None)
+    return "; ".join([_text(kind), *(f"{key} {_text(_value(value))}" for key, value in stated.items())])
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_value, value))
+    if value is True:
+        return "true"
+    return number(value, 6) if isinstance(value, float) else str(value)
 
 
 def _scores(description: Description) -> Iterator[str]:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.data.schema.columns import NumberColumn
 from noiseworthy.model.description import Description
 from noiseworthy.tasks.names import LINEAR
 
@@ -75,7 +76,7 @@ def _scales(description: Description, features: int) -> tuple[NDArray[np.float64
         return centers, units
     places = {name: j for j, name in enumerate(description.columns.feature_names)}
     for one in description.columns.features:
-        if one.kind != "number" or one.transform != "none":
+        if not isinstance(one, NumberColumn) or one.transform != "none":
             continue
         least, most = one.range or (one.center - (one.step or 1), one.center + (one.step or 1))
         centers[places[one.name]], units[places[one.name]] = (least + most) / 2, (most - least) / 2

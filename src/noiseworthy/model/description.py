@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from noiseworthy._tables import Table
+from noiseworthy.data.schema import Schema
 from noiseworthy.errors import DataError
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.privacy.uploads import Assurance
@@ -83,7 +84,7 @@ class Description(Table):
     record_shape: list[int]
     label_shape: list[int]
     classes: list[str] | None
-    columns: None = Field(default=None, alias="schema")
+    columns: Schema | None = Field(default=None, alias="schema")
     seed: int
     seeds: list[int]
     plan_digest: str | None

@@ -15,22 +15,27 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
+from noiseworthy._names import nearest
+from noiseworthy._wording import shortened
 from noiseworthy.data.labels import scaled_images
+from noiseworthy.data.schema.values import columns_of
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.model.card import card_of
 from noiseworthy.model.coefficients import COLUMNS, coefficients_of
 from noiseworthy.model.description import Description
-from noiseworthy.model.folder import Kept, load_folder
+from noiseworthy.model.folder import Kept, load_folder, save_folder
 from noiseworthy.model.metrics import Metrics, of_classes, of_numbers
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.factory import make_task
 from noiseworthy.tasks.linear import LinearModel
-from noiseworthy.tasks.losses import LOSSES
 from noiseworthy.tasks.names import MODELS
 from noiseworthy.tasks.networks import ModelTask
+from noiseworthy.tasks.structured_losses import LOSSES
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from noiseworthy.data.schema import Schema
 
 CHUNK = 4096
 """Records that are predicted at once."""
@@ -115,7 +120,7 @@ class Model:
         return self.kept.description
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> Schema | None:
         """What its columns are, or None where records are no named columns."""
         return self.description.columns
 
@@ -181,6 +186,14 @@ class Model:
         """Whether `predict_proba` has an answer."""
         return self.loss in ("softmax", "tokens", "dice", "logistic")
 
+    def save(self, folder: Path | str) -> Path:
+        """Write the model into a folder of its own; one that is there is replaced whole.
+
+        Raises:
+            DataError: a place that cannot be written to.
+        """
+        return save_folder(self.kept, Path(folder))
+
     def coefficients(self) -> pd.DataFrame:
         """Coefficients of a linear model by feature and class, with their intercepts.
 
@@ -228,7 +241,22 @@ class Model:
         Raises:
             DataError: as `predict`.
         """
-        return self._array(records)
+        named = hasattr(records, "columns") or hasattr(records, "keys")
+        if self.schema is None:
+            return self._array(records, named)
+        if not named:
+            wanted = shortened(", ".join(one.name for one in self.schema.features), 80)
+            raise DataError(
+                f"the model takes columns by name ({wanted}); give a frame or a dictionary of them"
+            )
+        columns = columns_of(records)
+        stated = [one.name for one in self.schema.columns]
+        if strange := [name for name in columns if name not in stated]:
+            raise DataError(
+                f"the model knows no column {strange[0]!r}{nearest(strange[0], stated)}; leave it out, or "
+                'train with a schema that states it as "left-out"'
+            )
+        return self.schema.encode(columns, "the records")
 
     def answers(self, encoded: ArrayLike) -> NDArray[np.float32]:
         """Outputs z of encoded records, shape (n, ...): a number, log odds, or a score for every class."""
@@ -236,14 +264,19 @@ class Model:
         parts = [self._answers(x[start : start + CHUNK]) for start in range(0, max(1, len(x)), CHUNK)]
         return np.concatenate(parts)
 
-    @cached_property
-    def _answers(self) -> Callable[[NDArray], NDArray[np.float32]]:
-        run = answering(self.task, self.kept.theta)
-        return lambda x: np.asarray(run(jnp.asarray(x)))
+    def _answers(self, x: NDArray) -> NDArray[np.float32]:
+        """Outputs of at most `CHUNK` records, filled up to a power of two: few programs are compiled."""
+        filled = np.zeros((1 << max(0, len(x) - 1).bit_length(), *x.shape[1:]), x.dtype)
+        filled[: len(x)] = x
+        return np.asarray(self._run(jnp.asarray(filled)))[: len(x)]
 
-    def _array(self, records: Any) -> NDArray:
+    @cached_property
+    def _run(self) -> Callable[[Array], Array]:
+        return answering(self.task, self.kept.theta)
+
+    def _array(self, records: Any, named: bool) -> NDArray:
         shape = tuple(self.description.record_shape)
-        if hasattr(records, "columns") or isinstance(records, dict):
+        if named:
             raise DataError(
                 f"this model has no named columns; give an array of shape (n, {', '.join(map(str, shape))})"
             )
@@ -256,7 +289,7 @@ class Model:
         if self.loss == "tokens":
             return x.astype(np.int32)
         numbers = scaled_images(x) if x.dtype == np.uint8 and x.ndim > 2 else x.astype(np.float32)
-        if bad := int(np.sum(~np.isfinite(numbers.reshape(len(x), -1)).all(axis=1))):
+        if bad := int(np.sum(~np.isfinite(numbers).all(axis=(*range(1, x.ndim),)))):
             raise DataError(f"{bad} records have NaN or infinite numbers; impute or drop them first")
         return numbers
 

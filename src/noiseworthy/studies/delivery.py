@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from noiseworthy._validate import strict_json
+from noiseworthy._json import strict_json
 from noiseworthy.model.description import Description, TrainedOn
 from noiseworthy.model.folder import NAME, Kept, save_folder
 from noiseworthy.model.model import Model, probed, task_of
@@ -62,6 +62,7 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
         record_shape=list(federation.record_shape),
         label_shape=list(federation.label_shape),
         classes=class_names(prepared),
+        schema=federation.schema,
         seed=seeds[0],
         seeds=seeds,
         plan_digest=found.plan_digest,
@@ -82,6 +83,8 @@ def class_names(prepared: Prepared) -> list[str] | None:
     federation, _ = prepared.trained()
     if federation.classes is None:
         return None
+    if federation.schema is not None and federation.schema.label.classes is not None:
+        return list(federation.schema.label.classes)
     stated = prepared.study.federation.classes or federation.classes_found or range(federation.classes)
     return [str(one) for one in stated]
 

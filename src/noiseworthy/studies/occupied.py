@@ -22,7 +22,7 @@ MODELS = ("model", "model.npz")
 """Where runs keep their model, and where those of earlier versions did."""
 TABLES = ("federation", "task", "privacy", "algorithm", "constants", "resources")
 """Of a study, those on which a plan rests; the others say how to plan, to train and to compare."""
-PLACES = {"data", "test", "data_dir"}
+PLACES = {"data", "query", "test", "data_dir"}
 """Where data lie: they are known by name, size and shape."""
 NO_DATA = '[federation] has sizes but no data; set data (for example data = "digits") to train'
 _SWEEPS = ("training", "compare", "tradeoff", "rivals")
@@ -117,6 +117,8 @@ def made_for(study: Study, federation: Federation | None) -> dict[str, Any]:
     facts: dict[str, Any] = {"sizes": study.federation.sizes}
     if federation is not None:
         facts = {"data": federation.name, "sizes": federation.sizes.tolist()}
+    if study.columns is not None:
+        facts["columns"] = {"names": study.columns.feature_names, "digest": study.columns.digest}
     return json.loads(json.dumps({"facts": facts, "study": {**tables, "federation": kept}}))
 
 
@@ -148,7 +150,7 @@ def _kept(folder: Path) -> dict[str, Any]:
     if not holds_results(folder):
         return {}
     if made := _json(folder / PLAN).get("made_for"):
-        known = {"data", "sizes"} & made["facts"].keys()
+        known = {"data", "sizes", "columns"} & made["facts"].keys()
         return {**made, "facts": {key: made["facts"][key] for key in known}}
     stated = _json(folder / RECORD).get("study", {})
     privacy = {key: value for key, value in stated.get("privacy", {}).items() if key != "clip_norm"}

@@ -20,11 +20,13 @@ def open_federation(study: Study) -> Federation:
     if table.of_owners:
         return _of_owners(study)
     keys = {"clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction",
-            "data_dir", "regression", "label_column", "client_column", "feature_columns", "classes",
+            "data_dir", "query", "regression", "label_column", "client_column", "feature_columns", "classes",
             "seed"}  # fmt: skip
     settings: dict[str, Any] = table.model_dump(include=keys)
     held_out = "records" if study.privacy.relation == "add-remove" else "rows"
-    return load_federation(study.located(str(table.data)), **settings, held_out=held_out)
+    return load_federation(
+        study.located(str(table.data)), **settings, columns=study.columns, held_out=held_out
+    )
 
 
 def check_clients(study: Study, federation: Federation) -> None:
@@ -53,4 +55,4 @@ def _of_owners(study: Study) -> Federation:
     table = study.federation
     named = study.located(str(table.data)).removeprefix(OWNERS), study.located(str(table.test))
     file, test = (locate(name, table.data_dir) for name in named)
-    return federation_of_owners(file, test, table.columns)
+    return federation_of_owners(file, test, study.meaning)

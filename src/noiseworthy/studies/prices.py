@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.durable import Account, accounts_of, schedule_accounts
+from noiseworthy.privacy.durable import Account, accounts_of
 from noiseworthy.privacy.durable.accounts import SCHEDULE, costs_of
+from noiseworthy.privacy.durable.schedules import schedule_accounts
 from noiseworthy.privacy.releases import Release
 
 

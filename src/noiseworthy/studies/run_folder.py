@@ -15,7 +15,7 @@ from noiseworthy.errors import ResumeError
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.durable import DurableLedger, Head
-from noiseworthy.privacy.durable.reading import read_ledger
+from noiseworthy.privacy.durable.reading import check_holds, read_ledger
 from noiseworthy.studies.checkpoints import load_checkpoint, load_head, save_checkpoint
 from noiseworthy.studies.occupied import CHECKPOINT, MODELS, RECORD
 from noiseworthy.studies.run_ledger import (
@@ -188,7 +188,7 @@ def check_goes_on(folder: Path, mark: str, plan: Plan, ledger: SharedLedger | No
         path = folder / FILE if ledger is None else ledger.path
         head = _head(folder, path)
         with read_ledger(path) as books:
-            books.check_holds(head)
+            check_holds(books, head)
 
 
 def opened_ledger(path: Path) -> DurableLedger:
@@ -200,7 +200,7 @@ def opened_ledger(path: Path) -> DurableLedger:
     ledger = read_ledger(path / FILE if path.is_dir() else path)
     try:
         if (path / CHECKPOINT).exists() and (head := load_head(path)) is not None:
-            ledger.check_holds(head)
+            check_holds(ledger, head)
     except BaseException:
         ledger.close()
         raise

@@ -24,6 +24,7 @@ from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.privacy.durable.reading import check_holds
 from noiseworthy.privacy.durable.schedules import note_plan, spent_by_others, unacknowledged
 from noiseworthy.studies.prices import (
     UploadPrice,
@@ -253,7 +254,7 @@ class RunLedger:
         Raises:
             LedgerError: a ledger that lacks what it held then.
         """
-        self.ledger.check_holds(head)
+        check_holds(self.ledger, head)
         self.sealed = unacknowledged(self.ledger, self.run, head)
         self.acknowledge()
 

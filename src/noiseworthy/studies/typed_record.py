@@ -15,6 +15,7 @@ from noiseworthy.data.records import TestOrigin
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.privacy.budget import Relation, Unit
 from noiseworthy.privacy.uploads import Assurance
+from noiseworthy.studies.typed_evidence import EvidencePart, ForetoldPart, WhatIfPart
 from noiseworthy.studies.typed_parts import Curve, Json, Number, OrInfinite, Part, Quantity
 from noiseworthy.studies.typed_sweeps import (
     ComparePart,
@@ -169,69 +170,6 @@ class FederationPart(Part):
     test_origin: TestOrigin | None = None
 
 
-class LinePart(Part):
-    """A curve of a bound."""
-
-    label: str
-    x: list[float]
-    bound: Curve
-
-
-class MarkPart(Part):
-    """A trial beside a curve."""
-
-    x: float
-    label: str
-    loss: Number
-
-
-class EvidencePart(Part):
-    """The bound that was minimised, and trials beside it."""
-
-    unit: str
-    no_training: OrInfinite
-    axis: str
-    chosen: Number
-    curves: list[LinePart]
-    trials: list[MarkPart]
-    spread: Number
-
-
-class BandPart(Part):
-    """A prediction with its band."""
-
-    mean: Number
-    least: Number
-    most: Number
-
-
-class ForetoldPart(Part):
-    """What trials foretell of a training."""
-
-    loss: BandPart
-    accuracy: BandPart
-
-
-class WhatIfCurvePart(Part):
-    """Predictions along one axis, with the trials on it."""
-
-    axis: str
-    x: list[float]
-    loss: Curve
-    accuracy: list[float]
-    inside: list[bool]
-    own: float
-    trials: list[tuple[float, float]]
-
-
-class WhatIfPart(Part):
-    """What other budgets, more clients or other costs would give."""
-
-    curves: dict[Literal["epsilon", "clients", "cost"], WhatIfCurvePart]
-    prices: list[tuple[float, float]]
-    fit: str
-
-
 class TrainingPart(Part):
     """Trainings under several seeds: the first axis of everything but rounds. `metrics` are of the first."""
 
@@ -320,6 +258,7 @@ class OwnerPart(Part):
     head: str
     spent: float
     leased: float = 0.0
+    columns: str | None = None
 
 
 class NetworkPart(Part):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from noiseworthy.deploy.asking import Asking
-from noiseworthy.deploy.gateway.messages import Request, pack_request, read_message
+from noiseworthy.deploy.gateway.messages import Request, read_message
+from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.plans.local_work import Coins, LocalSteps, LocalWork, NoisySteps
 from noiseworthy.plans.plan import Plan, StepSize

@@ -14,8 +14,9 @@ from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import calibrate
-from noiseworthy.privacy.durable import accounts_of, schedule_accounts
+from noiseworthy.privacy.durable import accounts_of
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE, Account, costs_of
+from noiseworthy.privacy.durable.schedules import schedule_accounts
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace, NoNoise
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_gradient

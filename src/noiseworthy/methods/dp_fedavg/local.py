@@ -12,10 +12,10 @@ from jax.random import fold_in
 
 from noiseworthy.methods.local import Numbers, clip_whole, mean_gradient
 from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import Task
 
 if TYPE_CHECKING:
     from noiseworthy.privacy.clipping import ClippingMode
+    from noiseworthy.tasks.base import Task
 
 
 class LocalSteps(eqx.Module):

@@ -18,11 +18,11 @@ from noiseworthy.methods.rows import WholeUpdate
 from noiseworthy.methods.wire import Asked, Job, Probe, StepSizes, Wire, Work, no_obstacle, nothing_beside
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import Task
 
 if TYPE_CHECKING:
     from noiseworthy.plans.plan import Plan
     from noiseworthy.privacy.clipping import ClippingMode
+    from noiseworthy.tasks.base import Task
 
 
 class FedAvgWork(Work):

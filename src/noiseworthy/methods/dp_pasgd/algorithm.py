@@ -33,7 +33,8 @@ from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.noise import simulated_noise
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
 
 
 class DPPASGD(Scheduled):

@@ -14,11 +14,12 @@ from noiseworthy.methods.rows import gradient_rows, gradient_sum, is_derived
 from noiseworthy.methods.wire import Asked, Job, Probe, StepSizes, Wire, Work, nothing_beside
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.batch import Batch
 
 if TYPE_CHECKING:
     from noiseworthy.plans.plan import Plan
     from noiseworthy.privacy.mechanisms import Law
+    from noiseworthy.tasks.base import Task
 
 
 class PasgdWork(Work):

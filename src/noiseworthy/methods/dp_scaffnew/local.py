@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,7 +11,9 @@ from jax.random import fold_in
 
 from noiseworthy.methods.local import Numbers, clip_whole, mean_gradient
 from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import Task
+
+if TYPE_CHECKING:
+    from noiseworthy.tasks.base import Task
 
 
 class Control(NamedTuple):

@@ -30,7 +30,8 @@ from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import as_float
 from noiseworthy.privacy.noise import simulated_noise
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
 
 
 class Reported(NamedTuple):

@@ -22,10 +22,11 @@ from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_loss
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.batch import Batch
 
 if TYPE_CHECKING:
     from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+    from noiseworthy.tasks.base import Task
 
 
 class LossReportWork(Work):

@@ -10,10 +10,11 @@ from noiseworthy.methods.rows import gradient_rows, gradient_sum
 from noiseworthy.methods.wire import Asked, Job, Probe, Wire, Work, no_obstacle, nothing_beside, one_step
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.batch import Batch
 
 if TYPE_CHECKING:
     from noiseworthy.plans.plan import Plan
+    from noiseworthy.tasks.base import Task
 
 
 class FedSGDWork(Work):

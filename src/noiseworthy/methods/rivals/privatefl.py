@@ -39,7 +39,8 @@ from noiseworthy.methods.replies import exact_replies
 from noiseworthy.methods.rivals.planner import check_fits
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.noise import simulated_noise
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.personal import Personal, personalised
 
 

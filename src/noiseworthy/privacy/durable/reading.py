@@ -1,4 +1,4 @@
-"""Ledgers to look at: nothing is written to them, nor beside them."""
+"""Ledgers to look at: what they hold and lack. Nothing is written to them, nor beside them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sqlite3
 from pathlib import Path
 
 from noiseworthy.errors import LedgerError
+from noiseworthy.privacy.durable.chain import Head
+from noiseworthy.privacy.durable.leases import Lease, open_leases
 from noiseworthy.privacy.durable.ledger import DurableLedger
 from noiseworthy.privacy.durable.storage import APPLICATION, BACKUP, LATER, PATIENCE, named_errors
 
@@ -39,3 +41,22 @@ def _opened(path: Path) -> sqlite3.Connection:
             if table not in known:
                 db.execute(f"CREATE TEMP TABLE {table} {columns}")
     return db
+
+
+def check_holds(ledger: DurableLedger, head: Head) -> None:
+    """Refuse a ledger that lacks what it once held.
+
+    Raises:
+        LedgerError: a chain that does not contain `head`.
+    """
+    if not ledger.holds(head):
+        raise LedgerError(
+            f"{ledger.path} lacks what it held before (entry {head.length}): it was set back or replaced; "
+            "put the latest ledger back, or start anew elsewhere"
+        )
+
+
+def leases_of(ledger: DurableLedger) -> list[Lease]:
+    """Leases of a ledger that hold something still."""
+    with named_errors(ledger.path):
+        return [lease for lease in open_leases(ledger._db) if lease.rest]

@@ -6,11 +6,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from noiseworthy.errors import LedgerError
+from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.durable import chain
+from noiseworthy.privacy.durable.accounts import SCHEDULE, each_of
 from noiseworthy.privacy.durable.chain import Head
 
 if TYPE_CHECKING:
     from noiseworthy.privacy.durable.ledger import DurableLedger
+
+
+def schedule_accounts(budget: PrivacyBudget, run: str, data: str, world: str, clients: Sequence[str]):
+    """An account for each client that serves one run, whose schedule was priced as a whole.
+
+    For Poisson batches, and for Laplace noise with a delta: their privacy loss distributions do not add up,
+    so that no other release may be charged to the same budget.
+    """
+    return each_of(SCHEDULE + run, [1.0] * budget.clients, budget, data, world, clients)
 
 
 def note_plan(ledger: DurableLedger, run: int, stage: int, releases: Sequence[tuple[int, int]]) -> None:
