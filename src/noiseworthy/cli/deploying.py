@@ -49,10 +49,11 @@ def up(
     ] = None,
 ) -> None:
     """Start an owner's gateway and node for every client on this machine, and a superlink between them."""
-    from noiseworthy.deploy.owners import write_owner_files
-
     if insecure and host is not None:
         raise ConfigError("insecure connections stay on this machine; leave out --insecure or --host")
+    check_installed()
+    from noiseworthy.deploy.owners import write_owner_files
+
     place = _place(study, folder)
     planned, deployment = _decided(study, data, plan)
     planned.file.save(place)
@@ -211,7 +212,8 @@ def check_installed() -> None:
     """Refuse to go on without what a deployment needs."""
     from importlib.util import find_spec
 
-    if missing := [name for name in ("flwr", "opendp") if find_spec(name) is None]:
+    needed = "flwr", "opendp", "tomli_w", "cryptography", "starlette"
+    if missing := [name for name in needed if find_spec(name) is None]:
         raise ConfigError(f"{missing[0]} is not installed; pip install 'noiseworthy[deploy]'")
 
 
