@@ -177,7 +177,7 @@ def test_commands_are_known_with_their_options(text):
             understood(words)
 
 
-@pytest.mark.parametrize("words", [["trian", "study.toml"], ["train", "study.toml", "--quiet"], ["plan"]])
+@pytest.mark.parametrize("words", [["trian", "study.toml"], ["train", "study.toml", "--quite"], ["plan"]])
 def test_a_command_that_is_unknown_would_be_seen(words):
     with pytest.raises(Exception, match=r"No such command|No such option|Missing parameter"):
         understood(words)

@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from noiseworthy.calls.callbacks import Callback
+    from noiseworthy.calls.folder import RunFolder, load_run, runs
+    from noiseworthy.calls.run import run
     from noiseworthy.data import Federation, load_federation, load_records
     from noiseworthy.engines.records import Trajectory
     from noiseworthy.plans.plan import Plan, Stage, StepSize
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Advice",
+    "Callback",
     "Comparison",
     "Constant",
     "Decision",
@@ -43,6 +47,7 @@ __all__ = [
     "PrivacyBudget",
     "Problem",
     "Run",
+    "RunFolder",
     "Stage",
     "StepSize",
     "Study",
@@ -57,6 +62,7 @@ __all__ = [
     "load_federation",
     "load_plan",
     "load_records",
+    "load_run",
     "load_study",
     "make_task",
     "model_task",
@@ -64,6 +70,8 @@ __all__ = [
     "plan",
     "plan_study",
     "prepare",
+    "run",
+    "runs",
     "train",
     "train_in",
     "write_report",
@@ -71,6 +79,9 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a checker reads the imports above, and knows of no other name
     _EXPORTS = {
+        "calls.callbacks": ("Callback",),
+        "calls.folder": ("RunFolder", "load_run", "runs"),
+        "calls.run": ("run",),
         "studies.tables": ("Study",),
         "studies.loading": ("load_study", "parse_study"),
         "data": ("Federation", "load_federation", "load_records"),

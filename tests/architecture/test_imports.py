@@ -23,7 +23,8 @@ ORDER = {  # each part may import parts of a lower number, and itself
     "sweeps": 9, "deploy": 9,
     "experiments": 10,
     "reports": 11,
-    "cli": 12, "__init__": 13, "__main__": 13, "testing": 13,
+    "calls": 12,
+    "cli": 13, "__init__": 14, "__main__": 14, "testing": 14,
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ quick and never loads jax.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -43,10 +43,28 @@ _INTERRUPTION = "interrupted; train and deploy run go on from the last checkpoin
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Plan and train differentially private federated learning: is the next reply worth its noise?",
 )
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"noiseworthy {version('noiseworthy')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="say which this is")
+    ] = False,
+) -> None:
+    """What all commands share."""
+
+
 for _command in COMMANDS:
     app.command()(_command)
 for _name, _group in GROUPS.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noiseworthy.cli.console import err, out, progress_bar
+from noiseworthy.cli.console import err, out, progress_bar, shows_progress
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, StudyFile
 from noiseworthy.cli.steps import decide_plan, finish, prepare_study
 from noiseworthy.errors import ConfigError, GatewayError
@@ -66,6 +66,7 @@ def up(
 
 
 @deploy.command()
+@shows_progress
 def run(
     study: StudyFile,
     folder: Folder = None,

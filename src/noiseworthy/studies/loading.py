@@ -13,12 +13,17 @@ from pydantic import ValidationError
 from noiseworthy._tables import Table
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.registry import FIRST, METHODS, method
+from noiseworthy.studies.changes import Changes, changed
 from noiseworthy.studies.clients import from_csv, is_named
 from noiseworthy.studies.tables import Study
 
 
-def load_study(path: Path | str) -> Study:
+def load_study(path: Path | str, changes: Changes | None = None) -> Study:
     """Read and check a study file.
+
+    Args:
+        path: of the file.
+        changes: values by dotted key that stand for those of the file.
 
     What may differ between clients may also be `{ north = 0.1, south = 1.0 }`, or a column of a csv beside
     the file, `{ csv = "budgets.csv", column = "epsilon", client_column = "client" }`; `epsilon` and `delta`
@@ -34,7 +39,7 @@ def load_study(path: Path | str) -> Study:
         raise ConfigError(f"study file {path} does not exist; give the path of a TOML file") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"study file {path} cannot be read as TOML: {error}") from None
-    return parse_study(_with_columns(raw, path.parent))
+    return parse_study(_with_columns(changed(raw, changes or {}), path.parent))
 
 
 def parse_study(raw: dict[str, Any]) -> Study:

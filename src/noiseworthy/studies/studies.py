@@ -22,6 +22,7 @@ from noiseworthy.studies.run_ledger import FILE as LEDGER
 from noiseworthy.studies.run_ledger import SharedLedger, entered
 from noiseworthy.studies.tables import Study
 from noiseworthy.studies.training import check_begins, train
+from noiseworthy.studies.two_stages import OnCurves, untold
 from noiseworthy.tasks import LinearModel, Task
 
 
@@ -69,6 +70,7 @@ def train_in(
     resume: bool = False,
     ledger: SharedLedger | None = None,
     on_progress: Progress = lambda done: None,
+    on_curves: OnCurves = untold,
 ) -> Record:
     """Train a study by its plan in a run folder, which holds plan, ledger, checkpoint, model and record.
 
@@ -79,6 +81,7 @@ def train_in(
         resume: go on from the folder's checkpoint.
         ledger: that several runs on these data share; by default one in the folder for this run alone.
         on_progress: told the share of rounds done.
+        on_curves: told after every evaluation what was reached so far.
 
     Returns:
         The record; of a plan that does not train, without a training.
@@ -103,7 +106,7 @@ def train_in(
     started = time.monotonic()
     run = train(
         made, federation, task, table.seeds, evaluations=table.evaluations, folder=folder, resume=resume,
-        belongs_to=belongs_to, ledger=ledger, on_progress=on_progress,
+        belongs_to=belongs_to, ledger=ledger, on_progress=on_progress, on_curves=on_curves,
         on_stage=lambda plans: keep_stages(folder, plans, table.seeds),
     )  # fmt: skip
     save_model(folder, run.theta, table.seeds, task)
