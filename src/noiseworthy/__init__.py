@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from noiseworthy.calls.callbacks import Callback
     from noiseworthy.calls.folder import RunFolder, load_run, runs
     from noiseworthy.calls.run import run
+    from noiseworthy.calls.sweep import Sweep, sweep
     from noiseworthy.data import Federation, load_federation, load_records
     from noiseworthy.engines.records import Trajectory
     from noiseworthy.plans.plan import Plan, Stage, StepSize
@@ -51,6 +52,7 @@ __all__ = [
     "Stage",
     "StepSize",
     "Study",
+    "Sweep",
     "Trajectory",
     "account",
     "account_plan",
@@ -72,6 +74,7 @@ __all__ = [
     "prepare",
     "run",
     "runs",
+    "sweep",
     "train",
     "train_in",
     "write_report",
@@ -82,6 +85,7 @@ if not TYPE_CHECKING:  # a checker reads the imports above, and knows of no othe
         "calls.callbacks": ("Callback",),
         "calls.folder": ("RunFolder", "load_run", "runs"),
         "calls.run": ("run",),
+        "calls.sweep": ("Sweep", "sweep"),
         "studies.tables": ("Study",),
         "studies.loading": ("load_study", "parse_study"),
         "data": ("Federation", "load_federation", "load_records"),

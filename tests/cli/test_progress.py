@@ -32,7 +32,7 @@ def options(command):
 
 def test_every_command_that_opens_a_study_can_change_it_and_be_quiet():
     commands = typer.main.get_command(app).commands
-    for name in OPENS_A_STUDY:
+    for name in (*OPENS_A_STUDY, "sweep"):
         assert {"--set", "--progress", "--quiet"} <= options(commands[name]), name
     assert {"--progress", "--quiet"} <= options(commands["deploy"].commands["run"])
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from noiseworthy._names import shown
-from noiseworthy.cli import audit, gateways, ledgers, measuring, owning, papers, planning, training
+from noiseworthy.cli import audit, gateways, ledgers, measuring, owning, papers, planning, sweeping, training
 from noiseworthy.errors import UserError
 
 COMMANDS = (
@@ -27,6 +27,7 @@ COMMANDS = (
     training.compare,
     training.tradeoff,
     training.rivals,
+    sweeping.sweep,
     training.quickstart,
     planning.account,
     audit.audit,
