@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from noiseworthy.calls.folder import RunFolder, load_run, runs
     from noiseworthy.calls.run import run
     from noiseworthy.calls.sweep import Sweep, sweep
+    from noiseworthy.calls.trackers.mlflow import MLflow
+    from noiseworthy.calls.trackers.tensorboard import TensorBoard
+    from noiseworthy.calls.trackers.wandb import WeightsAndBiases
     from noiseworthy.data import Federation, load_federation, load_records
     from noiseworthy.engines.records import Trajectory
     from noiseworthy.plans.plan import Plan, Stage, StepSize
@@ -41,6 +44,7 @@ __all__ = [
     "Decision",
     "Federation",
     "Ledger",
+    "MLflow",
     "Plan",
     "PlanFile",
     "Planned",
@@ -53,7 +57,9 @@ __all__ = [
     "StepSize",
     "Study",
     "Sweep",
+    "TensorBoard",
     "Trajectory",
+    "WeightsAndBiases",
     "account",
     "account_plan",
     "advise",
@@ -86,6 +92,9 @@ if not TYPE_CHECKING:  # a checker reads the imports above, and knows of no othe
         "calls.folder": ("RunFolder", "load_run", "runs"),
         "calls.run": ("run",),
         "calls.sweep": ("Sweep", "sweep"),
+        "calls.trackers.mlflow": ("MLflow",),
+        "calls.trackers.tensorboard": ("TensorBoard",),
+        "calls.trackers.wandb": ("WeightsAndBiases",),
         "studies.tables": ("Study",),
         "studies.loading": ("load_study", "parse_study"),
         "data": ("Federation", "load_federation", "load_records"),

@@ -81,12 +81,13 @@ def sweep_table(frame: pd.DataFrame, keys: Sequence[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, caption=caption if reasons else None, caption_justify="left")
     for column in (*(short(key, keys) for key in keys), *_NUMBERS):
         table.add_column(column, justify="right" if column in _NUMBERS else "left")
-    for _, row in frame.iterrows():
+    for row in frame.to_dict("records"):
         told = [_value(row[key]) for key in keys]
-        if row.refused:
-            table.add_row(*told, f"refused ({reasons.index(row.refused) + 1})")
+        if row["refused"]:
+            table.add_row(*told, f"refused ({reasons.index(row['refused']) + 1})")
             continue
-        table.add_row(*told, _spread(row), level(row.loss), number(row["rounds"]), f"{row.uploads:,.0f}")
+        ended = level(row["loss"]), number(row["rounds"]), f"{row['uploads']:,.0f}"
+        table.add_row(*told, _spread(row), *ended)
     return table
 
 
@@ -97,11 +98,11 @@ def _value(value: Any) -> str:
 _NUMBERS = ("accuracy", "loss", "rounds", "uploads")
 
 
-def _spread(row: pd.Series) -> str:
+def _spread(row: dict[Any, Any]) -> str:
     """A score with its standard deviation over seeds; what was not trained has none."""
-    if not np.isfinite(row.accuracy):
+    if not np.isfinite(row["accuracy"]):
         return "–" if row["rounds"] else "do not train"
-    return f"{row.accuracy:.3f} ± {row.accuracy_std:.3f}"
+    return f"{row['accuracy']:.3f} ± {row['accuracy_std']:.3f}"
 
 
 def _over_seeds(trained: Sequence[Reached]) -> str:
