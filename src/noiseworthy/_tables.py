@@ -46,12 +46,14 @@ Listed = Annotated[list[T], Field(max_length=MOST_LISTED)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
-def among(allowed: Callable[[], Sequence[str]]) -> BeforeValidator:
-    """A check that a text is one of some names, complained of as a literal is."""
+def among(
+    allowed: Callable[[], Sequence[str]], also: Callable[[str], bool] = lambda value: False
+) -> BeforeValidator:
+    """A check that a text is one of some names, or of another form, complained of as a literal is."""
 
     def checked(value: Any) -> Any:
         choices = allowed()
-        if isinstance(value, str) and value in choices:
+        if isinstance(value, str) and (value in choices or also(value)):
             return value
         *first, last = map(repr, choices)
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(first)} or {last}"})

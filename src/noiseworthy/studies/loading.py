@@ -16,6 +16,8 @@ from noiseworthy.methods.registry import FIRST, METHODS, method
 from noiseworthy.studies.changes import Changes, changed
 from noiseworthy.studies.clients import from_csv, is_named
 from noiseworthy.studies.tables import Study
+from noiseworthy.tasks.names import is_own
+from noiseworthy.tasks.own import digest_of
 
 
 def load_study(path: Path | str, changes: Changes | None = None) -> Study:
@@ -39,11 +41,15 @@ def load_study(path: Path | str, changes: Changes | None = None) -> Study:
         raise ConfigError(f"study file {path} does not exist; give the path of a TOML file") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"study file {path} cannot be read as TOML: {error}") from None
-    return parse_study(_with_columns(changed(raw, changes or {}), path.parent))
+    return parse_study(_with_columns(changed(raw, changes or {}), path.parent), path.parent)
 
 
-def parse_study(raw: dict[str, Any]) -> Study:
+def parse_study(raw: dict[str, Any], folder: Path = Path()) -> Study:
     """Check a study given as nested dictionaries.
+
+    Args:
+        raw: its tables.
+        folder: where a model of the user's own is looked up.
 
     Raises:
         ConfigError: the first complaint, as one line.
@@ -55,9 +61,24 @@ def parse_study(raw: dict[str, Any]) -> Study:
         noiseworthy.errors.ConfigError: [privacy] clip is not a key of this table; allowed: ...
     """
     try:
-        return Study.model_validate(raw | _own_table(raw))
+        study = Study.model_validate(raw | _own_table(raw))
     except ValidationError as error:
         raise ConfigError(_one_line(error)) from None
+    return _with_own_model(study, folder) if is_own(study.task.model) else study
+
+
+def _with_own_model(study: Study, folder: Path) -> Study:
+    """The study with the place and the digest of its own model."""
+    task, model = study.task, str(study.task.model)
+    place = folder / (task.model_folder or "")
+    digest = digest_of(model, place)
+    if task.model_digest not in (None, digest):
+        raise ConfigError(
+            f"[task] model_digest is {task.model_digest!r:.14}, but the source of {model} has {digest[:12]}; "
+            "put back the source, or state the new digest"
+        )
+    known = task.model_copy(update={"model_folder": place, "model_digest": digest})
+    return study.model_copy(update={"task": known})
 
 
 def _own_table(raw: dict[str, Any]) -> dict[str, Any]:

@@ -215,6 +215,7 @@ def _with_model(prepared: Prepared, task: dict[str, Any]) -> Prepared:
         table = TaskTable.model_validate(task)
     except ValidationError as error:
         raise PlanError(f"the plan's task is no [task] table: {error.errors()[0]['msg']}") from None
+    table = table.model_copy(update={"model_folder": prepared.study.task.model_folder})
     if table == prepared.study.task:
         return prepared
     study: Study = prepared.study.model_copy(update={"task": table})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,10 @@ from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.studies.clients import Stated, by_name, in_order
 from noiseworthy.studies.tables import Drawn, Study
 from noiseworthy.tasks import Reference, Task, make_task, seen_shape
+from noiseworthy.tasks.factory import check_plain
+from noiseworthy.tasks.names import is_own
+from noiseworthy.tasks.own import own_task
+from noiseworthy.tasks.table import TaskTable
 from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.reference import apart_from, reference_of
@@ -312,11 +317,27 @@ def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task
     """The model of `[task]` for records of a shape; by default the linear model that fits the labels."""
     table = study.task
     model = table.model or default_model(classes)
+    if is_own(model):
+        check_plain(model, **_linear_keys(table))
+        folder = table.model_folder or Path()
+        return own_task(model, folder, table.model_digest, shape, classes, table.ridge)
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
         bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
         reference=_reference(study, shape),
     )  # fmt: skip
+
+
+def _linear_keys(table: TaskTable) -> dict[str, bool]:
+    """Which keys that only linear models take are stated."""
+    return {
+        "feature_norm": table.feature_norm is not None,
+        "normalise": table.normalise,
+        "bias": table.bias not in ("auto", 0.0),
+        "pooling": table.pooling != 1,
+        "projection": table.projection is not None,
+        "reference": table.reference is not None,
+    }
 
 
 def default_model(classes: int | None) -> str:

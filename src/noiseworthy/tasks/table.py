@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+)
 
 from noiseworthy._tables import Auto, Count, Positive, Size, Table, among
-from noiseworthy.tasks.names import MODELS
+from noiseworthy.tasks.names import MODELS, is_own
 
 INTERCEPTS = {"softmax": 0.3, "logistic": 0.3, "svm": 0.3, "linear": 1.0}
 """The constant that "auto" appends to records of a linear model, over the norm that they are scaled to.
@@ -25,10 +31,15 @@ class TaskTable(Table):
     order; `normalise` without `feature_norm` scales them to norm 1. At last `bias` is appended, a constant
     whose weight is the intercept: by default in proportion to their norm where records are rows of numbers,
     and none where they are images.
+
+    A `model` of the user's own is "module:function". Its module is looked up in `model_folder`, by default
+    that of the study's file; `model_digest` is SHA-256 over its source, by which a plan knows it.
     """
 
     dimension: Size | None = None
-    model: Annotated[str, among(lambda: MODELS)] | None = None
+    model: Annotated[str, among(lambda: MODELS, is_own)] | None = None
+    model_digest: str | None = None
+    model_folder: Annotated[Path, Field(strict=False)] | None = None
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     pooling: Count = 1
     projection: Count | None = None
@@ -42,6 +53,15 @@ class TaskTable(Table):
     def _constant(cls, value: Any) -> Any:
         """True is a constant of 1, false none."""
         return float(value) if isinstance(value, bool) else value
+
+    @model_serializer(mode="wrap")
+    def _known_by_source(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As it is written: of a model of the user's own its digest, and never where it lies."""
+        written = write(self)
+        written.pop("model_folder", None)
+        if self.model_digest is None:
+            written.pop("model_digest", None)
+        return written
 
     @property
     def radius(self) -> float | None:
