@@ -129,8 +129,10 @@ PARTS = {
 
 
 @pytest.mark.parametrize("text", of("toml"))
-def test_tables_are_read(text, tmp_path):
+def test_tables_are_read(text, tmp_path, monkeypatch):
     """As an owner's file, as the terms of a Flower node, or as a study or a part of one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_network.py").write_text("def make(record_shape, classes): ...")
     path, raw = tmp_path / "shown.toml", tomllib.loads(text)
     path.write_text(text)
     if "owner" in raw:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import noiseworthy as nw
 from noiseworthy.deploy.deployment import Deployment
+from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.errors import ConfigError, InvalidInput, PlanError, ResumeError
 from noiseworthy.studies.checkpoints import FILE as CHECKPOINT
 from noiseworthy.studies.loading import load_study, parse_study
 from noiseworthy.tasks.own import digest_of
+from noiseworthy.tasks.table import TaskTable
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FEW = {"federation.records_per_client": 40, "algorithm.rounds": 4, "training.evaluations": 2}
@@ -116,7 +120,7 @@ def test_a_deployment_is_refused_with_the_models_that_can_be_deployed(study):
         Deployment.of(planned.prepared, planned.plan)
 
 
-def test_an_owner_cannot_allow_one_and_a_gateway_has_no_way_to_it():
+def test_an_owner_cannot_allow_one():
     owner = {
         "owner": {"client": "client 0", "data_set": "digits"},
         "federation": {"data": "digits", "clients": 10},
@@ -126,3 +130,12 @@ def test_an_owner_cannot_allow_one_and_a_gateway_has_no_way_to_it():
     }
     with pytest.raises(ValueError, match="Input should be 'softmax'"):
         Owner.model_validate(owner)
+
+
+def test_a_gateway_imports_no_module_that_a_request_names(study):
+    """Not even one that it could find."""
+    sys.modules.pop("own_model", None)
+    holding = Holding(np.zeros((4, 8, 8), np.float32), np.zeros(4, np.int32), 10)
+    with pytest.raises(InvalidInput, match="model must be one of .softmax"):
+        holding.task(TaskTable(model="own_model:make", model_folder=study.parent))
+    assert "own_model" not in sys.modules
