@@ -8,11 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from noiseworthy.deploy.owners import folder_name
-from noiseworthy.privacy.durable import DurableLedger
+from noiseworthy.model.folder import load_folder
+from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare
@@ -68,15 +68,15 @@ def test_five_owners_train_over_tls_and_their_ledgers_hold_the_plan(study, tmp_p
     assert {one["client"] for one in after} == set(federation.clients)
     for place, name in enumerate(federation.clients):
         folder = tmp_path / "deployments" / "five" / "owners" / folder_name(name)
-        with DurableLedger.read(folder / "ledger.sqlite") as books:
+        with read_ledger(folder / "ledger.sqlite") as books:
             rows = books.query("SELECT number, share FROM releases ORDER BY number")
         assert rows == [(k + 1, price.of(place, k)) for k in range(ROUNDS)]
-    theta = np.load(tmp_path / "runs" / "five" / "model.npz")["theta"]
-    assert theta.shape == (1, 7840)
+    mine = tmp_path / "runs" / "five" / "model"
+    assert load_folder(mine).theta.shape == (7840,)
     for path in (tmp_path / "deployments" / "five" / "owners").iterdir():
         kept = typed("deploy", "model", path / "owner.toml", folder=tmp_path)
-        with np.load(kept.strip()) as model:
-            assert np.array_equal(model["theta"], theta)
+        for file in mine.iterdir():
+            assert (Path(kept.strip()) / file.name).read_bytes() == file.read_bytes()
 
 
 BUNDLED = """

@@ -19,10 +19,12 @@ from scipy import stats
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy import deployed_noise, grid_mechanism, quantised, uploads
-from noiseworthy.privacy.accountants import Release, spent_epsilon
-from noiseworthy.privacy.deployed_noise import STEPS, DeployedNoise, deployed_epsilon, grid_surcharge
+from noiseworthy.privacy.accountants import spent_epsilon
+from noiseworthy.privacy.deployed_epsilon import deployed_epsilon
+from noiseworthy.privacy.deployed_noise import STEPS, DeployedNoise, grid_surcharge
 from noiseworthy.privacy.gaussian import gaussian_delta
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_gradient
 
 FALSE_ALARM = 1e-6

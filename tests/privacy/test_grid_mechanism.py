@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import calibrate
-from noiseworthy.privacy.deployed_noise import STEPS, deployed_epsilon
+from noiseworthy.privacy.deployed_epsilon import deployed_epsilon
+from noiseworthy.privacy.deployed_noise import STEPS
 from noiseworthy.privacy.grid_mechanism import GridMechanism, as_drawn
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace, NoNoise
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_clipped_whole, of_mean_gradient
 from noiseworthy.privacy.uploads import LIMIT
 

@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
-from noiseworthy.calls.folder import RunFolder
-from noiseworthy.studies.typed_record import RunRecord
+    from noiseworthy.calls.folder import RunFolder
+    from noiseworthy.studies.typed_record import RunRecord
 
 
 class Callback:
     """What a run tells; override what is of interest. An error that a callback raises ends the run."""
+
+    def on_note(self, said: str) -> None:
+        """What a user should know of the study before it is opened."""
 
     def on_planning(self, done: float) -> None:
         """The share of planning that is done; a plan that is given is not planned again."""
@@ -45,6 +50,11 @@ class Several(Callback):
     """Callbacks that are told one after the other."""
 
     told: Sequence[Callback]
+
+    def on_note(self, said: str) -> None:
+        """As each is told."""
+        for one in self.told:
+            one.on_note(said)
 
     def on_planning(self, done: float) -> None:
         """As each is told."""

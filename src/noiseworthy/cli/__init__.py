@@ -12,15 +12,32 @@ quick and never loads jax.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
-from noiseworthy._names import shown
-from noiseworthy.cli import audit, gateways, ledgers, measuring, owning, papers, planning, sweeping, training
-from noiseworthy.errors import UserError
+from noiseworthy._names import concealed, shown
+from noiseworthy.cli import (
+    audit,
+    cards,
+    checking,
+    gateways,
+    init,
+    ledgers,
+    measuring,
+    owning,
+    papers,
+    planning,
+    predicting,
+    sweeping,
+    training,
+)
+from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
+    init.init,
+    checking.check,
     planning.plan,
     training.train,
     planning.advise,
@@ -34,13 +51,15 @@ COMMANDS = (
     measuring.measure,
     papers.reproduce,
     training.report,
+    predicting.predict,
+    predicting.export,
     gateways.gateway,
+    init.schema,
 )
-GROUPS = {"ledger": ledgers.ledger, "deploy": owning.deploy}
+GROUPS = {"ledger": ledgers.ledger, "card": cards.card, "deploy": owning.deploy}
 
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]  # of click, which some releases of typer contain
 _INTERRUPTED = 130
-_INTERRUPTION = "interrupted; train and deploy run go on from the last checkpoint with --resume"
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -74,27 +93,28 @@ for _name, _group in GROUPS.items():
 
 def main() -> None:
     """Entry point: the user's mistakes end in one line and exit code 2."""
+    interruption = "interrupted"
     try:
         code = app(prog_name="noiseworthy", standalone_mode=False) or 0
-    except (KeyboardInterrupt, typer.Abort):
-        code = _INTERRUPTED
+    except (KeyboardInterrupt, typer.Abort) as ended:
+        code, interruption = _INTERRUPTED, str(ended.__cause__ or ended) or interruption
     except Exception as error:
         if (complaint := _complaint(error)) is None:
             raise
-        if complaint:
-            print(f"error: {shown(' '.join(complaint.split()))}", file=sys.stderr)
+        for one in complaint:
+            print(f"error: {shown(concealed(' '.join(one.split())))}", file=sys.stderr)
         raise SystemExit(2) from None
     if code == _INTERRUPTED:
-        print(_INTERRUPTION, file=sys.stderr)
+        print(interruption, file=sys.stderr)
     raise SystemExit(code)
 
 
-def _complaint(error: Any) -> str | None:
-    """What the user got wrong, empty if help was shown instead; None if the fault is ours."""
+def _complaint(error: Any) -> Sequence[str] | None:
+    """What the user got wrong, nothing if help was shown instead; None if the fault is ours."""
     if isinstance(error, UserError):
-        return str(error)
+        return error.mistakes if isinstance(error, ConfigError) else [str(error)]
     if not isinstance(error, _UsageError):
         return None
     command = error.ctx.command_path if error.ctx is not None else "noiseworthy"
     message = error.format_message().rstrip(".")
-    return f"{message}; see {command} --help" if message else ""
+    return [f"{message}; see {command} --help"] if message else []

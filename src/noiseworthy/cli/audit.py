@@ -30,6 +30,7 @@ def audit(
     sets: Sets = None,
 ) -> None:
     """What an attacker can prove about epsilon, beside what the study's plan claims; exit code 1 if more."""
+    prepared = prepare_study(study, data, sets=sets, plan=plan)
     from noiseworthy.audit.audits import TRIALS
     from noiseworthy.engines.compilation import use_persistent_cache
     from noiseworthy.reports import write_report
@@ -42,7 +43,7 @@ def audit(
     )
     from noiseworthy.studies.record import save_record
 
-    planned = decide_plan(prepare_study(study, data, sets=sets), plan)
+    planned = decide_plan(prepared, plan)
     use_persistent_cache()
     folder = out_folder or Path("runs") / study.stem
     planned.keep(folder)

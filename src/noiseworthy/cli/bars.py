@@ -6,13 +6,16 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from noiseworthy.calls.callbacks import Callback
-from noiseworthy.calls.folder import RunFolder
-from noiseworthy.cli.console import progress_bar
-from noiseworthy.studies.typed_record import RunRecord
+from noiseworthy.cli.console import noted, progress_bar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from noiseworthy.calls.folder import RunFolder
+    from noiseworthy.studies.typed_record import RunRecord
 
 
 class Bars(Callback):
@@ -27,6 +30,10 @@ class Bars(Callback):
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self._close()
+
+    def on_note(self, said: str) -> None:
+        """Says it above the bars."""
+        noted(said)
 
     def on_planning(self, done: float) -> None:
         """Moves the bar of planning."""

@@ -49,6 +49,11 @@ err = Plain(stderr=True)
 out = Plain()
 
 
+def noted(said: str) -> None:
+    """What a user should know of a study."""
+    err.print(f"note: {said}", soft_wrap=True)
+
+
 def foretell(seconds: float) -> None:
     """How long networks will train, before they start."""
     if _style.get() in (Style.none, Style.json):

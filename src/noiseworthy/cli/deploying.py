@@ -202,7 +202,7 @@ def _decided(
     check_installed()
     from noiseworthy.deploy.deployment import Deployment
 
-    planned = decide_plan(prepare_study(study, data), plan, kept)
+    planned = decide_plan(prepare_study(study, data, plan=plan), plan, kept)
     return planned, Deployment.of(planned.prepared, planned.plan)
 
 
@@ -295,8 +295,9 @@ def _trained(
     from noiseworthy.deploy.correspondence import introduced
     from noiseworthy.deploy.deployed import final_model, train, with_network
     from noiseworthy.deploy.known_ledgers import KnownLedgers
+    from noiseworthy.model.folder import load_folder
+    from noiseworthy.studies.delivery import deliver
     from noiseworthy.studies.record import save_record
-    from noiseworthy.studies.studies import save_model
 
     federation = deployment.federation
     with err.status(f"Waiting for {federation.n_clients} owners"):
@@ -316,11 +317,11 @@ def _trained(
     if done.untold:
         err.print(_UNTOLD.format(", ".join(sorted(done.untold)), done.told.run), soft_wrap=True, markup=False)
     abouts = introduced(exchange, federation.clients, patience / 4)
-    save_model(folder, done.trained.theta, [deployment.seed], deployment.task)
     record = with_network(record, deployment, done, abouts, time.monotonic() - started)
+    record = deliver(planned.prepared, done.trained.theta[0], record, [deployment.seed], folder)
     save_record(record, folder)
     known.note(abouts)
-    _deliver(exchange, federation.clients, final_model(deployment, done), folder, patience)
+    _deliver(exchange, federation.clients, final_model(done.told.run, load_folder(folder)), folder, patience)
     return record
 
 
@@ -329,12 +330,13 @@ def _deliver(
 ) -> None:
     """Send owners the model, and name those who did not take it."""
     from noiseworthy.deploy.correspondence import delivered
+    from noiseworthy.model.folder import NAME as MODEL
 
     with err.status("Sending the model to its owners"):
         why = delivered(exchange, owners, offer, patience / 4)
     for owner, reason in sorted(why.items()):
         err.print(
-            f"{owner} was not given the model ({reason}); send it {folder / 'model.npz'}",
+            f"{owner} was not given the model ({reason}); send it {folder / MODEL}",
             soft_wrap=True, markup=False,
         )  # fmt: skip
 

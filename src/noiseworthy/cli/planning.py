@@ -24,16 +24,18 @@ def plan(
     sets: Sets = None,
 ) -> None:
     """Decide rounds, clients, noise, clip and step size for a study, and write plan.json; trains nothing."""
-    from noiseworthy._validate import strict_json
+    planned = decide_plan(prepare_study(study, data, budget_seconds, sets))
+    from noiseworthy._json import strict_json
     from noiseworthy.studies.record import save_record
 
-    planned = decide_plan(prepare_study(study, data, budget_seconds, sets))
     record = planned.record(study.stem)
     path = planned.keep(out_folder or Path("runs") / study.stem)
     if out_folder is not None:
         save_record(record, out_folder)
     if as_json:
         said = {**planned.plan.as_dict(), "clients": list(planned.prepared.names)}
+        if columns := planned.file.made_for["facts"].get("columns"):
+            said["columns"] = columns
         print(json.dumps(strict_json(said), allow_nan=False))
         return
     from noiseworthy.reports.tables import plan_panel
@@ -52,12 +54,12 @@ def advise(
     sets: Sets = None,
 ) -> None:
     """Plan a study with every algorithm by trial on public data, side by side, and recommend one."""
+    prepared = prepare_study(study, data, budget_seconds, sets)
     from noiseworthy.engines.compilation import use_persistent_cache
     from noiseworthy.reports.advice import advice_panel, write_advice
     from noiseworthy.sweeps.advisor import advice_record
     from noiseworthy.sweeps.advisor import advise as run
 
-    prepared = prepare_study(study, data, budget_seconds, sets)
     use_persistent_cache()
     with progress_bar("Trying", 100, "%") as bar:
         advice = advice_record(run(prepared, lambda name, done: bar(done, name)), study.stem)
@@ -91,18 +93,19 @@ def account(
     sets: Sets = None,
 ) -> None:
     """Exact epsilon per client of a stated schedule, or of a study's plan."""
-    from noiseworthy._validate import strict_json
+    counted, names = "uploads", None
+    options = (mechanism, noise, clip_norm, sizes, releases, rounds, clients_per_round)
+    if study is not None and any(option is not None for option in options):
+        raise ConfigError("account takes a study file or the options of a schedule, and not both")
+    prepared = None if study is None else prepare_study(study, data, sets=sets, plan=plan)
+    from noiseworthy._json import strict_json
     from noiseworthy.data.federation import numbered
     from noiseworthy.methods.registry import method
     from noiseworthy.studies.account import account as price
     from noiseworthy.studies.account import account_plan
 
-    counted, names = "uploads", None
-    options = (mechanism, noise, clip_norm, sizes, releases, rounds, clients_per_round)
-    if study is not None:
-        if any(option is not None for option in options):
-            raise ConfigError("account takes a study file or the options of a schedule, and not both")
-        planned = decide_plan(prepare_study(study, data, sets=sets), plan)
+    if prepared is not None:
+        planned = decide_plan(prepared, plan)
         made, names = planned.plan, planned.prepared.names
         answer, counted = account_plan(made), f"{method(made.algorithm).words.noised.release}s"
     elif sets:

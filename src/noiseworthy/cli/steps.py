@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noiseworthy.cli.console import out
+from noiseworthy.cli.bars import Bars
+from noiseworthy.cli.console import noted, out
 
 if TYPE_CHECKING:
     from noiseworthy.studies.plan_file import Planned
@@ -16,22 +17,34 @@ if TYPE_CHECKING:
 
 
 def prepare_study(
-    path: Path, data: Path | None, seconds: float | None = None, sets: Sequence[str] | None = None
+    path: Path,
+    data: Path | None,
+    seconds: float | None = None,
+    sets: Sequence[str] | None = None,
+    *,
+    plan: Path | None = None,
+    folder: Path | None = None,
 ) -> Prepared:
-    """The study of a file, changed as `--set` says, with its data, model and public facts."""
-    from noiseworthy.calls.stated import stated
+    """The study of a file, changed as `--set` says, with its data, model and public facts.
+
+    Args:
+        path: of the study.
+        data: folder of data files, instead of the study's.
+        seconds: for planning, instead of the study's.
+        sets: other values for keys, each KEY=VALUE.
+        plan: file that the study will be trained, compared or audited by.
+        folder: of a run that the study will be trained in; None for commands that train nothing.
+    """
+    from noiseworthy.calls.stated import opened, stated
     from noiseworthy.studies.changes import changes_of
 
-    study = stated(path, data=data, seconds=seconds, changes=changes_of(sets or ()))
-    from noiseworthy.studies.prepare import prepare  # here, so that a mistake is told before it is loaded
-
-    return prepare(study)
+    study = stated(path, data=data, seconds=seconds, changes=changes_of(sets or ()), note=noted)
+    return opened(study, data=data, plan=plan, folder=folder)
 
 
 def decide_plan(prepared: Prepared, plan: Path | None = None, kept: Path | None = None) -> Planned:
-    """A study with its plan, as `calls.run.decided` finds it, behind a bar."""
-    from noiseworthy.calls.run import decided
-    from noiseworthy.cli.bars import Bars
+    """A study with its plan, as `calls.steps.decided` finds it, behind a bar."""
+    from noiseworthy.calls.steps import decided
 
     with Bars() as bars:
         return decided(prepared, plan, kept, bars.on_planning)
@@ -39,8 +52,7 @@ def decide_plan(prepared: Prepared, plan: Path | None = None, kept: Path | None 
 
 def train_plan(planned: Planned, folder: Path, *, name: str) -> dict[str, Any]:
     """The record of a training by the plan, whose checkpoints, model and record lie in `folder`."""
-    from noiseworthy.calls.run import trained
-    from noiseworthy.cli.bars import Bars
+    from noiseworthy.calls.steps import trained
 
     with Bars() as bars:
         return trained(planned, folder, name, bars)

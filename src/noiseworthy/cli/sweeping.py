@@ -28,13 +28,15 @@ def sweep(
     sets: Sets = None,
 ) -> None:
     """Train a study for every choice of values, with one table and one figure; after a kill it goes on."""
-    from noiseworthy._validate import strict_json
+    from noiseworthy._json import strict_json
+    from noiseworthy.calls.stated import stated
     from noiseworthy.studies.changes import changes_of, seeds_of
     from noiseworthy.sweeps.variants import over_of, variants
 
     values, changes = over_of(over or ()), changes_of(sets or ())
     several = None if seeds is None else seeds_of(seeds)
     count = len(variants(values))
+    stated(study, data=data, changes=changes, seeds=several)  # a mistake is told before jax is loaded
     from noiseworthy.calls.sweep import sweep as run
     from noiseworthy.reports.sweep import sweep_table
 

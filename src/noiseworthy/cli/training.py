@@ -40,21 +40,18 @@ def train(
     seeds: Seeds = None,
 ) -> None:
     """Plan a study, train it in simulation and write a run folder with model, record and report."""
-    from noiseworthy.calls.stated import stated
-    from noiseworthy.studies.changes import changes_of, seeds_of
-
-    changes, several = changes_of(sets or ()), None if seeds is None else seeds_of(seeds)
-    stated(study, changes=changes, seeds=several)  # a mistake is told before what trains is loaded
     from noiseworthy.calls.run import run
     from noiseworthy.cli.bars import Bars
-    from noiseworthy.studies.record import load_record
+    from noiseworthy.studies.changes import changes_of, seeds_of
 
     with Bars() as bars:
         done = run(
-            study, out_folder, seeds=several, set=changes, resume=resume, plan=plan, data=data,
-            budget_seconds=budget_seconds, ledger=ledger, lifetime_epsilon=lifetime_epsilon,
-            callbacks=[bars],
+            study, out_folder, seeds=None if seeds is None else seeds_of(seeds), set=changes_of(sets or ()),
+            resume=resume, plan=plan, data=data, budget_seconds=budget_seconds, ledger=ledger,
+            lifetime_epsilon=lifetime_epsilon, callbacks=[bars],
         )  # fmt: skip
+    from noiseworthy.studies.record import load_record
+
     show(load_record(done.folder), done.record, done.report, as_json)
 
 
@@ -68,8 +65,8 @@ def compare(
     sets: Sets = None,
 ) -> None:
     """Train the plan beside a grid of fixed settings and report the gain that the plan loses."""
-    planned = decide_plan(prepare_study(study, data, sets=sets), plan)
     folder = out_folder or Path("runs") / study.stem
+    planned = decide_plan(prepare_study(study, data, sets=sets, plan=plan, folder=folder), plan)
     record = train_plan(planned, folder, name=study.stem) if planned.plan.train else None
     finish(_compare(planned, folder, record, name=study.stem), folder, as_json)
 
@@ -83,11 +80,11 @@ def tradeoff(
     sets: Sets = None,
 ) -> None:
     """Plan and train for other privacy and resource budgets, and draw what each pair of them reaches."""
+    folder = out_folder or Path("runs") / study.stem
+    prepared = prepare_study(study, data, sets=sets, folder=folder)
     from noiseworthy.sweeps.tradeoff import Surface
 
-    prepared = prepare_study(study, data, sets=sets)
     surface = Surface.of(prepared)
-    folder = out_folder or Path("runs") / study.stem
     prepared, decision, _ = decide_plan(prepared)
     finish(_tradeoff(surface, prepared, decision, folder, name=study.stem), folder, as_json)
 
@@ -101,11 +98,11 @@ def rivals(
     sets: Sets = None,
 ) -> None:
     """Train DPFL-BCS and the algorithms it is held against side by side, on the study's own federation."""
+    folder = out_folder or Path("runs") / study.stem
+    prepared = prepare_study(study, data, sets=sets, folder=folder)
     from noiseworthy.sweeps.contest import Contest
 
-    prepared = prepare_study(study, data, sets=sets)
     contest = Contest.of(prepared)
-    folder = out_folder or Path("runs") / study.stem
     finish(_rivals(contest, prepared, folder, name=study.stem), folder, as_json)
 
 
@@ -114,9 +111,9 @@ def quickstart(out_folder: OutFolder = None) -> None:
     """Plan, train and compare on the digits that ship with scikit-learn, and write a report."""
     from importlib.resources import as_file, files
 
-    with as_file(files("noiseworthy") / "quickstart.toml") as path:
-        prepared = prepare_study(path, None)
     folder = out_folder or Path("runs") / "quickstart"
+    with as_file(files("noiseworthy") / "quickstart.toml") as path:
+        prepared = prepare_study(path, None, folder=folder)
     err.print(
         Text("noiseworthy quickstart", "bold"),
         "ten clients, two kinds of digits each, epsilon = 4 for every record",

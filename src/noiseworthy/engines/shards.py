@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from noiseworthy.data.federation import Federation
 from noiseworthy.methods.algorithm import Shard
 from noiseworthy.tasks import LinearModel
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
 
 _MOST_GROUPS = 5
 """Sizes that clients of one federation are padded to, where everybody is asked."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx, ndtr
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
@@ -38,6 +37,8 @@ def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> NDArray[np.float64]:
         >>> float(gaussian_delta(1.0, 1.0).round(6))
         0.126937
     """
+    from scipy.special import erfcx, ndtr  # here, because a study is read without it
+
     epsilon, mu = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(mu, float))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
@@ -123,6 +124,8 @@ def gaussian_epsilon(mu: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
 
 
 def _solve_epsilon(mu: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.special import erfcx  # here, as in `gaussian_delta`
+
     rho = np.square(mu) / 2
     epsilon = rho + 2 * np.sqrt(rho * -np.log(delta))
     moving = np.ones(mu.shape, bool)  # each stops for itself: what one has spent depends on no other

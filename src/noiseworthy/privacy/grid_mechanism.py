@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.deployed_noise import STEPS, DeployedNoise
 from noiseworthy.privacy.quantised import clipped_sum
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.privacy.uploads import LIMIT, Grid, Noise, Upload
 

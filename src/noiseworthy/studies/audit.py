@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseworthy._validate import strict_json
+from noiseworthy._json import strict_json
 from noiseworthy.audit.audits import (
     CONFIDENCE,
     FALSE_ALARM,

@@ -9,7 +9,8 @@ from typing import Any, get_args
 
 from noiseworthy._tables import MOST_LISTED, Table
 from noiseworthy.errors import ConfigError
-from noiseworthy.methods.registry import FIRST, METHODS, method
+from noiseworthy.methods.registry import FIRST, METHODS
+from noiseworthy.methods.registry import table as table_of
 from noiseworthy.studies.tables import Study
 
 Changes = Mapping[str, Any]
@@ -138,7 +139,7 @@ def _table(name: str, raw: Mapping[str, Any]) -> type[Table] | None:
     if name == "algorithm":
         stated = raw.get(name)
         chosen = stated.get("name", FIRST) if isinstance(stated, dict) else FIRST
-        return method(chosen if chosen in METHODS else FIRST).table
+        return table_of(chosen if chosen in METHODS else FIRST)
     annotation = Study.model_fields[name].annotation
     options = (annotation, *get_args(annotation))
     return next((one for one in options if isinstance(one, type) and issubclass(one, Table)), None)

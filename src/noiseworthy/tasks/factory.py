@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.images import image_shape
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.names import IMAGES, LINEAR, MODELS
 from noiseworthy.tasks.preparation import Preparation
 
 if TYPE_CHECKING:
+    from noiseworthy.tasks.base import Task
     from noiseworthy.tasks.reference import Reference
 
 _TWO_CLASSES = ("logistic", "svm")

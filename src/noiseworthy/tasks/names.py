@@ -26,16 +26,7 @@ IMAGES = {
     "resnet20": "resnet.resnet20",
 }
 """Networks of images and what makes them in `models`, which is loaded when it is asked for."""
-_OWN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+OWN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+"""Names of models of the user's own."""
 MODELS = (*LINEAR, *IMAGES, "lstm", "unet3d")
 """All that `make_task` knows."""
-
-
-def is_own(model: str | None) -> bool:
-    """Whether a name is that of a user's own model: a function in a module.
-
-    Example:
-        >>> is_own("my_module:make"), is_own("softmax"), is_own("my module:make")
-        (True, False, False)
-    """
-    return model is not None and _OWN.fullmatch(model) is not None

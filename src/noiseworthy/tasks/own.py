@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 from noiseworthy.errors import ConfigError, InvalidInput, UserError
+from noiseworthy.tasks.names import OWN
 
 if TYPE_CHECKING:
     from noiseworthy.tasks.base import Task
@@ -36,6 +37,16 @@ class Source(NamedTuple):
 
 Sources = tuple[Source, ...]
 """The module of a model, and those of its folder that it imports, by name."""
+
+
+def is_own(model: str | None) -> bool:
+    """Whether a name is that of a user's own model: a function in a module.
+
+    Example:
+        >>> is_own("my_module:make"), is_own("softmax"), is_own("my module:make")
+        (True, False, False)
+    """
+    return model is not None and OWN.fullmatch(model) is not None
 
 
 def digest_of(model: str, folder: Path) -> str:
@@ -135,7 +146,7 @@ def _sources(model: str, folder: Path) -> Sources:
     if module not in found:
         raise ConfigError(
             f'[task] model = "{model}": there is no {module.replace(".", "/")}.py in {folder}; put it beside '
-            "the study's file, or name its folder by model_folder"
+            "the study's file"
         )
     return tuple(found[name] for name in sorted(found))
 

@@ -32,7 +32,7 @@ def p_values(sample: NDArray[np.float64], family: Family) -> dict[str, float]:
         >>> min(values.values()) > FALSE_ALARM
         True
     """
-    law, n = law_of(family).distribution(), len(sample)
+    law, n = law_of(family).analysis.distribution(), len(sample)
     second, fourth, sixth, eighth = (_moment(law, order) for order in (2, 4, 6, 8))
     square = np.square(sample)
     z = {

@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.privacy.accountants import Release, spent_epsilon
+from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import calibrate
-from noiseworthy.privacy.durable import accounts_of, schedule_accounts
+from noiseworthy.privacy.durable import accounts_of
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE, Account, costs_of
+from noiseworthy.privacy.durable.schedules import schedule_accounts
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace, NoNoise
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_gradient
 
 ONE = Account("wards", "", "north", "epsilon", 3.0, 3.0, 0.0, "replace-one", "record")

@@ -120,7 +120,7 @@ def power_law(problem: Problem, clients_per_round: int) -> PowerLaw | None:
     """
     if not problem.law.noisy:
         return PowerLaw(0.0, 0.0)
-    if not problem.law.closed_form(1.0, problem.budget.delta):
+    if not problem.law.analysis.closed_form(1.0, problem.budget.delta):
         return None
     z = noise_exponent(problem)
     one_upload = float(problem.weighted_noise(np.array([1]))[0])
@@ -129,7 +129,7 @@ def power_law(problem: Problem, clients_per_round: int) -> PowerLaw | None:
 
 def noise_exponent(problem: Problem) -> float:
     """z for many uploads: 2 for pure Laplace noise, 1 for Gaussian noise and Laplace noise with a delta."""
-    return problem.law.growth(problem.budget.delta)
+    return problem.law.analysis.growth(problem.budget.delta)
 
 
 # The bound --------------------------------------------------------------------------------------------

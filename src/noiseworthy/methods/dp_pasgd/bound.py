@@ -40,7 +40,7 @@ clipping does not bite.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,12 +49,12 @@ from scipy.special import xlog1py
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.dp_pasgd.table import LossShape
 from noiseworthy.plans.problem import Constant, Problem
 
 REQUIRED = ("smoothness", "strong_convexity", "gradient_variance", "initial_gap")
 NOISE_DIMENSION = "noise_dimension"
-LossShape = Literal["general", "convex", "quadratic"]
-SHAPES: tuple[LossShape, ...] = ("general", "convex", "quadratic")
+SHAPES: tuple[LossShape, ...] = get_args(LossShape)
 UNIT = "excess loss"
 _ROUNDING = 1e-12
 _UNLIMITED = 10**9

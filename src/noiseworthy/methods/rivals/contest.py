@@ -7,9 +7,9 @@ from typing import Literal
 
 from noiseworthy.methods.contest import Entrant
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
-from noiseworthy.methods.question import AlgorithmTable
-from noiseworthy.methods.rivals.planner import RIVALS, RivalName
-from noiseworthy.methods.rivals.table import RivalTable
+from noiseworthy.methods.rivals.planner import RIVALS
+from noiseworthy.methods.rivals.table import RivalName, RivalTable
+from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.privacy.mechanisms import Family, law_of
 
 _COMMON = {"rounds", "clients_per_round", "step_size", "step_decay", "momentum", "averaging"}

@@ -1,0 +1,103 @@
+"""Examples of a table whose columns are stated, and the schema of one of plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from noiseworthy._names import nearest
+from noiseworthy.data.labels import Labels
+from noiseworthy.data.schema.reading import many
+from noiseworthy.data.schema.schema import Schema, check_nothing_wrong, missing
+from noiseworthy.data.schema.values import columns_of, keys
+
+
+def stated_examples(
+    table: Any, schema: Schema, name: str, *, whole: bool = False
+) -> tuple[NDArray[np.float32], Labels, NDArray | None, NDArray[np.bool_] | None]:
+    """Features, labels, owners and test rows of a table, by what is stated of its columns.
+
+    Args:
+        table: columns of shape (n,) by name, or a frame.
+        schema: what they are.
+        name: of the data, for errors.
+        whole: all records are one owner's, or the server's: columns of owners and of the split may be absent.
+
+    Returns:
+        x (n, d), y (n,), names of owners (n,) or None, and which records test, or None where none is marked.
+
+    Raises:
+        DataError: everything that is wrong: columns that are not stated, or stated and not there, gaps that
+            are not allowed, unknown values.
+    """
+    columns = columns_of(table)
+    others = [schema.client, schema.split]
+    needed = [one for one in others if one and not whole]
+    stated = [one.name for one in schema.columns]
+    said = [
+        f'column {one!r} is not stated{nearest(one, stated)}; say what it is, or that it is "left-out"'
+        for one in columns
+        if one not in stated
+    ] + missing(columns, needed)
+    wanted = (*schema.features, schema.label)
+    usable = [one for one in wanted if one.name in columns]
+    said += missing(columns, [one.name for one in wanted])
+    readings = schema.read(columns, name, usable)
+    said += schema.wrong(columns, readings)
+    owners, marks = (np.array(keys(columns[one])) if one and one in columns else None for one in others)
+    said += _gaps(owners, schema.client) + _unmarked(marks, schema.split)
+    check_nothing_wrong(said, name)
+    return (
+        schema.encoded(readings),
+        schema.labels(readings),
+        owners,
+        None if marks is None else marks == "test",
+    )
+
+
+def plain_schema(
+    names: Sequence[str],
+    features: Sequence[str],
+    label: str,
+    client: str | None,
+    split: str | None,
+    classes: tuple[str, ...] | None,
+) -> Schema | None:
+    """The schema of a table of numbers that are taken as they are.
+
+    Args:
+        names: of all columns.
+        features: names of those to learn from, in order.
+        label: name of the column to predict.
+        client: name of the column of owners.
+        split: name of the column that marks test records.
+        classes: of the label, in order; None where it is a number.
+
+    Returns:
+        None where two classes, such as "a" and "a ", are one value in a schema's writing.
+    """
+    kind: dict[str, Any] = {"kind": "number"} if classes is None else {"classes": classes}
+    tables: dict[str, dict[str, Any]] = {one: {"kind": "number", "step": 1.0} for one in features}
+    tables[label] = {"role": "label", **kind}
+    tables |= {one: {"role": role} for one, role in ((client, "client"), (split, "split")) if one is not None}
+    rest = {one: {"kind": "left-out"} for one in names if one not in tables}
+    try:
+        return Schema.model_validate(tables | rest)
+    except ValidationError:
+        return None
+
+
+def _gaps(owners: NDArray | None, name: str | None) -> list[str]:
+    if owners is None or not np.any(gaps := owners == ""):
+        return []
+    return [f"column {name!r} has {many(gaps, 'missing value')}; say whose those records are, or drop them"]
+
+
+def _unmarked(marks: NDArray | None, name: str | None) -> list[str]:
+    if marks is None or not np.any(other := ~np.isin(marks, ("train", "test"))):
+        return []
+    return [f"column {name!r} must hold 'train' or 'test', got {str(marks[other][0])!r}"]
