@@ -9,6 +9,13 @@ from pydantic import Field, field_validator
 from noiseworthy._tables import Auto, Count, Positive, Size, Table, among
 from noiseworthy.tasks.names import MODELS
 
+INTERCEPTS = {"softmax": 0.3, "logistic": 0.3, "svm": 0.3, "linear": 1.0}
+"""The constant that "auto" appends to records of a linear model, over the norm that they are scaled to.
+
+Chosen on tables that ship with the product (docs/planning.md): numbers to predict are rarely centred, so that
+their intercept is worth half of a record's squared norm; that of classes is worth 1/12 of it.
+"""
+
 
 class TaskTable(Table):
     """`[task]`: a dimension for planning without data, or a model for training and how records reach it.
@@ -49,3 +56,7 @@ class TaskTable(Table):
     def radius(self) -> float | None:
         """Norm that records are scaled to or within; None leaves them as they are."""
         return 1.0 if self.normalise and self.feature_norm is None else self.feature_norm
+
+    def intercept(self, model: str) -> float:
+        """Value of the constant that is appended to records for a model, 0 for none; networks have none."""
+        return INTERCEPTS.get(model, 0.0) * (self.radius or 1.0) if self.bias == "auto" else self.bias
