@@ -31,6 +31,10 @@ This page is written by `make reference` from the tables that check studies; cha
 
 What is left out is planned, or has the default that is given here.
 """  # noqa: E501
+NAMED_METHODS = "The keys are those of the method that `name` names; without it, of `fedsgd-dpc`.\n"
+NAMED_COLUMNS = """What each column of a table is: keys are names of columns, and each is a table of its kind.
+`columns = "columns.toml"`, above all tables, takes `[columns]` from a file. [Columns](columns.md) tells more.
+"""
 COLUMNS = "| key | values | default | what it is |", "| --- | --- | --- | --- |"
 SPANS = {
     "minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below",
@@ -44,17 +48,18 @@ def page() -> str:
     parts, keys = [], 0
     for name in schema["properties"]:
         model = model_of(schema["properties"][name], tables)
-        own = model.get("oneOf")
+        columns = model.get("additionalProperties") or {}
+        own = model.get("oneOf", columns.get("oneOf"))
         stands = "" if name in schema["required"] else " (may be left out)"
         parts.append(f"## `[{name}]`{stands}\n")
         if own:
-            parts.append("The keys are those of the method that `name` names; without it, of `fedsgd-dpc`.\n")
+            parts.append(NAMED_COLUMNS if columns else NAMED_METHODS)
         for one in [model] if own is None else [tables[named(ref)] for ref in own]:
             rows = [row(key, stated, key in one.get("required", ()), tables)
                     for key, stated in one["properties"].items()]  # fmt: skip
             keys += len(rows)
             if own:
-                parts.append(f"### {title(one)}\n")
+                parts.append(f"### {of_column(one) if columns else title(one)}\n")
             parts.append(f"{plain(one)}\n")
             parts.append(
                 "\n".join(["| key | values | default | what it is |", "| --- | --- | --- | --- |", *rows])
@@ -78,6 +83,12 @@ def title(table: dict[str, Any]) -> str:
     """Names of the methods that a table is of."""
     name = table["properties"]["name"]
     return ", ".join(f"`{one}`" for one in name.get("enum", [name.get("const")]))
+
+
+def of_column(table: dict[str, Any]) -> str:
+    """What tells a kind of column from the others."""
+    key = "role" if "role" in table["required"] else "kind"
+    return f'`{key} = "{table["properties"][key]["const"]}"`'
 
 
 def plain(table: dict[str, Any]) -> str:
@@ -111,6 +122,8 @@ def values(stated: dict[str, Any]) -> str:
         return f"list of {values(stated['items'])}{least}"
     if kind == "string":
         return "path" if stated.get("format") == "path" else "text"
+    if kind == "object":
+        return "table of lists"
     if kind == "boolean":
         return "`true`, `false`"
     return {"integer": "whole number", "number": "number"}[str(kind)] + span(stated)

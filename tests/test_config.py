@@ -60,7 +60,7 @@ MODELS = {name: field.annotation for name, field in Study.model_fields.items()} 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", sorted({*TABLES} - {"columns"}))  # whose keys are names of one's own
 @given(key=st.from_regex(r"[a-z]{12,16}", fullmatch=True))
 def test_an_unknown_key_is_refused_in_every_table_with_the_allowed_ones(table, key):
     text = complaint(with_value(table, key, 1))

@@ -18,6 +18,7 @@ import pytest
 import typer.main
 
 from noiseworthy.cli import app
+from noiseworthy.data.schema import read_schema
 from noiseworthy.deploy.flower.terms import load_terms
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
@@ -25,6 +26,7 @@ from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.studies.loading import load_study, parse_study
+from noiseworthy.studies.studies import plan, train_in
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -103,8 +105,23 @@ def an_algorithm() -> dict[str, Any]:
     return given
 
 
+def a_model() -> dict[str, Any]:
+    """A run's model of a table, and new records; arrays of hospitals for an estimator."""
+    draws = np.random.default_rng(0)
+    np.savez(
+        "hearts.npz", age=draws.uniform(0, 100, 90), dose=draws.uniform(0, 9, 90), ill=["no", "yes"] * 45
+    )
+    table = {"data": "hearts.npz", "clients": 2, "label_column": "ill", "classes": ["no", "yes"]}
+    stages = {"privacy": PARTS["privacy"] | {"clip_norm": 1.0}, "algorithm": {"rounds": 3, "step_size": 1.0}}
+    train_in(plan(parse_study({"federation": table} | stages)), Path("runs/hearts"), name="hearts")
+    x, y = draws.uniform(0, 1, (200, 2)), np.tile(["no", "yes"], 100)
+    arrays = {"X": x, "y": y, "hospital": np.arange(200) // 100, "new": x[:3], "least": 0, "most": 1}
+    return {"frame": {"age": [50, 61], "dose": [1, 2]}, **arrays}
+
+
 GIVEN: dict[str, Callable[[], dict[str, Any]]] = {
     "docs/deployed_noise.md": a_plan, "docs/flower.md": flower, "docs/new_algorithm.md": an_algorithm,
+    "docs/model.md": a_model,
 }  # fmt: skip
 """What the text around a block has introduced."""
 
@@ -137,6 +154,8 @@ def test_tables_are_read(text, tmp_path):
         load_owner(path)
     elif "ledger" in raw:
         load_terms(path)
+    elif set(raw) == {"columns"}:
+        read_schema(str(path))
     elif {"federation", "privacy"} <= set(raw):
         load_study(path)
     else:

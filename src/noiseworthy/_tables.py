@@ -113,7 +113,8 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         lines = text.splitlines()
         found = re.search(r"line (\d+)", str(error))
         line = lines[int(found[1]) - 1].strip() if found and int(found[1]) <= len(lines) else ""
-        reads = f", which reads: {line}; text stands in quotes" if line else ""
+        remedy = "; text stands in quotes" if "Invalid value" in str(error) else ""
+        reads = f", which reads: {line}{remedy}" if line else ""
         raise ConfigError(f"{what} {path} cannot be read as TOML: {error}{reads}") from None
 
 

@@ -68,6 +68,11 @@ class _Estimator(BaseEstimator):
         self.tables = tables
         self.random_state = random_state
 
+    def _checked(self, *arrays: ArrayLike, **how: bool) -> Any:
+        """Arrays as scikit-learn checks them, X as float64."""
+        checked: Any = validate_data
+        return checked(self, *arrays, dtype=np.float64, **how)
+
     def _fitted(
         self, x: NDArray[np.float64], labels: NDArray, groups: ArrayLike | None, label: dict[str, Any]
     ) -> Self:
@@ -133,7 +138,7 @@ class _Estimator(BaseEstimator):
 
     def _answers(self, X: ArrayLike) -> NDArray[np.float32]:
         check_is_fitted(self, "model_")
-        x = validate_data(self, X, reset=False, dtype=np.float64)
+        x = self._checked(X, reset=False)
         schema = self.model_.schema
         return self.model_.answers(schema.encode(_by_name(schema, x)) if schema else x)
 
@@ -198,18 +203,18 @@ class NoiseworthyClassifier(ClassifierMixin, _Estimator):
         Raises:
             InvalidInput: parameters out of range, or a plan that is worth no training.
         """
-        x, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
+        x, found = self._checked(X, y)
+        check_classification_targets(found)
         if self.classes is None:
             _warn("classes", "which labels there are")
-        self.classes_ = np.unique(y if self.classes is None else np.asarray(self.classes))
+        self.classes_ = np.unique(found if self.classes is None else np.asarray(self.classes))
         if len(self.classes_) < 2:
             raise InvalidInput(
                 f"Classifier can't train when only one class is present, got {self.classes_.tolist()}"
             )
-        if strange := set(np.unique(y)) - set(self.classes_):
-            raise InvalidInput(f"y has the label {min(strange, key=str)!r}, which is none of classes")
-        labels = np.searchsorted(self.classes_, y).astype(np.int32)
+        if strange := set(np.unique(found)) - set(self.classes_):
+            raise InvalidInput(f"y has the label {min(map(str, strange))!r}, which is none of classes")
+        labels = np.searchsorted(self.classes_, found).astype(np.int32)
         return self._fitted(x, labels, groups, {"classes": _texts(self.classes_)})
 
     def predict(self, X: ArrayLike) -> NDArray:
@@ -276,16 +281,14 @@ class NoiseworthyRegressor(RegressorMixin, _Estimator):
         Raises:
             InvalidInput: parameters out of range, or a plan that is worth no training.
         """
-        x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        x, found = self._checked(X, y, y_numeric=True)
         if self.label_range is None:
             _warn("label_range", "the least and the greatest target")
-            least, most = float(y.min()), float(max(y.max(), y.min() + 1))
+            least, most = float(found.min()), float(max(found.max(), found.min() + 1))
         else:
-            least, most = map(float, self.label_range)
+            least, most = _ends(self.label_range)
         center, unit = (least + most) / 2, (most - least) / 2
-        if not unit > 0:
-            raise InvalidInput(f"label_range must be (least, most), got {self.label_range!r:.60}")
-        targets = np.clip((y - center) / unit, -1, 1).astype(np.float32)
+        targets = np.clip((found - center) / unit, -1, 1).astype(np.float32)
         self._fitted(x, targets, groups, {"range": [least, most]})
         self.model_ = _in_units(self.model_, center, unit)
         return self
@@ -302,11 +305,22 @@ _LABEL_SCALE = 0.5
 def _in_units(model: Model, center: float, unit: float) -> Model:
     """A model of targets in [-1, 1] as one of targets center + unit [-1, 1]."""
     theta = unit * model.kept.theta
-    theta[-1] += center / float(model.task.bias)
+    theta[-1] += center / model.description.task.intercept("linear")
     described = model.description.model_copy(
         update={"probe": probed(model.task, theta, model.description.record_shape)}
     )
     return Model(model.kept._replace(theta=theta, description=described), model.task)
+
+
+def _ends(given: Any) -> tuple[float, float]:
+    """The two ends of a stated range."""
+    try:
+        least, most = map(float, given)
+    except (TypeError, ValueError):
+        least = most = 0.0
+    if not least < most:
+        raise InvalidInput(f"label_range must be (least, most), two numbers, got {given!r:.60}")
+    return least, most
 
 
 def _federation(x: NDArray[np.float32], y: NDArray, groups: ArrayLike | None, schema: Schema) -> Federation:

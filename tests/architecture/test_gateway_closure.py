@@ -43,7 +43,7 @@ from noiseworthy.tasks.table import TaskTable
 for name in WIRES:
     wire(name)
 owner = load_owner(Path(sys.argv[1]))
-holding = Holding.load(owner.federation, owner.owner.client)
+holding = Holding.load(owner.federation, owner.owner.client, owner.columns)
 holding.task(TaskTable(model="logistic", feature_norm=1.0))
 for name, module in sys.modules.items():
     print(name, getattr(module, "__file__", None) or "-")
@@ -102,6 +102,20 @@ def test_a_gateway_loads_no_planner_study_or_reader_that_it_does_not_use(modules
     of_methods = [name.split(".") for name in modules if name.startswith("noiseworthy.methods.")]
     assert [name for name in of_methods if name[-1] in PARTS] == []
     assert ["noiseworthy", "methods", "dp_fedavg", "wire"] in of_methods
+
+
+def test_stated_columns_take_the_schema_and_nothing_else(tmp_path, modules, monkeypatch):
+    np.savez(tmp_path / "own.npz", age=np.arange(4), label=np.array([0, 1, 0, 1]))
+    stated = (
+        '[columns]\nlabel = { role = "label", classes = [0, 1] }\nage = { kind = "number", range = [0, 9] }\n'
+    )
+    monkeypatch.setitem(globals(), "OWNER", OWNER.replace("classes = [0, 1]\n", "") + stated)
+    with_columns = loaded(tmp_path, tmp_path / "own.npz")
+    beside = {name for name in with_columns.keys() - modules.keys() if name.startswith("noiseworthy")}
+    schema = {name for name in beside if name.startswith("noiseworthy.data.schema")}
+    assert schema
+    assert beside - schema <= {"noiseworthy._names"}
+    assert [name for name in with_columns if name.startswith(ABSENT)] == []
 
 
 def test_a_csv_alone_takes_pandas(tmp_path):

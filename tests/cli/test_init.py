@@ -128,7 +128,8 @@ def test_a_file_that_is_there_is_left_as_it_is(run, tmp_path):
             ["--template", "leaf", "none/leaf.toml"],
             "none/leaf.toml cannot be written: No such file",
         ),
-        ([], "Missing option '--template'; see noiseworthy init --help"),
+        ([], "init needs a table, or --template, one of hospital, images, "),
+        (["--template", "leaf", "--label", "x"], "--label go with a table, and --template with none"),
     ],
 )
 def test_what_cannot_be_written_is_said(arguments, says, run, tmp_path):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator
 
+from noiseworthy.data.schema.schema import COLUMNS as COLUMNS_BY_KIND
 from noiseworthy.studies.editors import study_schema
 from noiseworthy.studies.loading import parse_study
 
@@ -23,6 +24,17 @@ STUDIES = {
 }
 PRIVACY = {"mechanism": "laplace", "epsilon": 1.0}
 STUDY = {"federation": {"sizes": [5, 5]}, "privacy": PRIVACY}
+
+
+TABLE = {"federation": {"data": "wards.csv"}}
+COLUMNS = {
+    "hospital": {"role": "client"}, "part": {"role": "split"}, "notes": {"kind": "left-out"},
+    "y": {"role": "label", "classes": ["no", 1]}, "a": {"kind": "number", "range": [0, 9], "missing": 3},
+    "b": {"kind": "number", "center": 1, "step": 2, "missing": True, "gaps": ["?", 0]},
+    "c": {"kind": "category", "values": [1, "two"], "other": True}, "d": {"kind": "yes-no", "missing": "no"},
+    "e": {"kind": "ordered", "values": ["low", "high"]},
+    "f": {"kind": "date", "range": ["2020-01-01", "2021-01-01"], "format": "%d.%m.%Y"},
+}  # fmt: skip
 
 
 def complaints(raw) -> list[str]:
@@ -49,6 +61,9 @@ def test_every_study_that_ships_is_one_to_editors(name):
         {"algorithm": {"name": "pfa", "clients_per_round": 2}},
         {"algorithm": {"rounds": 5}},
         {"planning": {"public": []}},
+        TABLE | {"columns": COLUMNS},
+        TABLE | {"columns": COLUMNS | {"y": {"role": "label", "classes": {"no": 0, "yes": [1, "2"]}}}},
+        TABLE | {"columns": COLUMNS | {"y": {"role": "label", "range": [0, 5.5]}}},
     ],
 )
 def test_forms_that_are_read_are_forms_to_editors(tables):
@@ -76,6 +91,10 @@ def test_a_column_of_a_csv_is_a_form_to_editors():
         {"planing": {}},
         {"task": {"model": "tree"}},
         {"training": {"seeds": [-1]}},
+        TABLE | {"columns": COLUMNS | {"a": {"kind": "numbr", "range": [0, 1]}}},
+        TABLE | {"columns": COLUMNS | {"a": {"kind": "number", "rang": [0, 1]}}},
+        TABLE | {"columns": COLUMNS | {"a": {"kind": "date", "range": ["2020-01-01"]}}},
+        TABLE | {"columns": COLUMNS | {"a": {"role": "weight"}}},
     ],
 )
 def test_mistakes_are_mistakes_to_editors(tables):
@@ -108,3 +127,4 @@ def test_the_page_has_every_table_and_every_method():
     keys = sum(len(table.get("properties", ())) for table in SCHEMA["$defs"].values())
     forms = 5  # keys of a csv and of a range, which the head of the page explains
     assert len(re.findall(r"^\| `\w+` \|", page, re.MULTILINE)) == keys - forms
+    assert re.findall(r"^### `(?:kind|role) = \"(.*)\"`$", page, re.MULTILINE) == [*COLUMNS_BY_KIND]

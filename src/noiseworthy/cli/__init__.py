@@ -20,6 +20,8 @@ import typer
 from noiseworthy._names import concealed, shown
 from noiseworthy.cli import (
     audit,
+    cards,
+    checking,
     gateways,
     init,
     ledgers,
@@ -34,6 +36,7 @@ from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
     init.init,
+    checking.check,
     planning.plan,
     training.train,
     planning.advise,
@@ -51,11 +54,10 @@ COMMANDS = (
     gateways.gateway,
     init.schema,
 )
-GROUPS = {"ledger": ledgers.ledger, "deploy": owning.deploy}
+GROUPS = {"ledger": ledgers.ledger, "card": cards.card, "deploy": owning.deploy}
 
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]  # of click, which some releases of typer contain
 _INTERRUPTED = 130
-_INTERRUPTION = "interrupted; train and deploy run go on from the last checkpoint with --resume"
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -71,10 +73,11 @@ for _name, _group in GROUPS.items():
 
 def main() -> None:
     """Entry point: the user's mistakes end in one line and exit code 2."""
+    interruption = "interrupted"
     try:
         code = app(prog_name="noiseworthy", standalone_mode=False) or 0
-    except (KeyboardInterrupt, typer.Abort):
-        code = _INTERRUPTED
+    except (KeyboardInterrupt, typer.Abort) as ended:
+        code, interruption = _INTERRUPTED, str(ended.__cause__ or ended) or interruption
     except Exception as error:
         if (complaint := _complaint(error)) is None:
             raise
@@ -82,7 +85,7 @@ def main() -> None:
             print(f"error: {shown(concealed(' '.join(one.split())))}", file=sys.stderr)
         raise SystemExit(2) from None
     if code == _INTERRUPTED:
-        print(_INTERRUPTION, file=sys.stderr)
+        print(interruption, file=sys.stderr)
     raise SystemExit(code)
 
 

@@ -28,7 +28,7 @@ def audit(
     seconds: AuditSeconds = None,
 ) -> None:
     """What an attacker can prove about epsilon, beside what the study's plan claims; exit code 1 if more."""
-    prepared = prepare_study(study, data)
+    prepared = prepare_study(study, data, plan=plan)
     from noiseworthy.audit.audits import TRIALS
     from noiseworthy.engines.compilation import use_persistent_cache
     from noiseworthy.reports import write_report

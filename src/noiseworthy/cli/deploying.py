@@ -201,7 +201,7 @@ def _decided(
     check_installed()
     from noiseworthy.deploy.deployment import Deployment
 
-    planned = decide_plan(prepare_study(study, data), plan, kept)
+    planned = decide_plan(prepare_study(study, data, plan=plan), plan, kept)
     return planned, Deployment.of(planned.prepared, planned.plan)
 
 

@@ -16,22 +16,55 @@ from noiseworthy.errors import ConfigError
 TEMPLATES = ("hospital", "images", "own-model", "leaf", "owners")
 """Studies to begin with, files of the folder templates."""
 
-Place = Annotated[Path | None, typer.Argument(help="file to write; by default TEMPLATE.toml")]
-Template = Annotated[str, typer.Option(help=f"study to begin with: {', '.join(TEMPLATES)}")]
+Source = Annotated[
+    str | None,
+    typer.Argument(help="table: a file, or sql:URL; with --template, the file to write", show_default=False),
+]
+Template = Annotated[
+    str | None, typer.Option(help=f"study to begin with: {', '.join(TEMPLATES)}", show_default=False)
+]
+Label = Annotated[str | None, typer.Option(help="column to predict", show_default=False)]
+Client = Annotated[str | None, typer.Option(help="column that says whose each record is", show_default=False)]
+Query = Annotated[str | None, typer.Option(help="of a database, with order by", show_default=False)]
+Out = Annotated[Path, typer.Option("--out", help="study file to write for a table")]
+Owners = Annotated[bool, typer.Option("--owners", help="write a file for every owner, too")]
+Public = Annotated[
+    list[str] | None,
+    typer.Option(help="column whose values are public just as they occur; repeatable", show_default=False),
+]
+Simulation = Annotated[
+    bool, typer.Option("--simulation", help="answer all by the records; such a study is never deployed")
+]
 
 
-def init(template: Template, path: Place = None) -> None:
-    """Write a commented study to begin with; a file that is there is never overwritten."""
+def init(
+    source: Source = None,
+    template: Template = None,
+    label: Label = None,
+    client: Client = None,
+    query: Query = None,
+    out_file: Out = Path("study.toml"),
+    owners: Owners = False,
+    public: Public = None,
+    simulation: Simulation = False,
+) -> None:
+    """Write a commented study to begin with, of a table or a template; no file is overwritten."""
+    from noiseworthy.cli.drafting import write_new, write_study
+
+    if template is None:
+        if source is None:
+            raise ConfigError(f"init needs a table, or --template, one of {', '.join(TEMPLATES)}")
+        write_study(
+            source, label, client, query, out_file, owners=owners, public=public or [], simulation=simulation
+        )
+        return
     check.one_of("--template", template, TEMPLATES)
-    place = path or Path(f"{template}.toml")
-    text = (files("noiseworthy") / "templates" / f"{template}.toml").read_text("utf-8")
-    try:
-        with place.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise ConfigError(f"{place} is there already and is left as it is; name another file") from None
-    except OSError as error:
-        raise ConfigError(f"{place} cannot be written: {error.strerror}; name another file") from None
+    of_table = {"--label": label, "--client": client, "--query": query, "--owners": owners,
+                "--public": public, "--simulation": simulation}  # fmt: skip
+    if given := [name for name, value in of_table.items() if value]:
+        raise ConfigError(f"{', '.join(given)} go with a table, and --template with none")
+    place = Path(source or f"{template}.toml")
+    write_new(place, (files("noiseworthy") / "templates" / f"{template}.toml").read_text("utf-8"))
     out.print(f"Wrote {place}. Next: noiseworthy plan {place}", soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""Commands on privacy ledgers: ledger show, backup, restore, accept, witness, end-lease."""
+"""Commands on privacy ledgers: ledger show, page, backup, restore, accept, witness, end-lease."""
 
 from __future__ import annotations
 
@@ -33,6 +33,27 @@ def show(path: RunOrFile, as_json: AsJson = False) -> None:
             print(json.dumps(ledger_dict(books), allow_nan=False))
         else:
             _print(books)
+
+
+@ledger.command()
+def page(
+    path: RunOrFile,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="HTML file; by default ledger.html beside the ledger")
+    ] = None,
+) -> None:
+    """What is left of every data set's lifetime budget over all runs, as one HTML page to print."""
+    from noiseworthy.errors import DataError
+    from noiseworthy.reports.ledger_page import ledger_page
+    from noiseworthy.studies.run_folder import opened_ledger
+
+    with opened_ledger(path) as books:
+        text, place = ledger_page(books), out_file or books.path.parent / "ledger.html"
+    try:
+        place.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{place} cannot be written ({error}); choose another with --out") from None
+    out.print(f"Page: {place}", soft_wrap=True)
 
 
 @ledger.command()

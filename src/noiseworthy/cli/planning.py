@@ -32,6 +32,8 @@ def plan(
         save_record(record, out_folder)
     if as_json:
         said = {**planned.plan.as_dict(), "clients": list(planned.prepared.names)}
+        if columns := planned.file.made_for["facts"].get("columns"):
+            said["columns"] = columns
         print(json.dumps(strict_json(said), allow_nan=False))
         return
     from noiseworthy.reports.tables import plan_panel
@@ -89,7 +91,7 @@ def account(
     options = (mechanism, noise, clip_norm, sizes, releases, rounds, clients_per_round)
     if study is not None and any(option is not None for option in options):
         raise ConfigError("account takes a study file or the options of a schedule, and not both")
-    prepared = None if study is None else prepare_study(study, data)
+    prepared = None if study is None else prepare_study(study, data, plan=plan)
     from noiseworthy._json import strict_json
     from noiseworthy.data.federation import numbered
     from noiseworthy.methods.registry import method

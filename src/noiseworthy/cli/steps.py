@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +17,27 @@ if TYPE_CHECKING:
     from noiseworthy.studies.tables import Study
 
 
-def prepare_study(path: Path, data: Path | None, seconds: float | None = None) -> Prepared:
-    """The study of a file, with its data, model and public facts."""
+def prepare_study(
+    path: Path,
+    data: Path | None,
+    seconds: float | None = None,
+    *,
+    plan: Path | None = None,
+    folder: Path | None = None,
+    resume: bool = False,
+) -> Prepared:
+    """The study of a file, with its data, model and public facts.
+
+    All that can be refused without a model or a planner is refused before these are loaded.
+
+    Args:
+        path: of the study.
+        data: folder of data files, instead of the study's.
+        seconds: for planning, instead of the study's.
+        plan: file that the study will be trained, compared or audited by.
+        folder: of a run that the study will be trained in; None for commands that train nothing.
+        resume: whether a run is to go on in that folder.
+    """
     from noiseworthy.studies.loading import load_study
 
     study = load_study(path)
@@ -27,14 +48,38 @@ def prepare_study(path: Path, data: Path | None, seconds: float | None = None) -
             soft_wrap=True,
         )
     study = _with_seconds(study if data is None else study.with_data_dir(data), seconds)
+    from noiseworthy.studies.occupied import check_data, check_ours, check_plan
+
+    if folder is not None:
+        check_data(study)
+    check_plan(plan)
     federation = None
     if study.federation.data is not None:
-        from noiseworthy.studies.opening import open_federation
+        from noiseworthy.data.files import data_folder
+        from noiseworthy.studies.opening import check_clients, open_federation
 
+        data_folder(data)
         federation = open_federation(study)
+        check_clients(study, federation)
+    if folder is not None:
+        check_ours(folder, study, federation, resume=resume)
     from noiseworthy.studies.prepare import prepare  # last, so that mistakes do not wait for jax
 
     return prepare(study, federation)
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """A training in a run folder; who interrupts it is told whether it can go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from noiseworthy.studies.occupied import CHECKPOINT
+
+        kept = (folder / CHECKPOINT).exists()
+        goes_on = "the same command with --resume goes on from the last checkpoint"
+        says = goes_on if kept else "no checkpoint was kept yet, so there is nothing to go on from"
+        raise KeyboardInterrupt(f"interrupted; {says}") from None
 
 
 def _with_seconds(study: Study, seconds: float | None) -> Study:
@@ -84,7 +129,8 @@ def train_plan(
 
     if not planned.plan.train:
         return train_in(planned, folder, name=name, resume=resume, ledger=ledger)
-    with progress_bar("Training", planned.plan.all_rounds, "rounds") as bar:
+    bar_of_rounds = progress_bar("Training", planned.plan.all_rounds, "rounds")
+    with resumable(folder), bar_of_rounds as bar:
         return train_in(planned, folder, name=name, resume=resume, ledger=ledger, on_progress=bar)
 
 

@@ -45,7 +45,7 @@ def train(
         )
     shared = _shared(ledger, lifetime_epsilon)
     folder = out_folder or Path("runs") / study.stem
-    prepared = prepare_study(study, data, budget_seconds)
+    prepared = prepare_study(study, data, budget_seconds, plan=plan, folder=folder, resume=resume)
     planned = decide_plan(prepared, plan, folder if resume else None)
     record = train_plan(planned, folder, name=study.stem, resume=resume, ledger=shared)
     finish(record, folder, as_json)
@@ -59,8 +59,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Train the plan beside a grid of fixed settings and report the gain that the plan loses."""
-    planned = decide_plan(prepare_study(study, data), plan)
     folder = out_folder or Path("runs") / study.stem
+    planned = decide_plan(prepare_study(study, data, plan=plan, folder=folder), plan)
     record = train_plan(planned, folder, name=study.stem) if planned.plan.train else None
     finish(_compare(planned, folder, record, name=study.stem), folder, as_json)
 
@@ -69,11 +69,11 @@ def tradeoff(
     study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Plan and train for other privacy and resource budgets, and draw what each pair of them reaches."""
-    prepared = prepare_study(study, data)
+    folder = out_folder or Path("runs") / study.stem
+    prepared = prepare_study(study, data, folder=folder)
     from noiseworthy.sweeps.tradeoff import Surface
 
     surface = Surface.of(prepared)
-    folder = out_folder or Path("runs") / study.stem
     prepared, decision, _ = decide_plan(prepared)
     finish(_tradeoff(surface, prepared, decision, folder, name=study.stem), folder, as_json)
 
@@ -82,11 +82,11 @@ def rivals(
     study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Train DPFL-BCS and the algorithms it is held against side by side, on the study's own federation."""
-    prepared = prepare_study(study, data)
+    folder = out_folder or Path("runs") / study.stem
+    prepared = prepare_study(study, data, folder=folder)
     from noiseworthy.sweeps.contest import Contest
 
     contest = Contest.of(prepared)
-    folder = out_folder or Path("runs") / study.stem
     finish(_rivals(contest, prepared, folder, name=study.stem), folder, as_json)
 
 
@@ -94,9 +94,9 @@ def quickstart(out_folder: OutFolder = None) -> None:
     """Plan, train and compare on the digits that ship with scikit-learn, and write a report."""
     from importlib.resources import as_file, files
 
-    with as_file(files("noiseworthy") / "quickstart.toml") as path:
-        prepared = prepare_study(path, None)
     folder = out_folder or Path("runs") / "quickstart"
+    with as_file(files("noiseworthy") / "quickstart.toml") as path:
+        prepared = prepare_study(path, None, folder=folder)
     err.print(
         Text("noiseworthy quickstart", "bold"),
         "ten clients, two kinds of digits each, epsilon = 4 for every record",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from noiseworthy._tables import Positive, Size, Table
-from noiseworthy.data.tables import SQL, Columns
+from noiseworthy.data.tables import SQL, Columns, is_table
 
 
 class FederationTable(Table):
@@ -20,7 +20,7 @@ class FederationTable(Table):
     sizes: list[Size] | None = None
     """Records of every client, public; for planning without any data, with `[task] dimension`."""
     data: str | None = None
-    """Records: a name, the path of a table, `leaf:FOLDER`, `ixi:FOLDER`, `hub:NAME`, `sql:URL` or `owners:FILE`."""
+    """A name, the path of a table, `sql:URL`, `leaf:FOLDER`, `ixi:FOLDER`, `hub:NAME` or `owners:FILE`."""
     query: str | None = None
     """Of a database, `data = "sql:URL"`: one select that ends with `order by`."""
     test: str | None = None
@@ -51,6 +51,14 @@ class FederationTable(Table):
     """All labels there are, in their order; left out, they are read off the records (in simulation only)."""
     seed: int = 0
     """Of dealing records out and of budgets that are drawn; public."""
+
+    simulation: bool = False
+    """Whether `[columns]` are as the records themselves have them: then nothing is deployed."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Later keys are left out where they say nothing, so that older plans and runs stay known."""
+        return {key: value for key, value in write(self).items() if value or key not in _LATER}
 
     @model_validator(mode="after")
     def _one_source(self) -> FederationTable:
@@ -103,7 +111,33 @@ class FederationTable(Table):
         """Whether the records lie at their owners."""
         return self.data is not None and self.data.startswith(OWNERS)
 
+    def check_columns(self) -> None:
+        """Refuse what does not go with `[columns]`, which say all that is to be said of columns.
+
+        Raises:
+            ValueError: data that are no table, or keys that `[columns]` replaces.
+        """
+        if not (self.of_owners or is_table(str(self.data))):
+            raise ValueError(
+                "[columns] goes with a table (.csv, .csv.gz, .npz, .parquet) or with owners:FILE, got data "
+                f"= {self.data!r}; leave [columns] out"
+            )
+        if older := [key for key in _OF_COLUMNS if key in self.model_fields_set]:
+            raise ValueError(
+                f"[federation] {', '.join(older)} beside [columns], which say it; leave out, and "
+                f"{', and '.join(_OF_COLUMNS[key] for key in older)}"
+            )
+
 
 OWNERS = "owners:"
 """How a source begins that is a file of what owners tell."""
+_LATER = ("query", "simulation")
 _DEALING = ("clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction")
+_OF_COLUMNS = {
+    "client_column": 'give that column role = "client"',
+    "feature_columns": 'give all others kind = "left-out"',
+    "label_column": 'give that column role = "label"',
+    "regression": "give the label its range",
+    "classes": "give the label its classes",
+}
+"""Keys that `[columns]` replaces, and by what."""

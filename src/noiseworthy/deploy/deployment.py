@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from noiseworthy.data import Federation
+from noiseworthy.data.owners import columns_misfit
 from noiseworthy.deploy.asking import work_of
 from noiseworthy.deploy.demands import Demand
 from noiseworthy.deploy.gateway.messages import About
@@ -75,8 +76,7 @@ class Deployment:
     @property
     def mark(self) -> str:
         """`fingerprint` of the training."""
-        belongs_to = self.prepared.study.model_dump_json(include={"federation", "task"})
-        return fingerprint(self.plan, [self.seed], "deployed" + belongs_to)
+        return fingerprint(self.plan, [self.seed], "deployed" + self.prepared.study.names_data)
 
     def demand_of(self, client: str) -> Demand:
         """What the plan asks of a client.
@@ -102,10 +102,15 @@ class Deployment:
         if missing:
             raise GatewayError(f"no gateway answers for {', '.join(missing)}; start it, then ask again")
         for name, size in zip(self.federation.clients, self.federation.sizes.tolist(), strict=True):
-            check_records(there[name], size, self.federation.record_shape, self.federation.classes)
+            self._check_records(there[name], size)
             spent = 0.0 if resume else min(1.0, there[name].spent + there[name].leased)
             if why := self.demand_of(name).misfit(there[name], spent):
                 raise GatewayError(f"{name} {why}; change the study, or have the owner change its file")
+
+    def _check_records(self, about: About, size: int) -> None:
+        federation, columns = self.federation, self.prepared.study.columns
+        digest = None if columns is None else columns.digest
+        check_records(about, size, federation.record_shape, federation.classes, digest)
 
 
 def check_asked(file: PlanFile, about: About) -> None:
@@ -124,23 +129,28 @@ def check_asked(file: PlanFile, about: About) -> None:
             f"the plan was not made for records of {name!r}; take the one that asks this owner"
         )
     place = facts["clients"].index(name)
-    check_records(about, int(file.plan.problem.sizes[place]), tuple(facts["record_shape"]), facts["classes"])
+    size, columns = int(file.plan.problem.sizes[place]), facts.get("columns", {}).get("digest")
+    check_records(about, size, tuple(facts["record_shape"]), facts["classes"], columns)
     model = file.task["model"] or default_model(facts["classes"])
     if why := Demand.of(file.plan, model, place).misfit(about):
         raise GatewayError(f"{name} {why}; change the owner's file, or have the study changed")
 
 
-def check_records(about: About, size: int, shape: tuple[int, ...], classes: int | None) -> None:
+def check_records(
+    about: About, size: int, shape: tuple[int, ...], classes: int | None, columns: str | None
+) -> None:
     """Refuse an owner whose records are not those that were planned for.
 
     Raises:
-        GatewayError: another number of records, another shape or other classes.
+        GatewayError: another number of records, other columns, another shape or other classes.
     """
     if about.records != size:
         raise GatewayError(
             f"{about.client} holds {about.records} records, the plan was made for {size}; plan again, "
             "because noise depends on them"
         )
+    if misfit := columns_misfit(about.client, about.columns, columns):
+        raise GatewayError(misfit)
     if about.record_shape != shape or about.classes != classes:
         raise GatewayError(
             f"{about.client} holds records of shape {about.record_shape} and {about.classes} classes, "

@@ -111,6 +111,7 @@ def made_up(owner: Owner, folder: Path, present: bool, **budget: float) -> Owner
         update={
             "owner": owner.owner.model_copy(update={"client": "rehearsal", "data_set": "made up"}),
             "federation": federation,
+            "columns": None,
             "budget": owner.budget.model_copy(update=budget),
             "files": FilesTable(socket=folder / "gateway.sock", ledger=folder / "ledger.sqlite"),
         }

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -157,7 +158,7 @@ def _prepared(graph: _Graph, preparation: Preparation, shape: tuple[int, ...]) -
         directions = preparation.reference.directions[: preparation.projection].T
     else:
         alone = Preparation(projection=preparation.projection, seed=preparation.seed)
-        directions = np.asarray(alone(np.eye(numbers, dtype=np.float32)))
+        directions = np.asarray(alone(jnp.eye(numbers)))
     return graph.add("MatMul", rows, graph.put(directions))
 
 
@@ -186,7 +187,7 @@ def _scaled(graph: _Graph, task: LinearModel, rows: str) -> str:
     peak = graph.add("ReduceMax", sizes, axes=[-1], keepdims=1)
     safe = graph.add("Where", graph.add("Greater", peak, graph.put(0.0)), peak, graph.put(1.0))
     units = graph.add("Div", rows, safe)
-    least = np.square(float(upper_norm(np.zeros(task.features, np.float32), "l2")))
+    least = np.square(float(upper_norm(jnp.zeros(task.features), "l2")))
     squares = graph.add("Add", graph.sum(graph.add("Mul", units, units)), graph.put(least))
     reach = graph.add("Div", graph.put(SAFETY * task.feature_norm), graph.add("Sqrt", squares))
     moved = graph.add("Mul", units, reach)

@@ -46,13 +46,18 @@ def final(record: RunRecord, quantity: Quantity) -> Outcome | None:
     return Outcome.of(quantity, [curve[-1] for curve in training.over_seeds(quantity)]) if training else None
 
 
-def baseline(training: TrainingPart) -> str:
+def held_against(training: TrainingPart) -> tuple[str, float]:
     """The test loss that a training is held against: of always answering the same, else of the start."""
-    constant = training.metrics and training.metrics.constant_loss
-    if constant is None:
-        return f"untrained {level(training.untrained_loss)}"
-    name = "class prior" if training.metrics and training.metrics.r2 is None else "a constant"
-    return f"{name} {level(constant)}"
+    metrics = training.metrics
+    if metrics is None or metrics.constant_loss is None:
+        return "untrained", training.untrained_loss
+    return ("class prior" if metrics.r2 is None else "a constant"), metrics.constant_loss
+
+
+def baseline(training: TrainingPart) -> str:
+    """The same in words."""
+    name, loss = held_against(training)
+    return f"{name} {level(loss)}"
 
 
 def scores_of(metrics: Metrics) -> str:

@@ -21,6 +21,7 @@ from noiseworthy.reports.network import network_caption, network_clauses
 from noiseworthy.reports.participation import participation_caption
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import amount, bill_of, planned_bill, prices, whose
+from noiseworthy.reports.rests_on import constants_of, rests_on
 from noiseworthy.reports.schedules import headline, uploads_of, words_of
 from noiseworthy.reports.style import NARROW, png, svg
 from noiseworthy.reports.usual import usual_caption
@@ -143,7 +144,8 @@ def _page(record: RunRecord, figures: dict[str, Figure]) -> str:
         card=claim_card(record),
         statement=[*privacy_statement(record), *ledger_clauses(record.ledger), *network_clauses(record)],
         study=toml(record.study),
-        exact=lambda value: number(value, 6),
+        rests_on=rests_on(record),
+        constants=constants_of(record),
     )
 
 

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from noiseworthy._wording import finite, level
 from noiseworthy.methods.words import Words
-from noiseworthy.reports.findings import Outcome, planned_cell, predicted_loss, score, score_name
+from noiseworthy.reports.findings import (
+    Outcome,
+    held_against,
+    planned_cell,
+    predicted_loss,
+    score,
+    score_name,
+)
 from noiseworthy.reports.labels import Label, label_inside, label_right, label_top
 from noiseworthy.reports.marks import Ink, inks, plan_diamond, plan_label, plan_ring, points, untrained_line
 from noiseworthy.reports.resources import price_of_round
@@ -64,7 +71,7 @@ def curves(axes: Axes, record: RunRecord, training: TrainingPart, quantity: Quan
     axes.set_xlim(0, rounds[-1])
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     if quantity == "loss":
-        labels = _levels(axes, record, training.untrained_loss, mean)
+        labels = _levels(axes, record, training, mean)
         _foretold(axes, course)
     else:
         score_limits(axes, record, values)
@@ -198,12 +205,13 @@ def _curve_labels(
     return inside, right
 
 
-def _levels(axes: Axes, record: RunRecord, start: float, mean: NDArray[np.float64]) -> list[Label]:
-    """Limits of a training's losses, with lines at the untrained and the predicted loss."""
-    predicted = predicted_loss(record)
+def _levels(axes: Axes, record: RunRecord, training: TrainingPart, mean: NDArray[np.float64]) -> list[Label]:
+    """Limits of a training's losses, with lines at what they are held against and at the predicted loss."""
+    predicted, (name, against) = predicted_loss(record), held_against(training)
+    start = max(training.untrained_loss, against)
     highest = float(np.max(mean, where=np.isfinite(mean), initial=start))
     loss_limits(axes, [*mean, start if predicted is None else predicted], max(start, highest / 1.1))
-    labels = [untrained_line(axes, start)]
+    labels = [untrained_line(axes, against, name=name)]
     if predicted is not None:
         follows = record.evidence is not None and record.evidence.course is not None
         if not follows:

@@ -179,8 +179,9 @@ def key_numbers(record: RunRecord) -> list[Key]:
     if record.training and (prior := record.training.prior) is not None:
         keys.append(Key("most frequent class", findings.score(record, prior), "always answered"))
     if record.training and (loss := findings.final(record, "loss")) and found and found.quantity != "loss":
-        remark = f"untrained {level(record.training.untrained_loss)}"
-        keys.append(Key("test loss", level(loss.mean), remark))
+        keys.append(Key("test loss", level(loss.mean), findings.baseline(record.training)))
+    if record.training and (metrics := record.training.metrics) and metrics.auc is not None:
+        keys.append(Key("AUC", level(metrics.auc), f"of seed {record.training.seeds[0]}"))
     return keys
 
 
@@ -190,6 +191,10 @@ def explained(record: RunRecord) -> list[tuple[str, str]]:
     if found is not None:
         mean = written(record, found.quantity, found.outcome.mean)
         said.append((mean, f"The result: the mean of {_trainings(record, found.seeds)}."))
+    if record.training and (metrics := record.training.metrics) and (scores := findings.scores_of(metrics)):
+        said.append(
+            (f"seed {record.training.seeds[0]}", f"The model in this folder is of this seed: {scores}.")
+        )
     said += _foretold(record)
     said += _trained_again(record, found)
     if record.training and (prior := record.training.prior) is not None:

@@ -44,10 +44,24 @@ def study_schema() -> Json:
         tables[model.__name__] = model.model_json_schema()
         tables[model.__name__]["properties"]["name"]["description"] = _NAMED
     tables[AlgorithmTable.__name__] = {"oneOf": [{"$ref": f"#/$defs/{model.__name__}"} for model in own]}
+    _by_name(tables, whole["properties"]["columns"])
     for stated in whole["properties"].values():
         stated.pop("default", None)  # a whole table, with what TOML cannot say
     said = {"$schema": "http://json-schema.org/draft-07/schema#", **whole, "title": "A study of noiseworthy"}
     return _without_null(said)
+
+
+def _by_name(tables: Json, stated: Json) -> None:
+    """`[columns]` as one writes them: tables by the names of columns, or the path of a file that has them."""
+    kinds = tables["Schema"]["properties"]["columns"]["items"]["oneOf"]
+    for kind in kinds:
+        table_of = tables[kind["$ref"].rsplit("/", 1)[1]]
+        table_of["properties"].pop("name")
+        known = table_of["properties"].keys() - ({"kind"} if "classes" in table_of["properties"] else set())
+        table_of["required"] = [key for key in table_of["required"] if key in known]
+    says = tables["Schema"]["description"].partition("\n")[0]
+    tables["Schema"] = {"type": "object", "description": says, "additionalProperties": {"oneOf": kinds}}
+    _options(stated).append({"type": "string"})
 
 
 _NAMED = str(AlgorithmTable.model_fields["name"].description)

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from noiseworthy._mistakes import told
 from noiseworthy._tables import read_toml
+from noiseworthy.data.schema import Schema, read_schema
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.registry import FIRST, METHODS, table
 from noiseworthy.methods.table import AlgorithmTable
@@ -26,14 +27,15 @@ def load_study(path: Path | str) -> Study:
 
     What may differ between clients may also be `{ north = 0.1, south = 1.0 }`, or a column of a csv beside
     the file, `{ csv = "budgets.csv", column = "epsilon", client_column = "client" }`; `epsilon` and `delta`
-    may be drawn in public: `{ uniform = [0.1, 3.0] }`, `{ loguniform = [0.1, 3.0] }`.
+    may be drawn in public: `{ uniform = [0.1, 3.0] }`, `{ loguniform = [0.1, 3.0] }`. `[columns]` may lie in
+    a file of their own, `columns = "columns.toml"`.
 
     Raises:
         ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range.
     """
     path = Path(path)
     raw, mistakes = _with_columns(read_toml(path, "study file"), path.parent)
-    return _checked(raw, mistakes).beside(path.parent)
+    return _checked(raw, mistakes, path.parent).beside(path.parent)
 
 
 def parse_study(raw: dict[str, Any]) -> Study:
@@ -51,11 +53,13 @@ def parse_study(raw: dict[str, Any]) -> Study:
     return _checked(raw, [])
 
 
-def _checked(raw: dict[str, Any], mistakes: list[str]) -> Study:
+def _checked(raw: dict[str, Any], mistakes: list[str], folder: Path = Path()) -> Study:
     """A study, unless it has mistakes, with those that were found before."""
     own, wrong = _own_table(raw)
+    columns, wrong_columns = _columns(raw, folder)
+    wrong += wrong_columns
     try:
-        study = Study.model_validate(raw | own)
+        study = Study.model_validate(raw | own | columns)
     except ValidationError as error:
         found = told(error, Study, _FILE)
         alone = [one for one in error.errors() if not one["loc"]]  # how tables fit each other
@@ -84,6 +88,14 @@ def _own_table(raw: dict[str, Any]) -> tuple[dict[str, AlgorithmTable], list[str
         return {"algorithm": table(name).model_validate(stated)}, []
     except ValidationError as error:
         return first, told(error, Study, _FILE, {"algorithm": table(name)})
+
+
+def _columns(raw: dict[str, Any], folder: Path) -> tuple[dict[str, Schema | None], list[str]]:
+    """`[columns]`, and what is wrong with it."""
+    try:
+        return ({"columns": read_schema(raw["columns"], folder)} if "columns" in raw else {}), []
+    except ConfigError as error:
+        return {"columns": None}, [*error.mistakes]
 
 
 PER_CLIENT = {

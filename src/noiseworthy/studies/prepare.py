@@ -24,6 +24,7 @@ from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.releases import Release
 from noiseworthy.studies.clients import Stated, by_name, in_order
+from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import open_federation
 from noiseworthy.studies.tables import Drawn, Study
 from noiseworthy.tasks import Reference, Task, make_task, seen_shape
@@ -170,9 +171,7 @@ class Prepared:
             ConfigError: the study names no data.
         """
         if self.federation is None or self.task is None:
-            raise ConfigError(
-                '[federation] has sizes but no data; set data (for example data = "digits") to train'
-            )
+            raise ConfigError(NO_DATA)
         return self.federation, self.task
 
     def public_facts(self) -> PublicFacts:
@@ -205,12 +204,16 @@ def _label_scale(study: Study, federation: Federation) -> float | None:
     """The public size of the numbers that a regression predicts; None for classes."""
     if federation.classes is not None:
         return None
-    if study.planning.label_scale is None:
-        raise ConfigError(
-            "planning a regression by trial needs [planning] label_scale, the public root mean square of "
-            "what it predicts, say 14.0 for interest rates in per cent; clip and step size depend on it"
-        )
-    return study.planning.label_scale
+    if study.planning.label_scale is not None:
+        return study.planning.label_scale
+    if study.columns is not None and study.columns.label.range is not None:
+        least, most = study.columns.label.range
+        return math.sqrt((least**2 + least * most + most**2) / 3)  # of numbers that lie evenly in the range
+    raise ConfigError(
+        "planning a regression by trial needs [planning] label_scale, the public root mean square of "
+        "what it predicts, say 14.0 for interest rates in per cent, or the label's range in [columns]; clip "
+        "and step size depend on it"
+    )
 
 
 def draw_budgets(law: Drawn, clients: int, generator: np.random.Generator) -> NDArray[np.float64]:

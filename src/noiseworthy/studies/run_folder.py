@@ -13,12 +13,11 @@ from pathlib import Path
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import ResumeError
 from noiseworthy.methods.algorithm import Algorithm
-from noiseworthy.model.folder import NAME as MODEL
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.durable import DurableLedger, Head
 from noiseworthy.privacy.durable.reading import check_holds, read_ledger
-from noiseworthy.studies.checkpoints import FILE as CHECKPOINT
 from noiseworthy.studies.checkpoints import load_checkpoint, load_head, save_checkpoint
+from noiseworthy.studies.occupied import CHECKPOINT, MODELS, RECORD
 from noiseworthy.studies.run_ledger import (
     FILE,
     Hook,
@@ -28,8 +27,6 @@ from noiseworthy.studies.run_ledger import (
 )
 
 Keep = Callable[[Checkpoint], None]
-_MODELS = (MODEL, "model.npz")
-"""What a run leaves, and what one of an earlier version left."""
 
 
 def nothing(start: int, stop: int) -> None:
@@ -157,11 +154,6 @@ def kept_in(
         books.ledger.close()
 
 
-def holds_run(folder: Path) -> bool:
-    """Whether a training has begun in a folder."""
-    return any((folder / name).exists() for name in (*_MODELS, CHECKPOINT))
-
-
 def check_unused(folder: Path) -> None:
     """Refuse a folder that holds a run already: a new one would write over its model and its report.
 
@@ -171,7 +163,7 @@ def check_unused(folder: Path) -> None:
     Raises:
         ResumeError: it holds a checkpoint, a model or a record.
     """
-    kept = [name for name in ("record.json", *_MODELS, CHECKPOINT) if (folder / name).exists()]
+    kept = [name for name in (RECORD, *MODELS, CHECKPOINT) if (folder / name).exists()]
     if kept:
         raise ResumeError(
             f"{folder} holds a run already ({kept[0]}); go on with it by --resume if it is this training and "

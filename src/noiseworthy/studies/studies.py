@@ -87,7 +87,7 @@ def train_in(
     table = prepared.study.training
     check_begins(made)
     record = planned.record(name)
-    belongs_to = prepared.study.model_dump_json(include={"federation": True, "task": True})
+    belongs_to = prepared.study.names_data
     mark = fingerprint(made, table.seeds, belongs_to)
     if resume:  # a folder of another study must stay as it is
         check_goes_on(folder, mark, made, ledger)

@@ -31,13 +31,15 @@ from noiseworthy._tables import (
     Seed,
     Table,
 )
+from noiseworthy.data.schema.schema import Schema
 from noiseworthy.data.table import OWNERS, FederationTable
-from noiseworthy.data.tables import is_table
+from noiseworthy.data.tables import Columns, is_table
 from noiseworthy.methods.registry import FIRST, method, table
 from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.resources import ResourceUnit
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.mechanisms.fields import AnyMechanism, NoisyMechanism
+from noiseworthy.studies.claim_table import ClaimTable
 from noiseworthy.studies.clients import (
     Stated,
     StatedDelta,
@@ -283,6 +285,8 @@ class TrainingTable(Table):
 class CompareTable(Table):
     """`[compare]`: the grid of fixed settings; clip and step are the plan's unless given.
 
+    Beside the grid stand usual settings with clips and steps of their own, which no key changes.
+
     FedSGD-DPC varies rounds and clients, DP-FedAvg iterations and local steps, DP-ScaffNew iterations and the
     probability of communication, DP-PASGD rounds and local steps, DPFL-BCS and its rivals clients and rounds
     of a training that asks all clients alike.
@@ -379,6 +383,9 @@ class Study(Table):
     compare: CompareTable = CompareTable()
     tradeoff: TradeoffTable = TradeoffTable()
     rivals: RivalsTable = RivalsTable()
+    columns: Schema | None = None
+    """What each column of the table is: kind, public range, values, role; or a file that says it."""
+    claim: ClaimTable = ClaimTable()
 
     _folder: Path = PrivateAttr(default=Path())
 
@@ -420,6 +427,23 @@ class Study(Table):
         stated = [table.data, table.test, *(self.task.reference or []), *public]
         paths = [_path_of(source)[1] for source in stated if source is not None]
         return [path for path in paths if path and Path(path).exists() > (self._folder / path).exists()]
+
+    @property
+    def meaning(self) -> Columns | Schema:
+        """What the columns of the table mean: `[columns]`, or what `[federation]` says of them."""
+        return self.columns or self.federation.columns
+
+    @property
+    def names_data(self) -> str:
+        """What data and model are, by which a training is known; nothing of columns that are not stated."""
+        stated = {"federation", "task"} if self.columns is None else {"federation", "task", "columns"}
+        return self.model_dump_json(include=stated)
+
+    @model_validator(mode="after")
+    def _columns_of_a_table(self) -> Study:
+        if self.columns is not None:
+            self.federation.check_columns()
+        return self
 
     @model_validator(mode="after")
     def _one_heterogeneity(self) -> Study:

@@ -258,6 +258,7 @@ class OwnerPart(Part):
     head: str
     spent: float
     leased: float = 0.0
+    columns: str | None = None
 
 
 class NetworkPart(Part):

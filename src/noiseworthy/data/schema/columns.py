@@ -20,22 +20,20 @@ class Column(Table):
     """One column by name."""
 
     name: str
+    """By which the table calls it."""
 
 
 class Feature(Column):
-    """A column to learn from.
-
-    Attributes:
-        gaps: what stands for a missing value in this column, besides empty cells, NaN, NA and the like.
-        missing: whether values may be missing: false; true, and 0 stands for them; or the public value that
-            stands for them.
-        indicator: whether a number beside it says which are missing.
-    """
+    """A column to learn from."""
 
     role: Literal["feature"] = "feature"
+    """What the column is for; left out, it is learned from."""
     gaps: Keys = ()
+    """What stands for a missing value in this column, besides an empty cell, NaN, NA and the like."""
     missing: Any = False
+    """`true` where values may be missing, and 0 stands for them; or the public value that does."""
     indicator: bool = True
+    """Whether a number beside it says which values are missing."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -115,16 +113,22 @@ class Feature(Column):
 class NumberColumn(Feature):
     """A number: brought from a public range to [-1, 1], or counted in steps from a public center.
 
-    2 (T(v) - T(least)) / (T(most) - T(least)) - 1      v clipped to the range, T the transform
-    (v - center) / step                                 not clipped
+    `2 (T(v) - T(least)) / (T(most) - T(least)) - 1` with v clipped to the range and T the transform, or
+    `(v - center) / step`, not clipped.
     """
 
     kind: Literal["number"]
+    """A number."""
     range: Ends | None = None
+    """Least and greatest value, public, which become -1 and 1; what lies outside counts as the nearer one."""
     transform: Literal["none", "log", "sqrt"] = "none"
+    """What is taken of a number before it is brought to its range."""
     center: Real = 0.0
+    """Public number that becomes 0, with `step`."""
     step: Positive | None = None
+    """Instead of a range: public distance from `center` that becomes 1; nothing is clipped."""
     missing: bool | Real = False
+    """`true` where values may be missing, and 0 stands for them; or the public number that does."""
 
     def _check(self) -> None:
         if (self.range is None) == (self.step is None):
@@ -170,7 +174,9 @@ class YesNoColumn(Feature):
     """Yes or no, true or false, y or n, t or f, 1 or 0, in any case of letters: 1 or -1."""
 
     kind: Literal["yes-no"]
+    """Yes or no."""
     missing: bool | Key = False
+    """`true` where values may be missing, and 0 stands for them; or "yes" or "no", which does."""
 
     @property
     def expected(self) -> str:
@@ -187,9 +193,13 @@ class CategoryColumn(Feature):
     """One of some values: a 1 in its place. With `other`, what is none of them has no 1."""
 
     kind: Literal["category"]
+    """One of some values, in no order."""
     values: Keys
+    """All values, public, each of which becomes a number."""
     other: bool = False
+    """Whether there may be others, which become zeros; else a table with others is refused."""
     missing: bool | Key = False
+    """`true` where values may be missing, and zeros stand for them; or the public value that does."""
 
     def _check(self) -> None:
         check_distinct("values", self.values, 1)
@@ -220,8 +230,11 @@ class OrderedColumn(Feature):
     """One of some values in their order: even steps from -1 to 1."""
 
     kind: Literal["ordered"]
+    """One of some values, in their order."""
     values: Keys
+    """All values, public, from the one that becomes -1 to the one that becomes 1."""
     missing: bool | Key = False
+    """`true` where values may be missing, and 0 stands for them; or the public value that does."""
 
     def _check(self) -> None:
         check_distinct("values", self.values, 2)
@@ -249,9 +262,13 @@ class DateColumn(Feature):
     """
 
     kind: Literal["date"]
+    """A day."""
     range: Days
+    """First and last day, public, which become -1 and 1; what lies outside counts as the nearer one."""
     format: Annotated[str, Field(min_length=2)] | None = None
+    """Of text that is not ISO 8601, such as `"%d.%m.%Y"`."""
     missing: bool | Day = False
+    """`true` where values may be missing, and 0 stands for them; or the public day that does."""
 
     def _check(self) -> None:
         check_ordered(*self._ends, self.range)

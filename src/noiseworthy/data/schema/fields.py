@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from noiseworthy._tables import Number
 from noiseworthy.data.schema.values import key
@@ -27,13 +27,21 @@ def _as_day(value: Any) -> Any:
         raise ValueError(f"days must be written like 2024-12-31, got {value!r}") from None
 
 
+def _pair(kind: dict[str, Any]) -> WithJsonSchema:
+    return WithJsonSchema({"type": "array", "items": kind, "minItems": 2, "maxItems": 2})
+
+
+_KEY = {"anyOf": [{"type": "string"}, {"type": "number"}]}
+_KEYS = {"type": "array", "items": _KEY}
+_CLASSES = {"type": "object", "additionalProperties": {"anyOf": [_KEY, _KEYS]}}
 Real = Annotated[Number, Field(allow_inf_nan=False)]
-Key = Annotated[str, BeforeValidator(_as_key)]
+Key = Annotated[str, BeforeValidator(_as_key), WithJsonSchema(_KEY)]
 """A value in the writing by which values are compared: 1, "1" and 1.0 are one."""
 Day = Annotated[date, BeforeValidator(_as_day)]
 Keys = Annotated[tuple[Key, ...], Field(strict=False)]
-Ends = Annotated[tuple[Real, Real], Field(strict=False)]
-Days = Annotated[tuple[Day, Day], Field(strict=False)]
+Classes = Annotated[Keys, WithJsonSchema({"anyOf": [_KEYS, _CLASSES]})]
+Ends = Annotated[tuple[Real, Real], Field(strict=False), _pair({"type": "number"})]
+Days = Annotated[tuple[Day, Day], Field(strict=False), _pair({"type": "string", "format": "date"})]
 
 
 def check_distinct(what: str, values: Sequence[str], least: int) -> None:

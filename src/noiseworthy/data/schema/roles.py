@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from noiseworthy.data.schema.columns import Column
-from noiseworthy.data.schema.fields import Ends, Keys, check_distinct, check_ordered
+from noiseworthy.data.schema.fields import Classes, Ends, Keys, check_distinct, check_ordered
 from noiseworthy.data.schema.reading import Reading, some
 from noiseworthy.data.schema.values import gaps_among, keys, numbered, numbers, places
 
@@ -20,35 +20,36 @@ class Client(Column):
     """The column that says whose each record is."""
 
     role: Literal["client"]
+    """Whose a record is."""
 
 
 class Split(Column):
     """The column that marks each record as `train` or `test`."""
 
     role: Literal["split"]
+    """Whether a record trains or tests."""
 
 
 class LeftOut(Column):
     """A column that nobody reads."""
 
     kind: Literal["left-out"]
+    """Nothing that is looked at."""
 
 
 class Label(Column):
-    """The column to predict: a class, or a number in its own unit.
-
-    Attributes:
-        kind: by default "number" where a range is stated, else "class".
-        classes: names of the classes, in their order.
-        values: values of the table that mean each class; by default a class is written as it is called.
-        range: to which a number is clipped, public.
-    """
+    """The column to predict: a class, or a number in its own unit."""
 
     role: Literal["label"]
+    """What is predicted."""
     kind: Literal["class", "number"]
-    classes: Keys | None = None
+    """Left out, a number where a range is stated, else a class."""
+    classes: Classes | None = None
+    """All classes in their order, or by name with the values that mean them: `{ no = 0, yes = [1, 2] }`."""
     values: Annotated[tuple[Keys, ...], Field(strict=False)] | None = None
+    """Values that mean each class, where they are not written as they are called."""
     range: Ends | None = None
+    """Least and greatest number, public, to which others are clipped; planning takes its size from it."""
 
     @model_validator(mode="before")
     @classmethod

@@ -38,8 +38,8 @@ def _tag(stated: Any) -> str | None:
 
 AnyColumn: TypeAlias = Annotated[
     Annotated[NumberColumn, Tag("number")]
-    | Annotated[YesNoColumn, Tag("yes-no")]
     | Annotated[CategoryColumn, Tag("category")]
+    | Annotated[YesNoColumn, Tag("yes-no")]
     | Annotated[OrderedColumn, Tag("ordered")]
     | Annotated[DateColumn, Tag("date")]
     | Annotated[LeftOut, Tag("left-out")]

@@ -14,6 +14,8 @@ from noiseworthy.data.schema.schema import COLUMNS, KINDS, ROLES, Schema, misfit
 from noiseworthy.errors import ConfigError
 
 _WHERE = "[columns]"
+QUESTION = "?"
+"""What stands for an answer in a study that `noiseworthy init` wrote."""
 
 
 def read_schema(stated: Any, folder: Path = Path()) -> Schema:
@@ -80,6 +82,8 @@ def _of_column(one: Any, listed: Sequence[Any]) -> tuple[str, str]:
     if one["type"] == "extra_forbidden":
         allowed = [key for key in COLUMNS[str(below[0])].model_fields if key != "name"]
         return wrong, f"is no key here{nearest(str(below[1]), allowed)}; allowed: {', '.join(allowed)}"
+    if one["input"] == QUESTION:
+        return wrong, "is a question that is still open; answer it from what is public"
     if one["type"] == "missing":
         return wrong, "is missing"
     return wrong, f"must be {_message(one).removeprefix('Input should be ')}, got {one['input']!r}"

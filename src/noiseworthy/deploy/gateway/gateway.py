@@ -114,7 +114,7 @@ class Gateway:
         """
         DeployedNoise(owner.budget.mechanism, 1.0)
         holding, account, path = (
-            Holding.load(owner.federation, owner.owner.client),
+            Holding.load(owner.federation, owner.owner.client, owner.columns),
             owner.account,
             owner.files.ledger,
         )
@@ -193,6 +193,7 @@ class Gateway:
             record_shape=holding.x.shape[1:], classes=holding.classes, algorithms=list(allowed.algorithms),
             models=list(allowed.models), most_releases=allowed.most_releases,
             most_parameters=allowed.most_parameters, most_local_steps=allowed.most_local_steps,
+            columns=owner.columns and owner.columns.digest,
             head=str(self.ledger.head), spent=min(1.0, self.runs.spent / WHOLE),
             leased=min(1.0, open_rest(self.ledger, self.number) / WHOLE),
         )  # fmt: skip

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from noiseworthy._tables import Count, Positive, Table, checked, read_toml
 from noiseworthy.data.table import FederationTable
@@ -105,18 +105,29 @@ class Owner(Table):
     budget: BudgetTable
     allowed: AllowedTable
     files: FilesTable
+    columns: Any = None
+    """What each column of the owner's table is, a `Schema`; or a file that says it, beside this one."""
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _schema(cls, stated: Any) -> Any:
+        return None if stated is None else _read_columns(stated, Path())
 
     @model_validator(mode="after")
     def _has_data(self) -> Owner:
         if self.federation.data is None:
             raise ValueError("[federation] needs data; a gateway cannot work with sizes alone")
+        if self.federation.simulation:
+            raise ValueError("[federation] simulation is for studies that are never deployed; leave it out")
         return self
 
     @model_validator(mode="after")
     def _has_classes(self) -> Owner:
         """Classes that are read off the records would tell of them, and be numbered otherwise elsewhere."""
         table = self.federation
-        if is_table(str(table.data)) and not table.regression and table.classes is None:
+        if self.columns is not None:
+            table.check_columns()
+        elif is_table(str(table.data)) and not table.regression and table.classes is None:
             raise ValueError("[federation] needs classes; list all labels that a record may have")
         return self
 
@@ -134,7 +145,16 @@ def load_owner(path: Path) -> Owner:
     Raises:
         ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range.
     """
-    owner = checked(Owner, read_toml(path, "owner's file"), "the owner's file", "; see docs/gateway.md")
+    raw = read_toml(path, "owner's file")
+    if "columns" in raw:
+        raw["columns"] = _read_columns(raw["columns"], path.parent)
+    owner = checked(Owner, raw, "the owner's file", "; see docs/gateway.md")
     named = {name: getattr(owner.files, name) for name in ("socket", "ledger", "witness")}
     beside = {name: path.parent / place for name, place in named.items() if place is not None}
     return owner.model_copy(update={"files": owner.files.model_copy(update=beside)})
+
+
+def _read_columns(stated: Any, folder: Path) -> Any:
+    from noiseworthy.data.schema import read_schema  # here, because few owners' records have columns to state
+
+    return read_schema(stated, folder)
