@@ -129,8 +129,10 @@ class ScaffNewBound:
         """
         t = np.asarray(iterations, float)
         with np.errstate(divide="ignore", invalid="ignore"):
+            # in logarithms: (1 - mu/L)^T underflows long before the p that it leads to stops mattering
             divided = xlog1py(t, -self.rate) + np.log(self.optimum_gradient_sq) - 2 * np.log(self.smoothness)
             multiplied = np.log(self._growth(1.0) * t)
+            # no heterogeneity and no noise is 0/0, and goes with the former: the least p
             log_squared = np.nan_to_num((divided - multiplied) / 2, nan=-np.inf, posinf=np.inf)
         return np.sqrt(np.clip(np.exp(np.minimum(log_squared, 0)), self.rate, 1))
 
