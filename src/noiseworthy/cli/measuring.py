@@ -24,7 +24,7 @@ def measure(
     data: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """What a communication and a local step cost, as [resources] tables for the study file."""
+    """What a communication and a local step cost, as resources tables for the study file."""
     from noiseworthy._json import strict_json
     from noiseworthy.studies.measure import as_dict, check_rates, resource_tables
     from noiseworthy.studies.measure import measure as run
