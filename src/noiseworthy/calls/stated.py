@@ -82,7 +82,7 @@ def opened(
         folder: of a run that the study will be trained in; None for commands that train nothing.
         resume: whether a run is to go on in that folder.
     """
-    from noiseworthy.studies.occupied import check_data, check_ours, check_plan
+    from noiseworthy.studies.occupied import check_data, check_ours, check_plan, made_for
 
     if folder is not None:
         check_data(study)
@@ -96,7 +96,7 @@ def opened(
         federation = open_federation(study)
         check_clients(study, federation)
     if folder is not None:
-        check_ours(folder, study, federation, resume=resume)
+        check_ours(folder, made_for(study, federation), resume=resume)
     from noiseworthy.studies.prepare import prepare  # last, so that mistakes do not wait for jax
 
     return prepare(study, federation)

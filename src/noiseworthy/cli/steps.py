@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noiseworthy.cli.bars import Bars
+from noiseworthy.cli.bars import Bars, tell_whether_it_goes_on
 from noiseworthy.cli.console import noted, out
 
 if TYPE_CHECKING:
@@ -40,6 +41,28 @@ def prepare_study(
 
     study = stated(path, data=data, seconds=seconds, changes=changes_of(sets or ()), note=noted)
     return opened(study, data=data, plan=plan, folder=folder)
+
+
+def check_record(folder: Path) -> None:
+    """Refuse a folder without a record, before anything is loaded that could read one.
+
+    Raises:
+        DataError: as `load_record`.
+    """
+    from noiseworthy.errors import DataError
+
+    if not (path := folder / "record.json").exists():
+        raise DataError(f"{path} does not exist; give a folder that train, compare or quickstart made")
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """A training in a run folder; who interrupts it is told whether it can go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell_whether_it_goes_on(folder)
+        raise
 
 
 def decide_plan(prepared: Prepared, plan: Path | None = None, kept: Path | None = None) -> Planned:
