@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 
 import pytest
+from matplotlib.text import Text
 
 from noiseworthy.reports import render, result
-from noiseworthy.reports.figures import hero_figure, training_figure
+from noiseworthy.reports.figures import all_figures, hero_figure, training_figure
 from noiseworthy.reports.findings import training_caption
+from noiseworthy.reports.style import NARROW, png
 from noiseworthy.reports.tables import comparison_table, training_panel
 from noiseworthy.reports.usual import usual_caption, usual_figure
 from noiseworthy.studies.typed_record import view
@@ -120,6 +122,19 @@ def test_the_figure_has_a_row_for_the_plan_and_for_each_usual_setting(make_recor
     texts = [text.get_text() for text in axes.texts]
     assert "tutorial 0, 50 rounds, clip 1, step 0.1" in texts
     assert "spends the same privacy budget" in usual_caption(view(record))
+
+
+def test_figures_to_read_on_a_phone_have_texts_of_nine_pixels_at_least(make_record):
+    """A screen of 360 px, less margins of page and section, 0.4 and 0.7 rem on both sides, and a frame."""
+    record = course(with_usual(make_record("full")))
+    drawn = all_figures(view(record), ("usual", "training", "why", "compare"))
+    for name, figure in drawn.items():
+        width = figure.get_figwidth()
+        assert width == NARROW, name
+        px = (360 - 2 * 16 * (0.4 + 0.7) - 2) / (72 * width)
+        png(figure, dpi=30)
+        sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_text().strip()]
+        assert min(sizes) * px >= 9, name
 
 
 def test_the_predicted_course_is_drawn_from_the_untrained_loss_on_beside_the_measured_one(make_record):
