@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    ValidationError,
-)
-from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError, PydanticKnownError
 from pydantic_core.core_schema import no_info_before_validator_function
 
 from noiseworthy.errors import ConfigError
@@ -71,10 +62,10 @@ class among:
     def __init__(self, allowed: Callable[[], Sequence[str]]):
         self.allowed = allowed
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         return no_info_before_validator_function(self._checked, handler(source))
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> Any:
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
         return handler(schema) | {"enum": [*self.allowed()]}
 
     def _checked(self, value: Any) -> Any:
@@ -110,12 +101,10 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        lines = text.splitlines()
-        found = re.search(r"line (\d+)", str(error))
-        line = lines[int(found[1]) - 1].strip() if found and int(found[1]) <= len(lines) else ""
-        remedy = "; text stands in quotes" if "Invalid value" in str(error) else ""
-        reads = f", which reads: {line}{remedy}" if line else ""
-        raise ConfigError(f"{what} {path} cannot be read as TOML: {error}{reads}") from None
+        from noiseworthy._mistakes import reads  # here, because few files have a mistake
+
+        says = f"{error}{reads(error, text)}"
+        raise ConfigError(f"{what} {path} cannot be read as TOML: {says}") from None
 
 
 Read = TypeVar("Read", bound=BaseModel)
@@ -136,6 +125,6 @@ def checked(model: type[Read], raw: dict[str, Any], what: str, remedy: str = "")
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        from noiseworthy._mistakes import told  # here, because few files have a mistake
+        from noiseworthy._mistakes import told  # here, as above
 
         raise ConfigError(*(one + remedy for one in told(error, model, what))) from None

@@ -39,22 +39,24 @@ def audit(
         kept_run,
         with_audit,
     )
+    from noiseworthy.studies.occupied import held
     from noiseworthy.studies.record import save_record
 
     planned = decide_plan(prepared, plan)
     use_persistent_cache()
     folder = out_folder or Path("runs") / study.stem
-    planned.keep(folder)
-    with progress_bar("Attacking", 100, "%") as bar:
-        made = audit_study(
-            planned.prepared, planned.decision, name=study.stem, folder=folder, trials=trials or TRIALS,
-            seconds=SECONDS if seconds is None else seconds, on_progress=bar,
-        )  # fmt: skip
-    page = write_audit(made, folder)
-    if (record := kept_run(planned.plan, folder)) is not None:
-        record = with_audit(record, made)
-        save_record(record, folder)
-        write_report(record, folder)
+    with held(folder):
+        planned.keep(folder)
+        with progress_bar("Attacking", 100, "%") as bar:
+            made = audit_study(
+                planned.prepared, planned.decision, name=study.stem, folder=folder, trials=trials or TRIALS,
+                seconds=SECONDS if seconds is None else seconds, on_progress=bar,
+            )  # fmt: skip
+        page = write_audit(made, folder)
+        if (record := kept_run(planned.plan, folder)) is not None:
+            record = with_audit(record, made)
+            save_record(record, folder)
+            write_report(record, folder)
     if as_json:
         print(json.dumps(made, allow_nan=False))
     else:

@@ -24,11 +24,12 @@ def plan(
     """Decide rounds, clients, noise, clip and step size for a study, and write plan.json; trains nothing."""
     planned = decide_plan(prepare_study(study, data, budget_seconds))
     from noiseworthy._json import strict_json
+    from noiseworthy.studies.occupied import holds_results
     from noiseworthy.studies.record import save_record
 
     record = planned.record(study.stem)
     path = planned.keep(out_folder or Path("runs") / study.stem)
-    if out_folder is not None:
+    if out_folder is not None and not holds_results(out_folder):
         save_record(record, out_folder)
     if as_json:
         said = {**planned.plan.as_dict(), "clients": list(planned.prepared.names)}

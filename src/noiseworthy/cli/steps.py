@@ -48,7 +48,7 @@ def prepare_study(
             soft_wrap=True,
         )
     study = _with_seconds(study if data is None else study.with_data_dir(data), seconds)
-    from noiseworthy.studies.occupied import check_data, check_ours, check_plan
+    from noiseworthy.studies.occupied import check_data, check_ours, check_plan, made_for
 
     if folder is not None:
         check_data(study)
@@ -62,10 +62,22 @@ def prepare_study(
         federation = open_federation(study)
         check_clients(study, federation)
     if folder is not None:
-        check_ours(folder, study, federation, resume=resume)
+        check_ours(folder, made_for(study, federation), resume=resume)
     from noiseworthy.studies.prepare import prepare  # last, so that mistakes do not wait for jax
 
     return prepare(study, federation)
+
+
+def check_record(folder: Path) -> None:
+    """Refuse a folder without a record, before anything is loaded that could read one.
+
+    Raises:
+        DataError: as `load_record`.
+    """
+    from noiseworthy.errors import DataError
+
+    if not (path := folder / "record.json").exists():
+        raise DataError(f"{path} does not exist; give a folder that train, compare or quickstart made")
 
 
 @contextmanager
@@ -77,9 +89,9 @@ def resumable(folder: Path) -> Iterator[None]:
         from noiseworthy.studies.occupied import CHECKPOINT
 
         kept = (folder / CHECKPOINT).exists()
-        goes_on = "the same command with --resume goes on from the last checkpoint"
-        says = goes_on if kept else "no checkpoint was kept yet, so there is nothing to go on from"
-        raise KeyboardInterrupt(f"interrupted; {says}") from None
+        goes_on = "The same command with --resume goes on from the last checkpoint."
+        err.print(goes_on if kept else "No checkpoint was kept yet; there is nothing to go on from.")
+        raise
 
 
 def _with_seconds(study: Study, seconds: float | None) -> Study:

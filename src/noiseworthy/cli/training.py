@@ -11,7 +11,7 @@ from rich.text import Text
 
 from noiseworthy.cli.console import err, foretell, out, progress_bar
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Seconds, StudyFile
-from noiseworthy.cli.steps import decide_plan, finish, prepare_study, train_plan
+from noiseworthy.cli.steps import check_record, decide_plan, finish, prepare_study, train_plan
 from noiseworthy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -62,7 +62,10 @@ def compare(
     folder = out_folder or Path("runs") / study.stem
     planned = decide_plan(prepare_study(study, data, plan=plan, folder=folder), plan)
     record = train_plan(planned, folder, name=study.stem) if planned.plan.train else None
-    finish(_compare(planned, folder, record, name=study.stem), folder, as_json)
+    from noiseworthy.studies.occupied import held
+
+    with held(folder):
+        finish(_compare(planned, folder, record, name=study.stem), folder, as_json)
 
 
 def tradeoff(
@@ -75,7 +78,10 @@ def tradeoff(
 
     surface = Surface.of(prepared)
     prepared, decision, _ = decide_plan(prepared)
-    finish(_tradeoff(surface, prepared, decision, folder, name=study.stem), folder, as_json)
+    from noiseworthy.studies.occupied import held
+
+    with held(folder):
+        finish(_tradeoff(surface, prepared, decision, folder, name=study.stem), folder, as_json)
 
 
 def rivals(
@@ -87,7 +93,10 @@ def rivals(
     from noiseworthy.sweeps.contest import Contest
 
     contest = Contest.of(prepared)
-    finish(_rivals(contest, prepared, folder, name=study.stem), folder, as_json)
+    from noiseworthy.studies.occupied import held
+
+    with held(folder):
+        finish(_rivals(contest, prepared, folder, name=study.stem), folder, as_json)
 
 
 def quickstart(out_folder: OutFolder = None) -> None:
@@ -104,11 +113,15 @@ def quickstart(out_folder: OutFolder = None) -> None:
     )
     planned = decide_plan(prepared)
     record = train_plan(planned, folder, name="quickstart")
-    finish(_compare(planned, folder, record, name="quickstart"), folder, False)
+    from noiseworthy.studies.occupied import held
+
+    with held(folder):
+        finish(_compare(planned, folder, record, name="quickstart"), folder, False)
 
 
 def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
     """Write the HTML report of a run folder again."""
+    check_record(folder)
     from noiseworthy.reports import write_report
     from noiseworthy.studies.record import load_record
 

@@ -10,6 +10,7 @@ from noiseworthy.studies.decision import Progress
 from noiseworthy.studies.delivery import deliver
 from noiseworthy.studies.flags import class_prior
 from noiseworthy.studies.loading import load_study
+from noiseworthy.studies.occupied import check_ours, held
 from noiseworthy.studies.plan_file import Planned, keep_stages, load_plan, planned
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import Record, save_record, with_training
@@ -91,21 +92,23 @@ def train_in(
     mark = fingerprint(made, table.seeds, belongs_to)
     if resume:  # a folder of another study must stay as it is
         check_goes_on(folder, mark, made, ledger)
-    file.save(folder)
-    save_record(record, folder)
-    if not made.train:
+    check_ours(folder, file.made_for)
+    with held(folder):
+        file.save(folder)
+        save_record(record, folder)
+        if not made.train:
+            return record
+        started = time.monotonic()
+        run = train(
+            made, federation, task, table.seeds, evaluations=table.evaluations, folder=folder, resume=resume,
+            belongs_to=belongs_to, ledger=ledger, on_progress=on_progress,
+            on_stage=lambda plans: keep_stages(folder, plans, table.seeds),
+        )  # fmt: skip
+        record = with_training(record, run, table.seeds, time.monotonic() - started, class_prior(federation))
+        record = deliver(prepared, run.theta[0], record, table.seeds, folder)
+        record |= _ledger_of(folder / LEDGER if ledger is None else ledger.path, mark)
+        save_record(record, folder)
         return record
-    started = time.monotonic()
-    run = train(
-        made, federation, task, table.seeds, evaluations=table.evaluations, folder=folder, resume=resume,
-        belongs_to=belongs_to, ledger=ledger, on_progress=on_progress,
-        on_stage=lambda plans: keep_stages(folder, plans, table.seeds),
-    )  # fmt: skip
-    record = with_training(record, run, table.seeds, time.monotonic() - started, class_prior(federation))
-    record = deliver(prepared, run.theta[0], record, table.seeds, folder)
-    record |= _ledger_of(folder / LEDGER if ledger is None else ledger.path, mark)
-    save_record(record, folder)
-    return record
 
 
 def _ledger_of(path: Path, mark: str) -> Record:
