@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -57,20 +58,26 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class among:
-    """A check that a text is one of some names, complained of and told to editors as a literal is."""
+    """A check that a text is one of some names, complained of and told to editors as a literal is.
 
-    def __init__(self, allowed: Callable[[], Sequence[str]]):
-        self.allowed = allowed
+    Texts of the form `also` may stand for them.
+    """
+
+    def __init__(self, allowed: Callable[[], Sequence[str]], also: re.Pattern[str] | None = None):
+        self.allowed, self.also = allowed, also
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         return no_info_before_validator_function(self._checked, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
-        return handler(schema) | {"enum": [*self.allowed()]}
+        named = {"enum": [*self.allowed()]}
+        if self.also is None:
+            return handler(schema) | named
+        return handler(schema) | {"anyOf": [named, {"type": "string", "pattern": f"^{self.also.pattern}$"}]}
 
     def _checked(self, value: Any) -> Any:
         choices = self.allowed()
-        if isinstance(value, str) and value in choices:
+        if isinstance(value, str) and (value in choices or (self.also and self.also.fullmatch(value))):
             return value
         *first, last = map(repr, choices)
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(first)} or {last}"})

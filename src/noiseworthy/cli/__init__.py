@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -31,6 +31,7 @@ from noiseworthy.cli import (
     papers,
     planning,
     predicting,
+    sweeping,
     training,
 )
 from noiseworthy.errors import ConfigError, UserError
@@ -44,6 +45,7 @@ COMMANDS = (
     training.compare,
     training.tradeoff,
     training.rivals,
+    sweeping.sweep,
     training.quickstart,
     planning.account,
     audit.audit,
@@ -65,10 +67,28 @@ _OF_DEVELOPERS = ("test", "site")
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Plan and train differentially private federated learning: is the next reply worth its noise?",
 )
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"noiseworthy {version('noiseworthy')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="say which this is")
+    ] = False,
+) -> None:
+    """What all commands share."""
+
+
 for _command in COMMANDS:
     app.command()(_command)
 for _name, _group in GROUPS.items():

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noiseworthy.cli.console import err, out, progress_bar
+from noiseworthy.cli.console import err, out, progress_bar, shows_progress
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, StudyFile
-from noiseworthy.cli.steps import decide_plan, finish, prepare_study, resumable
+from noiseworthy.cli.steps import decide_plan, finish, prepare_study, told_of_an_interruption
 from noiseworthy.errors import ConfigError, GatewayError
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def up(
 
 
 @deploy.command()
+@shows_progress
 def run(
     study: StudyFile,
     folder: Folder = None,
@@ -88,9 +89,10 @@ def run(
         check_unused(runs)
     link_of(place)
     decided = _decided(study, data, plan, runs if resume else place)
+    from noiseworthy.calls.steps import resumable
     from noiseworthy.studies.occupied import held
 
-    with _exchange(place) as exchange, held(runs), resumable(runs):
+    with _exchange(place) as exchange, held(runs), told_of_an_interruption(), resumable(runs):
         record = _trained(*decided, exchange, place, runs, name=study.stem, resume=resume, patience=patience)
     finish(record, runs, as_json)
 

@@ -19,6 +19,7 @@ from noiseworthy.studies.run_ledger import FILE as LEDGER
 from noiseworthy.studies.run_ledger import SharedLedger, entered
 from noiseworthy.studies.tables import Study
 from noiseworthy.studies.training import check_begins, train
+from noiseworthy.studies.two_stages import OnCurves, untold
 
 
 def plan(
@@ -65,6 +66,7 @@ def train_in(
     resume: bool = False,
     ledger: SharedLedger | None = None,
     on_progress: Progress = lambda done: None,
+    on_curves: OnCurves = untold,
 ) -> Record:
     """Train a study by its plan in a run folder, which holds plan, ledger, checkpoint, model and record.
 
@@ -75,6 +77,7 @@ def train_in(
         resume: go on from the folder's checkpoint.
         ledger: that several runs on these data share; by default one in the folder for this run alone.
         on_progress: told the share of rounds done.
+        on_curves: told after every evaluation what was reached so far.
 
     Returns:
         The record; of a plan that does not train, without a training.
@@ -101,7 +104,7 @@ def train_in(
         started = time.monotonic()
         run = train(
             made, federation, task, table.seeds, evaluations=table.evaluations, folder=folder, resume=resume,
-            belongs_to=belongs_to, ledger=ledger, on_progress=on_progress,
+            belongs_to=belongs_to, ledger=ledger, on_progress=on_progress, on_curves=on_curves,
             on_stage=lambda plans: keep_stages(folder, plans, table.seeds),
         )  # fmt: skip
         record = with_training(record, run, table.seeds, time.monotonic() - started, class_prior(federation))
