@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+from importlib.metadata import version
 from pathlib import Path
 
 import jax
@@ -13,6 +15,7 @@ from hypothesis import settings
 
 from noiseworthy.data import load_records
 from noiseworthy.methods.space import Grid
+from noiseworthy.privacy import loss_distribution
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.trials import race, spaces
 
@@ -28,7 +31,8 @@ for name, value in {
     "JAX_COMPILATION_CACHE_DIR": str(KEPT / "noiseworthy"),
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": 0.0,
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": -1,
-    "XLA_FLAGS": "--xla_backend_optimization_level=0",
+    "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1",
 }.items():
     if name not in os.environ:
         os.environ[name] = str(value)
@@ -96,6 +100,31 @@ def short_races():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(race, "RUNGS", ())
         patch.setattr(spaces.Space, "grid", grid)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def known_losses(request):
+    """A calibration to Poisson batches takes seconds, and many tests need one that is not their subject.
+
+    What this very code answered is kept beside the compiled programs; tests of privacy ask it anew.
+    """
+    asked = loss_distribution.poisson_gaussian_epsilon
+    code = Path(loss_distribution.__file__).read_bytes() + version("dp-accounting").encode()
+
+    def known(*numbers: float, settled: bool = True) -> float:
+        key = hashlib.sha256(code + repr((*map(float, numbers), settled)).encode()).hexdigest()
+        path = KEPT / "losses" / key
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            written = path.with_suffix(f".{os.getpid()}")
+            written.write_text(repr(asked(*numbers, settled=settled)))
+            written.replace(path)
+        return float(path.read_text())
+
+    with pytest.MonkeyPatch.context() as patch:
+        if "privacy" not in {parent.name for parent in request.path.parents}:
+            patch.setattr(loss_distribution, "poisson_gaussian_epsilon", known)
         yield
 
 

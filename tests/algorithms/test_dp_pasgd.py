@@ -98,7 +98,7 @@ def test_without_noise_it_is_the_textbook_loop(federation, task, tau):
 
 @pytest.mark.parametrize("batch", [None, 4])
 def test_the_debug_engine_gives_what_the_simulation_gives(federation, task, batch):
-    plan = plan_of(federation.sizes, 3, 3, batch=batch)
+    plan = plan_of(federation.sizes, 3, 2, batch=batch)
     algorithm, shards, at = make(plan, task, 0), Shards.load(federation, task), np.array([0, 1, 3])
     plain = debug(algorithm, plan.uploads, shards, at, 7)
     for single in (True, False):  # devices compute on with their noise, so no sum may stand for it
@@ -109,10 +109,10 @@ def test_the_debug_engine_gives_what_the_simulation_gives(federation, task, batc
 
 @pytest.mark.parametrize("batch", [None, 4])
 def test_seeds_side_by_side_equal_seeds_alone_and_a_resumed_run_an_unbroken_one(federation, task, batch):
-    plan = plan_of(federation.sizes, 5, 3, batch=batch)
+    plan = plan_of(federation.sizes, 3, 2, batch=batch)
     algorithm, shards, kept = make(plan, task, 0), Shards.load(federation, task), []
-    at = np.arange(6)
-    together = simulate([algorithm] * 3, plan.uploads, shards, at, [0, 1, 2])
+    at = np.arange(4)
+    together = simulate([algorithm] * 2, plan.uploads, shards, at, [0, 1])
     alone = simulate([algorithm], plan.uploads, shards, at, [1], on_segment=kept.append)
     np.testing.assert_allclose(together.theta[1], alone.theta[0], rtol=2e-4, atol=1e-5)
     again = simulate([algorithm], plan.uploads, shards, at, [1], resume=kept[2])

@@ -112,14 +112,15 @@ def numpy_fedavg(federation, plan, cohorts, ridge):
 
 
 @pytest.mark.parametrize(
-    ("mode", "family", "clip", "steps"),
-    [("A", "gaussian", 2.0, 1), ("B", "gaussian", 2.0, 3), ("C", "gaussian", 3.0, 3),
-     ("C", "laplace", 3.0, 2), ("D", "gaussian", 0.3, 4), ("E", "laplace", 2.0, 3)],
+    ("mode", "family", "clip", "steps", "b"),
+    [("A", "gaussian", 2.0, 1, 5), ("B", "gaussian", 2.0, 3, 2), ("C", "gaussian", 3.0, 3, 2),
+     ("C", "laplace", 3.0, 2, 5), ("D", "gaussian", 0.3, 4, 2), ("D", "gaussian", 0.3, 4, 5),
+     ("E", "laplace", 2.0, 3, 5)],
 )  # fmt: skip
-@pytest.mark.parametrize("b", [2, 5])
 def test_with_noise_0_fedavg_is_the_textbook_loop_in_every_mode(
     federation, task, mode, family, clip, steps, b
 ):
+    """With some clients asked and with all, which engines tell apart and modes do not."""
     problem = problem_of(federation, mode, family, clip)
     plan = fedavg_plan(problem, 6 * steps, steps, b, StepSize(0.05, 20.0))
     algorithm = make(plan, task, 1)
@@ -203,15 +204,14 @@ def test_scaffnew_reaches_the_optimum_where_fedavg_with_as_many_local_steps_does
 
 
 def both_plans(federation, family="gaussian"):
-    yield fedavg_plan(problem_of(federation, "C", family, 3.0), 12, 3, 2, StepSize(0.05, 20.0))
-    yield fedavg_plan(problem_of(federation, "D", family, 0.5), 12, 3, 5, StepSize(0.05), batch_size=4)
+    yield fedavg_plan(problem_of(federation, "C", family, 3.0), 9, 3, 2, StepSize(0.05, 20.0))
+    yield fedavg_plan(problem_of(federation, "D", family, 0.5), 6, 2, 5, StepSize(0.05), batch_size=4)
     yield scaffnew_plan(
-        problem_of(federation, "D", family, 2.0), Coins(20, 0.4, seed=1), StepSize(0.05, np.inf)
+        problem_of(federation, "D", family, 2.0), Coins(10, 0.4, seed=1), StepSize(0.05, np.inf)
     )
 
 
-@pytest.mark.parametrize("which", [0, 1, 2])
-@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+@pytest.mark.parametrize(("which", "family"), [(0, "gaussian"), (1, "laplace"), (2, "gaussian")])
 def test_the_debug_engine_gives_what_the_simulation_gives(federation, task, family, which):
     plan = list(both_plans(federation, family))[which]
     algorithm = make(plan, task, 0)
@@ -226,10 +226,10 @@ def test_the_debug_engine_gives_what_the_simulation_gives(federation, task, fami
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_seeds_side_by_side_equal_seeds_alone(federation, task, which):
     plan = list(both_plans(federation))[which]
-    algorithms = [make(plan, task, seed) for seed in (0, 1, 2)]
+    algorithms = [make(plan, task, seed) for seed in (0, 1)]
     shards = Shards.load(federation, task, condensed=algorithms[0].condensed)
     at = np.array([0, plan.rounds])
-    together = simulate(algorithms, plan.releases, shards, at, [0, 1, 2])
+    together = simulate(algorithms, plan.releases, shards, at, [0, 1])
     for i, algorithm in enumerate(algorithms):
         alone = simulate([algorithm], plan.releases, shards, at, [i])
         np.testing.assert_allclose(together.theta[i], alone.theta[0], rtol=2e-4, atol=1e-5)

@@ -31,6 +31,7 @@ def _few_settings(monkeypatch):
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("drawn")
 def test_json_is_the_advice_alone_and_the_folder_holds_page_pictures_and_study(run, write, tmp_path):
     answer = run("advise", write(STUDY), "--out", "here", "--json")
     assert answer.code == 0, answer.err

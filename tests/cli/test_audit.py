@@ -30,6 +30,7 @@ FEW = ("--trials", "3000")
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("drawn")
 def test_json_is_the_audit_and_the_folder_holds_page_and_picture(run, write, tmp_path):
     study = write(STUDY)
     assert run("train", study, "--out", "here").code == 0

@@ -93,6 +93,7 @@ def test_a_plan_by_trial_keeps_stdout_for_json(run, write):
 # Train --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("drawn")
 def test_train_writes_record_model_and_report(run, write, tmp_path):
     answer = run("train", write(TRAINED), "--out", "here")
     assert answer.code == 0, answer.err

@@ -1,4 +1,4 @@
-"""`noiseworthy deploy` as its user types it: five owners of MNIST's writers over TLS, then what is wrong."""
+"""`noiseworthy deploy` as its user types it: owners over TLS, five of MNIST's writers among them."""
 
 from __future__ import annotations
 
@@ -29,54 +29,6 @@ def typed(*words: str | Path, folder: Path, code: int = 0) -> str:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=400)
     assert done.returncode == code, done.stderr
     return done.stderr if code else done.stdout
-
-
-@pytest.fixture
-def study(tmp_path, data_dir) -> Path:
-    """The example, with few records and rounds."""
-    text = EXAMPLE.read_text().replace("fraction = 0.1", f'fraction = 0.02\ndata_dir = "{data_dir}"')
-    path = tmp_path / "five.toml"
-    path.write_text(text.replace("rounds = 20", f"rounds = {ROUNDS}"))
-    return path
-
-
-@pytest.mark.data
-def test_five_owners_train_over_tls_and_their_ledgers_hold_the_plan(study, tmp_path):
-    try:
-        typed("deploy", "up", study, folder=tmp_path)
-        first = json.loads(typed("deploy", "status", study, "--json", folder=tmp_path))
-        typed("deploy", "run", study, folder=tmp_path)
-        after = json.loads(typed("deploy", "status", study, "--json", folder=tmp_path))["owners"]
-    finally:
-        typed("deploy", "down", study, folder=tmp_path)
-    assert first["link"]["runs"]
-    assert all(one["gateway"] and one["node"] and one["about"]["spent"] == 0 for one in first["owners"])
-    assert all(one["connected"] for one in after)
-    assert all(0.999 < one["about"]["spent"] <= 1 for one in after)
-
-    record = load_record(tmp_path / "runs" / "five")
-    assert record["training"]["assurance"] == "grid-csprng"
-    assert record["training"]["uploads"] == [[ROUNDS] * 5]
-    assert [sum(map(bool, one["answers"].values())) for one in record["network"]["rounds"]] == [0] * ROUNDS
-    assert record["training"]["loss"][0][-1] < record["training"]["untrained_loss"]
-    assert (tmp_path / "runs" / "five" / "network.png").exists()
-
-    prepared, decision = plan_study(prepare(load_study(study)))
-    federation, _ = prepared.trained()
-    accounts = new_accounts(decision.plan, "", federation.name, "", federation.clients)
-    price = upload_price(decision.plan, accounts)
-    assert {one["client"] for one in after} == set(federation.clients)
-    for place, name in enumerate(federation.clients):
-        folder = tmp_path / "deployments" / "five" / "owners" / folder_name(name)
-        with read_ledger(folder / "ledger.sqlite") as books:
-            rows = books.query("SELECT number, share FROM releases ORDER BY number")
-        assert rows == [(k + 1, price.of(place, k)) for k in range(ROUNDS)]
-    mine = tmp_path / "runs" / "five" / "model"
-    assert load_folder(mine).theta.shape == (7840,)
-    for path in (tmp_path / "deployments" / "five" / "owners").iterdir():
-        kept = typed("deploy", "model", path / "owner.toml", folder=tmp_path)
-        for file in mine.iterdir():
-            assert (Path(kept.strip()) / file.name).read_bytes() == file.read_bytes()
 
 
 BUNDLED = """
@@ -117,6 +69,64 @@ def bundled(tmp_path) -> Path:
     path = tmp_path / "two.toml"
     path.write_text(BUNDLED)
     return path
+
+
+@pytest.fixture
+def five(tmp_path, data_dir) -> Path:
+    """The example, with few records and rounds."""
+    text = EXAMPLE.read_text().replace("fraction = 0.1", f'fraction = 0.02\ndata_dir = "{data_dir}"')
+    path = tmp_path / "five.toml"
+    path.write_text(text.replace("rounds = 20", f"rounds = {ROUNDS}"))
+    return path
+
+
+def test_two_owners_train_over_tls_and_their_ledgers_hold_the_plan(bundled, tmp_path, printed):
+    trains_over_tls(bundled, tmp_path, printed)
+
+
+@pytest.mark.full
+@pytest.mark.data
+def test_the_five_owners_of_the_example_train_as_the_two(five, tmp_path, printed):
+    trains_over_tls(five, tmp_path, printed)
+
+
+def trains_over_tls(study, tmp_path, printed):
+    """What starts processes is one itself; what asks them is typed here."""
+    try:
+        typed("deploy", "up", study, folder=tmp_path)
+        first = json.loads(printed("deploy", "status", study, "--json"))
+        typed("deploy", "run", study, folder=tmp_path)
+        after = json.loads(printed("deploy", "status", study, "--json"))["owners"]
+    finally:
+        typed("deploy", "down", study, folder=tmp_path)
+    assert first["link"]["runs"]
+    assert all(one["gateway"] and one["node"] and one["about"]["spent"] == 0 for one in first["owners"])
+    assert all(one["connected"] for one in after)
+    assert all(0.999 < one["about"]["spent"] <= 1 for one in after)
+
+    prepared, decision = plan_study(prepare(load_study(study)))
+    federation, task = prepared.trained()
+    made = tmp_path / "runs" / study.stem
+    record = load_record(made)
+    assert record["training"]["assurance"] == "grid-csprng"
+    assert record["training"]["uploads"] == [[ROUNDS] * len(federation.clients)]
+    assert [sum(map(bool, one["answers"].values())) for one in record["network"]["rounds"]] == [0] * ROUNDS
+    assert record["training"]["loss"][0][-1] < record["training"]["untrained_loss"]
+    assert (made / "network.png").exists()
+
+    accounts = new_accounts(decision.plan, "", federation.name, "", federation.clients)
+    price = upload_price(decision.plan, accounts)
+    owners = tmp_path / "deployments" / study.stem / "owners"
+    assert {one["client"] for one in after} == set(federation.clients)
+    for place, name in enumerate(federation.clients):
+        with read_ledger(owners / folder_name(name) / "ledger.sqlite") as books:
+            rows = books.query("SELECT number, share FROM releases ORDER BY number")
+        assert rows == [(k + 1, price.of(place, k)) for k in range(ROUNDS)]
+    assert load_folder(made / "model").theta.shape == (task.dimension,)
+    for path in owners.iterdir():
+        kept = printed("deploy", "model", path / "owner.toml")
+        for file in (made / "model").iterdir():
+            assert (Path(kept.strip()) / file.name).read_bytes() == file.read_bytes()
 
 
 def test_what_is_wrong_is_said_in_one_line(bundled, tmp_path, printed):

@@ -153,14 +153,15 @@ def test_a_server_without_records_trains_over_two_machines(machines):
             ]
 
 
-def test_who_is_alone_is_told_what_to_do(machines):
+def test_who_is_alone_is_told_what_to_do(run, machines, monkeypatch):
     """No superlink, no such node, no test records: one line each."""
-    server = machines["server"]
+    monkeypatch.chdir(machines["server"])
     for words, said in (
         (("ask", "ward", "owners.json"), "no superlink of"),
         (("run", "study.toml", "--folder", "ward"), "no superlink of"),
         (("up", "study.toml"), "no data at owners.json"),
     ):
-        error = typed("deploy", *words, folder=server, code=2)
-        assert said in error
-        assert len(error.strip().splitlines()) == 1
+        answer = run("deploy", *words)
+        assert answer.code == 2
+        assert said in answer.err
+        assert len(answer.err.strip().splitlines()) == 1

@@ -20,6 +20,7 @@ NAMES = ["DMLDP", "WeiAvg", "PFA", "PrivateFL", "PrivateFL-BCS", "DPFL-BCS"]
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("drawn")
 def test_json_is_the_record_alone_and_the_folder_holds_the_pictures(run, write, tmp_path):
     answer = run("rivals", write(STUDY), "--out", "here", "--json")
     assert answer.code == 0, answer.err

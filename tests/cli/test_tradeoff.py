@@ -22,6 +22,7 @@ STUDY = {
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("drawn")
 def test_json_is_the_record_alone_and_the_folder_holds_the_picture(run, write, tmp_path):
     answer = run("tradeoff", write(STUDY), "--out", "here", "--json")
     assert answer.code == 0, answer.err

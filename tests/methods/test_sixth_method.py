@@ -19,6 +19,7 @@ from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.base import Method
 from noiseworthy.methods.dp_fedavg import planner as local_iterations
@@ -155,7 +156,7 @@ def test_it_is_deployed_and_trains_there_as_in_simulation(stated, tmp_path, sile
         gateway.close()
     quiet = make(decision.plan, deployment.task, deployment.seed).with_noise(1e-30)
     shards = Shards.load(deployment.federation, deployment.task)
-    twin = debug(quiet, decision.plan.uploads, shards, run.rounds, deployment.seed)
+    twin = simulate([quiet], decision.plan.uploads, shards, run.rounds, [deployment.seed])
     assert len(silent) == decision.plan.rounds * decision.plan.clients_per_round
     assert np.abs(run.theta - twin.theta).max() < 1e-4 * np.abs(twin.theta).max()
 

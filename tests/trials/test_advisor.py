@@ -79,12 +79,12 @@ def entry(name: str, loss, uploads: int = 10, train: bool = True) -> Entry:
 
 def test_the_ranking_is_what_trials_say_and_not_the_order_of_entry(bench, short):
     """A step of 1e-9 learns nothing, one of 5 does."""
-    spaces = [fixed("weiavg", 1e-9), fixed("fedsgd-dpc", 5.0), fixed("pfa", 1e-9)]
+    spaces = [fixed("weiavg", 1e-9), fixed("fedsgd-dpc", 5.0), fixed("dp-fedavg", 1e-9)]
     entries, left_out = side_by_side(bench, spaces, [None], seeds=1)
     assert left_out == []
-    assert [one.name for one in entries] == ["weiavg", "fedsgd-dpc", "pfa"]
+    assert [one.name for one in entries] == ["weiavg", "fedsgd-dpc", "dp-fedavg"]
     assert [(place, one.name) for place, one in ranking(entries)] == [
-        (1, "fedsgd-dpc"), (2, "weiavg"), (2, "pfa"),
+        (1, "fedsgd-dpc"), (2, "weiavg"), (2, "dp-fedavg"),
     ]  # fmt: skip
     assert [one.train for one in entries] == [False, True, False]
     best = recommended(entries)

@@ -24,8 +24,8 @@ def network(
     initial: Callable[[Array], Any], apply: Callable[[Any, Array], Array], loss: str, **fields: Any
 ) -> ModelTask:
     """A task from a start that is drawn from a key, a function of (parameters, record), and a named loss."""
-    template = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), jax.eval_shape(initial, jax.random.key(0)))
-    flat, unflatten = ravel_pytree(template)
+    sizes = jax.eval_shape(initial, jax.random.key(0))
+    flat, unflatten = ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), sizes))
     return ModelTask(
         outputs=lambda theta, x: apply(unflatten(theta), x),
         start=lambda key: ravel_pytree(initial(key))[0],
