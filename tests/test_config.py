@@ -49,9 +49,11 @@ def test_defaults_are_those_of_the_contract():
     assert study.constants.assumed() == {}
 
 
-def test_the_study_that_ships_is_a_study():
-    raw = tomllib.loads((files("noiseworthy") / "quickstart.toml").read_text())
-    assert parse_study(raw).federation.data == "digits"
+def test_the_study_that_ships_is_a_study_with_one_result():
+    """Its comparison trains the plan under the seeds of the training: no second number for the same plan."""
+    study = parse_study(tomllib.loads((files("noiseworthy") / "quickstart.toml").read_text()))
+    assert study.federation.data == "digits"
+    assert study.compare.seeds == study.training.seeds
 
 
 TABLES = sorted(Study.model_fields)

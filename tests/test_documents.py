@@ -146,8 +146,10 @@ PARTS = {
 
 
 @pytest.mark.parametrize("text", of("toml"))
-def test_tables_are_read(text, tmp_path):
+def test_tables_are_read(text, tmp_path, monkeypatch):
     """As an owner's file, as the terms of a Flower node, or as a study or a part of one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_network.py").write_text("def make(record_shape, classes): ...")
     path, raw = tmp_path / "shown.toml", tomllib.loads(text)
     path.write_text(text)
     if "owner" in raw:
@@ -196,7 +198,7 @@ def test_commands_are_known_with_their_options(text):
             understood(words)
 
 
-@pytest.mark.parametrize("words", [["trian", "study.toml"], ["train", "study.toml", "--quiet"], ["plan"]])
+@pytest.mark.parametrize("words", [["trian", "study.toml"], ["train", "study.toml", "--quite"], ["plan"]])
 def test_a_command_that_is_unknown_would_be_seen(words):
     with pytest.raises(Exception, match=r"No such command|No such option|Missing parameter"):
         understood(words)

@@ -58,6 +58,19 @@ def told(
     ]
 
 
+def reads(error: ValueError, text: str) -> str:
+    """The line of a text that is no TOML, and what it may lack.
+
+    Example:
+        >>> reads(ValueError("Invalid value (at line 2, column 5)"), "a = 1\\nb = x")
+        ', which reads: b = x; text stands in quotes'
+    """
+    found, lines = re.search(r"line (\d+)", str(error)), text.splitlines()
+    line = lines[int(found[1]) - 1].strip() if found and int(found[1]) <= len(lines) else ""
+    remedy = "; text stands in quotes" if "Invalid value" in str(error) else ""
+    return f", which reads: {line}{remedy}" if line else ""
+
+
 class _File:
     """A file of tables, or of keys alone."""
 

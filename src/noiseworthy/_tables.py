@@ -8,16 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    ValidationError,
-)
-from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError, PydanticKnownError
 from pydantic_core.core_schema import no_info_before_validator_function
 
 from noiseworthy.errors import ConfigError
@@ -66,20 +58,22 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class among:
-    """A check that a text is one of some names, complained of and told to editors as a literal is."""
+    """A check that a text is one of some names, or of a form; complained of and told to editors like one."""
 
-    def __init__(self, allowed: Callable[[], Sequence[str]]):
-        self.allowed = allowed
+    def __init__(self, allowed: Callable[[], Sequence[str]], also: re.Pattern[str] | None = None):
+        self.allowed, self.also = allowed, also
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         return no_info_before_validator_function(self._checked, handler(source))
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> Any:
-        return handler(schema) | {"enum": [*self.allowed()]}
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
+        forms: list[Any] = [{"enum": [*self.allowed()]}]
+        forms += [{"type": "string", "pattern": f"^{self.also.pattern}$"}] if self.also else []
+        return handler(schema) | ({"anyOf": forms} if self.also else forms[0])
 
     def _checked(self, value: Any) -> Any:
         choices = self.allowed()
-        if isinstance(value, str) and value in choices:
+        if isinstance(value, str) and (value in choices or (self.also and self.also.fullmatch(value))):
             return value
         *first, last = map(repr, choices)
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(first)} or {last}"})
@@ -110,12 +104,10 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        lines = text.splitlines()
-        found = re.search(r"line (\d+)", str(error))
-        line = lines[int(found[1]) - 1].strip() if found and int(found[1]) <= len(lines) else ""
-        remedy = "; text stands in quotes" if "Invalid value" in str(error) else ""
-        reads = f", which reads: {line}{remedy}" if line else ""
-        raise ConfigError(f"{what} {path} cannot be read as TOML: {error}{reads}") from None
+        from noiseworthy._mistakes import reads  # here, because few files have a mistake
+
+        says = f"{error}{reads(error, text)}"
+        raise ConfigError(f"{what} {path} cannot be read as TOML: {says}") from None
 
 
 Read = TypeVar("Read", bound=BaseModel)
@@ -136,6 +128,6 @@ def checked(model: type[Read], raw: dict[str, Any], what: str, remedy: str = "")
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        from noiseworthy._mistakes import told  # here, because few files have a mistake
+        from noiseworthy._mistakes import told  # here, as above
 
         raise ConfigError(*(one + remedy for one in told(error, model, what))) from None

@@ -6,6 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from noiseworthy.calls.callbacks import Callback
+    from noiseworthy.calls.folder import RunFolder, load_run, runs
+    from noiseworthy.calls.run import run
+    from noiseworthy.calls.sweep import Sweep, sweep
+    from noiseworthy.calls.trackers.mlflow import MLflow
+    from noiseworthy.calls.trackers.tensorboard import TensorBoard
+    from noiseworthy.calls.trackers.wandb import WeightsAndBiases
     from noiseworthy.data import Federation, load_federation, load_records
     from noiseworthy.engines.records import Trajectory
     from noiseworthy.estimators import NoiseworthyClassifier, NoiseworthyRegressor
@@ -30,11 +37,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Advice",
+    "Callback",
     "Comparison",
     "Constant",
     "Decision",
     "Federation",
     "Ledger",
+    "MLflow",
     "Model",
     "NoiseworthyClassifier",
     "NoiseworthyRegressor",
@@ -45,10 +54,14 @@ __all__ = [
     "PrivacyBudget",
     "Problem",
     "Run",
+    "RunFolder",
     "Stage",
     "StepSize",
     "Study",
+    "Sweep",
+    "TensorBoard",
     "Trajectory",
+    "WeightsAndBiases",
     "account",
     "account_plan",
     "advise",
@@ -60,6 +73,7 @@ __all__ = [
     "load_model",
     "load_plan",
     "load_records",
+    "load_run",
     "load_study",
     "make_task",
     "model_task",
@@ -67,12 +81,22 @@ __all__ = [
     "plan",
     "plan_study",
     "prepare",
+    "run",
+    "runs",
+    "sweep",
     "train",
     "train_in",
     "write_report",
 ]
 
 _EXPORTS = {
+    "calls.callbacks": ("Callback",),
+    "calls.folder": ("RunFolder", "load_run", "runs"),
+    "calls.run": ("run",),
+    "calls.sweep": ("Sweep", "sweep"),
+    "calls.trackers.mlflow": ("MLflow",),
+    "calls.trackers.tensorboard": ("TensorBoard",),
+    "calls.trackers.wandb": ("WeightsAndBiases",),
     "studies.tables": ("Study",),
     "studies.loading": ("load_study", "parse_study"),
     "data": ("Federation", "load_federation", "load_records"),

@@ -25,7 +25,8 @@ ORDER = {  # each part may import parts of a lower number, and itself
     "sweeps": 9, "deploy": 9, "estimators": 9,
     "experiments": 10,
     "reports": 11,
-    "cli": 12, "exports": 13, "__init__": 14, "__main__": 14, "testing": 14,
+    "calls": 12,
+    "cli": 13, "exports": 14, "__init__": 15, "__main__": 15, "testing": 15,
 }  # fmt: skip
 
 

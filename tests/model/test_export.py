@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from noiseworthy.errors import InvalidInput
+from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.model.export import export_onnx
 from noiseworthy.tasks import Reference
 
@@ -56,6 +56,12 @@ def test_what_a_graph_has_no_place_for_goes_along(logistic, tmp_path):
     said = session.get_modelmeta().custom_metadata_map
     assert json.loads(said["classes"]) == ["class 0", "class 1"]
     assert json.loads(said["privacy"])["claim"].startswith("Epsilon 2")
+
+
+def test_an_installation_without_onnx_is_told_what_to_install(logistic, tmp_path, monkeypatch):
+    monkeypatch.setattr("noiseworthy.model.export.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"onnx is not installed; pip install 'noiseworthy\[onnx\]'"):
+        export_onnx(logistic, tmp_path / "model.onnx")
 
 
 def test_what_cannot_be_exported_is_refused_by_name(tmp_path):

@@ -20,7 +20,7 @@ from noiseworthy.studies.loading import parse_study
 from noiseworthy.sweeps.advice_words import recommendation, remarks, warnings
 from noiseworthy.sweeps.typed_advice import AdviceValues, view
 
-STUDY = {"federation": {"data": "digits", "clients": 10}, "privacy": {"mechanism": "gaussian"}}
+STUDY = {"federation": {"data": "digits", "clients": 10}, "privacy": {"mechanism": "gaussian", "delta": 1e-5}}
 
 
 def bands(mean: float) -> dict[str, Any]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 
 import pytest
+from matplotlib.text import Text
 
 from noiseworthy.reports import render, result
-from noiseworthy.reports.figures import hero_figure, training_figure
+from noiseworthy.reports.figures import all_figures, hero_figure, training_figure
 from noiseworthy.reports.findings import training_caption
+from noiseworthy.reports.rests_on import constants_of, rests_on
+from noiseworthy.reports.style import NARROW, png
 from noiseworthy.reports.tables import comparison_table, training_panel
 from noiseworthy.reports.usual import usual_caption, usual_figure
 from noiseworthy.studies.typed_record import view
@@ -122,6 +125,19 @@ def test_the_figure_has_a_row_for_the_plan_and_for_each_usual_setting(make_recor
     assert "spends the same privacy budget" in usual_caption(view(record))
 
 
+def test_figures_to_read_on_a_phone_have_texts_of_nine_pixels_at_least(make_record):
+    """A screen of 360 px, less margins of page and section, 0.4 and 0.7 rem on both sides, and a frame."""
+    record = course(with_usual(make_record("full")))
+    drawn = all_figures(view(record), ("usual", "training", "why", "compare"))
+    for name, figure in drawn.items():
+        width = figure.get_figwidth()
+        assert width == NARROW, name
+        px = (360 - 2 * 16 * (0.4 + 0.7) - 2) / (72 * width)
+        png(figure, dpi=30)
+        sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_text().strip()]
+        assert min(sizes) * px >= 9, name
+
+
 def test_the_predicted_course_is_drawn_from_the_untrained_loss_on_beside_the_measured_one(make_record):
     """The first picture had a prediction of few rounds at their own steps beside losses that begin at 2.3."""
     record = course(with_usual(make_record("full")))
@@ -159,3 +175,21 @@ def written(renderable):
     with console.capture() as captured:
         console.print(renderable)
     return captured.get()
+
+
+def test_what_the_plan_rests_on_is_said_in_words_before_any_symbol(make_record):
+    record = view(make_record("full"))
+    assert rests_on(record) == "On a bound on the loss. Its 5 numbers are fitted to trials on wine, iris."
+    rows = {row["name in the theory"]: row for row in constants_of(record)}
+    assert rows["noise weight"]["what it stands for"] == "how much noise in an upload costs"
+    assert rows["gamma"]["value"] == "0.9"
+    page = render(record)
+    assert page.index("On a bound on the loss") < page.index("name in the theory")
+    assert "No record was looked at" in rests_on(view(make_record("whole_updates")))
+
+
+def test_every_setting_that_was_simulated_is_counted_among_the_limits(make_record):
+    record = make_record("full")
+    cells = len(record["compare"]["cells"])
+    assert f"simulated {cells} settings" in render(record)
+    assert f"simulated {cells + 2} settings" in render(with_usual(record))

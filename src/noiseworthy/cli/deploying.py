@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noiseworthy.cli.console import err, out, progress_bar
+from noiseworthy.cli.console import err, out, progress_bar, shows_progress
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, StudyFile
-from noiseworthy.cli.steps import decide_plan, finish, prepare_study
+from noiseworthy.cli.steps import decide_plan, finish, prepare_study, resumable
 from noiseworthy.errors import ConfigError, GatewayError
 
 if TYPE_CHECKING:
@@ -49,10 +49,11 @@ def up(
     ] = None,
 ) -> None:
     """Start an owner's gateway and node for every client on this machine, and a superlink between them."""
-    from noiseworthy.deploy.owners import write_owner_files
-
     if insecure and host is not None:
         raise ConfigError("insecure connections stay on this machine; leave out --insecure or --host")
+    check_installed()
+    from noiseworthy.deploy.owners import write_owner_files
+
     place = _place(study, folder)
     planned, deployment = _decided(study, data, plan)
     planned.file.save(place)
@@ -66,6 +67,7 @@ def up(
 
 
 @deploy.command()
+@shows_progress
 def run(
     study: StudyFile,
     folder: Folder = None,
@@ -87,7 +89,9 @@ def run(
         check_unused(runs)
     link_of(place)
     decided = _decided(study, data, plan, runs if resume else place)
-    with _exchange(place) as exchange:
+    from noiseworthy.studies.occupied import held
+
+    with _exchange(place) as exchange, held(runs), resumable(runs):
         record = _trained(*decided, exchange, place, runs, name=study.stem, resume=resume, patience=patience)
     finish(record, runs, as_json)
 
@@ -209,7 +213,8 @@ def check_installed() -> None:
     """Refuse to go on without what a deployment needs."""
     from importlib.util import find_spec
 
-    if missing := [name for name in ("flwr", "opendp") if find_spec(name) is None]:
+    needed = "flwr", "opendp", "tomli_w", "cryptography", "starlette"
+    if missing := [name for name in needed if find_spec(name) is None]:
         raise ConfigError(f"{missing[0]} is not installed; pip install 'noiseworthy[deploy]'")
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 from noiseworthy.data import Federation
 from noiseworthy.data.owners import columns_misfit
 from noiseworthy.deploy.asking import work_of
 from noiseworthy.deploy.demands import Demand
 from noiseworthy.deploy.gateway.messages import About
+from noiseworthy.deploy.gateway.owner import ModelName
 from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.checkpoints import fingerprint
@@ -17,6 +19,7 @@ from noiseworthy.studies.prepare import Prepared, default_model
 from noiseworthy.studies.read_off import check_nothing_is
 from noiseworthy.studies.training import check_begins
 from noiseworthy.tasks import Task
+from noiseworthy.tasks.own import is_own
 
 
 @dataclass(frozen=True)
@@ -38,12 +41,19 @@ class Deployment:
         """A study and its plan.
 
         Raises:
-            ConfigError: a study without data or one that is a simulation, or a plan that does not train.
+            ConfigError: a study without data, one that is a simulation, one with a model of the user's own,
+                or a plan that does not train.
             UnsoundClaim: a plan that owners cannot follow, by name.
             InvalidInput: a plan that follows from a stage of another training.
         """
         federation, _ = prepared.trained()
         check_nothing_is(prepared.study.federation, federation)
+        if is_own(model := model_of(prepared)):
+            raise ConfigError(
+                f'[task] model = "{model}" is code of this study, which no gateway runs: owners answer for '
+                f"models of the product alone; deploy one of {', '.join(get_args(ModelName))}, or train this "
+                "one in simulation"
+            )
         if not plan.train:
             raise ConfigError(f"there is nothing to deploy: {plan.outcome}")
         check_begins(plan)

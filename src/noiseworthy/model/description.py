@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from noiseworthy._tables import Table
 from noiseworthy.data.schema import Schema
@@ -92,6 +92,20 @@ class Description(Table):
     metrics: Metrics | None
     probe: list[float] | None
 
+    @model_validator(mode="after")
+    def _one_record(self) -> Self:
+        """Columns, where there are any, make the records and have the classes."""
+        if self.columns is None:
+            return self
+        if self.record_shape != [self.columns.width]:
+            raise ValueError(
+                f"its columns make {self.columns.width} numbers of a record, its shape is {self.record_shape}"
+            )
+        named = self.columns.label.classes
+        if (None if named is None else list(named)) != self.classes:
+            raise ValueError("its columns have other classes than it has itself")
+        return self
+
     @classmethod
     def read(cls, content: Any) -> Description:
         """A description from plain values.
@@ -105,12 +119,17 @@ class Description(Table):
                 f"use noiseworthy {content.get('version', 'of another version')!s:.20}, which wrote it"
             )
         try:
-            return cls.model_validate_json(json.dumps(content))
+            text = json.dumps(content, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            raise DataError("this describes no model: it holds more than plain values; train again") from None
+        try:
+            return cls.model_validate_json(text)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"]))
+            where = "".join(f"{part!s:.40}: " for part in first["loc"])
+            said = first["msg"].removeprefix("Value error, ")
             raise DataError(
-                f"this describes no model: {where}: {first['msg']}; train again, or take the whole folder"
+                f"this describes no model: {where}{said}; train again, or take the whole folder"
             ) from None
 
     @property

@@ -15,7 +15,7 @@ from noiseworthy.reports.findings import most_spent
 from noiseworthy.reports.marks import name_marks
 from noiseworthy.reports.resources import bill_of
 from noiseworthy.reports.schedules import uploads_of
-from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, drawable, head, new_figure, styled
+from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, WIDE, drawable, head, new_figure, styled
 from noiseworthy.studies.typed_record import RunRecord
 
 MOST_ROWS = 40
@@ -40,7 +40,7 @@ def who_figure(record: RunRecord) -> Figure | None:
         return None
     private, bill = plan.privacy.private, bill_of(record)
     many = clients_of(record.written) > MOST_ROWS
-    figure = new_figure(7.4, 3.1 if many else 1.35 + 0.19 * max(clients_of(record.written), 3))
+    figure = new_figure(WIDE, 3.1 if many else 1.35 + 0.19 * max(clients_of(record.written), 3))
     scarce = bill is not None
     axes = figure.subplots(1, 1 + private + scarce, squeeze=False, sharey=not many)[0]
     draw = _steps if many else _rows

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -26,7 +25,7 @@ from noiseworthy.reports.marks import Ink, inks, plan_diamond, plan_label, plan_
 from noiseworthy.reports.resources import price_of_round
 from noiseworthy.reports.scales import loss_limits, score_limits, setting_axis
 from noiseworthy.reports.schedules import decided, words_of
-from noiseworthy.reports.style import MUTED, PLAN, RULE, TONES, head
+from noiseworthy.reports.style import MUTED, PLAN, RULE, TONES, head, small
 from noiseworthy.studies.typed_evidence import CoursePart, EvidencePart
 from noiseworthy.studies.typed_parts import Quantity
 from noiseworthy.studies.typed_record import RunRecord, TrainingPart
@@ -57,7 +56,7 @@ def prediction(axes: Axes, record: RunRecord, evidence: EvidencePart, title: str
     start = untrained_line(axes, evidence.no_training, is_plan=not plan.train)
     if place is not None:
         plan_ring(axes, *place, f"plan: {decided(plan)}")
-    label_right(axes, [start, *right, *label_top(axes, inside, _size())], _size())
+    label_right(axes, [start, *right, *label_top(axes, inside, small())], small())
 
 
 def curves(axes: Axes, record: RunRecord, training: TrainingPart, quantity: Quantity, title: str) -> None:
@@ -80,7 +79,7 @@ def curves(axes: Axes, record: RunRecord, training: TrainingPart, quantity: Quan
     axes.plot(rounds, mean, color=PLAN, linewidth=1.8, gid="mean")
     end = np.clip(mean[-1:], *axes.get_ylim())
     axes.plot(rounds[-1:], end, "o", color=PLAN, markersize=4.5, clip_on=False)
-    label_right(axes, [(end.item(), _written(record, quantity, mean[-1]), PLAN), *labels], _size())
+    label_right(axes, [(end.item(), _written(record, quantity, mean[-1]), PLAN), *labels], small())
 
 
 def _foretold(axes: Axes, course: CoursePart | None) -> None:
@@ -119,14 +118,10 @@ def settings(axes: Axes, record: RunRecord, compare: ComparePart, quantity: Quan
     labels += _all_series(axes, words_of(record.plan), compare, quantity)
     if planned is not None and planned.setting[across] > 0:
         _plan(axes, record, planned, across, quantity)
-    label_right(axes, labels, _size())
+    label_right(axes, labels, small())
 
 
 # Parts of panels --------------------------------------------------------------------------------------
-
-
-def _size() -> float:
-    return 0.95 * matplotlib.rcParams["font.size"]
 
 
 def _over_seeds(seeds: int) -> str:
@@ -243,7 +238,7 @@ def _all_series(axes: Axes, words: Words, compare: ComparePart, quantity: Quanti
             right.append((mean[-1], text, ink.colour))
         elif seen.size:
             inside.append((x[seen[-1]], (mean[seen[-1]], text, ink.colour)))
-    label_inside(axes, [x for x, _ in inside], [label for _, label in inside], _size())
+    label_inside(axes, [x for x, _ in inside], [label for _, label in inside], small())
     return right
 
 

@@ -13,7 +13,7 @@ from noiseworthy._wording import count, finite, level, number, span
 from noiseworthy.methods.words import Key
 from noiseworthy.reports import findings, rivals_words
 from noiseworthy.reports.findings import Outcome, score_name
-from noiseworthy.reports.schedules import headline, in_brief
+from noiseworthy.reports.schedules import headline
 from noiseworthy.studies.typed_parts import Quantity
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.studies.typed_sweeps import ComparePart, OutcomePart, UsualPart
@@ -38,14 +38,15 @@ class Result(NamedTuple):
 
 def result_of(record: RunRecord) -> Result | None:
     """The result of a run: that of its training, or of the comparison where that alone trained the plan."""
-    ends = [(record.training.seeds, partial(findings.final, record))] if record.training else []
-    if record.compare and record.plan.train and (planned := findings.planned_cell(record.compare)):
-        ends.append((record.compare.seeds, lambda what: Outcome.of(what, planned.over_seeds(what))))
     quantities: tuple[Quantity, ...] = ("accuracy", "loss")
-    found = [
-        Result(what, outcome, seeds) for seeds, of in ends for what in quantities if (outcome := of(what))
-    ]
-    return found[0] if found else None
+    for what in quantities:
+        if record.training and (outcome := findings.final(record, what)):
+            return Result(what, outcome, record.training.seeds)
+    planned = findings.planned_cell(record.compare) if record.compare and record.plan.train else None
+    for what in quantities:
+        if record.compare and planned and (outcome := Outcome.of(what, planned.over_seeds(what))):
+            return Result(what, outcome, record.compare.seeds)
+    return None
 
 
 def written(record: RunRecord, quantity: Quantity, value: float) -> str:
@@ -139,7 +140,7 @@ def beside_usual(record: RunRecord, compare: ComparePart) -> list[tuple[str, Out
     what, plan = compared_by(compare), record.plan
     others = sorted(compare.usual, key=lambda one: _merit(one, what).mean(), reverse=True)
     step = "" if plan.step_size is None else f", step {number(plan.step_size)}"
-    own = f"plan: {in_brief(record)}, clip {number(plan.clip_norm)}{step}"
+    own = f"plan: {count(plan.rounds, 'round')}, clip {number(plan.clip_norm)}{step}"
     planned = findings.planned_cell(compare)
     first = [] if planned is None else [(own, Outcome.of(what, planned.over_seeds(what)), True)]
     return [*first, *((setting_words(one), Outcome.of(what, one.over_seeds(what)), False) for one in others)]

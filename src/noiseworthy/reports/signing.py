@@ -119,12 +119,12 @@ def _public(path: Path) -> Ed25519PublicKey:
         else serialization.load_pem_public_key
     )
     try:
-        found = load(keys)
+        found: Any = load(keys)
     except ValueError:
         found = None
-    if not isinstance(found, ed25519.Ed25519PublicKey):
-        raise ConfigError(f"{path} is no public Ed25519 key; name the file that ends in .pub")
-    return found
+    if isinstance(found, ed25519.Ed25519PublicKey):
+        return found
+    raise ConfigError(f"{path} is no public Ed25519 key; name the file that ends in .pub")
 
 
 def _unsupported() -> type[Exception]:

@@ -35,8 +35,10 @@ NAMES = {INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper", PLAN: "plan"}
 }
 """Colour -> CSS variable, by which a page recolours inline figures in the dark."""
 
-NARROW = 4.9
-"""Inches of a figure that is read on a phone as on a desk: its texts are not below 10 px at 360 px."""
+NARROW = 4.5
+"""Inches of a figure that is read on a phone as on a desk: its texts are above 9 px on a screen of 360 px."""
+WIDE = 7.4
+"""Inches of a figure with much in a row, which a phone scrolls."""
 ON_PAPER = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.8}
 """The box of a text inside the picture, so that no line crosses it."""
 
@@ -87,6 +89,11 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
             return draw(*args, **kwargs)
 
     return under_style
+
+
+def small() -> float:
+    """Size of texts inside pictures, in points."""
+    return 0.95 * matplotlib.rcParams["font.size"]
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -24,6 +23,7 @@ from noiseworthy.reports.style import (
     TONES,
     head,
     new_figure,
+    small,
     styled,
 )
 from noiseworthy.studies.typed_parts import Quantity
@@ -104,7 +104,7 @@ def _row(axes: Axes, row: int, name: str, colour: str) -> None:
     axes.annotate(
         name, (0, row), (0, 4), ("axes fraction", "data"), textcoords="offset points", va="bottom",
         color=PLAN if colour == PLAN else INK, fontweight="bold" if colour == PLAN else "normal",
-        fontsize=0.92 * matplotlib.rcParams["font.size"], annotation_clip=False, bbox=ON_PAPER,
+        fontsize=small(), annotation_clip=False, bbox=ON_PAPER,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from noiseworthy.studies.record import Record
 from noiseworthy.studies.statement import statement_of
 from noiseworthy.studies.typed_record import view
 from noiseworthy.tasks import LinearModel, ModelTask
+from noiseworthy.tasks.own import is_own
 from noiseworthy.tasks.table import TaskTable
 
 
@@ -71,7 +72,8 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
         probe=probed(task, values, list(federation.record_shape)),
     )
     kept = Kept(described, values, seen)
-    if task_of(kept) != task:  # a network of the user's own, whose name no file knows
+    named = is_own(described.task.model) or task_of(kept) == task
+    if not named:  # a network of the user's own, whose name no file knows
         described = described.model_copy(update={"task": described.task.model_copy(update={"model": None})})
         kept = kept._replace(description=described)
     metrics = Model(kept, task).measured(federation.test_x, federation.test_y)

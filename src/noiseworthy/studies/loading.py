@@ -16,14 +16,20 @@ from noiseworthy.data.schema import Schema, read_schema
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.registry import FIRST, METHODS, table
 from noiseworthy.methods.table import AlgorithmTable
+from noiseworthy.studies.changes import Changes, changed
 from noiseworthy.studies.clients import from_csv, is_named
 from noiseworthy.studies.tables import Study
+from noiseworthy.tasks.own import digest_of, is_own
 
 _FILE = "the study file"
 
 
-def load_study(path: Path | str) -> Study:
+def load_study(path: Path | str, changes: Changes | None = None) -> Study:
     """Read and check a study file.
+
+    Args:
+        path: of the file.
+        changes: values by dotted key that stand for those of the file.
 
     What may differ between clients may also be `{ north = 0.1, south = 1.0 }`, or a column of a csv beside
     the file, `{ csv = "budgets.csv", column = "epsilon", client_column = "client" }`; `epsilon` and `delta`
@@ -34,7 +40,7 @@ def load_study(path: Path | str) -> Study:
         ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range.
     """
     path = Path(path)
-    raw, mistakes = _with_columns(read_toml(path, "study file"), path.parent)
+    raw, mistakes = _with_columns(changed(read_toml(path, "study file"), changes or {}), path.parent)
     return _checked(raw, mistakes, path.parent).beside(path.parent)
 
 
@@ -67,8 +73,20 @@ def _checked(raw: dict[str, Any], mistakes: list[str], folder: Path = Path()) ->
     else:
         mistakes = [*mistakes, *wrong]
         if not mistakes:
-            return study
+            return _with_own_model(study, folder) if is_own(study.task.model) else study
     raise ConfigError(*mistakes)
+
+
+def _with_own_model(study: Study, folder: Path) -> Study:
+    """The study with the digest of its own model."""
+    task, model = study.task, str(study.task.model)
+    digest = digest_of(model, folder)
+    if task.model_digest not in (None, digest):
+        raise ConfigError(
+            f"[task] model_digest is {task.model_digest!r:.14}, but the source of {model} has {digest[:12]}; "
+            "put back the source, or state the new digest"
+        )
+    return study.model_copy(update={"task": task.model_copy(update={"model_digest": digest})})
 
 
 def _own_table(raw: dict[str, Any]) -> tuple[dict[str, AlgorithmTable], list[str]]:

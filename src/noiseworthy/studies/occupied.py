@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,13 @@ _SWEEPS = ("training", "compare", "tradeoff", "rivals")
 def held(folder: Path) -> Iterator[None]:
     """A run folder for one command alone, made where it is not there; free again however the command ends.
 
+    One that nothing was written into is gone again.
+
     Raises:
         ResumeError: another one is at work in it.
         DataError: a folder that cannot be made.
     """
+    there = folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
@@ -49,21 +52,23 @@ def held(folder: Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(handle)
         raise ResumeError(
-            f"another command is at work in {folder}; wait until it ends, or name another folder with --out"
+            f"another command is at work in {folder}; wait until it ends, or choose another folder with --out"
         ) from None
     try:
         yield
     finally:
         os.close(handle)
+        if not there:
+            with suppress(OSError):  # it holds something
+                folder.rmdir()
 
 
-def check_ours(folder: Path, study: Study, federation: Federation | None, *, resume: bool = False) -> None:
-    """Refuse a folder before anything is planned for it.
+def check_ours(folder: Path, mine: dict[str, Any], *, resume: bool = False) -> None:
+    """Refuse a folder before anything is planned for it, or written into it.
 
     Args:
         folder: that a study is to be trained in.
-        study: as it is stated.
-        federation: its data, if it names some.
+        mine: what the study is, as `made_for` says it.
         resume: whether a run is to go on in it.
 
     Raises:
@@ -75,12 +80,12 @@ def check_ours(folder: Path, study: Study, federation: Federation | None, *, res
     if not folder.exists():
         return
     with held(folder):
-        kept, mine = _kept(folder), made_for(study, federation)
+        kept = _kept(folder)
     for where, its, own in differences(kept, _alike(mine, kept)):
         if where == "study.task.bias":
             continue  # "auto" is settled by the data
         raise ResumeError(
-            f"{folder} holds a run of another study, whose {where} is {its!r:.60} and not {own!r:.60}; name "
+            f"{folder} belongs to another study, whose {where} is {its!r:.60} and not {own!r:.60}; choose "
             "another folder with --out, or move that run away"
         )
 
@@ -134,15 +139,20 @@ def holds_run(folder: Path) -> bool:
     return any((folder / name).exists() for name in (*MODELS, CHECKPOINT))
 
 
+def holds_results(folder: Path) -> bool:
+    """Whether a training or a sweep of trainings left something in a folder."""
+    record = _json(folder / RECORD)
+    return holds_run(folder) or any(record.get(part) for part in _SWEEPS)
+
+
 def _kept(folder: Path) -> dict[str, Any]:
     """What the run of a folder was made for, as its plan has it, else its record; nothing without a run."""
-    record = _json(folder / RECORD)
-    if not holds_run(folder) and not any(record.get(part) for part in _SWEEPS):
+    if not holds_results(folder):
         return {}
     if made := _json(folder / PLAN).get("made_for"):
         known = {"data", "sizes", "columns"} & made["facts"].keys()
         return {**made, "facts": {key: made["facts"][key] for key in known}}
-    stated = record.get("study", {})
+    stated = _json(folder / RECORD).get("study", {})
     privacy = {key: value for key, value in stated.get("privacy", {}).items() if key != "clip_norm"}
     federation = {key: value for key, value in stated.get("federation", {}).items() if key not in PLACES}
     return {"study": {"federation": federation, "privacy": privacy}}  # of the others much was decided

@@ -28,6 +28,9 @@ from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import open_federation
 from noiseworthy.studies.tables import Drawn, Study
 from noiseworthy.tasks import Reference, Task, make_task, seen_shape
+from noiseworthy.tasks.factory import check_plain
+from noiseworthy.tasks.own import is_own, own_task
+from noiseworthy.tasks.table import TaskTable
 from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.reference import apart_from, reference_of
@@ -298,11 +301,26 @@ def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task
     """The model of `[task]` for records of a shape; by default the linear model that fits the labels."""
     table = study.task
     model = table.model or default_model(classes)
+    if is_own(model):
+        check_plain(model, **_linear_keys(table))
+        return own_task(model, study.folder, table.model_digest, shape, classes, table.ridge)
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
         bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
         reference=_reference(study, shape),
     )  # fmt: skip
+
+
+def _linear_keys(table: TaskTable) -> dict[str, bool]:
+    """Which keys that only linear models take are stated."""
+    return {
+        "feature_norm": table.feature_norm is not None,
+        "normalise": table.normalise,
+        "bias": table.bias not in ("auto", 0.0),
+        "pooling": table.pooling != 1,
+        "projection": table.projection is not None,
+        "reference": table.reference is not None,
+    }
 
 
 def default_model(classes: int | None) -> str:

@@ -429,6 +429,11 @@ class Study(Table):
         return [path for path in paths if path and Path(path).exists() > (self._folder / path).exists()]
 
     @property
+    def folder(self) -> Path:
+        """Where the study's file lies, and a model of the user's own beside it."""
+        return self._folder
+
+    @property
     def meaning(self) -> Columns | Schema:
         """What the columns of the table mean: `[columns]`, or what `[federation]` says of them."""
         return self.columns or self.federation.columns

@@ -88,7 +88,7 @@ def make_task(
         return LinearModel(
             features, outputs, LINEAR[model], ridge, bias, feature_norm, normalise, preparation
         )
-    _check_plain(
+    check_plain(
         model,
         feature_norm=feature_norm is not None,
         normalise=normalise,
@@ -135,6 +135,7 @@ def _check_labels(model: str, classes: int | None) -> None:
         raise InvalidInput(f"{model} needs 2 classes, got {classes}; use softmax")
 
 
-def _check_plain(model: str, **given: bool) -> None:
+def check_plain(model: str, **given: bool) -> None:
+    """Refuse options of linear models for another one, by InvalidInput."""
     for option in (name for name, present in given.items() if present):
         raise InvalidInput(f"{option} belongs to linear models and must be left out for {model}; remove it")

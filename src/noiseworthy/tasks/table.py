@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 
 from noiseworthy._tables import Auto, Count, Positive, Size, Table, among
-from noiseworthy.tasks.names import MODELS
+from noiseworthy.tasks.names import MODELS, OWN
 
 INTERCEPTS = {"softmax": 0.3, "logistic": 0.3, "svm": 0.3, "linear": 1.0}
 """The constant that "auto" appends to records of a linear model, over the norm that they are scaled to.
@@ -29,8 +29,10 @@ class TaskTable(Table):
 
     dimension: Size | None = None
     """Number of parameters, for planning from sizes alone."""
-    model: Annotated[str, among(lambda: MODELS)] | None = None
-    """Left out: `softmax` for classes, `linear` for numbers."""
+    model: Annotated[str, among(lambda: MODELS, OWN)] | None = None
+    """Left out: `softmax` for classes, `linear` for numbers; `"module:function"` is a model of your own."""
+    model_digest: str | None = Field(default=None, exclude_if=lambda digest: digest is None)
+    """SHA-256 over the source of a model of your own, by which plans know it; left out, it is computed."""
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Weight of the penalty on squared parameters."""
     pooling: Count = 1

@@ -27,6 +27,10 @@ def offer(**changed: Any) -> ModelOffer:
     return ModelOffer(**(fields | changed))
 
 
+COLUMNS = {"columns": [{"name": "age", "kind": "number", "range": [0, 1]},
+                       {"name": "ill", "role": "label", "classes": ["0", "1"]}]}  # fmt: skip
+
+
 def description(**changed: Any) -> dict[str, Any]:
     """Of a model of these records, as the server of a run states it."""
     claims: dict[str, Any] = {
@@ -89,6 +93,22 @@ BAD = {
     "too many parameters": (offer(theta=np.zeros(P + 1, np.float32)), "does not allow this model of 31"),
     "no model": (offer(description={"format": 1}), "this describes no model: version"),
     "of another format": (offer(description={"format": 2}), "is of format 2, this program reads format 1"),
+    "more than plain values": (
+        offer(description=description(task={"model": "logistic", "bias": 0.0}, name=np.zeros(2))),
+        "this describes no model: it holds more than plain values",
+    ),
+    "of other records": (
+        offer(description=description(task={"model": "logistic", "bias": 0.0}, record_shape=[5, 6])),
+        r"is for records of shape [5, 6] and 2 classes, the owner's are [30] and 2",
+    ),
+    "of other classes": (
+        offer(description=description(task={"model": "logistic", "bias": 0.0}, classes=["a", "b", "c"])),
+        "is for records of shape [30] and 3 classes",
+    ),
+    "of other columns": (
+        offer(description=description(task={"model": "logistic", "bias": 0.0}, schema=COLUMNS)),
+        "its columns make 1 numbers of a record, its shape is [30]",
+    ),
     "too few": (offer(theta=np.zeros(P - 1, np.float32)), "has 30 parameters, got 29"),
 }
 

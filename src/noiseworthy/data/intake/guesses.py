@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.data.intake.common import common_range
+from noiseworthy.data.intake.common import Common, common_range
 from noiseworthy.data.schema.stated import QUESTION
 from noiseworthy.data.schema.values import GAPS, NO, YES, days, key, numbers
 from noiseworthy.errors import ConfigError
@@ -22,10 +22,15 @@ _CLIENTS = ("client", "owner", "site", "hospital", "clinic", "center", "centre",
             "school", "ward", "branch", "device", "sensor")  # fmt: skip
 _CODES = ("?", "-", "--", ".", "*", "missing")
 """Texts that stand for a gap where they are among numbers, or among few other values."""
-_IDENTIFIER = re.compile(r"(^|[^a-z])(id|ids|nr|no|mrn|index|key|uuid|name|ticket|record|row)([^a-z]|$)|id$")
+_IDENTIFIER = re.compile(
+    r"(^|[^a-z])(id|ids|nr|no|mrn|index|key|uuid|name|ticket|record|row)([^a-z]|$)"
+    r"|(patient|person|subject|case|user|customer|sample|record)id$"
+)
 _AMOUNT = re.compile(r"^(num|n|no of|nr of|number|count)[_ .-]|[_ .-](count|number)$")
 _FORMS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")
 _MOST_CODES, _MOST_VALUES = 6, 60
+_WITHIN, _SPREAD = 0.8, 0.02
+"""Share of the values that a range must hold, and of the range that they must take, to be of one unit."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +171,8 @@ def _label(name: str, cells: _Cells) -> Guess:
         several = len(cells.texts) > 2
         why = "all classes, in their order" + ("; or { no = [0], yes = [1, 2] } of several values" * several)
         return Guess(name, {"role": "label"}, {"classes": cells.in_order}, why)
-    if known := common_range(name):
-        return Guess(name, {"role": "label", "range": _ends(known)}, why=_confirm(known))
+    if (known := _common(name, cells)) is not None:
+        return Guess(name, {"role": "label", "range": [known.least, known.most]}, why=_confirm(known))
     why = "least and most that it can be; clipped to it"
     return Guess(name, {"role": "label"}, {"range": cells.ends}, why)
 
@@ -195,9 +200,8 @@ def _identifies(name: str, cells: _Cells) -> bool:
 
 
 def _number(name: str, cells: _Cells) -> Guess:
-    known = common_range(name)
-    if known is not None:
-        return Guess(name, {"kind": "number", "range": _ends(known)}, why=_confirm(known))
+    if (known := _common(name, cells)) is not None:
+        return Guess(name, {"kind": "number", "range": [known.least, known.most]}, why=_confirm(known))
     if cells.whole and len(cells.texts) <= _MOST_CODES and cells.several and not _AMOUNT.search(name.lower()):
         why = 'all codes; of amounts, kind = "number" and range = [least, most]'
         return Guess(name, {"kind": "category"}, {"values": cells.in_order}, why)
@@ -221,11 +225,17 @@ def _date(name: str, cells: _Cells) -> Guess | None:
     return Guess(name, stated, seen, why)
 
 
-def _ends(known: Any) -> list[float]:
-    return [known.least, known.most]
+def _common(name: str, cells: _Cells) -> Common | None:
+    """The range that is common knowledge, where the numbers look as if they were in its unit."""
+    known = common_range(name)
+    if known is None:
+        return None
+    within = (cells.numbers >= known.least) & (cells.numbers <= known.most)
+    spread = np.ptp(cells.numbers) / (known.most - known.least)
+    return known if within.mean() > _WITHIN and spread > _SPREAD else None
 
 
-def _confirm(known: Any) -> str:
+def _confirm(known: Common) -> str:
     return f"{known.unit}: common knowledge, to be confirmed"
 
 

@@ -24,7 +24,6 @@ from noiseworthy.deploy.gateway.messages import (
     read_message,
     read_reply,
 )
-from noiseworthy.deploy.gateway.models import Models, described
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.price import price_of
 from noiseworthy.deploy.gateway.runs import Runs
@@ -226,10 +225,12 @@ class Gateway:
 
     def _kept(self, offer: ModelOffer) -> Received:
         """Keep the model of a run that this owner took part in; nothing here looks at it again."""
+        from noiseworthy.deploy.gateway.models import Models, fitting  # here: one comes at the end of a run
+
         if self.runs.number_of(offer.run) is None:
             raise Declined("not-allowed", "the owner took part in no such run; its model was not kept")
         try:
-            self._check_model(described(offer).task, offer)
+            self._check_model(fitting(offer, self.holding.x.shape[1:], self.holding.classes), offer)
             path = Models.beside(self.ledger.path).keep(offer)
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None

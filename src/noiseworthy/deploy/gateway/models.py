@@ -11,7 +11,10 @@ from noiseworthy.deploy.gateway.messages import ModelOffer
 from noiseworthy.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from noiseworthy.model.description import Description
+    from noiseworthy.tasks.table import TaskTable
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _-]{0,99}")
 
@@ -71,3 +74,25 @@ def described(offer: ModelOffer) -> Description:
     from noiseworthy.model.description import Description
 
     return Description.read(offer.description)
+
+
+def fitting(offer: ModelOffer, record_shape: Sequence[int], classes: int | None) -> TaskTable:
+    """The task of an offered model, which is for records like an owner's.
+
+    Args:
+        offer: the model.
+        record_shape: of the owner's records.
+        classes: of their labels.
+
+    Raises:
+        DataError: what describes no model.
+        InvalidInput: a model of other records.
+    """
+    said = described(offer)
+    told = None if said.classes is None else len(said.classes)
+    if (said.record_shape, told) != ([*record_shape], classes):
+        raise InvalidInput(
+            f"the model is for records of shape {said.record_shape} and {told} classes, the owner's are "
+            f"{[*record_shape]} and {classes}"
+        )
+    return said.task
