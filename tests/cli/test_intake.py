@@ -331,3 +331,45 @@ def test_init_and_check_load_no_jax(tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_of_owners_elsewhere_the_test_records_are_checked(run, tmp_path):
+    """The records of `owners:` are not here; the server's own test table is."""
+    wards(tmp_path)
+    run("init", "wards.csv", "--public", "sex", "--public", "diagnosis")
+    filled(tmp_path / "study.toml", dose="[0, 50]", seen='["2019-01-01", "2021-12-31"]')
+    path = tmp_path / "study.toml"
+    path.write_text(path.read_text().replace('"wards.csv"', '"owners:owners.json"\ntest = "wards.csv"'))
+    assert run("check", "study.toml").code == 0
+    wards(tmp_path, sex="?")
+    said = run("check", "study.toml")
+    assert said.code == 1
+    assert "sex: 240 values other than one of 'f', 'm'" in said.out
+
+
+def test_an_owner_among_several_is_checked_as_its_gateway_reads_it(run, tmp_path):
+    wards(tmp_path)
+    run("init", "wards.csv", "--owners", "--public", "sex", "--public", "diagnosis")
+    filled(tmp_path / "columns.toml", dose="[0, 50]", seen='["2019-01-01", "2021-12-31"]')
+    path = tmp_path / "owners" / "north.toml"
+    text = path.read_text().replace('"north.csv"', f'"{tmp_path / "wards.csv"}"')
+    path.write_text(
+        "\n".join(line for line in text.splitlines() if not line.startswith("clients = 1")) + "\n"
+    )
+    said = run("check", "owners/north.toml")
+    assert said.code == 0, said.out
+    assert "training records of 3 clients: north 64" in said.out
+
+
+def test_no_cell_is_in_what_programs_read_of_a_refusal(run, tmp_path):
+    """Where clients cannot be dealt out, the complaint may quote a label; it stays on the page."""
+    frame = wards(tmp_path)[["hospital", "age", "diagnosis"]].assign(diagnosis=0.123)
+    frame.to_csv(tmp_path / "wards.csv", index=False)
+    (tmp_path / "study.toml").write_text(
+        '[federation]\ndata = "wards.csv"\nclient_column = "hospital"\nlabel_column = "diagnosis"\n'
+        '[privacy]\nmechanism = "gaussian"\nepsilon = 2.0\ndelta = 1e-5\n'
+    )
+    page, told = run("check", "study.toml"), run("check", "study.toml", "--json")
+    assert (page.code, told.code) == (1, 1)
+    assert "0.123" in page.out
+    assert "0.123" not in told.out

@@ -61,6 +61,19 @@ def test_a_parquet_table_gives_one(run, trained, tmp_path):
     np.testing.assert_allclose(told["probability yes"], expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("suffix", [".feather", ".xlsx"])
+def test_tables_of_other_formats_are_predicted(suffix, run, trained, tmp_path):
+    path = tmp_path / f"new{suffix}"
+    if suffix == ".xlsx":
+        trained.to_excel(path, index=False)
+    else:
+        trained.to_feather(path)
+    assert run("predict", "here", path.name, "-o", "out.csv").code == 0
+    told = pd.read_csv(tmp_path / "out.csv")
+    expected = nw.load_model(tmp_path / "here").predict_proba(trained)[:, 1]
+    np.testing.assert_allclose(told["probability yes"], expected, atol=1e-6)
+
+
 def test_the_model_is_that_of_the_first_seed_and_says_so(trained, tmp_path):
     model = nw.load_model(tmp_path / "here")
     assert (model.description.seed, model.description.seeds) == (3, [3, 1])

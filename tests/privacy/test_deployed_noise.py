@@ -192,9 +192,9 @@ def one_release(family: str, size: float) -> Release:
 def test_opendps_own_map_agrees_with_the_closed_form(ratio):
     """rho = mu^2/2 and epsilon = shift: never below ours, and above by its rounding of floats only."""
     scale = STEPS * 1.2345
-    rho = DeployedNoise("gaussian", scale).map(ratio * scale)
+    rho = DeployedNoise("gaussian", scale)._measurement.map(ratio * scale)
     assert ratio**2 / 2 * (1 - 1e-14) <= rho <= ratio**2 / 2 * (1 + 1e-9)
-    epsilon = DeployedNoise("laplace", scale).map(ratio * scale)
+    epsilon = DeployedNoise("laplace", scale)._measurement.map(ratio * scale)
     assert ratio * (1 - 1e-14) <= epsilon <= ratio * (1 + 1e-9)
 
 

@@ -60,7 +60,7 @@ def test_the_cost_by_opendps_map_is_that_of_the_plan():
     release = planned(0.25)
     mechanism = GridMechanism.of(release, 0, 2.0, 50)
     change = 2 * mechanism.clip_norm / mechanism.grid.spacing
-    rho = mechanism.noise.map(change)  # type: ignore[attr-defined]
+    rho = mechanism.noise._measurement.map(change)  # type: ignore[attr-defined]
     assert rho == pytest.approx(float(as_drawn(release).shift[0]) ** 2 / 2, rel=1e-9)
 
 

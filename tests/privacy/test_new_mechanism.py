@@ -23,6 +23,7 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import accounts_of
+from noiseworthy.privacy.durable.statement import epsilon_of
 from noiseworthy.privacy.mechanisms import registry
 from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.studies.loading import parse_study
@@ -243,7 +244,7 @@ def test_it_trains_and_the_report_says_what_was_drawn(folder):
 def test_its_ledger_adds_up_epsilon(student):
     """Shares of the lifetime budget, as for Laplace noise."""
     (account,) = accounts_of(PrivacyBudget.of(3.0, 0.0, 1), "student", "wards", "", ["north"])
-    assert (account.currency, account.size, account.epsilon_of(account.share(1.5))) == ("epsilon", 3.0, 1.5)
+    assert (account.currency, account.size, epsilon_of(account, account.share(1.5))) == ("epsilon", 3.0, 1.5)
 
 
 def test_it_is_accounted_for_by_hand(student):

@@ -7,6 +7,7 @@ import pytest
 
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger
 from noiseworthy.privacy.durable.leases import lease
+from noiseworthy.privacy.durable.statement import epsilon_of
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.reports.ledger_page import budgets_figure, data_sets, ledger_page
 
@@ -70,7 +71,7 @@ def test_gaussian_budgets_are_left_in_squares(tmp_path):
         [scans] = data_sets(ledger)
         [one] = scans.clients
         assert one.left == pytest.approx(0.5)
-        assert one.epsilon_left == pytest.approx(one.account.epsilon_of(half), rel=1e-9)
+        assert one.epsilon_left == pytest.approx(epsilon_of(one.account, half), rel=1e-9)
         assert one.epsilon_left > 2.0
 
 

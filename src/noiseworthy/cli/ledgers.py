@@ -116,7 +116,7 @@ def witness(
     path: LedgerFile,
     file: Annotated[Path, typer.Argument(help="new file, on another disk", show_default=False)],
 ) -> None:
-    """Begin a witness of a ledger that has spent before, named in the owner's file as [files] witness."""
+    """Begin a witness of a ledger that has spent before, which the owner's file names under files."""
     from noiseworthy.privacy.durable.reading import read_ledger
     from noiseworthy.privacy.durable.restoring import bear_witness
     from noiseworthy.privacy.durable.witness import Witness

@@ -26,7 +26,7 @@ def measure(
     as_json: AsJson = False,
     sets: Sets = None,
 ) -> None:
-    """What a communication and a local step cost, as [resources] tables for the study file."""
+    """What a communication and a local step cost, as resources tables for the study file."""
     from noiseworthy._json import strict_json
     from noiseworthy.studies.measure import as_dict, check_rates, resource_tables
     from noiseworthy.studies.measure import measure as run

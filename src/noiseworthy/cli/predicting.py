@@ -23,7 +23,7 @@ _ARRAYS = (".npy", ".npz")
 def predict(
     run: RunFolder,
     records: Annotated[
-        Path, typer.Argument(help="new records: a .csv or .parquet table, or .npy", show_default=False)
+        Path, typer.Argument(help="new records: a table in any format, or .npy", show_default=False)
     ],
     out_file: Annotated[
         Path, typer.Option("--out", "-o", help="file to write: .csv, .csv.gz or .parquet", show_default=False)
@@ -68,13 +68,18 @@ def _read(path: Path, model: Model) -> tuple[Any, Any]:
     import pandas as pd
 
     from noiseworthy.data.files import existing, read_frame, read_npz
+    from noiseworthy.data.tables import FORMATS, read_cells
 
+    others = tuple(one for one in FORMATS if one not in (*_TABLES, *_ARRAYS))
     if path.name.endswith(_TABLES):
         as_text = {} if path.suffix == ".parquet" else {"dtype": str, "keep_default_na": False}
         table = read_frame(path, **as_text)
         return table, table
+    if path.name.endswith(others):
+        table = pd.DataFrame(read_cells(path))
+        return table, table
     if not path.name.endswith(_ARRAYS):
-        raise ConfigError(f"{path} must end in one of {', '.join((*_TABLES, *_ARRAYS))}")
+        raise ConfigError(f"{path} must end in one of {', '.join((*_TABLES, *others, *_ARRAYS))}")
     try:
         array = read_npz(path)["x"] if path.suffix == ".npz" else _array(existing(path))
     except KeyError:

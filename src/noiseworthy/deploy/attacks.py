@@ -17,6 +17,7 @@ from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.rehearsal import Question, World, cost, made_up
 from noiseworthy.privacy.durable import Account
 from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.durable.statement import epsilon_of
 from noiseworthy.privacy.mechanisms import Law, law_of
 from noiseworthy.privacy.mechanisms.currencies import CURRENCIES, EPSILON, MU_SQUARED
 
@@ -128,7 +129,7 @@ def attacked(
         question=question,
         trials=trial,
         residuals=np.array(seen.residuals),
-        charged=account.epsilon_of(charged),
+        charged=epsilon_of(account, charged),
         priced=all(abs(spent_of(account, one) / priced - 1) < LAST for one in seen.charges),
         ended=all(seen.refused),
         shown=bound(trial, delta, CONFIDENCE),

@@ -68,6 +68,8 @@ def _gradients(task: Task | Personal, theta: Array, batch: Batch, clip_norm: Arr
     def alone(x: Array, y: Array, mask: Array) -> Array:
         return task.clipped_gradient_sum(theta, Batch(x[None], y[None], mask[None]), clip_norm, norm)
 
+    # Clips bound what a record adds only if its gradient, rounding included, is its own: in one product over
+    # all records it could depend on the others, and a neighbour would change every row.
     return jax.vmap(alone)(*batch)
 
 

@@ -43,6 +43,7 @@ def deployed_epsilon(
     epsilon = float(spent_epsilon(release, releases, delta)[client])
     if delta == 0:
         return epsilon
+    # The surcharge grows with epsilon, and epsilon with it: from below, the first fixed point is the least.
     for _ in range(50):
         left = delta - grid_surcharge(noise, epsilon, releases, dimension)
         if left <= 0:

@@ -65,8 +65,6 @@ class DeployedNoise:
         >>> noise = DeployedNoise("gaussian", 2.0**32)
         >>> noise.assurance, noise.added_to(np.zeros(3, np.int64)).dtype
         ('grid-csprng', dtype('int64'))
-        >>> noise.map(2.0**32)  # OpenDP's own word for one release: rho = 1/2
-        0.5
     """
 
     family: Family
@@ -90,14 +88,6 @@ class DeployedNoise:
             InvalidInput: anything but int64 within +-2^53, before or after; nothing is released then.
         """
         return releasable(np.asarray(self._measurement(releasable(total).tolist()), np.int64))
-
-    def map(self, sensitivity: float) -> float:
-        """What OpenDP says one release costs: rho of zCDP for Gaussian noise, pure epsilon for Laplace.
-
-        Args:
-            sensitivity: in steps, L2 for Gaussian noise and L1 for Laplace.
-        """
-        return float(self._measurement.map(float(sensitivity)))
 
     @property
     def distance(self) -> float:

@@ -10,12 +10,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
 from noiseworthy._names import shown
-from noiseworthy._wording import count, number, percent, percent_up, rounded_down, rounded_up, shortened, span
+from noiseworthy._wording import count, number, percent, percent_up, rounded_up, shortened, span
 from noiseworthy.methods.words import Key
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import SCHEDULE, WHOLE, Account
 from noiseworthy.privacy.durable.reading import leases_of
-from noiseworthy.privacy.durable.statement import statement
+from noiseworthy.privacy.durable.statement import epsilon_of, statement
+from noiseworthy.reports.findings import rounded_down
 from noiseworthy.reports.html import PAGES
 from noiseworthy.reports.ledger import put_back_line
 from noiseworthy.reports.scales import percent_axis
@@ -80,7 +81,7 @@ class Owned:
         """Epsilon that a further training may spend at the account's delta; of a schedule that began, 0."""
         if self.account.currency.startswith(SCHEDULE):
             return 0.0 if self.shares or self.held else self.account.epsilon
-        return self.account.epsilon_of(max(WHOLE - self.shares - self.held, 0))
+        return epsilon_of(self.account, max(WHOLE - self.shares - self.held, 0))
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ def budgets_figure(one: DataSet) -> Figure:
 
 
 def _epsilon(one: Owned) -> float:
-    return one.account.epsilon_of(one.shares)
+    return epsilon_of(one.account, one.shares)
 
 
 def _down(part: float) -> str:

@@ -135,7 +135,7 @@ def _checked(
         try:
             federation = None if deal is None else deal()
         except (DataError, InvalidInput) as error:
-            found.append(refused("", str(error)))
+            found.append(refused("", "records cannot be dealt out to clients", None, str(error)))
         else:
             classes = None if schema is None else schema.n_classes
             found += _of_clients(federation, examples, classes, terms, task)

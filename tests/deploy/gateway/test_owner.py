@@ -87,6 +87,26 @@ def test_what_is_wrong_is_named(load, line):
         load(FILE.replace(line, wrong, 1))
 
 
+def test_records_beside_the_owners_file_are_found_from_anywhere(load, tmp_path, monkeypatch):
+    """They were looked for in the working directory of the gateway alone."""
+    (tmp_path / "own.csv").write_text("a,label\n1,0\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    text = FILE.replace('data = "heart-disease"', 'data = "own.csv"\nclasses = [0, 1]')
+    assert load(text).federation.data == str(tmp_path / "own.csv")
+    (tmp_path / "own.csv").unlink()
+    assert load(text).federation.data == "own.csv"
+
+
+def test_all_mistakes_of_an_owner_are_told_at_once(load):
+    with pytest.raises(ConfigError) as caught:
+        load(FILE.replace("epsilon = 4.0", "epsilon = -1.0").replace("[files]", "[filse]"))
+    assert [one.split(" must")[0].split(" is")[0] for one in caught.value.mistakes] == [
+        "[budget] epsilon", "[filse]",
+    ]  # fmt: skip
+    assert all(one.endswith("; see docs/gateway.md") for one in caught.value.mistakes)
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigError, match="does not exist"):
         load_owner(tmp_path / "none.toml")

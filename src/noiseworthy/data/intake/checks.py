@@ -166,7 +166,7 @@ def _odd(column: Feature, values: NDArray, read: Reading) -> list[Finding]:
         if (used := float(high - low) / 2) < _NARROW:
             says = (
                 f"98 of 100 values lie in {100 * used:.2g} % of the stated range, so that noise drowns what "
-                'they tell; state a closer public range, or transform = "log"'
+                "they tell; state a closer public range, or a transform"
             )
             said.append(warning(column.name, says))
     there = set(keys(values)) if column.known else set()

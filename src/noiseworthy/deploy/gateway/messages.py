@@ -15,6 +15,7 @@ from noiseworthy.deploy.gateway.framing import LARGEST
 from noiseworthy.deploy.gateway.work import COMPUTED, AnyWork
 from noiseworthy.errors import WireError
 from noiseworthy.methods.wire import Size
+from noiseworthy.privacy.durable.chain import HEAD
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.uploads import Derived, Grid, Upload
 from noiseworthy.tasks.table import TaskTable
@@ -29,8 +30,7 @@ Reason: TypeAlias = Literal[
 RunName = Annotated[str, Field(min_length=1, max_length=100)]
 Release = Annotated[int, Field(ge=0, lt=2**62)]
 """A number of a release; 0 stands for none."""
-HEAD = r"^[0-9]{1,18}:[0-9a-f]{64}$"
-HeadText = Annotated[str, Field(pattern=HEAD)]
+HeadText = Annotated[str, Field(pattern=f"^{HEAD}$")]
 """The end of a ledger's chain, as `str` of a `Head` makes it."""
 
 

@@ -153,7 +153,10 @@ def load_owner(path: Path) -> Owner:
     owner = checked(Owner, raw, "the owner's file", "; see docs/gateway.md")
     named = {name: getattr(owner.files, name) for name in ("socket", "ledger", "witness")}
     beside = {name: path.parent / place for name, place in named.items() if place is not None}
-    return owner.model_copy(update={"files": owner.files.model_copy(update=beside)})
+    table, records = owner.federation, path.parent / str(owner.federation.data)
+    if is_table(records.name) and records.exists():
+        table = table.model_copy(update={"data": str(records)})
+    return owner.model_copy(update={"files": owner.files.model_copy(update=beside), "federation": table})
 
 
 def _read_columns(stated: Any, folder: Path) -> Any:

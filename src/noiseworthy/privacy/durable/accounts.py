@@ -16,8 +16,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
-import numpy as np
-
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy.budget import PrivacyBudget, Relation, Unit
@@ -51,8 +49,8 @@ class Account:
 
     Example:
         >>> one = Account("wards", "", "north", "epsilon", 2.0, 2.0, 0.0, "replace-one", "record")
-        >>> one.share(0.5) == WHOLE // 4, one.epsilon_of(WHOLE // 4)
-        (True, 0.5)
+        >>> one.share(0.5) == WHOLE // 4
+        True
     """
 
     data: str
@@ -96,15 +94,6 @@ class Account:
         if cost < 0:
             raise InvalidInput(f"cost of a release must be at least 0, got {cost}; nothing was charged")
         return math.ceil(Fraction(cost) * WHOLE / self.whole)
-
-    def epsilon_of(self, shares: int) -> float:
-        """Exact epsilon at the account's delta of what is spent; of a schedule, that of the whole."""
-        if shares == 0:
-            return 0.0
-        if shares >= WHOLE or self.currency.startswith(SCHEDULE):
-            return self.epsilon
-        part = np.asarray(float(Fraction(shares, WHOLE) * self.whole))
-        return min(float(CURRENCIES[self.currency].epsilon(part, self.delta)), self.epsilon)
 
 
 COLUMNS = ", ".join(field.name for field in fields(Account))
