@@ -58,10 +58,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class among:
-    """A check that a text is one of some names, complained of and told to editors as a literal is.
-
-    Texts of the form `also` may stand for them.
-    """
+    """A check that a text is one of some names, or of a form; complained of and told to editors like one."""
 
     def __init__(self, allowed: Callable[[], Sequence[str]], also: re.Pattern[str] | None = None):
         self.allowed, self.also = allowed, also
@@ -70,10 +67,9 @@ class among:
         return no_info_before_validator_function(self._checked, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
-        named = {"enum": [*self.allowed()]}
-        if self.also is None:
-            return handler(schema) | named
-        return handler(schema) | {"anyOf": [named, {"type": "string", "pattern": f"^{self.also.pattern}$"}]}
+        forms: list[Any] = [{"enum": [*self.allowed()]}]
+        forms += [{"type": "string", "pattern": f"^{self.also.pattern}$"}] if self.also else []
+        return handler(schema) | ({"anyOf": forms} if self.also else forms[0])
 
     def _checked(self, value: Any) -> Any:
         choices = self.allowed()

@@ -61,16 +61,6 @@ def rounded_up(value: float, digits: int = 4) -> str:
     return f"{up:,.0f}" if up >= 1000 else f"{up:.{digits}g}"
 
 
-def rounded_down(value: float) -> str:
-    """A lower bound to two decimals, never written larger than it is.
-
-    Example:
-        >>> rounded_down(2.9279), rounded_down(12.0)
-        ('2.92', '12')
-    """
-    return number(math.floor(100 * value + 1e-9) / 100, 6)
-
-
 def percent(share: float, decimals: int = 0) -> str:
     """A share in percent, with a space that does not break.
 

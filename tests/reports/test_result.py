@@ -10,6 +10,7 @@ from matplotlib.text import Text
 from noiseworthy.reports import render, result
 from noiseworthy.reports.figures import all_figures, hero_figure, training_figure
 from noiseworthy.reports.findings import training_caption
+from noiseworthy.reports.rests_on import constants_of, rests_on
 from noiseworthy.reports.style import NARROW, png
 from noiseworthy.reports.tables import comparison_table, training_panel
 from noiseworthy.reports.usual import usual_caption, usual_figure
@@ -174,3 +175,21 @@ def written(renderable):
     with console.capture() as captured:
         console.print(renderable)
     return captured.get()
+
+
+def test_what_the_plan_rests_on_is_said_in_words_before_any_symbol(make_record):
+    record = view(make_record("full"))
+    assert rests_on(record) == "On a bound on the loss. Its 5 numbers are fitted to trials on wine, iris."
+    rows = {row["name in the theory"]: row for row in constants_of(record)}
+    assert rows["noise weight"]["what it stands for"] == "how much noise in an upload costs"
+    assert rows["gamma"]["value"] == "0.9"
+    page = render(record)
+    assert page.index("On a bound on the loss") < page.index("name in the theory")
+    assert "No record was looked at" in rests_on(view(make_record("whole_updates")))
+
+
+def test_every_setting_that_was_simulated_is_counted_among_the_limits(make_record):
+    record = make_record("full")
+    cells = len(record["compare"]["cells"])
+    assert f"simulated {cells} settings" in render(record)
+    assert f"simulated {cells + 2} settings" in render(with_usual(record))

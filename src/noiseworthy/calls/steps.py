@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ from noiseworthy.calls.folder import curves_of
 from noiseworthy.engines.compilation import use_persistent_cache
 from noiseworthy.engines.records import Curves
 from noiseworthy.studies.decision import Progress
-from noiseworthy.studies.occupied import CHECKPOINT
 from noiseworthy.studies.plan_file import Planned, kept_plan, load_plan, planned
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.run_ledger import SharedLedger
@@ -61,17 +58,4 @@ def trained(
     def tell(curves: Curves) -> None:
         told.on_segment(float(curves.rounds[-1] / rounds), curves_of(seeds, *curves))
 
-    with resumable(folder):
-        return train_in(made, folder, name=name, resume=resume, ledger=ledger, on_curves=tell)
-
-
-@contextmanager
-def resumable(folder: Path) -> Iterator[None]:
-    """A training in a run folder; who interrupts it is told whether it can go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        kept = (folder / CHECKPOINT).exists()
-        goes_on = "The same command with --resume goes on from the last checkpoint."
-        nothing = "No checkpoint was kept yet; there is nothing to go on from."
-        raise KeyboardInterrupt(goes_on if kept else nothing) from None
+    return train_in(made, folder, name=name, resume=resume, ledger=ledger, on_curves=tell)

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from noiseworthy.calls.callbacks import Callback
-from noiseworthy.cli.console import noted, progress_bar
+from noiseworthy.cli.console import err, noted, progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,12 +24,15 @@ class Bars(Callback):
     def __init__(self) -> None:
         self._open = ExitStack()
         self._bar: Callable[..., None] | None = None
+        self._trained_in: Path | None = None
 
     def __enter__(self) -> Bars:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self._close()
+        if kind is not None and issubclass(kind, KeyboardInterrupt) and self._trained_in is not None:
+            tell_whether_it_goes_on(self._trained_in)
 
     def on_note(self, said: str) -> None:
         """Says it above the bars."""
@@ -45,6 +48,7 @@ class Bars(Callback):
         self._close()
         plan = record.plan
         if plan.train:
+            self._trained_in = folder
             before = plan.estimation.rounds if plan.estimation else 0
             self._begin("Training", before + plan.rounds, "rounds")
 
@@ -66,3 +70,12 @@ class Bars(Callback):
     def _close(self) -> None:
         self._open.close()
         self._bar = None
+
+
+def tell_whether_it_goes_on(folder: Path) -> None:
+    """Who interrupts a training is told whether it can go on."""
+    from noiseworthy.studies.occupied import CHECKPOINT
+
+    kept = (folder / CHECKPOINT).exists()
+    goes_on = "The same command with --resume goes on from the last checkpoint."
+    err.print(goes_on if kept else "No checkpoint was kept yet; there is nothing to go on from.")

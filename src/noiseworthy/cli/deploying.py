@@ -13,7 +13,7 @@ import typer
 
 from noiseworthy.cli.console import err, out, progress_bar, shows_progress
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, StudyFile
-from noiseworthy.cli.steps import decide_plan, finish, prepare_study, told_of_an_interruption
+from noiseworthy.cli.steps import decide_plan, finish, prepare_study, resumable
 from noiseworthy.errors import ConfigError, GatewayError
 
 if TYPE_CHECKING:
@@ -89,10 +89,9 @@ def run(
         check_unused(runs)
     link_of(place)
     decided = _decided(study, data, plan, runs if resume else place)
-    from noiseworthy.calls.steps import resumable
     from noiseworthy.studies.occupied import held
 
-    with _exchange(place) as exchange, held(runs), told_of_an_interruption(), resumable(runs):
+    with _exchange(place) as exchange, held(runs), resumable(runs):
         record = _trained(*decided, exchange, place, runs, name=study.stem, resume=resume, patience=patience)
     finish(record, runs, as_json)
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noiseworthy.cli.bars import Bars
-from noiseworthy.cli.console import err, noted, out
+from noiseworthy.cli.bars import Bars, tell_whether_it_goes_on
+from noiseworthy.cli.console import noted, out
 
 if TYPE_CHECKING:
     from noiseworthy.studies.plan_file import Planned
@@ -55,6 +55,16 @@ def check_record(folder: Path) -> None:
         raise DataError(f"{path} does not exist; give a folder that train, compare or quickstart made")
 
 
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """A training in a run folder; who interrupts it is told whether it can go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell_whether_it_goes_on(folder)
+        raise
+
+
 def decide_plan(prepared: Prepared, plan: Path | None = None, kept: Path | None = None) -> Planned:
     """A study with its plan, as `calls.steps.decided` finds it, behind a bar."""
     from noiseworthy.calls.steps import decided
@@ -67,18 +77,8 @@ def train_plan(planned: Planned, folder: Path, *, name: str) -> dict[str, Any]:
     """The record of a training by the plan, whose checkpoints, model and record lie in `folder`."""
     from noiseworthy.calls.steps import trained
 
-    with Bars() as bars, told_of_an_interruption():
+    with Bars() as bars:
         return trained(planned, folder, name, bars)
-
-
-@contextmanager
-def told_of_an_interruption() -> Iterator[None]:
-    """Says what an interrupted call says of going on, which click would swallow."""
-    try:
-        yield
-    except KeyboardInterrupt as interrupted:
-        err.print(*interrupted.args)
-        raise
 
 
 def finish(record: dict[str, Any], folder: Path, as_json: bool) -> None:

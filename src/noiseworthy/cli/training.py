@@ -11,15 +11,7 @@ from rich.text import Text
 
 from noiseworthy.cli.console import err, foretell, out, progress_bar, shows_progress
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Seconds, Seeds, Sets, StudyFile
-from noiseworthy.cli.steps import (
-    check_record,
-    decide_plan,
-    finish,
-    prepare_study,
-    show,
-    told_of_an_interruption,
-    train_plan,
-)
+from noiseworthy.cli.steps import check_record, decide_plan, finish, prepare_study, show, train_plan
 
 if TYPE_CHECKING:
     from noiseworthy.studies.plan_file import Planned
@@ -52,7 +44,7 @@ def train(
     from noiseworthy.cli.bars import Bars
     from noiseworthy.studies.changes import changes_of, seeds_of
 
-    with Bars() as bars, told_of_an_interruption():
+    with Bars() as bars:
         done = run(
             study, out_folder, seeds=None if seeds is None else seeds_of(seeds), set=changes_of(sets or ()),
             resume=resume, plan=plan, data=data, budget_seconds=budget_seconds, ledger=ledger,

@@ -78,8 +78,10 @@ def from_columns(
         >>> records.x.shape, records.test_x.shape, set(records.client_ids.tolist()) == {"a", "b"}
         ((8, 1), (2, 1), True)
     """
+    from noiseworthy.data.schema.tables import plain_schema, stated_records  # here, as no gateway needs them
+
     if not isinstance(columns, Columns):
-        return _stated_records(table, columns, name, held_out)
+        return stated_records(table, columns, name, held_out)
     arrays = {key: np.asarray(value) for key, value in table.items()}
     owners = _owners(arrays, columns.client, name)
     x, y, classes = _examples(arrays, columns, name)
@@ -90,49 +92,23 @@ def from_columns(
     elif origin == "rows":
         is_test = holdout(groups)
     else:
-        is_test = _held_out_of_each(x, _plain_labels(arrays, columns, name), groups, name)
+        is_test = held_out_of_each(x, _plain_labels(arrays, columns, name), groups, name)
     _same_length({"labels": y, "clients": groups, SPLIT_COLUMN: is_test}, len(y), name)
     stated = columns.classes or columns.regression
     found = () if stated else classes_among(_complete_labels(arrays, columns, name))
     records = split_records(
         x, y, is_test, classes=classes, name=name, client_ids=owners, test_origin=origin, classes_found=found
     )
-    return replace(records, schema=_plain_schema(arrays, columns, name, found))
-
-
-def _stated_records(table: Mapping[str, ArrayLike], schema: Schema, name: str, held_out: HeldOut) -> Records:
-    """Records of a table whose columns are stated."""
-    from noiseworthy.data.schema.tables import stated_examples  # here, because few gateways have a schema
-
-    x, y, owners, is_test = stated_examples(table, schema, name)
-    groups = np.zeros(len(y), int) if owners is None else owners
-    origin: TestOrigin = held_out if is_test is None else "marked"
-    if is_test is None:
-        is_test = holdout(groups) if held_out == "rows" else _held_out_of_each(x, y, groups, name)
-    records = split_records(
-        x, y, is_test, classes=schema.n_classes, name=name, client_ids=owners, test_origin=origin
-    )
+    schema = plain_schema(arrays, columns, _feature_names(arrays, columns, name), found)
     return replace(records, schema=schema)
 
 
-def _plain_schema(
-    arrays: Table, columns: Columns, name: str, classes_found: tuple[str, ...]
-) -> Schema | None:
-    """The columns of numbers as they are; None where one of them holds more than a number per record."""
-    from noiseworthy.data.schema.tables import plain_schema  # here, because no gateway needs it
+def held_out_of_each(x: Features, labels: NDArray, owners: NDArray, name: str) -> NDArray[np.bool_]:
+    """A split by hashes, which must leave every owner something to train on.
 
-    features = _feature_names(arrays, columns, name)
-    if any(arrays[feature].ndim > 1 for feature in features):
-        return None
-    client = columns.client if columns.client in arrays else None
-    return plain_schema(
-        [*arrays], features, columns.label, client, SPLIT_COLUMN if SPLIT_COLUMN in arrays else None,
-        classes=None if columns.regression else tuple(map(str, columns.classes or classes_found)),
-    )  # fmt: skip
-
-
-def _held_out_of_each(x: Features, labels: NDArray, owners: NDArray, name: str) -> NDArray[np.bool_]:
-    """A split by hashes, which must leave every owner something to train on."""
+    Raises:
+        DataError: an owner of whom all records would test.
+    """
     _same_length({"clients": owners}, len(x), name)
     is_test = holdout_of_each(x, labels)
     if bare := sorted(set(owners.tolist()) - set(owners[~is_test].tolist())):

@@ -13,13 +13,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from noiseworthy._wording import count, number, percent, rounded_down, rounded_up, span
+from noiseworthy._wording import count, number, percent, rounded_up, span
 from noiseworthy.errors import DataError
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.methods.words import Record
 from noiseworthy.privacy.uploads import WORDS
 from noiseworthy.reports.alternatives import leak_of
-from noiseworthy.reports.findings import most_spent, spent_words
+from noiseworthy.reports.findings import most_spent, rounded_down, spent_words
 from noiseworthy.reports.guarantee import meaning, told_apart
 from noiseworthy.reports.limits import limits
 from noiseworthy.reports.privacy_statement import protected

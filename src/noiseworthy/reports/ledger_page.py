@@ -10,12 +10,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
 from noiseworthy._names import shown
-from noiseworthy._wording import count, number, percent, percent_up, rounded_down, rounded_up, shortened, span
+from noiseworthy._wording import count, number, percent, percent_up, rounded_up, shortened, span
 from noiseworthy.methods.words import Key
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import SCHEDULE, WHOLE, Account
 from noiseworthy.privacy.durable.reading import leases_of
 from noiseworthy.privacy.durable.statement import epsilon_of, statement
+from noiseworthy.reports.findings import rounded_down
 from noiseworthy.reports.html import PAGES
 from noiseworthy.reports.ledger import put_back_line
 from noiseworthy.reports.scales import percent_axis

@@ -30,7 +30,7 @@ def limits(record: RunRecord) -> Clause | None:
         *_test_records(record.federation),
     ]
     if compare is not None:
-        settings = count(len(compare.cells), "setting")
+        settings = count(len(compare.cells) + len(compare.usual), "setting")
         points.append(f"The comparison simulated {settings} on the same records; for real, each is charged.")
         points += _search(compare)
     if record.tradeoff:

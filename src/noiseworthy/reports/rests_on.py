@@ -39,12 +39,9 @@ def rests_on(record: RunRecord) -> str:
     sources = sorted({constant.provenance for constant in record.plan.constants.values()})
     if not sources:
         return "On budgets, sizes and what the study states alone. No record was looked at."
-    told = "; ".join(sources)
-    return f"On {_count(len(record.plan.constants))} of a bound on the loss, which are: {told}."
-
-
-def _count(constants: int) -> str:
-    return "one number" if constants == 1 else f"{constants} numbers"
+    numbers = len(record.plan.constants)
+    its = "Its one number is" if numbers == 1 else f"Its {numbers} numbers are"
+    return f"On a bound on the loss. {its} {'; '.join(sources)}."
 
 
 def constants_of(record: RunRecord) -> list[dict[str, str]]:

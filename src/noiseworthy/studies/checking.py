@@ -187,13 +187,11 @@ def _plain(cells: Mapping[str, NDArray], columns: Columns) -> tuple[Schema | Non
     others = (columns.label, columns.client, SPLIT_COLUMN)
     features = columns.features or tuple(name for name in cells if name not in others)
     said = [note("", _UNSTATED)]
-    classes = None if columns.regression else tuple(map(str, columns.classes or ()))
-    if classes == () and columns.label in cells:
-        classes = tuple(sorted(set(keys(cells[columns.label])) - {""}))
+    found: list[str] = []
+    if not (columns.regression or columns.classes) and columns.label in cells:
+        found = sorted(set(keys(cells[columns.label])) - {""})
         said.append(warning(columns.label, "its classes are read off the records, in simulation only"))
-    client = columns.client if columns.client in cells else None
-    split = SPLIT_COLUMN if SPLIT_COLUMN in cells else None
-    return plain_schema([*cells], features, columns.label, client, split, classes), said
+    return plain_schema(cells, columns, features, found), said
 
 
 def _norm(examples: Examples, schema: Schema, task: TaskTable) -> list[Finding]:

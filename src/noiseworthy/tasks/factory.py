@@ -136,10 +136,6 @@ def _check_labels(model: str, classes: int | None) -> None:
 
 
 def check_plain(model: str, **given: bool) -> None:
-    """Refuse options of linear models for another one.
-
-    Raises:
-        InvalidInput: an option that is stated.
-    """
+    """Refuse options of linear models for another one, by InvalidInput."""
     for option in (name for name, present in given.items() if present):
         raise InvalidInput(f"{option} belongs to linear models and must be left out for {model}; remove it")

@@ -24,7 +24,6 @@ from noiseworthy.deploy.gateway.messages import (
     read_message,
     read_reply,
 )
-from noiseworthy.deploy.gateway.models import Models, fitting
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.price import price_of
 from noiseworthy.deploy.gateway.runs import Runs
@@ -226,6 +225,8 @@ class Gateway:
 
     def _kept(self, offer: ModelOffer) -> Received:
         """Keep the model of a run that this owner took part in; nothing here looks at it again."""
+        from noiseworthy.deploy.gateway.models import Models, fitting  # here: one comes at the end of a run
+
         if self.runs.number_of(offer.run) is None:
             raise Declined("not-allowed", "the owner took part in no such run; its model was not kept")
         try:
