@@ -233,7 +233,7 @@ def test_a_truncated_checkpoint_is_said_to_be_damaged(keep, mark, tmp_path):
     path = tmp_path / checkpoints.FILE
     whole = path.read_bytes()
     path.write_bytes(whole[: int(keep * len(whole)) if isinstance(keep, float) else keep])
-    with pytest.raises(ResumeError, match="train without --resume to start anew"):
+    with pytest.raises(ResumeError, match="start anew without --resume in another folder"):
         load_checkpoint(tmp_path, mark)
 
 
