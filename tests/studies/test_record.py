@@ -245,7 +245,7 @@ def test_a_flipped_byte_in_a_checkpoint_is_noticed(mark, tmp_path):
     assert start > 0
     damaged[start] ^= 0xFF
     path.write_bytes(bytes(damaged))
-    with pytest.raises(ResumeError, match="train without --resume"):
+    with pytest.raises(ResumeError, match="start anew without --resume"):
         load_checkpoint(tmp_path, mark)
 
 
