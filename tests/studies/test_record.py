@@ -233,7 +233,7 @@ def test_a_truncated_checkpoint_is_said_to_be_damaged(keep, mark, tmp_path):
     path = tmp_path / checkpoints.FILE
     whole = path.read_bytes()
     path.write_bytes(whole[: int(keep * len(whole)) if isinstance(keep, float) else keep])
-    with pytest.raises(ResumeError, match="train without --resume to start anew"):
+    with pytest.raises(ResumeError, match="start anew without --resume in another folder"):
         load_checkpoint(tmp_path, mark)
 
 
@@ -245,7 +245,7 @@ def test_a_flipped_byte_in_a_checkpoint_is_noticed(mark, tmp_path):
     assert start > 0
     damaged[start] ^= 0xFF
     path.write_bytes(bytes(damaged))
-    with pytest.raises(ResumeError, match="train without --resume"):
+    with pytest.raises(ResumeError, match="start anew without --resume"):
         load_checkpoint(tmp_path, mark)
 
 
