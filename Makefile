@@ -3,6 +3,8 @@
 #   make test         what a change is judged by, in minutes: all that proves privacy, and the rest but for
 #                     what takes long; properties are tried on the same examples every time
 # make test-all adds what takes long and proves no privacy, and compiles all of it as users do; CI runs it.
+# make site builds the documentation into build/site; a link that leads nowhere fails it
+# make reference writes docs/study_file.md, all keys of a study, from the tables that check them
 # make search, for the night, tries the properties on new examples; one that fails is kept with @example
 # and make mutants checks that the audit catches broken copies of the product and passes sound ones, in minutes
 PYTHON ?= python3
@@ -10,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: quickstart test test-all search mutants lint clean
+.PHONY: quickstart test test-all search mutants lint reference site clean
 
 quickstart: $(READY)
 	$(BIN)/noiseworthy quickstart
@@ -32,9 +34,15 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+reference: $(READY)
+	$(BIN)/python site/study_file.py
+
+site: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 $(READY): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]' -e papers
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,site]' -e papers
 	touch $@
 
 clean:

@@ -36,7 +36,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from noiseworthy.methods.local import mean_gradient
 from noiseworthy.tasks import LinearModel, Task, lstm, paper_cnn, two_layer_cnn
-from noiseworthy.tasks.base import Batch
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.linear import Moments
 
 CORES, REPEATS, LEAST_SECONDS, STEP_SIZE = 2, 5, 0.05, 0.01

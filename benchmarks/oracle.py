@@ -20,7 +20,7 @@ from noiseworthy.engines.simulation import simulate
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC, make
 from noiseworthy.plans.plan import Plan, StepSize
-from noiseworthy.tasks.base import Batch
+from noiseworthy.tasks.batch import Batch
 from quality import SCORING_SEEDS, Arena, Scores, finite
 
 ROUNDS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500)

@@ -28,7 +28,7 @@ from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import LinearModel, make_task
-from noiseworthy.tasks.base import Batch
+from noiseworthy.tasks.batch import Batch
 
 CLIENTS, RECORDS, COHORT, ROUNDS, SEEDS, REPEATS = 100, 600, 20, 6, (0, 1, 2, 3, 4), 3
 NETWORKS = {"ma-cnn": (28, 28), "lenet5": (28, 28), "group-cnn": (28, 28), "resnet20": (32, 32, 3)}

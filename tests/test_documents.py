@@ -18,6 +18,7 @@ import pytest
 import typer.main
 
 from noiseworthy.cli import app
+from noiseworthy.data.schema import read_schema
 from noiseworthy.deploy.flower.terms import load_terms
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
@@ -25,6 +26,7 @@ from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.studies.loading import load_study, parse_study
+from noiseworthy.studies.studies import plan, train_in
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -103,8 +105,23 @@ def an_algorithm() -> dict[str, Any]:
     return given
 
 
+def a_model() -> dict[str, Any]:
+    """A run's model of a table, and new records; arrays of hospitals for an estimator."""
+    draws = np.random.default_rng(0)
+    np.savez(
+        "hearts.npz", age=draws.uniform(0, 100, 90), dose=draws.uniform(0, 9, 90), ill=["no", "yes"] * 45
+    )
+    table = {"data": "hearts.npz", "clients": 2, "label_column": "ill", "classes": ["no", "yes"]}
+    stages = {"privacy": PARTS["privacy"] | {"clip_norm": 1.0}, "algorithm": {"rounds": 3, "step_size": 1.0}}
+    train_in(plan(parse_study({"federation": table} | stages)), Path("runs/hearts"), name="hearts")
+    x, y = draws.uniform(0, 1, (200, 2)), np.tile(["no", "yes"], 100)
+    arrays = {"X": x, "y": y, "hospital": np.arange(200) // 100, "new": x[:3], "least": 0, "most": 1}
+    return {"frame": {"age": [50, 61], "dose": [1, 2]}, **arrays}
+
+
 GIVEN: dict[str, Callable[[], dict[str, Any]]] = {
     "docs/deployed_noise.md": a_plan, "docs/flower.md": flower, "docs/new_algorithm.md": an_algorithm,
+    "docs/model.md": a_model,
 }  # fmt: skip
 """What the text around a block has introduced."""
 
@@ -129,14 +146,18 @@ PARTS = {
 
 
 @pytest.mark.parametrize("text", of("toml"))
-def test_tables_are_read(text, tmp_path):
+def test_tables_are_read(text, tmp_path, monkeypatch):
     """As an owner's file, as the terms of a Flower node, or as a study or a part of one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_network.py").write_text("def make(record_shape, classes): ...")
     path, raw = tmp_path / "shown.toml", tomllib.loads(text)
     path.write_text(text)
     if "owner" in raw:
         load_owner(path)
     elif "ledger" in raw:
         load_terms(path)
+    elif set(raw) == {"columns"}:
+        read_schema(str(path))
     elif {"federation", "privacy"} <= set(raw):
         load_study(path)
     else:
@@ -177,7 +198,7 @@ def test_commands_are_known_with_their_options(text):
             understood(words)
 
 
-@pytest.mark.parametrize("words", [["trian", "study.toml"], ["train", "study.toml", "--quiet"], ["plan"]])
+@pytest.mark.parametrize("words", [["trian", "study.toml"], ["train", "study.toml", "--quite"], ["plan"]])
 def test_a_command_that_is_unknown_would_be_seen(words):
     with pytest.raises(Exception, match=r"No such command|No such option|Missing parameter"):
         understood(words)

@@ -15,7 +15,7 @@ from noiseworthy.methods.dp_pasgd.bound import SHAPES
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from noiseworthy.tasks import LinearModel
-from noiseworthy.tasks.losses import LOSSES
+from noiseworthy.tasks.structured_losses import LOSSES
 from noiseworthy_papers.devices import Split, trained_on
 from noiseworthy_papers.hu import claims as hu_claims
 from noiseworthy_papers.hu import paper as hu

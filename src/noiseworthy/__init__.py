@@ -9,94 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from noiseworthy.data import Federation, load_federation, load_records
-    from noiseworthy.engines.records import Trajectory
-    from noiseworthy.plans.plan import Plan, Stage, StepSize
-    from noiseworthy.plans.problem import Constant, Problem
-    from noiseworthy.privacy.budget import PrivacyBudget
-    from noiseworthy.privacy.ledger import Ledger
-    from noiseworthy.reports.html import write_report
-    from noiseworthy.studies.account import account, account_plan
-    from noiseworthy.studies.audit import audit_study
-    from noiseworthy.studies.loading import load_study, parse_study
-    from noiseworthy.studies.plan_file import PlanFile, Planned, load_plan
-    from noiseworthy.studies.planner import Decision, decide, plan_study
-    from noiseworthy.studies.prepare import Prepared, prepare
-    from noiseworthy.studies.studies import plan, train_in
-    from noiseworthy.studies.tables import Study
-    from noiseworthy.studies.training import Run, train
-    from noiseworthy.sweeps.advisor import Advice, advise
-    from noiseworthy.sweeps.compare import Comparison, compare
-    from noiseworthy.tasks import equinox_task, make_task, model_task
+    from noiseworthy.exports import *  # noqa: F403
+    from noiseworthy.exports import __all__ as __all__
 
-__all__ = [
-    "Advice",
-    "Comparison",
-    "Constant",
-    "Decision",
-    "Federation",
-    "Ledger",
-    "Plan",
-    "PlanFile",
-    "Planned",
-    "Prepared",
-    "PrivacyBudget",
-    "Problem",
-    "Run",
-    "Stage",
-    "StepSize",
-    "Study",
-    "Trajectory",
-    "account",
-    "account_plan",
-    "advise",
-    "audit_study",
-    "compare",
-    "decide",
-    "equinox_task",
-    "load_federation",
-    "load_plan",
-    "load_records",
-    "load_study",
-    "make_task",
-    "model_task",
-    "parse_study",
-    "plan",
-    "plan_study",
-    "prepare",
-    "train",
-    "train_in",
-    "write_report",
-]
-
-if not TYPE_CHECKING:  # a checker reads the imports above, and knows of no other name
-    _EXPORTS = {
-        "studies.tables": ("Study",),
-        "studies.loading": ("load_study", "parse_study"),
-        "data": ("Federation", "load_federation", "load_records"),
-        "engines.records": ("Trajectory",),
-        "studies.account": ("account", "account_plan"),
-        "sweeps.advisor": ("Advice", "advise"),
-        "studies.audit": ("audit_study",),
-        "studies.plan_file": ("PlanFile", "Planned", "load_plan"),
-        "studies.planner": ("Decision", "decide", "plan_study"),
-        "studies.prepare": ("Prepared", "prepare"),
-        "sweeps.compare": ("Comparison", "compare"),
-        "studies.studies": ("plan", "train_in"),
-        "studies.training": ("Run", "train"),
-        "plans.plan": ("Plan", "Stage", "StepSize"),
-        "plans.problem": ("Constant", "Problem"),
-        "privacy.budget": ("PrivacyBudget",),
-        "privacy.ledger": ("Ledger",),
-        "reports.html": ("write_report",),
-        "tasks": ("equinox_task", "make_task", "model_task"),
-    }
-    _HOME = {name: f"noiseworthy.{module}" for module, names in _EXPORTS.items() for name in names}
+else:  # a checker reads the lines above, and knows of no other name
 
     def __getattr__(name):
-        if name not in _HOME:
+        if name.startswith("_") and name != "__all__":
             raise AttributeError(f"module 'noiseworthy' has no attribute {name!r}")
-        return getattr(import_module(_HOME[name]), name)
+        return import_module("noiseworthy.exports").offered(name)
 
     def __dir__():
-        return __all__
+        return __getattr__("__all__")

@@ -1,4 +1,4 @@
-"""Checks at the border: each names the value, the allowed range and the remedy; and JSON on the way out."""
+"""Checks at the border: each names the value, the allowed range and the remedy."""
 
 from __future__ import annotations
 
@@ -105,20 +105,6 @@ def per_client(name: str, value: ArrayLike, clients: int) -> NDArray[np.float64]
             f"{name} must be one number or a list of {clients} (one per client), got {array.size} values"
         )
     return np.broadcast_to(array, (clients,)).astype(np.float64)
-
-
-def strict_json(value: Any) -> Any:
-    """Plain values for JSON, which knows no infinity and no NaN: such numbers become None.
-
-    Example:
-        >>> strict_json({"loss": [1.0, float("nan")]})
-        {'loss': [1.0, None]}
-    """
-    if isinstance(value, dict):
-        return {key: strict_json(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict_json(part) for part in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _line(statement: str, remedy: str) -> str:

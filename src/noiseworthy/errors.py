@@ -16,7 +16,15 @@ class InvalidInput(UserError):
 
 
 class ConfigError(UserError):
-    """A study file with unknown keys, missing tables or values of the wrong kind."""
+    """A study file with unknown keys, missing tables or values of the wrong kind.
+
+    Attributes:
+        mistakes: everything that is wrong, a line each; the message has them one below the other.
+    """
+
+    def __init__(self, *mistakes: str):
+        super().__init__("\n".join(mistakes))
+        self.mistakes = mistakes
 
 
 class PlanError(UserError):

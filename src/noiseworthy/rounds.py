@@ -9,12 +9,8 @@ import numpy as np
 from jax import Array
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.methods.algorithm import (
-    Algorithm,
-    Memory,
-    ServerState,
-    Shard,
-)
+from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
+from noiseworthy.methods.local import Memory
 from noiseworthy.privacy.ledger import Ledger
 
 

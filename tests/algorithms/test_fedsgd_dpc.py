@@ -23,7 +23,7 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.rounds import client_step, run_round
 from noiseworthy.tasks import LinearModel
-from noiseworthy.tasks.base import Batch
+from noiseworthy.tasks.batch import Batch
 
 SIZES = np.array([8, 3, 5, 2, 6])
 TASK = LinearModel(3, 3, "softmax", ridge=0.2)

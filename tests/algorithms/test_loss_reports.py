@@ -24,7 +24,7 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import Gaussian
 from noiseworthy.rounds import client_step
 from noiseworthy.tasks import LinearModel
-from noiseworthy.tasks.base import Batch
+from noiseworthy.tasks.batch import Batch
 
 FEATURES, CAP = 3, 0.8
 KNOWN = {name: Constant(1.0, "assumed") for name in ("smoothness", "strong_convexity")}

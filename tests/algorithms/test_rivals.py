@@ -34,7 +34,7 @@ from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import LinearModel
-from noiseworthy.tasks.base import Batch
+from noiseworthy.tasks.batch import Batch
 
 FEATURES, ROUNDS, K, N = 4, 9, 3, 6
 CLIP, MOMENTUM, STEP = 1.0, 0.6, StepSize(0.1, 20.0)

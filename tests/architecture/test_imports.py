@@ -12,18 +12,21 @@ import noiseworthy
 ROOT = Path(noiseworthy.__file__).parent
 
 ORDER = {  # each part may import parts of a lower number, and itself
-    "errors": 0, "_types": 0, "_names": 0, "_validate": 1, "_keys": 1, "_tables": 1, "_wording": 0,
+    "errors": 0, "_types": 0, "_names": 0, "_mistakes": 0, "_wording": 0,
+    "_json": 0, "_validate": 1, "_keys": 1, "_tables": 1,
     "privacy": 2,
     "plans": 3, "data": 3, "tasks": 3,
+    "model": 4,
     "methods": 4,
     "rounds": 5,
     "engines": 6,
     "audit": 7, "trials": 7,
     "studies": 8,
-    "sweeps": 9, "deploy": 9,
+    "sweeps": 9, "deploy": 9, "estimators": 9,
     "experiments": 10,
     "reports": 11,
-    "cli": 12, "__init__": 13, "__main__": 13, "testing": 13,
+    "calls": 12,
+    "cli": 13, "exports": 14, "__init__": 15, "__main__": 15, "testing": 15,
 }  # fmt: skip
 
 
@@ -112,6 +115,36 @@ def test_planning_and_accounting_never_load_jax():
 
 def test_the_watch_for_jax_is_awake():
     assert "jax" in loads_jax(["noiseworthy.privacy.noise"])
+
+
+HEAVY = {"jax", "pandas", "pyarrow", "scipy", "sklearn", "matplotlib", "dp_accounting"}
+READ = """
+import sys
+sys.argv = ["noiseworthy", "train", sys.argv[1]]
+from noiseworthy.cli import main
+try:
+    main()
+except SystemExit as ended:
+    print(ended.code, *sorted({name.split(".")[0] for name in sys.modules}))
+"""
+
+
+def loaded_for(study: Path, text: str) -> set[str]:
+    """Packages of a process that refused to train a study."""
+    study.write_text(text)
+    done = subprocess.run([sys.executable, "-c", READ, str(study)], capture_output=True, text=True)
+    code, *names = done.stdout.split()
+    assert code == "2", done
+    return set(names)
+
+
+def test_a_mistake_in_a_study_waits_for_nothing_heavy(tmp_path):
+    privacy = '[privacy]\nmechanism = "gaussian"\ndelta = 1e-5\n'
+    typo = f"[federation]\nsizes = [5]\n{privacy}[algorithm]\nname = 'dp-fedavg'\nlocal_step = 3\n"
+    assert loaded_for(tmp_path / "typo.toml", typo) & HEAVY == set()
+    (tmp_path / "own.csv").write_text("a,b\n1,2\n")
+    column = f"[federation]\ndata = 'own.csv'\nlabel_column = 'c'\n{privacy}"
+    assert loaded_for(tmp_path / "column.toml", column) & HEAVY == {"pandas", "pyarrow"}
 
 
 def test_only_the_flower_engine_imports_flower():

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import noiseworthy
+from noiseworthy.privacy.mechanisms.analysis import Analysis
 from noiseworthy.privacy.mechanisms.base import Law
 from noiseworthy.privacy.mechanisms.laplace import LAW
+from noiseworthy.privacy.mechanisms.registry import LAWS
 
 ROOT = Path(noiseworthy.__file__).parent
 CLASSES = {"Gaussian", "Laplace", "NoNoise"}
@@ -87,13 +90,19 @@ def test_the_watch_lets_the_rest_alone(source):
 
 def test_an_incomplete_law_is_refused_where_it_is_made():
     """No default stands in for a missing part."""
-    facts = dict(vars(LAW))
+    facts = {field.name: getattr(LAW, field.name) for field in fields(LAW)}
 
-    class Half(Law):
+    class Half(Analysis):
         pass
 
     with pytest.raises(TypeError, match="abstract"):
-        Half(**facts)
+        Half()  # pyright: ignore[reportAbstractUsage]
     for name in facts:
         with pytest.raises(TypeError, match=name):
-            type(LAW)(**{key: value for key, value in facts.items() if key != name})
+            Law(**{key: value for key, value in facts.items() if key != name})
+
+
+def test_every_law_has_its_analysis():
+    assert {name: isinstance(law.analysis, Analysis) for name, law in LAWS.items()} == dict.fromkeys(
+        LAWS, True
+    )

@@ -11,8 +11,8 @@ from noiseworthy.audit.audits import Effort, audit
 from noiseworthy.audit.reconciliation import reconcile
 from noiseworthy.audit.targets import targets_of
 from noiseworthy.errors import InvalidInput
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.mechanisms import Gaussian, NoNoise
+from noiseworthy.privacy.releases import Release
 
 FAR = {  # clients' minibatches: the server sees the sum of steps of which the canary is in one
     "dp-pasgd gaussian, minibatches": 0.35,

@@ -13,10 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from noiseworthy.cli import app
-from noiseworthy.deploy import self_audit as deployed
+from noiseworthy.deploy.attacks import BATCH
 from noiseworthy.deploy.gateway import gateway, price
-from noiseworthy.deploy.gateway.messages import Request, pack_request, read_message
+from noiseworthy.deploy.gateway.messages import Request, read_message
 from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.deploy.rehearsal import (
     RECORDS,
@@ -155,7 +156,7 @@ def test_no_file_of_the_owner_is_opened_or_made(tmp_path, seeded):
 
 def test_the_time_ends_an_attack_and_what_it_gathered_counts(tmp_path, seeded):
     made = self_audit(owner_of(tmp_path), trials=100_000, seconds=0.0)
-    assert made.attacks[0].trials.count == deployed._BATCH
+    assert made.attacks[0].trials.count == BATCH
     assert made.passed
 
 

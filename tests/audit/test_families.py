@@ -17,9 +17,10 @@ from noiseworthy.audit.families import (
     largest_rejected,
     tradeoff,
 )
-from noiseworthy.privacy.accountants import Release, spent_epsilon
+from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.gaussian import gaussian_epsilon
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_gradient
 
 

@@ -19,7 +19,7 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.studies.training import train
 from noiseworthy.tasks import LinearModel, make_task
-from noiseworthy.tasks.base import Batch
+from noiseworthy.tasks.batch import Batch
 from quality import Arena, bootstrap_limit, lost_gain, p90, score, stand_ins
 
 pytestmark = pytest.mark.full

@@ -53,9 +53,9 @@ NUMBERS = {
     "clip 0": ({"privacy": {"clip_norm": 0.0}}, "clip_norm must be finite and above 0, got 0"),
     "mechanism": ({"privacy": {"mechanism": "cauchy"}}, "'laplace', 'gaussian' or 'none', got 'cauchy'"),
     "b above N": ({"algorithm": {"clients_per_round": 11}}, "must be between 1 and 10, got 11; the"),
-    "T 0": ({"algorithm": {"rounds": 0}}, "rounds must be at least 1, got 0; T = 0 is no training"),
+    "T 0": ({"algorithm": {"rounds": 0}}, "[algorithm] rounds must be at least 1 or 'auto', got 0"),
     "T text": ({"algorithm": {"rounds": "5"}}, "[algorithm] rounds must be a valid integer or 'auto'"),
-    "no records": ({"federation": {"sizes": [5, 0, 5]}}, "at least 1, got 0 for client 1"),
+    "no records": ({"federation": {"sizes": [5, 0, 5]}}, "[federation] sizes must be at least 1, got 0"),
     "mu above L": ({"constants": {"strong_convexity": 2.0}}, "at most smoothness = 1, got 2"),
     "no constants": ({"constants": None}, "[constants] are missing", "give data to plan by trial"),
     "one constant": ({"constants": {"smoothness": None}}, "needs the constants smoothness; state them"),
@@ -152,7 +152,9 @@ OWN_DATA = {
         "planning a regression by trial needs [planning] label_scale",
     ),
     "b above N": ({"algorithm": {"clients_per_round": 4}}, "between 1 and 3, got 4; the federation has 3"),
-    "T negative by trial": ({"algorithm": {"rounds": -2}, "constants": None}, "at least 1, got -2"),
+    "T negative by trial": (
+        {"algorithm": {"rounds": -2}, "constants": None}, "rounds must be at least 1 or 'auto', got -2",
+    ),
     "clip 0 by trial": (
         {"privacy": {"clip_norm": 0.0}, "algorithm": {"step_size": "auto"}, "constants": None},
         "clip_norm must be finite and above 0, got 0",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.cli import planning, steps
+from noiseworthy.model.folder import load_folder
 from noiseworthy.studies.checkpoints import FILE
 from noiseworthy.trials.reference import reference_of
 
@@ -97,7 +98,7 @@ def test_train_writes_record_model_and_report(run, write, tmp_path):
     answer = run("train", write(TRAINED), "--out", "here")
     assert answer.code == 0, answer.err
     folder = tmp_path / "here"
-    assert {"record.json", "model.npz", "report.html", FILE} <= {path.name for path in folder.iterdir()}
+    assert {"record.json", "model", "report.html", FILE} <= {path.name for path in folder.iterdir()}
     record = strictly((folder / "record.json").read_text())
     training = record["training"]
     assert training["seeds"] == [0, 1]
@@ -107,9 +108,10 @@ def test_train_writes_record_model_and_report(run, write, tmp_path):
     assert np.all(np.array(training["uploads"]) <= record["plan"]["releases"])
     assert np.all(np.array(training["spent_epsilon"]) <= 8.0)
     assert training["loss"][0][0] == pytest.approx(np.log(10), rel=1e-5)
-    with np.load(folder / "model.npz") as model:
-        assert model["theta"].shape == (2, 640)
-        assert model["seeds"].tolist() == [0, 1]
+    kept = load_folder(folder)
+    assert kept.theta.shape == (640,)
+    assert (kept.description.seed, kept.description.seeds) == (0, [0, 1])
+    assert record["training"]["metrics"] == kept.description.metrics.model_dump()
     assert "report.html" in answer.out.replace("\n", "")
     assert "<html" in (folder / "report.html").read_text()
 
@@ -122,10 +124,10 @@ def test_the_model_comes_with_what_its_records_are_seen_against(run, write, tmp_
     seen = {**TRAINED["task"], "reference": [str(tmp_path / "public.npz")], "projection": 5}
     assert run("train", write({**TRAINED, "task": seen}), "--out", "here").code == 0
     reference = reference_of(seen["reference"], "digits", (8, 8))
-    with np.load(tmp_path / "here" / "model.npz") as model:
-        assert model["theta"].shape == (2, 50)
-        np.testing.assert_array_equal(model["mean"], reference.mean)
-        np.testing.assert_array_equal(model["directions"], reference.directions[:5])
+    kept = load_folder(tmp_path / "here")
+    assert kept.theta.shape == (50,)
+    np.testing.assert_array_equal(kept.reference.mean, reference.mean)
+    np.testing.assert_array_equal(kept.reference.directions, reference.directions[:5])
 
 
 def test_the_folder_of_a_run_is_named_after_its_study(run, write, tmp_path):
@@ -159,15 +161,14 @@ def test_an_interrupted_training_resumes_to_the_same_end(run, write, tmp_path, m
         patch.setattr(run_folder, "save_checkpoint", killed)
         answer = run("train", study, "--out", "parts")
     assert answer.code == 130
-    assert (
-        answer.err.strip().splitlines()[-1]
-        == "interrupted; train and deploy run go on from the last checkpoint with --resume"
-    )
+    assert answer.err.strip().splitlines()[-2:] == [
+        "The same command with --resume goes on from the last checkpoint.", "interrupted",
+    ]  # fmt: skip
     assert "Traceback" not in answer.err
     rest = strictly(run("train", study, "--out", "parts", "--resume", "--json").out)
     for name in ("rounds", "loss", "accuracy", "uploads", "spent_epsilon"):
         assert rest["training"][name] == whole["training"][name], name
-    ours, theirs = (np.load(tmp_path / folder / "model.npz")["theta"] for folder in ("parts", "whole"))
+    ours, theirs = (load_folder(tmp_path / folder).theta for folder in ("parts", "whole"))
     np.testing.assert_array_equal(ours, theirs)
 
 
@@ -189,12 +190,13 @@ def test_a_resume_from_a_folder_of_another_study_is_refused_and_leaves_it_alone(
     if change.get("federation", {}).get("data"):
         rng = np.random.default_rng(0)
         np.savez(tmp_path / "mixture.npz", x=rng.normal(size=(200, 8, 8)), label=np.arange(200) % 10)
-    before = {path.name: path.read_bytes() for path in trained_folder.iterdir()}
+    before = {path.name: path.read_bytes() for path in trained_folder.rglob("*") if path.is_file()}
     answer = run("train", write(TRAINED, **change), "--out", trained_folder, "--resume")
     assert answer.code == 2
-    assert "belongs to another study, plan or other seeds; choose another folder with --out" in answer.err
+    assert "belongs to another study" in answer.err
+    assert "; choose another folder with --out" in answer.err
     assert answer.err.count("\n") == 1
-    assert {path.name: path.read_bytes() for path in trained_folder.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in trained_folder.rglob("*") if path.is_file()} == before
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +226,7 @@ def test_a_plan_that_does_not_train_ends_in_a_report_too(run, write, tmp_path):
     assert record["training"] is None
     assert strictly((tmp_path / "idle" / "record.json").read_text()) == record
     assert (tmp_path / "idle" / "report.html").exists()
-    assert not (tmp_path / "idle" / "model.npz").exists()
+    assert not (tmp_path / "idle" / "model").exists()
 
 
 # Compare and report -------------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from noiseworthy.deploy.owners import folder_name
-from noiseworthy.privacy.durable import DurableLedger
+from noiseworthy.model.folder import load_folder
+from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare
@@ -119,15 +119,14 @@ def trains_over_tls(study, tmp_path, printed):
     owners = tmp_path / "deployments" / study.stem / "owners"
     assert {one["client"] for one in after} == set(federation.clients)
     for place, name in enumerate(federation.clients):
-        with DurableLedger.read(owners / folder_name(name) / "ledger.sqlite") as books:
+        with read_ledger(owners / folder_name(name) / "ledger.sqlite") as books:
             rows = books.query("SELECT number, share FROM releases ORDER BY number")
         assert rows == [(k + 1, price.of(place, k)) for k in range(ROUNDS)]
-    theta = np.load(made / "model.npz")["theta"]
-    assert theta.shape == (1, task.dimension)
+    assert load_folder(made / "model").theta.shape == (task.dimension,)
     for path in owners.iterdir():
         kept = printed("deploy", "model", path / "owner.toml")
-        with np.load(kept.strip()) as model:
-            assert np.array_equal(model["theta"], theta)
+        for file in (made / "model").iterdir():
+            assert (Path(kept.strip()) / file.name).read_bytes() == file.read_bytes()
 
 
 def test_what_is_wrong_is_said_in_one_line(bundled, tmp_path, printed):

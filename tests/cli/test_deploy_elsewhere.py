@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from noiseworthy.data import load_records
-from noiseworthy.privacy.durable import DurableLedger
+from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.studies.record import load_record
 
 pytest.importorskip("flwr")
@@ -146,7 +146,7 @@ def test_a_server_without_records_trains_over_two_machines(machines):
     assert record["training"]["uploads"] == [[2, 2]]
     assert record["federation"]["test_records"] == len(pd.read_csv(server / "test.csv"))
     for name in OWNERS:
-        with DurableLedger.read(machines[name] / "ledger.sqlite") as books:
+        with read_ledger(machines[name] / "ledger.sqlite") as books:
             assert [number for (number,) in books.query("SELECT number FROM releases ORDER BY number")] == [
                 1,
                 2,

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from noiseworthy.deploy.flower.processes import look
-from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
-from noiseworthy.privacy.durable.leases import leases_of
+from noiseworthy.privacy.durable.reading import leases_of, read_ledger
 
 from .test_deploy import typed
 
@@ -103,7 +102,7 @@ def test_a_training_over_flower_outlives_kills_of_all_its_processes(seed, tmp_pa
         typed("deploy", "down", "three.toml", folder=tmp_path)
     print(f"{kills} kills, {training.resumes} resumes")
     for ledger in place.glob("owners/*/ledger.sqlite"):
-        with DurableLedger.read(ledger) as books:
+        with read_ledger(ledger) as books:
             ((spent,),) = books.query("SELECT spent FROM accounts")
             numbers = [number for (number,) in books.query("SELECT number FROM releases")]
             assert spent <= WHOLE + LAST_BITS

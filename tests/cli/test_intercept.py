@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from noiseworthy.data import load_records
+from noiseworthy.model.folder import load_folder
 
 STATED = {"rounds": 30, "clients_per_round": 3, "step_size": 0.5, "step_decay": "none"}
 
@@ -34,15 +35,15 @@ def trained(run, write, tables, folder):
     answer = run("train", write(tables), "--out", str(folder))
     assert answer.code == 0, answer.err
     record = json.loads((folder / "record.json").read_text())
-    with np.load(folder / "model.npz") as model:
-        return answer, record, float(model["bias"]), model["theta"].shape
+    kept = load_folder(folder)
+    return answer, record, kept.description.task.bias, kept.theta.shape
 
 
 def test_a_regression_on_a_table_has_an_intercept_and_says_so(run, write, study, tmp_path):
     answer, record, bias, shape = trained(run, write, study, tmp_path / "with")
     assert record["training"]["accuracy"][0][-1] > 0.2
     assert record["training"]["flags"] == []
-    assert (record["study"]["task"]["bias"], bias, shape) == (1.0, 1.0, (1, 11))
+    assert (record["study"]["task"]["bias"], bias, shape) == (1.0, 1.0, (11,))
     assert "a constant of 1 appended, whose weight is the intercept" in " ".join(
         answer.out.replace("│", " ").split()
     )
@@ -51,7 +52,7 @@ def test_a_regression_on_a_table_has_an_intercept_and_says_so(run, write, study,
 def test_without_an_intercept_the_run_says_that_a_constant_would_do_better(run, write, study, tmp_path):
     bare = {**study, "task": {"normalise": True, "bias": False}}
     answer, record, bias, shape = trained(run, write, bare, tmp_path / "without")
-    assert (bias, shape) == (0.0, (1, 10))
+    assert (bias, shape) == (0.0, (10,))
     (said,) = record["training"]["flags"]
     assert said.startswith("Worse than a constant: R² is -")
     assert "Worse than a constant: R² is -" in answer.out

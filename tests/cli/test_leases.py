@@ -9,7 +9,8 @@ import pytest
 from noiseworthy.cli import console
 from noiseworthy.privacy.durable import Account, DurableLedger
 from noiseworthy.privacy.durable.accounts import WHOLE
-from noiseworthy.privacy.durable.leases import lease, leases_of
+from noiseworthy.privacy.durable.leases import lease
+from noiseworthy.privacy.durable.reading import leases_of, read_ledger
 
 NORTH = Account("wards", "", "north", "epsilon", 1.0, 1.0, 0.0, "replace-one", "record")
 
@@ -33,7 +34,7 @@ def test_an_open_lease_is_shown_and_ended(run, held):
     ended = run("ledger", "end-lease", held, told["run"])
     assert ended.code == 0, ended.err
     assert "25 % of the budget is free again" in ended.out
-    with DurableLedger.read(held) as books:
+    with read_ledger(held) as books:
         assert leases_of(books) == []
 
 

@@ -47,6 +47,15 @@ def test_a_run_folder_shows_every_client_of_every_seed(run, trained):
     assert shown["head"].split(":")[0] == str(shown["entries"])
 
 
+def test_a_page_says_what_is_left_and_a_file_that_cannot_be_written_is_named(run, trained, tmp_path):
+    assert run("ledger", "page", "here").code == 0
+    page = (tmp_path / "here" / "ledger.html").read_text()
+    assert page.count("Nothing is left of the lifetime budget of 4 of 4 clients.") == 4  # twice a seed
+    assert page.count("A simulated world") == 2
+    refused = run("ledger", "page", "here", "--out", tmp_path)
+    assert (refused.code, "cannot be written" in refused.err) == (2, True)
+
+
 def test_the_ledger_is_private_while_training_writes_it(run, write, monkeypatch, tmp_path):
     """Under the usual umask, with the files that SQLite keeps beside it."""
     seen, reserve = {}, DurableLedger.reserve

@@ -56,7 +56,7 @@ def test_without_json_it_prints_the_plan_and_the_surface(run, write):
         ({"tradeoff": {"budget": [1.0, 2.0], "epsilon": [1.0]}, "resources": {"budget": 40.0}},
          "no pair of budgets in [tradeoff] has a plan"),
         ({"resources": {"budget": 5.0}}, "must pay for one round"),
-        ({"tradeoff": {"epsilon": [0.0]}}, "greater than 0"),
+        ({"tradeoff": {"epsilon": [0.0]}}, "above 0"),
     ],
     ids=["no resources", "no noise", "all too poor", "own too poor", "epsilon 0"],
 )  # fmt: skip

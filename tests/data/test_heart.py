@@ -6,9 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noiseworthy.data import load_federation, load_records
-from noiseworthy.data.heart import CODE_BOOK, REFERENCES, features
+from noiseworthy.data import load_federation, load_records, read_schema
+from noiseworthy.data.heart import COLUMNS
 from noiseworthy.errors import DataError
+
+REFERENCES = {"age": (50, 10), "trestbps": (120, 20), "chol": (200, 40), "thalach": (150, 20),
+              "oldpeak": (0, 1), "ca": (0, 1)}  # fmt: skip
+CODE_BOOK = {"sex": (0, 1), "cp": (1, 2, 3, 4), "fbs": (0, 1), "restecg": (0, 1, 2), "exang": (0, 1),
+             "slope": (1, 2, 3), "thal": (3, 6, 7)}  # fmt: skip
+"""What clinicians reckon with, and what the published code book lists."""
 
 SITES = {"cleveland": 303, "hungarian": 294, "switzerland": 123, "va": 200}
 
@@ -60,7 +66,9 @@ def test_features_are_those_of_plain_loops():
             row.append(0.0 if gap else (one[name] - reference) / step)
         row += [float(one[name] == value) for name, values in CODE_BOOK.items() for value in values]
         expected.append(row)
-    np.testing.assert_allclose(features(table), expected, rtol=1e-6, atol=1e-6)
+    encoded = read_schema(str(COLUMNS)).encode(table)
+    np.testing.assert_allclose(encoded, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(read_schema(str(COLUMNS)).encode(table.astype(str)), encoded)
 
 
 def test_a_patient_changes_nothing_but_their_own_features(tmp_path):
@@ -78,14 +86,11 @@ def test_a_patient_changes_nothing_but_their_own_features(tmp_path):
     [
         (lambda t: t.drop(columns="thal"), "has no column 'thal'"),
         (lambda t: t.drop(columns="site"), "has no column 'site'"),
-        (lambda t: t.assign(chol="much"), "column 'chol' must hold finite numbers or gaps; copy"),
-        (lambda t: t.assign(chol=np.inf), "column 'chol' must hold finite numbers"),
-        (
-            lambda t: t.assign(thal=4.0),
-            r"column 'thal' must hold a value of the code book \(3, 6, 7\), got 4",
-        ),
-        (lambda t: t.assign(num=5), "column 'num' must hold a value .* got 5; copy the file again"),
-        (lambda t: t.assign(num=np.nan), "column 'num' must hold a value .* got nan"),
+        (lambda t: t.assign(chol="much"), "column 'chol' has 40 values other than numbers, such as 'much'"),
+        (lambda t: t.assign(chol=np.inf), "column 'chol' has 40 values other than numbers"),
+        (lambda t: t.assign(thal=4.0), "'thal' has 40 values other than one of '3', '6', '7', such as '4'"),
+        (lambda t: t.assign(num=5), "'num' has 40 values other than one of the classes .* such as '5'"),
+        (lambda t: t.assign(num=np.nan), "column 'num' has 40 missing values"),
         (lambda t: t[:2], "has 2 training and 0 test records"),
     ],
 )

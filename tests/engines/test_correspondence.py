@@ -17,10 +17,10 @@ from noiseworthy.deploy.gateway.messages import (
     Received,
     Request,
     Uploaded,
-    pack_receipt,
     pack_reply,
     read_message,
 )
+from noiseworthy.deploy.gateway.packing import pack_receipt
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.privacy.uploads import Grid, Upload
 

@@ -15,7 +15,7 @@ import noiseworthy
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.axes import Axes
 from noiseworthy.methods.base import Method
-from noiseworthy.methods.registry import METHODS, method
+from noiseworthy.methods.registry import METHODS, method, table
 from noiseworthy.methods.shape import Counts, Shape
 from noiseworthy.methods.space import Keys, SearchSpace
 from noiseworthy.studies.tables import CompareTable
@@ -32,14 +32,19 @@ def test_a_method_has_the_name_that_it_is_listed_under_and_so_has_its_table(name
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_the_table_that_is_found_without_the_method_is_its_own(name):
+    assert table(name) is method(name).table
+
+
+@pytest.mark.parametrize("name", METHODS)
 def test_keys_that_trials_read_are_keys_of_the_table(name):
     own = method(name)
-    keys, table = own.space.keys, own.table.model_fields
-    assert {keys.rounds, *keys.own, "step_size", "averaging"} <= table.keys()
-    assert {keys.work, keys.most} - {None} <= table.keys()
+    keys, stated = own.space.keys, own.table.model_fields
+    assert {keys.rounds, *keys.own, "step_size", "averaging"} <= stated.keys()
+    assert {keys.work, keys.most} - {None} <= stated.keys()
     for lever, key in (("momentum", "momentum"), ("weighting", "weighting"), ("decay", "step_decay")):
-        assert (lever in own.space.levers) == (key in table), f"{name} has no key for the lever {lever}"
-    assert ("cohorts" in own.space.levers) <= ("clients_per_round" in table)
+        assert (lever in own.space.levers) == (key in stated), f"{name} has no key for the lever {lever}"
+    assert ("cohorts" in own.space.levers) <= ("clients_per_round" in stated)
 
 
 @pytest.mark.parametrize("name", METHODS)

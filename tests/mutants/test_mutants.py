@@ -134,7 +134,7 @@ def wrong_root(monkeypatch):
         return np.square(root - np.sqrt(-np.log(delta))) + np.log(delta)
 
     monkeypatch.setattr(budget, "gaussian_mu", ratio)
-    for reader in ("currencies", "gaussian"):
+    for reader in ("currencies", "gaussian_analysis"):
         monkeypatch.setattr(f"noiseworthy.privacy.mechanisms.{reader}.gaussian_epsilon", epsilon_of)
     return gradients()
 

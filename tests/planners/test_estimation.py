@@ -19,9 +19,10 @@ from noiseworthy.plans.estimation import (
     split_budget,
 )
 from noiseworthy.plans.problem import Problem
-from noiseworthy.privacy.accountants import Release, spent_epsilon, spent_with_pilot
+from noiseworthy.privacy.accountants import spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+from noiseworthy.privacy.releases import Release
 
 CLASSES, FEATURES = 3, 2
 

@@ -12,7 +12,7 @@ from noiseworthy.plans.problem import Constant, Problem, Sketch
 from noiseworthy.privacy import calibration, loss_distribution
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
-from noiseworthy.privacy.mechanisms import gaussian
+from noiseworthy.privacy.mechanisms import gaussian_analysis
 
 STATED = {
     "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 1.0, "initial_distance_sq": 900.0,
@@ -34,7 +34,7 @@ def test_a_stated_poisson_plan_calibrates_once_and_its_figure_in_coarse_steps(mo
         (settled if full else coarse).append(releases)
         return np.sqrt(releases)
 
-    monkeypatch.setattr(gaussian, "_poisson_unit_noise", solve)
+    monkeypatch.setattr(gaussian_analysis, "_poisson_unit_noise", solve)
     monkeypatch.setattr(calibration, "spent_epsilon", lambda *_: np.zeros(5))
     problem = poisson()
     bound = theory_bound(problem, CONSTANTS)

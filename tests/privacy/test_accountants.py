@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.privacy.accountants import Release, composed_epsilon, composes, spent_epsilon
+from noiseworthy.privacy.accountants import composed_epsilon, composes, spent_epsilon
 from noiseworthy.privacy.laplace import laplace_epsilon
 from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace, NoNoise
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_gradient
 
 

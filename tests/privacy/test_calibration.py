@@ -11,10 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.privacy.accountants import Release, spent_epsilon
+from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import calibrate, unit_noise
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace, NoNoise
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_gradient
 
 NORM = {"gaussian": "l2", "laplace": "l1", "none": "l2"}

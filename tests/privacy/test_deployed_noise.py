@@ -19,10 +19,12 @@ from scipy import stats
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy import deployed_noise, grid_mechanism, quantised, uploads
-from noiseworthy.privacy.accountants import Release, spent_epsilon
-from noiseworthy.privacy.deployed_noise import STEPS, DeployedNoise, deployed_epsilon, grid_surcharge
+from noiseworthy.privacy.accountants import spent_epsilon
+from noiseworthy.privacy.deployed_epsilon import deployed_epsilon
+from noiseworthy.privacy.deployed_noise import STEPS, DeployedNoise, grid_surcharge
 from noiseworthy.privacy.gaussian import gaussian_delta
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_gradient
 
 FALSE_ALARM = 1e-6
@@ -190,9 +192,9 @@ def one_release(family: str, size: float) -> Release:
 def test_opendps_own_map_agrees_with_the_closed_form(ratio):
     """rho = mu^2/2 and epsilon = shift: never below ours, and above by its rounding of floats only."""
     scale = STEPS * 1.2345
-    rho = DeployedNoise("gaussian", scale).map(ratio * scale)
+    rho = DeployedNoise("gaussian", scale)._measurement.map(ratio * scale)
     assert ratio**2 / 2 * (1 - 1e-14) <= rho <= ratio**2 / 2 * (1 + 1e-9)
-    epsilon = DeployedNoise("laplace", scale).map(ratio * scale)
+    epsilon = DeployedNoise("laplace", scale)._measurement.map(ratio * scale)
     assert ratio * (1 - 1e-14) <= epsilon <= ratio * (1 + 1e-9)
 
 

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import BudgetExceeded, InvalidInput, UnsoundClaim
-from noiseworthy.privacy.accountants import Release, composed_epsilon
+from noiseworthy.privacy.accountants import composed_epsilon
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import calibrate
 from noiseworthy.privacy.filters import PrivacyFilter
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_gradient, of_mean_loss
 
 SIZES = np.array([100, 250])

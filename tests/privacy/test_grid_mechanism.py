@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import calibrate
-from noiseworthy.privacy.deployed_noise import STEPS, deployed_epsilon
+from noiseworthy.privacy.deployed_epsilon import deployed_epsilon
+from noiseworthy.privacy.deployed_noise import STEPS
 from noiseworthy.privacy.grid_mechanism import GridMechanism, as_drawn
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace, NoNoise
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_clipped_whole, of_mean_gradient
 from noiseworthy.privacy.uploads import LIMIT
 
@@ -59,7 +60,7 @@ def test_the_cost_by_opendps_map_is_that_of_the_plan():
     release = planned(0.25)
     mechanism = GridMechanism.of(release, 0, 2.0, 50)
     change = 2 * mechanism.clip_norm / mechanism.grid.spacing
-    rho = mechanism.noise.map(change)  # type: ignore[attr-defined]
+    rho = mechanism.noise._measurement.map(change)  # type: ignore[attr-defined]
     assert rho == pytest.approx(float(as_drawn(release).shift[0]) ** 2 / 2, rel=1e-9)
 
 

@@ -23,6 +23,7 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import accounts_of
+from noiseworthy.privacy.durable.statement import epsilon_of
 from noiseworthy.privacy.mechanisms import registry
 from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.studies.loading import parse_study
@@ -35,16 +36,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from noiseworthy.privacy.mechanisms.analysis import Analysis
 from noiseworthy.privacy.mechanisms.base import Law, Mechanism
 from noiseworthy.privacy.mechanisms.currencies import EPSILON
 
 NU, STRETCH = 9, 5 / 3  # (nu + 1) / (2 sqrt nu)
 
 
-class StudentLaw(Law):
-    def noise(self, size):
-        return Student(size)
-
+class StudentAnalysis(Analysis):
     def spent(self, shift, used, delta, sampling_rate):
         return used * shift
 
@@ -97,10 +96,12 @@ class StudentLaw(Law):
         return privacy_loss_distribution.from_privacy_parameters(pair, value_discretization_interval=grid)
 
 
-LAW = StudentLaw(
+ANALYSIS = StudentAnalysis()
+LAW = Law(
     name="student", noisy=True, norm="l1", size_words=("slope", "inverse slope"),
     variance_factor=STRETCH**2 * NU / (NU - 2), square_spread=2 + 6 / (NU - 4), exponent=2,
     needs_delta=False, sampled=False, stable=False, currency=EPSILON, grid=None, freedom=2,
+    noise=lambda size: Student(size), analysed_in=__name__,
 )
 
 
@@ -189,17 +190,17 @@ def test_without_its_line_in_the_registry_it_is_refused():
 
 def test_the_law_holds_for_what_it_says(student):
     """Size, variance and spread of squares, and a slope of the log-density that pays for the shift."""
-    law = student.distribution()
+    law = student.analysis.distribution()
     assert law.var() == pytest.approx(student.variance_factor)
     assert law.moment(4) / law.var() ** 2 - 1 == pytest.approx(student.square_spread)
     x = np.linspace(-30, 30, 20_001)
     for shift in (0.1, 1.0, 4.0):
-        lost = student.log_density(x) - student.log_density(x + shift)
+        lost = student.analysis.log_density(x) - student.analysis.log_density(x + shift)
         assert 0.7 * shift < np.abs(lost).max() <= shift or shift > 2
         assert np.abs(lost).max() <= shift
-    np.testing.assert_allclose(np.diff(law.logpdf(x) - student.log_density(x)), 0, atol=1e-12)
+    np.testing.assert_allclose(np.diff(law.logpdf(x) - student.analysis.log_density(x)), 0, atol=1e-12)
     drawn = simulated_noise(jax.random.key(3), "student", jax.numpy.ones(()), 40_000)
-    uniform = stats.chi2(student.freedom).cdf(student.statistic(np.asarray(drawn, np.float64)))
+    uniform = stats.chi2(student.freedom).cdf(student.analysis.statistic(np.asarray(drawn, np.float64)))
     assert stats.kstest(uniform, "uniform").pvalue > 1e-4
 
 
@@ -243,7 +244,7 @@ def test_it_trains_and_the_report_says_what_was_drawn(folder):
 def test_its_ledger_adds_up_epsilon(student):
     """Shares of the lifetime budget, as for Laplace noise."""
     (account,) = accounts_of(PrivacyBudget.of(3.0, 0.0, 1), "student", "wards", "", ["north"])
-    assert (account.currency, account.size, account.epsilon_of(account.share(1.5))) == ("epsilon", 3.0, 1.5)
+    assert (account.currency, account.size, epsilon_of(account, account.share(1.5))) == ("epsilon", 3.0, 1.5)
 
 
 def test_it_is_accounted_for_by_hand(student):

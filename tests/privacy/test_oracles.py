@@ -23,10 +23,11 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy.optimize import brentq
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.privacy.accountants import Release, spent_epsilon
+from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from noiseworthy.privacy.laplace import laplace_epsilon
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_gradient
 
 EPSILON, DELTA = (0.01, 0.1, 1.0, 10.0, 100.0), (1e-12, 1e-9, 1e-6, 1e-3)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.privacy.quantised import clipped_sum, clipped_whole
+from noiseworthy.privacy.quantised import clipped_sum
 from noiseworthy.privacy.uploads import Grid
 
 CLIP, GRID = 0.3, Grid(-20)
@@ -35,6 +35,10 @@ def within(steps: np.ndarray, norm: str, bound: Fraction) -> bool:
     return sum(step * step for step in whole) <= bound * bound
 
 
+def clipped_alone(gradient: np.ndarray, clip_norm: float, norm: str, grid: Grid) -> np.ndarray:
+    return clipped_sum(gradient[None], clip_norm, norm, grid)
+
+
 def clip_steps(factor: int = 1) -> Fraction:
     return factor * Fraction(CLIP) / Fraction(GRID.spacing)
 
@@ -45,7 +49,7 @@ def clip_steps(factor: int = 1) -> Fraction:
 @example(gradients=np.array([[1e200, 1.0], [np.nan, 1.0], [-np.inf, 0.0]]))
 def test_every_record_contributes_at_most_the_clip_exactly(norm, gradients):
     for gradient in gradients:
-        assert within(clipped_whole(gradient, CLIP, norm, GRID), norm, clip_steps())
+        assert within(clipped_alone(gradient, CLIP, norm, GRID), norm, clip_steps())
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
@@ -63,7 +67,7 @@ def test_every_record_contributes_at_most_the_clip_exactly(norm, gradients):
 def test_the_clip_holds_for_every_float64_at_every_clip_and_grid(norm, gradient, size, room):
     """A factor C / |g| below 1e-308 has few bits; rounded up it let a record count 1.77 times its clip."""
     grid = Grid(max(math.frexp(size / room)[1] - 1, -1000))
-    steps = clipped_whole(gradient, size, norm, grid)
+    steps = clipped_alone(gradient, size, norm, grid)
     assert within(steps, norm, Fraction(size) / Fraction(2) ** grid.exponent)
 
 
@@ -71,7 +75,7 @@ def test_the_clip_holds_for_every_float64_at_every_clip_and_grid(norm, gradient,
 @pytest.mark.parametrize("value", [3e-200, 0.3, 1e154, 1e200, 1.7e308])
 def test_a_gradient_beyond_the_clip_keeps_its_direction_whatever_its_size(norm, value):
     """Finite numbers are clipped, also those whose squares or sums no float64 holds."""
-    steps = clipped_whole(np.array([value, -value, 0.0, value]), CLIP, norm, Grid(-30))
+    steps = clipped_alone(np.array([value, -value, 0.0, value]), CLIP, norm, Grid(-30))
     each = min(value, CLIP / (3 if norm == "l1" else 3**0.5)) * 2.0**30
     np.testing.assert_allclose(steps, each * np.array([1, -1, 0, 1]), atol=1)
 
@@ -79,7 +83,7 @@ def test_a_gradient_beyond_the_clip_keeps_its_direction_whatever_its_size(norm, 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 @pytest.mark.parametrize("value", [1e308, 1e-3, 5e-324])
 def test_the_clip_holds_in_a_million_dimensions(norm, value):
-    steps = clipped_whole(np.full(1_000_000, value), 1.0, norm, Grid(-50))
+    steps = clipped_alone(np.full(1_000_000, value), 1.0, norm, Grid(-50))
     assert within(steps, norm, Fraction(2**50))
 
 
@@ -118,7 +122,7 @@ def test_sums_of_parts_add_up_exactly(gradients):
 
 @given(arrays(np.float64, 5, elements=st.floats(-0.1, 0.1)))
 def test_what_needs_no_clip_is_truncated_towards_zero(gradient):
-    steps = clipped_whole(gradient, CLIP, "l2", GRID)
+    steps = clipped_alone(gradient, CLIP, "l2", GRID)
     lost = np.abs(gradient) - np.abs(steps) * GRID.spacing
     assert np.all(lost >= 0)
     assert np.all(lost < GRID.spacing)
@@ -127,7 +131,7 @@ def test_what_needs_no_clip_is_truncated_towards_zero(gradient):
 
 def test_a_long_gradient_keeps_its_direction_and_almost_its_length():
     gradient = np.random.default_rng(0).normal(size=20_000)
-    steps = clipped_whole(gradient, CLIP, "l2", Grid(-40)).astype(float)
+    steps = clipped_alone(gradient, CLIP, "l2", Grid(-40)).astype(float)
     assert np.linalg.norm(steps) * 2.0**-40 == pytest.approx(CLIP, rel=1e-7)
     cosine = steps @ gradient / np.linalg.norm(steps) / np.linalg.norm(gradient)
     assert cosine == pytest.approx(1, abs=1e-12)
@@ -137,7 +141,7 @@ def test_a_long_gradient_keeps_its_direction_and_almost_its_length():
 def test_a_record_that_is_not_finite_counts_as_zero_and_harms_no_other(bad):
     good = np.array([0.1, -0.2])
     np.testing.assert_array_equal(
-        clipped_sum([good, [bad, 1.0]], CLIP, "l2", GRID), clipped_whole(good, CLIP, "l2", GRID)
+        clipped_sum([good, [bad, 1.0]], CLIP, "l2", GRID), clipped_alone(good, CLIP, "l2", GRID)
     )
 
 
@@ -174,7 +178,7 @@ def clips_in_float32(gradient, norm):
 def test_rounding_to_nearest_is_seen_to_exceed_the_clip(norm):
     gradients = np.random.default_rng(1).normal(size=(50, 40))
     assert not all(within(rounds_to_nearest(g, norm), norm, clip_steps()) for g in gradients)
-    assert all(within(clipped_whole(g, CLIP, norm, GRID), norm, clip_steps()) for g in gradients)
+    assert all(within(clipped_alone(g, CLIP, norm, GRID), norm, clip_steps()) for g in gradients)
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
@@ -182,4 +186,4 @@ def test_a_float32_clip_is_seen_to_exceed_the_clip(norm):
     fine, bound = Grid(-40), Fraction(CLIP) * 2**40
     gradients = np.random.default_rng(2).normal(size=(50, 40))
     assert not all(within(clips_in_float32(g, norm), norm, bound) for g in gradients)
-    assert all(within(clipped_whole(g, CLIP, norm, fine), norm, bound) for g in gradients)
+    assert all(within(clipped_alone(g, CLIP, norm, fine), norm, bound) for g in gradients)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noiseworthy._validate import strict_json
+from noiseworthy._json import strict_json
 from noiseworthy.methods.dp_fedavg import planner as local_iterations
 from noiseworthy.methods.dp_fedavg.bound import local_bound
 from noiseworthy.methods.dp_pasgd import planner as averaging_period

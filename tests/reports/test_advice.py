@@ -18,7 +18,7 @@ from noiseworthy.reports.advice_figures import advice_figure, outlook_figure
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.sweeps.advice_words import recommendation, remarks, warnings
 
-STUDY = {"federation": {"data": "digits", "clients": 10}, "privacy": {"mechanism": "gaussian"}}
+STUDY = {"federation": {"data": "digits", "clients": 10}, "privacy": {"mechanism": "gaussian", "delta": 1e-5}}
 
 
 def bands(mean: float) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from rich.console import Console
 
 from noiseworthy.audit.audits import Check, rounded_down
@@ -16,6 +17,7 @@ from noiseworthy.errors import DataError
 from noiseworthy.reports.audit import audit_panel, checks, client_rows, page, write_audit
 from noiseworthy.reports.audit_figures import audit_figure
 from noiseworthy.studies.audit import verdict, with_audit
+from noiseworthy.studies.typed_audit import view
 
 
 def each(client: int, claimed: float) -> dict[str, float]:
@@ -35,6 +37,8 @@ def training(name: str = "training", passed: bool = True) -> dict[str, Any]:
         "seconds": 7.2,
         "proven": [each(0, 4.0), each(1, 1.0), each(2, 4.0)],
         "checks": [{"name": "exposure", "passed": passed, "says": found}],
+        "residuals": {"p_value": 0.4, "ratio": 1.0, "worst": 1.1, "where": "client 2", "count": 900},
+        "replay": {"p_value": 0.6, "correlation": 0.01, "where": "rounds 1 and 2", "repeated": 0},
         "scores": {"edges": edges.tolist(), "absent": counts[0].tolist(), "present": counts[1].tolist()},
         "curves": {
             "rates": rates.tolist(),
@@ -69,7 +73,7 @@ def test_a_folder_holds_page_picture_and_values(tmp_path, names):
 
 
 def test_the_page_shows_both_bounds_and_loads_nothing():
-    text = page(made())
+    text = page(view(made()))
     assert "<h1>The claim stands</h1>" in text
     assert "3.61" in text
     assert "study &lt;b&gt;" in text
@@ -77,7 +81,7 @@ def test_the_page_shows_both_bounds_and_loads_nothing():
 
 
 def test_a_refuted_claim_is_the_headline_and_its_check_is_marked():
-    text = page(made(passed=False))
+    text = page(view(made(passed=False)))
     assert "<h1>The claim is refuted</h1>" in text
     assert "FAILED" in text
     assert "FAILED" in shown(made(passed=False))
@@ -90,20 +94,20 @@ def test_the_panel_fits_80_columns_and_never_overstates_what_is_proven():
 
 
 def test_checks_of_two_stages_are_told_apart_and_those_of_the_run_follow():
-    rows = checks(made(names=("stage 1", "stage 2")))
+    rows = checks(view(made(names=("stage 1", "stage 2"))))
     assert [row["check"] for row in rows] == ["stage 1: exposure", "stage 2: exposure", "ledger"]
 
 
 def test_clients_of_one_claim_share_a_row():
-    assert client_rows(made()) == [
+    assert client_rows(view(made())) == [
         {"clients": "1", "claimed epsilon": "1", "proven epsilon": "0.90"},
         {"clients": "2", "claimed epsilon": "4", "proven epsilon": "3.60"},
     ]
 
 
 def test_the_picture_has_two_panels_for_each_training():
-    assert len(audit_figure(made()).axes) == 2
-    figure = audit_figure(made(names=("stage 1", "stage 2")))
+    assert len(audit_figure(view(made())).axes) == 2
+    figure = audit_figure(view(made(names=("stage 1", "stage 2"))))
     assert len(figure.axes) == 4
     assert figure.axes[0].get_title(loc="left").startswith("Stage 1: the attacker")
 
@@ -130,3 +134,14 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written"):
         write_audit(made(), tmp_path / "file")
+
+
+def test_a_record_that_is_none_is_refused_by_the_key_that_is_wrong():
+    torn = made()
+    torn["trainings"][0]["trails"] = torn["trainings"][0].pop("trials")
+    with pytest.raises(ValidationError) as refused:
+        view(torn)
+    assert {error["loc"] for error in refused.value.errors()} == {
+        ("trainings", 0, "trials"),
+        ("trainings", 0, "trails"),
+    }

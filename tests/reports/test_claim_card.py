@@ -13,9 +13,10 @@ from noiseworthy.plans.plan import Pilot
 from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.reports.advice_claim import advice_card
-from noiseworthy.reports.claim_card import FILE, PAGE, assurance, claim_card, write_claim_card
+from noiseworthy.reports.claim_card import FILE, PAGE, claim_card, write_claim_card
 from noiseworthy.reports.html import card_page, write_report
 from noiseworthy.studies.claims import claim_facts
+from noiseworthy.studies.statement import assurance
 from noiseworthy.studies.typed_record import view
 
 AUDIT = {
@@ -44,7 +45,7 @@ def test_every_question_has_an_answer_and_the_facts_stand_beside(record):
         assert card["questions"] == []
         assert "No privacy is claimed" in card["claim"]
         return
-    assert len(card["questions"]) == 11
+    assert len(card["questions"]) == 12
     assert all(len(q["answer"]) > 20 for q in card["questions"])
     for fact in ("unit", "relation", "adversary", "accountant"):
         assert card[fact] == record["plan"]["privacy"][fact]
@@ -210,3 +211,27 @@ def test_an_advice_claims_for_its_plans_and_cost_nothing():
     assert card["plans"] == {"dp-fedavg": row["privacy"]}
     assert card["questions"][0]["answer"].startswith("Nothing: it was made on public data")
     assert "Nothing is recommended" in advice_card({**advice, "recommended": None})["claim"]
+
+
+STATED = {
+    "purpose": "finding wards <that> need staff",
+    "responsible": "Dr. Weber",
+    "valid_until": "2027-01-01",
+}
+
+
+def test_purpose_responsible_person_and_validity_are_those_of_the_study(make_record):
+    record = make_record("full")
+    assert "neither a purpose nor" in answer(record, "What for")
+    record["study"]["claim"] = STATED
+    card = claim_card(record)
+    assert {name: card[name] for name in STATED} == STATED
+    assert answer(record, "What for") == (
+        "For finding wards <that> need staff. Dr. Weber answers for it. The claim may be relied on until "
+        "2027-01-01."
+    )
+    page = card_page(card)
+    assert "valid until" in page
+    assert "&lt;that&gt;" in page
+    record["study"]["claim"] = {"purpose": "staff"}
+    assert answer(record, "What for") == "For staff. Nobody is named who answers for it."

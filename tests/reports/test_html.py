@@ -12,7 +12,9 @@ import pytest
 
 from noiseworthy.errors import DataError
 from noiseworthy.reports import html, render, write_report
-from noiseworthy.reports.html import client_rows, key_numbers, toml
+from noiseworthy.reports.findings import compare_caption
+from noiseworthy.reports.html import client_rows, plan_numbers, toml
+from noiseworthy.reports.result import key_numbers
 from noiseworthy.studies.typed_record import view
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -127,33 +129,46 @@ def test_headline_outcome_and_numbers_are_the_records(told, make_record):
 def test_the_lost_gain_shown_is_the_records(make_record, lost):
     record = make_record("full")
     record["compare"]["lost_gain"] = lost
-    (key,) = [key for key in key_numbers(view(record)) if key.name == "lost gain"]
-    assert float(key.value.removesuffix("%")) / 100 == pytest.approx(lost, abs=0.0005)
+    said = compare_caption(view(record)).split("the plan loses ")[1].split("%")[0]
+    assert float(said) / 100 == pytest.approx(lost, abs=0.0005)
+
+
+def test_the_first_numbers_are_the_result_its_privacy_and_what_to_hold_it_against(make_record):
+    record = make_record("full")
+    record["training"]["prior"] = 0.1
+    keys = [(key.name, key.value, key.remark) for key in key_numbers(view(record))]
+    assert keys == [
+        ("test accuracy", "71\N{NO-BREAK SPACE}%", "69\N{NO-BREAK SPACE}% to 73\N{NO-BREAK SPACE}%"),
+        ("epsilon at most", "4", "delta 1e-05 per record"),
+        ("most frequent class", "10\N{NO-BREAK SPACE}%", "always answered"),
+        ("test loss", "0.752", "untrained 2.30"),
+    ]
 
 
 def test_key_numbers_of_the_odd_cases(make_record):
     keys = {key.name: key.value for key in key_numbers(view(make_record("no_noise")))}
     assert keys["epsilon"] == "unbounded"
     keys = {key.name: key.value for key in key_numbers(view(make_record("do_not_train")))}
-    assert keys == {"epsilon at most": "0.2", "lost gain": "100.0\N{NO-BREAK SPACE}%"}
+    assert keys == {"epsilon at most": "0.2"}
+    assert plan_numbers(view(make_record("do_not_train"))) == []
     keys = {key.name: key.value for key in key_numbers(view(make_record("diverged")))}
-    assert (keys["test loss"], keys["lost gain"]) == ("diverged", "not defined")
+    assert keys["test loss"] == "diverged"
     assert {key.name for key in key_numbers(view(make_record("one_seed")))} >= {"test R²"}
 
 
-def test_key_numbers_say_what_clients_compute(make_record):
-    keys = {key.name: (key.value, key.remark) for key in key_numbers(view(make_record("local_steps")))}
+def test_plan_numbers_say_what_clients_compute(make_record):
+    keys = {key.name: (key.value, key.remark) for key in plan_numbers(view(make_record("local_steps")))}
     assert keys["rounds"] == ("60", "")
     assert keys["local steps in each"] == ("2", "120 iterations in all")
     assert keys["uploads per client"] == ("6", "paid for by its noise")
-    keys = {key.name: (key.value, key.remark) for key in key_numbers(view(make_record("coins")))}
+    keys = {key.name: (key.value, key.remark) for key in plan_numbers(view(make_record("coins")))}
     assert keys["iterations"] == ("31", "communication: p\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0.224")
     assert keys["rounds"] == ("4", "6.93 expected; drawn by coins")
     assert keys["clients in each"] == ("20", "of 20")
 
 
-def test_key_numbers_of_noised_steps_count_uploads_as_rounds(make_record):
-    keys = {key.name: (key.value, key.remark) for key in key_numbers(view(make_record("noised_steps")))}
+def test_plan_numbers_of_noised_steps_count_uploads_as_rounds(make_record):
+    keys = {key.name: (key.value, key.remark) for key in plan_numbers(view(make_record("noised_steps")))}
     assert keys["rounds"] == ("9", "")
     assert keys["local steps in each"] == ("9", "81 iterations in all, each noised")
     assert keys["uploads per client"] == ("9", "noise pays for 81 noised steps")
@@ -168,10 +183,10 @@ def test_key_numbers_of_noised_steps_count_uploads_as_rounds(make_record):
         ("paid_coins", "cost in seconds", "13.38", "of 100; each client"),
     ],
 )
-def test_key_numbers_say_what_the_dearest_client_spends(make_record, name, key, value, remark):
-    keys = {key.name: (key.value, key.remark) for key in key_numbers(view(make_record(name)))}
+def test_plan_numbers_say_what_the_dearest_client_spends(make_record, name, key, value, remark):
+    keys = {key.name: (key.value, key.remark) for key in plan_numbers(view(make_record(name)))}
     assert keys[key] == (value, remark)
-    assert not any("cost" in key.name for key in key_numbers(view(make_record("full"))))
+    assert not any("cost" in key.name for key in plan_numbers(view(make_record("full"))))
 
 
 def test_clients_that_differ_in_cost_have_it_in_their_rows(make_record):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from noiseworthy.model.metrics import of_classes, of_numbers
 from noiseworthy.reports.tables import comparison_table, plan_panel, statement_text, training_panel
 from noiseworthy.studies.typed_record import view
 
@@ -133,6 +135,19 @@ def test_the_training_panel_says_how_it_ended(make_record):
     assert training_panel(view(make_record("plan_only"))) is None
     assert "diverged" in words(training_panel(view(make_record("diverged"))))
     assert "without bound: no noise" in words(training_panel(view(make_record("no_noise"))))
+
+
+def test_a_loss_stands_beside_what_a_constant_reaches_and_the_model_has_scores(make_record):
+    record = make_record("full")
+    y, shares = np.repeat([0, 1], [90, 10]), np.tile([0.8, 0.2], (100, 1))
+    record["training"]["metrics"] = of_classes(y, shares).model_dump()
+    text = words(training_panel(view(record)))
+    assert "0.752 (0.702 to 0.802), class prior 0.325, predicted 0.534" in text
+    assert "of seed 0: AUC 0.500, balanced accuracy 50 %, calibration error 10.0 %" in text
+    record["training"]["metrics"] = of_numbers(np.arange(4.0), np.zeros(4)).model_dump()
+    text = words(training_panel(view(record)))
+    assert "a constant 0.625" in text
+    assert "R² -1.80, root mean squared error 1.87" in text
 
 
 def test_the_comparison_puts_the_plan_first_and_the_best_next(make_record):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noiseworthy._validate import strict_json
+from noiseworthy._json import strict_json
 from noiseworthy.methods.fedsgd_dpc.planner import stated
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem

@@ -16,17 +16,12 @@ import pytest
 from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.correspondence import UNREADABLE
 from noiseworthy.deploy.deployed import train
-from noiseworthy.deploy.deployment import Deployment, task_table
+from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway.gateway import Gateway
-from noiseworthy.deploy.gateway.messages import (
-    Received,
-    Uploaded,
-    pack_about,
-    pack_reply,
-    read_reply,
-)
+from noiseworthy.deploy.gateway.messages import Received, Uploaded, pack_reply, read_reply
 from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.gateway.packing import pack_about
 from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.records import evaluation_rounds
@@ -37,6 +32,7 @@ from noiseworthy.methods.registry import make
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.studies import two_stages
+from noiseworthy.studies.delivery import task_table
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare

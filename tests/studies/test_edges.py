@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy._tables import Table
-from noiseworthy.errors import UserError
+from noiseworthy.errors import ConfigError, UserError
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.rivals.planner import RIVALS
 from noiseworthy.studies.loading import parse_study
@@ -94,9 +94,11 @@ def _kinds(schema: dict[str, Any]) -> set[str]:
 
 
 def planned(raw: dict[str, Any]) -> str:
-    """What becomes of a study: a decision, or the sentence that says what is wrong."""
+    """What becomes of a study: a decision, or the first sentence that says what is wrong."""
     try:
         return plan_study(prepare(parse_study(raw)))[1].plan.outcome
+    except ConfigError as error:
+        return error.mistakes[0]
     except UserError as error:
         return str(error)
 

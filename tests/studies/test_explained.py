@@ -64,6 +64,18 @@ def test_trials_on_the_curves_are_those_under_the_studys_own_budget(decision):
     assert {mark.label for mark in decision.trials} == {decision.curves.curves[0].label}
 
 
+def test_the_predicted_course_goes_from_the_untrained_loss_to_the_trial_of_the_plan(decision):
+    course, plan = decision.course, decision.plan
+    assert course.rounds == sorted(set(course.rounds))
+    assert (course.rounds[0], course.rounds[-1]) == (0, plan.rounds)
+    assert course.loss[0] == pytest.approx(np.log(3), rel=1e-5)
+    [own] = [mark for mark in decision.trials if mark.x == plan.rounds]
+    assert course.loss[-1] == pytest.approx(own.loss)
+    assert all(
+        low <= mean <= high for low, mean, high in zip(course.least, course.loss, course.most, strict=True)
+    )
+
+
 def test_the_record_holds_what_if_as_plain_json(prepared, decision):
     record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name="study")
     found = json.loads(json.dumps(record, allow_nan=False))["what_if"]

@@ -150,11 +150,11 @@ def test_do_not_train_is_an_answer_that_spends_nothing():
         ({"privacy": {"clip_norm": 0.0}}, "clip_norm must be finite and above 0, got 0; a clip of 0"),
         ({"privacy": {"clip_norm": float("nan")}}, "clip_norm must be a number, got NaN"),
         ({"privacy": {"clip_norm": "auto"}}, r'clip_norm = "auto" needs planning by trial'),
-        ({"privacy": {"sampling_rate": 1.5}}, "sampling_rate must be a probability"),
+        ({"privacy": {"sampling_rate": 1.5}}, "sampling_rate must be at most 1, got 1.5"),
         ({"algorithm": {"clients_per_round": 11}}, "between 1 and 10, got 11; the federation has 10 clients"),
-        ({"algorithm": {"clients_per_round": 0}}, "clients_per_round must be between 1 and 10, got 0"),
-        ({"algorithm": {"rounds": 0}}, "rounds must be at least 1, got 0; T = 0 is no training"),
-        ({"algorithm": {"rounds": -3}}, "rounds must be at least 1, got -3"),
+        ({"algorithm": {"clients_per_round": 0}}, "clients_per_round must be at least 1 .*got 0"),
+        ({"algorithm": {"rounds": 0}}, "rounds must be at least 1 or 'auto', got 0"),
+        ({"algorithm": {"rounds": -3}}, "rounds must be at least 1 or 'auto', got -3"),
         ({"algorithm": {"max_rounds": 0}}, "max_rounds must be at least 1, got 0"),
         ({"constants": {"strong_convexity": 2.0}}, "strong_convexity must be at most smoothness = 1, got 2"),
         ({"constants": {"strong_convexity": 0.0}}, "strong_convexity must be finite and above 0, got 0; add"),
@@ -195,7 +195,7 @@ def test_missing_constants_are_asked_for_by_name():
 ])  # fmt: skip
 def test_before_trials_begin_fixed_settings_are_checked(tables, monkeypatch):
     monkeypatch.setattr("noiseworthy.trials.bench.make_proxies", lambda *_: pytest.fail("trials began"))
-    with pytest.raises(InvalidInput, match=r"rounds|clients_per_round|clip_norm"):
+    with pytest.raises((ConfigError, InvalidInput), match=r"rounds|clients_per_round|clip_norm"):
         decided(changed(IRIS, **tables))
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noiseworthy._validate import strict_json
+from noiseworthy._json import strict_json
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import DataError, ResumeError

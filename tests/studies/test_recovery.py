@@ -22,12 +22,11 @@ from noiseworthy.deploy.gateway.messages import (
     Receipt,
     Refused,
     Uploaded,
-    pack_lease,
-    pack_receipt,
     pack_reply,
     read_message,
     read_reply,
 )
+from noiseworthy.deploy.gateway.packing import pack_lease, pack_receipt
 from noiseworthy.deploy.run_state import RunState
 from noiseworthy.errors import (
     GatewayError,
@@ -375,7 +374,7 @@ def test_a_folder_that_holds_a_run_is_not_written_over(deployment, owners, tmp_p
     """Whether it ended, broke off, or was simulated."""
     train(deployment, owners.exchange(), tmp_path / "run")
     kept = (tmp_path / "run" / FILE).read_bytes()
-    for name in (FILE, "record.json", "model.npz"):
+    for name in (FILE, "record.json", "model", "model.npz"):
         folder = tmp_path / name
         folder.mkdir()
         (folder / name).write_bytes(b"{}")

@@ -413,8 +413,8 @@ def test_what_cannot_be_planned_is_refused_before_training(tables, says):
     [
         ("mechanisms", ["none"], r"\[rivals\] mechanisms"),
         ("mechanisms", [], r"\[rivals\] mechanisms"),
-        ("epsilon_max", [0.0], "greater than 0"),
-        ("alpha", [-1.0], "greater than 0"),
+        ("epsilon_max", [0.0], "above 0"),
+        ("alpha", [-1.0], "above 0"),
         ("alpha", [float("inf")], "finite"),
         ("seeds", [], r"\[rivals\] seeds"),
         ("algorithms", ["pfa"], "not a key of this table; allowed: mechanisms, epsilon_max, alpha, seeds"),

@@ -14,6 +14,7 @@ from noiseworthy.errors import BudgetExceeded, InvalidInput, LedgerError, Resume
 from noiseworthy.privacy.accountants import composed_epsilon
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.studies import run_folder
 from noiseworthy.studies.loading import parse_study
@@ -191,7 +192,7 @@ def test_rounds_are_paid_for_before_they_run(study, tmp_path, monkeypatch):
     advance, seen = simulation._advance, []
 
     def watching(stacked, states, memory, shards, groups, keys, bounds, *rest):
-        with DurableLedger.read(tmp_path / FILE) as ledger:
+        with read_ledger(tmp_path / FILE) as ledger:
             seen.append((int(bounds[1]), sum(line.spent for line in statement(ledger))))
         return advance(stacked, states, memory, shards, groups, keys, bounds, *rest)
 

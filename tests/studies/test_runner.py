@@ -156,15 +156,16 @@ def test_the_grid_is_every_pair_and_the_plan_is_beside_it(watched, plan):
 
 
 def test_each_cell_has_the_noise_that_its_own_uploads_need(watched, prepared):
-    """By hand: 2 C k / (n epsilon) with k = ceil(bT/N)."""
+    """By hand: 2 C k / (n epsilon) with k = ceil(bT/N), C = 0.5 but for what people take."""
     comparison, calls = watched
-    sizes = prepared.sizes
-    for (algorithms, planned, run), c in zip(calls, (*comparison.grid, comparison.planned), strict=True):
+    sizes, usual = prepared.sizes, [(one.cell, one.usual.clip_norm) for one in comparison.usual]
+    cells = [*((c, 0.5) for c in comparison.grid), *usual, (comparison.planned, 0.5)]
+    for (algorithms, planned, run), (c, clip) in zip(calls, cells, strict=True):
         k = -(-c.setting["rounds"] * c.setting["clients_per_round"] // 4)
         assert planned.tolist() == [k] * 4
         assert np.all(run.uploads <= k)
         for algorithm in algorithms:
-            np.testing.assert_allclose(algorithm.noise, 2 * 0.5 * k / (sizes * 6.0), rtol=1e-6)
+            np.testing.assert_allclose(algorithm.noise, 2 * clip * k / (sizes * 6.0), rtol=1e-6)
 
 
 def test_a_search_costs_the_sum_of_its_pure_cells(watched):
@@ -223,9 +224,36 @@ def test_fixed_settings_spend_the_whole_budget_where_the_plan_has_bought_constan
     monkeypatch.setattr(comparing, "run_grid", grid)
     compare(plan, *prepared.trained(), prepared.study)
     *fixed, planned = problems
-    assert len(fixed) == 4
+    assert len(fixed) == 4 + 5  # the grid, and what people take
     assert all(np.all(problem.budget.epsilon == 6.0) for problem in fixed)
     np.testing.assert_array_equal(planned.budget.epsilon, plan.problem.budget.epsilon)
+
+
+def test_what_people_take_has_its_own_clip_and_step_and_exact_noise_for_the_same_budget(monkeypatch):
+    """All clients in each round; Zhou et al. report clip 10 (L2) and 300 (L1), step 0.05, for their MNIST."""
+    prepared = prepare(
+        parse_study({**RAW, "privacy": {**RAW["privacy"], "mechanism": "gaussian", "delta": 1e-4}})
+    )
+    plan, tried = decide(prepared).plan, []
+
+    def grid(plans, *rest):
+        tried.extend(plans)
+        return [cell(1.0, 1.0) for _ in plans]
+
+    monkeypatch.setattr(comparing, "run_grid", grid)
+    comparison = compare(plan, *prepared.trained(), prepared.study)
+    usual = tried[len(comparison.grid) : -1]
+    assert [(one.usual.name, one.usual.rounds, one.usual.clip_norm) for one in comparison.usual] == [
+        ("tutorial", 50, 1.0),
+        ("tutorial", 100, 1.0),
+        ("tutorial", 200, 1.0),
+        ("tutorial, larger step", 100, 1.0),
+        ("Zhou et al., their MNIST", 100, 10.0),
+    ]
+    assert [made.step.initial for made in usual] == [0.1, 0.1, 0.1, 1.0, 0.05]
+    for one, made in zip(comparison.usual, usual, strict=True):
+        assert (made.rounds, made.clients_per_round) == (one.usual.rounds, plan.problem.n_clients)
+        np.testing.assert_allclose(made.spent(), plan.budget.epsilon, rtol=1e-9)
 
 
 def test_a_diverged_cell_never_wins(prepared, plan):

@@ -14,19 +14,15 @@ from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.deployed import train
 from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway.gateway import PUT_BACK, SET_BACK, Gateway
-from noiseworthy.deploy.gateway.messages import (
-    About,
-    Request,
-    pack_about,
-    read_message,
-    read_reply,
-)
+from noiseworthy.deploy.gateway.messages import About, Request, read_message, read_reply
 from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.gateway.packing import pack_about
 from noiseworthy.deploy.known_ledgers import FILE, KnownLedgers
 from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.errors import ConfigError, GatewayError, LedgerError, TooFewReplies
-from noiseworthy.privacy.durable import DurableLedger, Head
+from noiseworthy.privacy.durable import Head
 from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.privacy.durable.restoring import accept, back_up, restore
 from noiseworthy.privacy.durable.storage import files_of
 
@@ -72,7 +68,7 @@ def spent(folder: Path) -> list[float]:
     """Parts of all budgets."""
     found = []
     for name in NAMES:
-        with DurableLedger.read(ledger_of(folder, name)) as ledger:
+        with read_ledger(ledger_of(folder, name)) as ledger:
             ((shares,),) = ledger.query("SELECT spent FROM accounts")
         found.append(shares / WHOLE)
     return found

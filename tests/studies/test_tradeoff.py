@@ -360,13 +360,13 @@ def test_a_study_that_cannot_be_planned_is_refused_and_not_empty():
     ("key", "value", "says"),
     [
         ("epsilon", [], "[tradeoff] epsilon must be"),
-        ("epsilon", [1.0, 0.0], "greater than 0"),
+        ("epsilon", [1.0, 0.0], "above 0"),
         ("epsilon", [float("inf")], "finite"),
         ("epsilon", 2.0, "[tradeoff] epsilon must be"),
-        ("budget", [-5.0], "greater than 0"),
+        ("budget", [-5.0], "above 0"),
         ("budget", "most", "[tradeoff] budget must be"),
         ("seeds", [], "[tradeoff] seeds"),
-        ("seeds", [-1], "greater than or equal to 0"),
+        ("seeds", [-1], "at least 0"),
         ("budgets", [1.0], "budgets is not a key of this table; allowed: epsilon, budget, seeds"),
     ],
 )

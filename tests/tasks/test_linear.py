@@ -12,7 +12,7 @@ from jax_privacy.clipping import clipped_grad
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks import Batch, LinearModel, Moments, Task
-from noiseworthy.tasks.base import SAFETY
+from noiseworthy.tasks.batch import SAFETY
 
 FEATURES, N, ORDER = 7, 23, {"l1": 1, "l2": 2}
 OUTPUTS = {"softmax": 4, "logistic": 1, "hinge": 1, "squared": 1}

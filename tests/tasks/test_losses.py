@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, log_softmax
 
-from noiseworthy.tasks.losses import LOSSES
+from noiseworthy.tasks.structured_losses import LOSSES
 
 TOKENS, DICE, HINGE = LOSSES["tokens"], LOSSES["dice"], LOSSES["hinge"]
 OUTPUT = st.floats(-50, 50, width=32)

@@ -8,10 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from noiseworthy.privacy.accountants import Release, spent_epsilon
+from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import unit_noise
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Sensitivity
 from noiseworthy.testing import AccountantConformance
 

@@ -20,10 +20,10 @@ from noiseworthy.methods.fedsgd_dpc.bound import theory_bound
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Constant, Problem
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
 from noiseworthy.privacy.mechanisms import Gaussian
+from noiseworthy.privacy.releases import Release
 from noiseworthy.testing import PlannerConformance
 
 SIZES = np.array([400, 800, 600, 500, 900, 700, 300, 650])

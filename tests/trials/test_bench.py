@@ -19,7 +19,7 @@ from noiseworthy.methods.registry import make
 from noiseworthy.methods.space import Setting
 from noiseworthy.studies.training import train
 from noiseworthy.tasks import make_task
-from noiseworthy.tasks.base import Batch
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.trials.bench import Bench, Candidate, outcomes, trained
 from noiseworthy.trials.dealing import dealt, weighted
 from noiseworthy.trials.proxies import make_proxies

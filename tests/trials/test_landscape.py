@@ -14,7 +14,7 @@ from noiseworthy.tasks import LinearModel
 from noiseworthy.trials import landscape as module
 from noiseworthy.trials.bench import Bench, Candidate, outcomes
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.landscape import REACHES, landscape, scaled
+from noiseworthy.trials.landscape import MARKS, REACHES, landscape, scaled
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.spaces import Space
 
@@ -76,6 +76,17 @@ def test_a_point_has_the_best_reach_under_its_budget(bench, points):
     assert point.loss == pytest.approx(loss[best].mean(), rel=1e-5)
     assert point.accuracy == pytest.approx(accuracy[best].mean(), abs=1e-6)
     assert point.error == pytest.approx(np.std(loss[best], ddof=1) / np.sqrt(2), rel=1e-4)
+
+
+def test_the_plans_own_passes_are_followed_round_by_round(points):
+    """From the untrained loss on, to the loss that counts; other trials are scored at their end alone."""
+    for point in points:
+        if point.plan.rounds != 4:
+            assert point.course is None
+            continue
+        assert point.course.shape == (1, len(MARKS))
+        assert point.course[:, 0] == pytest.approx(1.0, rel=1e-5)
+        assert point.course[:, -1].mean() == pytest.approx(point.loss)
 
 
 def test_more_budget_loses_less(points):

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.data import Federation
 from noiseworthy.tasks import Task
-from noiseworthy.tasks.base import Score
+from noiseworthy.tasks.batch import Score
 
 TRAINING, HELD_OUT = 0.8, 0.9
 """Where the records of a device are cut: 80 % train, 10 % validate, 10 % test."""

@@ -141,7 +141,7 @@ def scores(seen: Observations, target: Target) -> NDArray[np.float64]:
 def _log_ratio(seen: Observations, law: Law) -> NDArray[np.float64]:
     """Of each upload, shape (S, T, b), as if a sampled record were in its batch."""
     absent, present = ((seen.uploads - mean) / seen.noise for mean in seen.means)
-    return law.log_ratio(absent, present)
+    return law.analysis.log_ratio(absent, present)
 
 
 @dataclass(frozen=True)

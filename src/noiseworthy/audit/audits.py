@@ -247,7 +247,7 @@ def rounded_down(value: float) -> str:
 
 
 def _slack(target: Target) -> float:
-    exact = target.release.mechanism.law.closed_form(target.release.sampling_rate, target.delta)
+    exact = target.release.mechanism.law.analysis.closed_form(target.release.sampling_rate, target.delta)
     return _CLOSED_FORM if exact else _DISTRIBUTION
 
 

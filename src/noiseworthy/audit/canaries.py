@@ -25,7 +25,7 @@ from noiseworthy.engines.shards import Shards
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks import LinearModel, Task
-from noiseworthy.tasks.base import Batch
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.networks import ModelTask, model_task
 
 Direction = Literal["one", "spread"]

@@ -200,7 +200,7 @@ def _composed(law: Law, parts: Parts, scale: float, sampling_rate: float) -> Any
     """One after the other; the library rounds losses up, so that every delta is an upper bound."""
     whole, grid = None, _grid(parts, sampling_rate * scale)
     for ratio, count in parts:
-        part = law.loss_distribution(scale * ratio, sampling_rate, grid).self_compose(count)
+        part = law.analysis.loss_distribution(scale * ratio, sampling_rate, grid).self_compose(count)
         whole = part if whole is None else whole.compose(part)
     return whole
 

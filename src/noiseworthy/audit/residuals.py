@@ -52,7 +52,7 @@ def scale_test(residuals: NDArray[np.float64], clients: NDArray[np.int64], famil
     Guarantee: P(p_value <= a) <= a for independent noise as planned (the bins of the law approximately).
     """
     law = law_of(family)
-    total = law.statistic(residuals).sum(axis=(0, 3))
+    total = law.analysis.statistic(residuals).sum(axis=(0, 3))
     many = np.full(clients.shape, law.freedom * residuals.shape[0] * residuals.shape[3])
     rounds = np.repeat(np.arange(len(clients)), clients.shape[1])
     sums, counts, names = [total.sum()], [many.sum()], ["all uploads"]
@@ -62,7 +62,7 @@ def scale_test(residuals: NDArray[np.float64], clients: NDArray[np.int64], famil
         counts += np.bincount(groups, many.ravel())[present].tolist()
         names += [f"{label} {number}" for number in present]
     p = two_sided(np.array(sums), np.array(counts))
-    first, ratio = int(np.argmin(p)), law.size_ratio(np.array(sums) / np.array(counts))
+    first, ratio = int(np.argmin(p)), law.analysis.size_ratio(np.array(sums) / np.array(counts))
     least = min(float(p[first]), _law(residuals, law))
     return ScaleTest(
         min(1.0, least * (len(p) + 1)), float(ratio[0]), float(ratio[first]), names[first], residuals.size
@@ -81,7 +81,7 @@ def two_sided(total: NDArray[np.float64], freedom: NDArray[np.float64]) -> NDArr
 
 def _law(residuals: NDArray[np.float64], law: Law) -> float:
     """p-value of the counts in bins that are equally likely under the planned law."""
-    uniform = law.distribution().cdf(residuals.ravel())
+    uniform = law.analysis.distribution().cdf(residuals.ravel())
     counts = np.bincount(np.minimum((_BINS * uniform).astype(int), _BINS - 1), minlength=_BINS)
     expected = residuals.size / _BINS
     return float(chi2.sf(np.sum(np.square(counts - expected)) / expected, _BINS - 1))

@@ -18,14 +18,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from noiseworthy.methods.algorithm import (
-    Algorithm,
-    Memory,
-    Numbers,
-    ServerState,
-    Shard,
-)
+from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
 from noiseworthy.methods.around import Around, own_state
+from noiseworthy.methods.local import Memory, Numbers
 
 
 class Seen(NamedTuple):

@@ -11,42 +11,84 @@ quick and never loads jax.
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
-from noiseworthy._names import shown
-from noiseworthy.cli import audit, gateways, ledgers, measuring, owning, papers, planning, training
-from noiseworthy.errors import UserError
+from noiseworthy._names import concealed, shown
+from noiseworthy.cli import (
+    audit,
+    cards,
+    checking,
+    gateways,
+    init,
+    ledgers,
+    measuring,
+    owning,
+    papers,
+    planning,
+    predicting,
+    sweeping,
+    training,
+)
+from noiseworthy.errors import ConfigError, UserError
 
 COMMANDS = (
+    init.init,
+    checking.check,
     planning.plan,
     training.train,
     planning.advise,
     training.compare,
     training.tradeoff,
     training.rivals,
+    sweeping.sweep,
     training.quickstart,
     planning.account,
     audit.audit,
     measuring.measure,
     papers.reproduce,
     training.report,
+    predicting.predict,
+    predicting.export,
     gateways.gateway,
+    init.schema,
 )
-GROUPS = {"ledger": ledgers.ledger, "deploy": owning.deploy}
+GROUPS = {"ledger": ledgers.ledger, "card": cards.card, "deploy": owning.deploy}
 
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]  # of click, which some releases of typer contain
 _INTERRUPTED = 130
-_INTERRUPTION = "interrupted; train and deploy run go on from the last checkpoint with --resume"
+_OF_EXTRA = re.compile(r"""([\w.-]+).*extra == ["'](\w+)["']""")
+"""A requirement of an extra, as the installation states it."""
+_OF_DEVELOPERS = ("test", "site")
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Plan and train differentially private federated learning: is the next reply worth its noise?",
 )
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"noiseworthy {version('noiseworthy')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="say which this is")
+    ] = False,
+) -> None:
+    """What all commands share."""
+
+
 for _command in COMMANDS:
     app.command()(_command)
 for _name, _group in GROUPS.items():
@@ -62,20 +104,34 @@ def main() -> None:
     except Exception as error:
         if (complaint := _complaint(error)) is None:
             raise
-        if complaint:
-            print(f"error: {shown(' '.join(complaint.split()))}", file=sys.stderr)
+        for one in complaint:
+            print(f"error: {shown(concealed(' '.join(one.split())))}", file=sys.stderr)
         raise SystemExit(2) from None
     if code == _INTERRUPTED:
-        print(_INTERRUPTION, file=sys.stderr)
+        print("interrupted", file=sys.stderr)
     raise SystemExit(code)
 
 
-def _complaint(error: Any) -> str | None:
-    """What the user got wrong, empty if help was shown instead; None if the fault is ours."""
+def _complaint(error: Any) -> Sequence[str] | None:
+    """What the user got wrong, nothing if help was shown instead; None if the fault is ours."""
     if isinstance(error, UserError):
-        return str(error)
+        return error.mistakes if isinstance(error, ConfigError) else [str(error)]
+    if isinstance(error, ModuleNotFoundError):
+        return _not_installed(str(error.name))
     if not isinstance(error, _UsageError):
         return None
     command = error.ctx.command_path if error.ctx is not None else "noiseworthy"
     message = error.format_message().rstrip(".")
-    return f"{message}; see {command} --help" if message else ""
+    return [f"{message}; see {command} --help"] if message else []
+
+
+def _not_installed(module: str) -> Sequence[str] | None:
+    """What to install for a package that an extra brings; None for one that none does, which is our fault."""
+    from importlib.metadata import requires
+
+    package = module.partition(".")[0].replace("_", "-").lower()
+    for line in requires("noiseworthy") or []:
+        found = _OF_EXTRA.match(line)
+        if found and found[2] not in _OF_DEVELOPERS and found[1].replace("_", "-").lower() == package:
+            return [f"{module} is not installed; pip install 'noiseworthy[{found[2]}]'"]
+    return None

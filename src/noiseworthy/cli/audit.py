@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from noiseworthy.cli.console import out, progress_bar
-from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, StudyFile
+from noiseworthy.cli.console import out, progress_bar, shows_progress
+from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Sets, StudyFile
 from noiseworthy.cli.steps import decide_plan, prepare_study
 
 Trials = Annotated[int | None, typer.Option(help="coins that the attacker names; by default 40,000", min=1)]
@@ -18,6 +18,7 @@ AuditSeconds = Annotated[
 ]
 
 
+@shows_progress
 def audit(
     study: StudyFile,
     out_folder: OutFolder = None,
@@ -26,8 +27,10 @@ def audit(
     as_json: AsJson = False,
     trials: Trials = None,
     seconds: AuditSeconds = None,
+    sets: Sets = None,
 ) -> None:
     """What an attacker can prove about epsilon, beside what the study's plan claims; exit code 1 if more."""
+    prepared = prepare_study(study, data, sets=sets, plan=plan)
     from noiseworthy.audit.audits import TRIALS
     from noiseworthy.engines.compilation import use_persistent_cache
     from noiseworthy.reports import write_report
@@ -38,22 +41,24 @@ def audit(
         kept_run,
         with_audit,
     )
+    from noiseworthy.studies.occupied import held
     from noiseworthy.studies.record import save_record
 
-    planned = decide_plan(prepare_study(study, data), plan)
+    planned = decide_plan(prepared, plan)
     use_persistent_cache()
     folder = out_folder or Path("runs") / study.stem
-    planned.keep(folder)
-    with progress_bar("Attacking", 100, "%") as bar:
-        made = audit_study(
-            planned.prepared, planned.decision, name=study.stem, folder=folder, trials=trials or TRIALS,
-            seconds=SECONDS if seconds is None else seconds, on_progress=bar,
-        )  # fmt: skip
-    page = write_audit(made, folder)
-    if (record := kept_run(planned.plan, folder)) is not None:
-        record = with_audit(record, made)
-        save_record(record, folder)
-        write_report(record, folder)
+    with held(folder):
+        planned.keep(folder)
+        with progress_bar("Attacking", 100, "%") as bar:
+            made = audit_study(
+                planned.prepared, planned.decision, name=study.stem, folder=folder, trials=trials or TRIALS,
+                seconds=SECONDS if seconds is None else seconds, on_progress=bar,
+            )  # fmt: skip
+        page = write_audit(made, folder)
+        if (record := kept_run(planned.plan, folder)) is not None:
+            record = with_audit(record, made)
+            save_record(record, folder)
+            write_report(record, folder)
     if as_json:
         print(json.dumps(made, allow_nan=False))
     else:

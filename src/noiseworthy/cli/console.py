@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
+import json
+import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import wraps
+from typing import Annotated, Any, ParamSpec
 
+import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 from rich.text import Text
 
 from noiseworthy._names import shown
+
+P = ParamSpec("P")
 
 
 class Plain(Console):
@@ -38,8 +49,15 @@ err = Plain(stderr=True)
 out = Plain()
 
 
+def noted(said: str) -> None:
+    """What a user should know of a study."""
+    err.print(f"note: {said}", soft_wrap=True)
+
+
 def foretell(seconds: float) -> None:
     """How long networks will train, before they start."""
+    if _style.get() in (Style.none, Style.json):
+        return
     err.print(f"Networks to train: {about(seconds)} on this machine.")
 
 
@@ -68,6 +86,46 @@ class _Rate(ProgressColumn):
 
 EVERY = 30.0
 """Seconds between two lines of progress."""
+_SECOND = 1.0
+
+
+class Style(StrEnum):
+    """How progress is shown on stderr."""
+
+    bar = "bar"
+    plain = "plain"
+    json = "json"
+    none = "none"
+
+
+_Progress = Annotated[
+    Style | None,
+    typer.Option(help="how progress is shown: a bar on a terminal, else plain lines"),
+]
+_Quiet = Annotated[bool, typer.Option("--quiet", help="show no progress")]
+_style: ContextVar[Style | None] = ContextVar("style", default=None)
+
+
+def shows_progress(command: Callable[P, None]) -> Callable[P, None]:
+    """A command that takes `--progress` and `--quiet` as well."""
+
+    @wraps(command)
+    def shown_so(*given: Any, progress: Style | None = None, quiet: bool = False, **options: Any) -> None:
+        before = _style.set(Style.none if quiet else progress)
+        try:
+            command(*given, **options)
+        finally:
+            _style.reset(before)
+
+    own = inspect.signature(command, eval_str=True)
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, kind, default in (("progress", _Progress, None), ("quiet", _Quiet, False))
+    ]
+    kinds = {one.name: one.annotation for one in (*own.parameters.values(), *added)}
+    shown_so.__signature__ = own.replace(parameters=[*own.parameters.values(), *added])  # pyright: ignore
+    shown_so.__annotations__ = {**kinds, "return": None}
+    return shown_so
 
 
 @dataclass
@@ -101,13 +159,56 @@ class _Lines:
         return f"{reached}{rate}, {about((1 - done) / speed)} left" if done < 1 else f"{reached}{rate}"
 
 
+@dataclass
+class _JsonLines:
+    """Progress as lines of JSON, for programs: at the beginning, about once a second, and at the end."""
+
+    label: str
+    total: int
+    unit: str
+    began: tuple[float, float] | None = None
+    said: float = -math.inf
+
+    def update(self, done: float, what: str = "") -> None:
+        """Say how far it is, if a line is due."""
+        now = time.monotonic()
+        self.began = self.began or (now, done)
+        if now - self.said < _SECOND and done < 1:
+            return
+        self.said = now
+        since, before = self.began
+        speed = (done - before) / (now - since) if now > since and done > before else None
+        line = {
+            "stage": self.label,
+            "what": what,
+            "done": round(done * self.total, 6),
+            "total": self.total,
+            "unit": self.unit,
+            "rate": None if speed is None else round(speed * self.total, 6),
+            "remaining": None if speed is None else round((1 - done) / speed, 3),
+        }
+        print(json.dumps(line, ensure_ascii=False, allow_nan=False), file=sys.stderr, flush=True)
+
+
+def _unheard(done: float, what: str = "") -> None:
+    """Progress that nobody is told."""
+
+
 @contextmanager
 def progress_bar(label: str, total: int, unit: str) -> Iterator[Callable[..., None]]:
     """A bar on stderr with rate and time left; yields a callback that takes the share done, and on what.
 
-    Where stderr is no terminal, there are plain lines instead, every half minute.
+    Where stderr is no terminal, there are plain lines instead, every half minute; `--progress` and `--quiet`
+    say otherwise.
     """
-    if not err.is_terminal:
+    style = _style.get()
+    if style is Style.none:
+        yield _unheard
+        return
+    if style is Style.json:
+        yield _JsonLines(label, total, unit).update
+        return
+    if style is Style.plain or (style is None and not err.is_terminal):
         yield _Lines(label, total, unit).update
         return
     columns = [TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),

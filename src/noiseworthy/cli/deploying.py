@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noiseworthy.cli.console import err, out, progress_bar
+from noiseworthy.cli.console import err, out, progress_bar, shows_progress
 from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, StudyFile
-from noiseworthy.cli.steps import decide_plan, finish, prepare_study
+from noiseworthy.cli.steps import decide_plan, finish, prepare_study, resumable
 from noiseworthy.errors import ConfigError, GatewayError
 
 if TYPE_CHECKING:
@@ -49,10 +49,11 @@ def up(
     ] = None,
 ) -> None:
     """Start an owner's gateway and node for every client on this machine, and a superlink between them."""
-    from noiseworthy.deploy.owners import write_owner_files
-
     if insecure and host is not None:
         raise ConfigError("insecure connections stay on this machine; leave out --insecure or --host")
+    check_installed()
+    from noiseworthy.deploy.owners import write_owner_files
+
     place = _place(study, folder)
     planned, deployment = _decided(study, data, plan)
     planned.file.save(place)
@@ -66,6 +67,7 @@ def up(
 
 
 @deploy.command()
+@shows_progress
 def run(
     study: StudyFile,
     folder: Folder = None,
@@ -87,7 +89,9 @@ def run(
         check_unused(runs)
     link_of(place)
     decided = _decided(study, data, plan, runs if resume else place)
-    with _exchange(place) as exchange:
+    from noiseworthy.studies.occupied import held
+
+    with _exchange(place) as exchange, held(runs), resumable(runs):
         record = _trained(*decided, exchange, place, runs, name=study.stem, resume=resume, patience=patience)
     finish(record, runs, as_json)
 
@@ -201,7 +205,7 @@ def _decided(
     check_installed()
     from noiseworthy.deploy.deployment import Deployment
 
-    planned = decide_plan(prepare_study(study, data), plan, kept)
+    planned = decide_plan(prepare_study(study, data, plan=plan), plan, kept)
     return planned, Deployment.of(planned.prepared, planned.plan)
 
 
@@ -209,7 +213,8 @@ def check_installed() -> None:
     """Refuse to go on without what a deployment needs."""
     from importlib.util import find_spec
 
-    if missing := [name for name in ("flwr", "opendp") if find_spec(name) is None]:
+    needed = "flwr", "opendp", "tomli_w", "cryptography", "starlette"
+    if missing := [name for name in needed if find_spec(name) is None]:
         raise ConfigError(f"{missing[0]} is not installed; pip install 'noiseworthy[deploy]'")
 
 
@@ -294,8 +299,9 @@ def _trained(
     from noiseworthy.deploy.correspondence import introduced
     from noiseworthy.deploy.deployed import final_model, train, with_network
     from noiseworthy.deploy.known_ledgers import KnownLedgers
+    from noiseworthy.model.folder import load_folder
+    from noiseworthy.studies.delivery import deliver
     from noiseworthy.studies.record import save_record
-    from noiseworthy.studies.studies import save_model
 
     federation = deployment.federation
     with err.status(f"Waiting for {federation.n_clients} owners"):
@@ -315,11 +321,11 @@ def _trained(
     if done.untold:
         err.print(_UNTOLD.format(", ".join(sorted(done.untold)), done.told.run), soft_wrap=True, markup=False)
     abouts = introduced(exchange, federation.clients, patience / 4)
-    save_model(folder, done.trained.theta, [deployment.seed], deployment.task)
     record = with_network(record, deployment, done, abouts, time.monotonic() - started)
+    record = deliver(planned.prepared, done.trained.theta[0], record, [deployment.seed], folder)
     save_record(record, folder)
     known.note(abouts)
-    _deliver(exchange, federation.clients, final_model(deployment, done), folder, patience)
+    _deliver(exchange, federation.clients, final_model(done.told.run, load_folder(folder)), folder, patience)
     return record
 
 
@@ -328,12 +334,13 @@ def _deliver(
 ) -> None:
     """Send owners the model, and name those who did not take it."""
     from noiseworthy.deploy.correspondence import delivered
+    from noiseworthy.model.folder import NAME as MODEL
 
     with err.status("Sending the model to its owners"):
         why = delivered(exchange, owners, offer, patience / 4)
     for owner, reason in sorted(why.items()):
         err.print(
-            f"{owner} was not given the model ({reason}); send it {folder / 'model.npz'}",
+            f"{owner} was not given the model ({reason}); send it {folder / MODEL}",
             soft_wrap=True, markup=False,
         )  # fmt: skip
 

@@ -53,21 +53,23 @@ def gateway(
     seconds: AuditSeconds = None,
 ) -> None:
     """Answer requests for releases from one owner's data, within the owner's lifetime budget."""
-    from noiseworthy.deploy.gateway.gateway import Gateway
-    from noiseworthy.deploy.gateway.owner import load_owner
-    from noiseworthy.deploy.gateway.server import Ending, listening, serve
-
-    if self_audit:
-        return _audited(load_owner(owner), as_json, trials, seconds)
-    if as_json or trials is not None or seconds is not None:
+    if not self_audit and (as_json or trials is not None or seconds is not None):
         raise ConfigError(
             "--json, --trials and --budget-seconds belong to --self-audit; add it, or leave them"
         )
+    from noiseworthy.deploy.gateway.owner import load_owner
+
+    terms = load_owner(owner)
+    if self_audit:
+        return _audited(terms, as_json, trials, seconds)
+    from noiseworthy.deploy.gateway.gateway import Gateway
+    from noiseworthy.deploy.gateway.server import Ending, listening, serve
+
     handler = logging.StreamHandler()
     handler.setFormatter(_Plain("%(asctime)s %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("noiseworthy.deploy.gateway").setLevel(logging.INFO)
-    terms, ending = load_owner(owner), Ending()
+    ending = Ending()
     opening = Gateway.open(terms, records_changed=records_changed)
     with opening as opened, listening(terms.files.socket, terms.files.group) as listener:
         signal.signal(signal.SIGTERM, ending)

@@ -1,4 +1,4 @@
-"""Commands on privacy ledgers: ledger show, backup, restore, accept, witness, end-lease."""
+"""Commands on privacy ledgers: ledger show, page, backup, restore, accept, witness, end-lease."""
 
 from __future__ import annotations
 
@@ -36,18 +36,39 @@ def show(path: RunOrFile, as_json: AsJson = False) -> None:
 
 
 @ledger.command()
+def page(
+    path: RunOrFile,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="HTML file; by default ledger.html beside the ledger")
+    ] = None,
+) -> None:
+    """What is left of every data set's lifetime budget over all runs, as one HTML page to print."""
+    from noiseworthy.errors import DataError
+    from noiseworthy.reports.ledger_page import ledger_page
+    from noiseworthy.studies.run_folder import opened_ledger
+
+    with opened_ledger(path) as books:
+        text, place = ledger_page(books), out_file or books.path.parent / "ledger.html"
+    try:
+        place.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{place} cannot be written ({error}); choose another with --out") from None
+    out.print(f"Page: {place}", soft_wrap=True)
+
+
+@ledger.command()
 def backup(
     path: RunOrFile,
     destination: Annotated[Path, typer.Argument(help="new file", show_default=False)],
 ) -> None:
     """Copy a ledger, while others may write to it, verify the copy and show it; replaces no file."""
-    from noiseworthy.privacy.durable import DurableLedger
+    from noiseworthy.privacy.durable.reading import read_ledger
     from noiseworthy.privacy.durable.restoring import back_up
     from noiseworthy.studies.run_folder import opened_ledger
 
     with opened_ledger(path) as books:
         back_up(books, destination)
-    with DurableLedger.read(destination) as copy:
+    with read_ledger(destination) as copy:
         _print(copy)
     out.print(f"Backup: {destination}", soft_wrap=True)
 
@@ -58,11 +79,11 @@ def restore(
     path: LedgerFile,
 ) -> None:
     """Put a ledger back from a copy; it pays for nothing until ledger accept says what was spent since."""
-    from noiseworthy.privacy.durable import DurableLedger
+    from noiseworthy.privacy.durable.reading import read_ledger
     from noiseworthy.privacy.durable.restoring import restore
 
     restore(copy, path)
-    with DurableLedger.read(path) as books:
+    with read_ledger(path) as books:
         _print(books)
     out.print(f"Next: noiseworthy ledger accept {path}", soft_wrap=True)
 
@@ -80,13 +101,13 @@ def accept(
     witness: Annotated[Path | None, typer.Option(help="of the ledger; is written anew")] = None,
 ) -> None:
     """Say what was spent since the copy from which a ledger was put back; it is charged at once."""
-    from noiseworthy.privacy.durable import DurableLedger
+    from noiseworthy.privacy.durable.reading import read_ledger
     from noiseworthy.privacy.durable.restoring import accept
     from noiseworthy.privacy.durable.witness import Witness
 
     heads = [_head(text) for text in lost or []]
     accept(path, _part(spent_since), lost=heads, witness=witness and Witness(witness))
-    with DurableLedger.read(path) as books:
+    with read_ledger(path) as books:
         _print(books)
 
 
@@ -95,14 +116,14 @@ def witness(
     path: LedgerFile,
     file: Annotated[Path, typer.Argument(help="new file, on another disk", show_default=False)],
 ) -> None:
-    """Begin a witness of a ledger that has spent before, named in the owner's file as [files] witness."""
-    from noiseworthy.privacy.durable import DurableLedger
+    """Begin a witness of a ledger that has spent before, which the owner's file names under files."""
+    from noiseworthy.privacy.durable.reading import read_ledger
     from noiseworthy.privacy.durable.restoring import bear_witness
     from noiseworthy.privacy.durable.witness import Witness
 
     if file.exists():
         raise ConfigError(f"{file} exists; a witness is replaced by ledger accept alone")
-    with DurableLedger.read(path) as books:
+    with read_ledger(path) as books:
         bear_witness(books, Witness(file))
     out.print(f"Witness: {file}", soft_wrap=True)
 
@@ -117,8 +138,9 @@ def end_lease(
     from noiseworthy.privacy.durable import DurableLedger
     from noiseworthy.privacy.durable.accounts import WHOLE
     from noiseworthy.privacy.durable.leases import end_leases
+    from noiseworthy.privacy.durable.reading import read_ledger
 
-    DurableLedger.read(path).close()  # a name with a slip of the pen makes no new ledger
+    read_ledger(path).close()  # a name with a slip of the pen makes no new ledger
     with DurableLedger.open(path) as books:
         found = books.query("SELECT id FROM runs WHERE name = ?", [run])
         ended = end_leases(books, found[0][0]) if found else []

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noiseworthy.cli.console import out, progress_bar
-from noiseworthy.cli.options import AsJson, DataDir, StudyFile
+from noiseworthy.cli.console import out, progress_bar, shows_progress
+from noiseworthy.cli.options import AsJson, DataDir, Sets, StudyFile
 from noiseworthy.cli.steps import prepare_study
 
 if TYPE_CHECKING:
@@ -17,20 +17,22 @@ if TYPE_CHECKING:
     from noiseworthy.studies.tables import Study
 
 
+@shows_progress
 def measure(
     study: StudyFile,
     bandwidth: Annotated[float | None, typer.Option(help="bytes per second of a client's connection")] = None,
     watts: Annotated[float | None, typer.Option(help="power of a client that computes or sends")] = None,
     data: DataDir = None,
     as_json: AsJson = False,
+    sets: Sets = None,
 ) -> None:
-    """What a communication and a local step cost, as [resources] tables for the study file."""
-    from noiseworthy._validate import strict_json
+    """What a communication and a local step cost, as resources tables for the study file."""
+    from noiseworthy._json import strict_json
     from noiseworthy.studies.measure import as_dict, check_rates, resource_tables
     from noiseworthy.studies.measure import measure as run
 
     check_rates(bandwidth, watts)
-    prepared = prepare_study(study, data)
+    prepared = prepare_study(study, data, sets=sets)
     with progress_bar("Measuring", 100, "%") as bar:
         costs = run(prepared, bar)
     tables = resource_tables(costs, prepared.study, bandwidth, watts)

@@ -19,6 +19,13 @@ PlanJson = Annotated[
 Seconds = Annotated[
     float | None, typer.Option("--budget-seconds", help="time for planning, which takes the best found in it")
 ]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="another value for a key of the study; repeatable"),
+]
+Seeds = Annotated[
+    str | None, typer.Option("--seeds", help="how many trainings, or their seeds separated by commas")
+]
 
 
 def numbers(name: str, text: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from noiseworthy.cli.console import shows_progress
 from noiseworthy.cli.options import DataDir
 from noiseworthy.errors import InvalidInput
 
@@ -19,6 +20,7 @@ _ABSENT = (
 )
 
 
+@shows_progress
 def reproduce(
     paper: Annotated[str, typer.Argument(help="paper: zhou, fu, hou, hu, ma")],
     item: Annotated[

@@ -8,30 +8,35 @@ from typing import Annotated
 
 import typer
 
-from noiseworthy.cli.console import out, progress_bar
-from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Seconds, StudyFile, numbers
+from noiseworthy.cli.console import out, progress_bar, shows_progress
+from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Seconds, Sets, StudyFile, numbers
 from noiseworthy.cli.steps import decide_plan, prepare_study
 from noiseworthy.errors import ConfigError
 
 
+@shows_progress
 def plan(
     study: StudyFile,
     as_json: AsJson = False,
     out_folder: OutFolder = None,
     data: DataDir = None,
     budget_seconds: Seconds = None,
+    sets: Sets = None,
 ) -> None:
     """Decide rounds, clients, noise, clip and step size for a study, and write plan.json; trains nothing."""
-    from noiseworthy._validate import strict_json
+    planned = decide_plan(prepare_study(study, data, budget_seconds, sets))
+    from noiseworthy._json import strict_json
+    from noiseworthy.studies.occupied import holds_results
     from noiseworthy.studies.record import save_record
 
-    planned = decide_plan(prepare_study(study, data, budget_seconds))
     record = planned.record(study.stem)
     path = planned.keep(out_folder or Path("runs") / study.stem)
-    if out_folder is not None:
+    if out_folder is not None and not holds_results(out_folder):
         save_record(record, out_folder)
     if as_json:
         said = {**planned.plan.as_dict(), "clients": list(planned.prepared.names)}
+        if columns := planned.file.made_for["facts"].get("columns"):
+            said["columns"] = columns
         print(json.dumps(strict_json(said), allow_nan=False))
         return
     from noiseworthy.reports.tables import plan_panel
@@ -40,20 +45,22 @@ def plan(
     out.print(f"Plan: {path}, digest {planned.file.digest[:12]}", soft_wrap=True, highlight=False)
 
 
+@shows_progress
 def advise(
     study: StudyFile,
     out_folder: OutFolder = None,
     data: DataDir = None,
     as_json: AsJson = False,
     budget_seconds: Seconds = None,
+    sets: Sets = None,
 ) -> None:
     """Plan a study with every algorithm by trial on public data, side by side, and recommend one."""
+    prepared = prepare_study(study, data, budget_seconds, sets)
     from noiseworthy.engines.compilation import use_persistent_cache
     from noiseworthy.reports.advice import advice_panel, write_advice
     from noiseworthy.sweeps.advisor import advice_record
     from noiseworthy.sweeps.advisor import advise as run
 
-    prepared = prepare_study(study, data, budget_seconds)
     use_persistent_cache()
     with progress_bar("Trying", 100, "%") as bar:
         advice = advice_record(run(prepared, lambda name, done: bar(done, name)), study.stem)
@@ -65,6 +72,7 @@ def advise(
     out.print(f"Report: {page}", soft_wrap=True)
 
 
+@shows_progress
 def account(
     study: Annotated[
         Path | None, typer.Argument(help="study file, or state a schedule by the options")
@@ -83,22 +91,26 @@ def account(
     plan: PlanJson = None,
     data: DataDir = None,
     as_json: AsJson = False,
+    sets: Sets = None,
 ) -> None:
     """Exact epsilon per client of a stated schedule, or of a study's plan."""
-    from noiseworthy._validate import strict_json
+    counted, names = "uploads", None
+    options = (mechanism, noise, clip_norm, sizes, releases, rounds, clients_per_round)
+    if study is not None and any(option is not None for option in options):
+        raise ConfigError("account takes a study file or the options of a schedule, and not both")
+    prepared = None if study is None else prepare_study(study, data, sets=sets, plan=plan)
+    from noiseworthy._json import strict_json
     from noiseworthy.data.federation import numbered
     from noiseworthy.methods.registry import method
     from noiseworthy.studies.account import account as price
     from noiseworthy.studies.account import account_plan
 
-    counted, names = "uploads", None
-    options = (mechanism, noise, clip_norm, sizes, releases, rounds, clients_per_round)
-    if study is not None:
-        if any(option is not None for option in options):
-            raise ConfigError("account takes a study file or the options of a schedule, and not both")
-        planned = decide_plan(prepare_study(study, data), plan)
+    if prepared is not None:
+        planned = decide_plan(prepared, plan)
         made, names = planned.plan, planned.prepared.names
         answer, counted = account_plan(made), f"{method(made.algorithm).words.noised.release}s"
+    elif sets:
+        raise ConfigError("--set changes a key of a study; give the study file, too")
     elif plan is not None:
         raise ConfigError("--plan goes with the study that it was made for; give the study file, too")
     elif mechanism is None or noise is None or clip_norm is None or sizes is None:

@@ -3,94 +3,101 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noiseworthy.cli.console import out, progress_bar
+from noiseworthy.cli.bars import Bars, tell_whether_it_goes_on
+from noiseworthy.cli.console import noted, out
 
 if TYPE_CHECKING:
     from noiseworthy.studies.plan_file import Planned
     from noiseworthy.studies.prepare import Prepared
-    from noiseworthy.studies.run_ledger import SharedLedger
-    from noiseworthy.studies.tables import Study
+    from noiseworthy.studies.typed_record import RunRecord
 
 
-def prepare_study(path: Path, data: Path | None, seconds: float | None = None) -> Prepared:
-    """The study of a file, with its data, model and public facts."""
-    from noiseworthy.studies.loading import load_study
-    from noiseworthy.studies.prepare import prepare
+def prepare_study(
+    path: Path,
+    data: Path | None,
+    seconds: float | None = None,
+    sets: Sequence[str] | None = None,
+    *,
+    plan: Path | None = None,
+    folder: Path | None = None,
+) -> Prepared:
+    """The study of a file, changed as `--set` says, with its data, model and public facts.
 
-    return prepare(_with_seconds(_with_data_dir(load_study(path), data), seconds))
+    Args:
+        path: of the study.
+        data: folder of data files, instead of the study's.
+        seconds: for planning, instead of the study's.
+        sets: other values for keys, each KEY=VALUE.
+        plan: file that the study will be trained, compared or audited by.
+        folder: of a run that the study will be trained in; None for commands that train nothing.
+    """
+    from noiseworthy.calls.stated import opened, stated
+    from noiseworthy.studies.changes import changes_of
+
+    study = stated(path, data=data, seconds=seconds, changes=changes_of(sets or ()), note=noted)
+    return opened(study, data=data, plan=plan, folder=folder)
 
 
-def _with_seconds(study: Study, seconds: float | None) -> Study:
-    from noiseworthy import _validate as check
+def check_record(folder: Path) -> None:
+    """Refuse a folder without a record, before anything is loaded that could read one.
 
-    if seconds is None:
-        return study
-    check.positive("--budget-seconds", seconds)
-    return study.model_copy(
-        update={"planning": study.planning.model_copy(update={"budget_seconds": seconds})}
-    )
+    Raises:
+        DataError: as `load_record`.
+    """
+    from noiseworthy.errors import DataError
+
+    if not (path := folder / "record.json").exists():
+        raise DataError(f"{path} does not exist; give a folder that train, compare or quickstart made")
 
 
-def _with_data_dir(study: Study, data: Path | None) -> Study:
-    if data is None:
-        return study
-    return study.model_copy(update={"federation": study.federation.model_copy(update={"data_dir": data})})
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """A training in a run folder; who interrupts it is told whether it can go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell_whether_it_goes_on(folder)
+        raise
 
 
 def decide_plan(prepared: Prepared, plan: Path | None = None, kept: Path | None = None) -> Planned:
-    """A study with its plan: from a file, from the folder of its run, or else decided now.
+    """A study with its plan, as `calls.steps.decided` finds it, behind a bar."""
+    from noiseworthy.calls.steps import decided
 
-    Args:
-        prepared: the study.
-        plan: file of the plan.
-        kept: folder of a run that goes on, whose plan was decided when it began.
-    """
-    from noiseworthy.engines.compilation import use_persistent_cache
-    from noiseworthy.studies.plan_file import kept_plan, load_plan, planned
-
-    if prepared.federation is not None:
-        use_persistent_cache()
-    if plan is not None:
-        return load_plan(plan).applied(prepared)
-    if kept is not None and (found := kept_plan(kept, prepared)) is not None:
-        return found
-    if prepared.federation is None:
-        return planned(prepared)
-    with progress_bar("Planning", 100, "%") as bar:
-        return planned(prepared, bar)
+    with Bars() as bars:
+        return decided(prepared, plan, kept, bars.on_planning)
 
 
-def train_plan(
-    planned: Planned,
-    folder: Path,
-    *,
-    name: str,
-    resume: bool = False,
-    ledger: SharedLedger | None = None,
-) -> dict[str, Any]:
+def train_plan(planned: Planned, folder: Path, *, name: str) -> dict[str, Any]:
     """The record of a training by the plan, whose checkpoints, model and record lie in `folder`."""
-    from noiseworthy.studies.studies import train_in
+    from noiseworthy.calls.steps import trained
 
-    if not planned.plan.train:
-        return train_in(planned, folder, name=name, resume=resume, ledger=ledger)
-    with progress_bar("Training", planned.plan.all_rounds, "rounds") as bar:
-        return train_in(planned, folder, name=name, resume=resume, ledger=ledger, on_progress=bar)
+    with Bars() as bars:
+        return trained(planned, folder, name, bars)
 
 
 def finish(record: dict[str, Any], folder: Path, as_json: bool) -> None:
     """Write the report of a record and show it, as tables or as one JSON object."""
-    from noiseworthy.reports import tables, write_report
+    from noiseworthy.reports import write_report
     from noiseworthy.studies.typed_record import view
 
-    path = write_report(seen := view(record), folder)
+    show(record, seen := view(record), write_report(seen, folder), as_json)
+
+
+def show(record: dict[str, Any], seen: RunRecord, report: Path, as_json: bool) -> None:
+    """A record that has its report, as tables or as one JSON object."""
+    from noiseworthy.reports import tables
+
     if as_json:
         print(json.dumps(record, allow_nan=False))
         return
     shows = tables.plan_panel, tables.training_panel, tables.comparison_table, tables.tradeoff_table
-    for show in (*shows, tables.rivals_table):
-        if (shown := show(seen)) is not None:
+    for panel in (*shows, tables.rivals_table):
+        if (shown := panel(seen)) is not None:
             out.print(shown)
-    out.print(f"Report: {path}", soft_wrap=True)
+    out.print(f"Report: {report}", soft_wrap=True)

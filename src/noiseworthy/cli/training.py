@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from noiseworthy.cli.console import err, foretell, out, progress_bar
-from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Seconds, StudyFile
-from noiseworthy.cli.steps import decide_plan, finish, prepare_study, train_plan
-from noiseworthy.errors import ConfigError
+from noiseworthy.cli.console import err, foretell, out, progress_bar, shows_progress
+from noiseworthy.cli.options import AsJson, DataDir, OutFolder, PlanJson, Seconds, Seeds, Sets, StudyFile
+from noiseworthy.cli.steps import check_record, decide_plan, finish, prepare_study, show, train_plan
 
 if TYPE_CHECKING:
     from noiseworthy.studies.plan_file import Planned
     from noiseworthy.studies.planner import Decision
     from noiseworthy.studies.prepare import Prepared
-    from noiseworthy.studies.run_ledger import SharedLedger
     from noiseworthy.sweeps.contest import Contest
     from noiseworthy.sweeps.tradeoff import Surface
 
 
+@shows_progress
 def train(
     study: StudyFile,
     out_folder: OutFolder = None,
@@ -37,66 +36,93 @@ def train(
     lifetime_epsilon: Annotated[
         float | None, typer.Option(help="lifetime epsilon of clients that are new to --ledger")
     ] = None,
+    sets: Sets = None,
+    seeds: Seeds = None,
 ) -> None:
     """Plan a study, train it in simulation and write a run folder with model, record and report."""
-    if plan is not None and budget_seconds is not None:
-        raise ConfigError(
-            "--budget-seconds is time for planning, and --plan has decided; leave one of them out"
-        )
-    shared = _shared(ledger, lifetime_epsilon)
-    folder = out_folder or Path("runs") / study.stem
-    prepared = prepare_study(study, data, budget_seconds)
-    planned = decide_plan(prepared, plan, folder if resume else None)
-    record = train_plan(planned, folder, name=study.stem, resume=resume, ledger=shared)
-    finish(record, folder, as_json)
+    from noiseworthy.calls.run import run
+    from noiseworthy.cli.bars import Bars
+    from noiseworthy.studies.changes import changes_of, seeds_of
+
+    with Bars() as bars:
+        done = run(
+            study, out_folder, seeds=None if seeds is None else seeds_of(seeds), set=changes_of(sets or ()),
+            resume=resume, plan=plan, data=data, budget_seconds=budget_seconds, ledger=ledger,
+            lifetime_epsilon=lifetime_epsilon, callbacks=[bars],
+        )  # fmt: skip
+    from noiseworthy.studies.record import load_record
+
+    show(load_record(done.folder), done.record, done.report, as_json)
 
 
+@shows_progress
 def compare(
     study: StudyFile,
     out_folder: OutFolder = None,
     plan: PlanJson = None,
     data: DataDir = None,
     as_json: AsJson = False,
+    sets: Sets = None,
 ) -> None:
     """Train the plan beside a grid of fixed settings and report the gain that the plan loses."""
-    planned = decide_plan(prepare_study(study, data), plan)
     folder = out_folder or Path("runs") / study.stem
+    planned = decide_plan(prepare_study(study, data, sets=sets, plan=plan, folder=folder), plan)
     record = train_plan(planned, folder, name=study.stem) if planned.plan.train else None
-    finish(_compare(planned, folder, record, name=study.stem), folder, as_json)
+    from noiseworthy.studies.occupied import held
+
+    with held(folder):
+        finish(_compare(planned, folder, record, name=study.stem), folder, as_json)
 
 
+@shows_progress
 def tradeoff(
-    study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
+    study: StudyFile,
+    out_folder: OutFolder = None,
+    data: DataDir = None,
+    as_json: AsJson = False,
+    sets: Sets = None,
 ) -> None:
     """Plan and train for other privacy and resource budgets, and draw what each pair of them reaches."""
+    folder = out_folder or Path("runs") / study.stem
+    prepared = prepare_study(study, data, sets=sets, folder=folder)
     from noiseworthy.sweeps.tradeoff import Surface
 
-    prepared = prepare_study(study, data)
     surface = Surface.of(prepared)
-    folder = out_folder or Path("runs") / study.stem
     prepared, decision, _ = decide_plan(prepared)
-    finish(_tradeoff(surface, prepared, decision, folder, name=study.stem), folder, as_json)
+    from noiseworthy.studies.occupied import held
+
+    with held(folder):
+        finish(_tradeoff(surface, prepared, decision, folder, name=study.stem), folder, as_json)
 
 
+@shows_progress
 def rivals(
-    study: StudyFile, out_folder: OutFolder = None, data: DataDir = None, as_json: AsJson = False
+    study: StudyFile,
+    out_folder: OutFolder = None,
+    data: DataDir = None,
+    as_json: AsJson = False,
+    sets: Sets = None,
 ) -> None:
     """Train DPFL-BCS and the algorithms it is held against side by side, on the study's own federation."""
+    folder = out_folder or Path("runs") / study.stem
+    prepared = prepare_study(study, data, sets=sets, folder=folder)
     from noiseworthy.sweeps.contest import Contest
 
-    prepared = prepare_study(study, data)
     contest = Contest.of(prepared)
-    folder = out_folder or Path("runs") / study.stem
-    finish(_rivals(contest, prepared, folder, name=study.stem), folder, as_json)
+    from noiseworthy.studies.occupied import held
+
+    with held(folder):
+        finish(_rivals(contest, prepared, folder, name=study.stem), folder, as_json)
 
 
+@shows_progress
 def quickstart(out_folder: OutFolder = None) -> None:
     """Plan, train and compare on the digits that ship with scikit-learn, and write a report."""
     from importlib.resources import as_file, files
 
-    with as_file(files("noiseworthy") / "quickstart.toml") as path:
-        prepared = prepare_study(path, None)
     folder = out_folder or Path("runs") / "quickstart"
+    with as_file(files("noiseworthy") / "quickstart.toml") as path:
+        prepared = prepare_study(path, None, folder=folder)
     err.print(
         Text("noiseworthy quickstart", "bold"),
         "ten clients, two kinds of digits each, epsilon = 4 for every record",
@@ -104,25 +130,19 @@ def quickstart(out_folder: OutFolder = None) -> None:
     )
     planned = decide_plan(prepared)
     record = train_plan(planned, folder, name="quickstart")
-    finish(_compare(planned, folder, record, name="quickstart"), folder, False)
+    from noiseworthy.studies.occupied import held
+
+    with held(folder):
+        finish(_compare(planned, folder, record, name="quickstart"), folder, False)
 
 
 def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
     """Write the HTML report of a run folder again."""
+    check_record(folder)
     from noiseworthy.reports import write_report
     from noiseworthy.studies.record import load_record
 
     out.print(f"Report: {write_report(load_record(folder), folder)}", soft_wrap=True)
-
-
-def _shared(ledger: Path | None, lifetime_epsilon: float | None) -> SharedLedger | None:
-    if ledger is not None:
-        from noiseworthy.studies.run_ledger import SharedLedger
-
-        return SharedLedger.of(ledger, lifetime_epsilon)
-    if lifetime_epsilon is not None:
-        raise ConfigError("--lifetime-epsilon is of a ledger that runs share; name it with --ledger")
-    return None
 
 
 def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, name: str) -> dict[str, Any]:

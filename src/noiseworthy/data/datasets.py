@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,21 @@ from noiseworthy.data.files import locate, required_folder
 from noiseworthy.data.partitions import Parts
 from noiseworthy.data.partitions import partition as deal_out
 from noiseworthy.data.records import Records
-from noiseworthy.data.tables import CLIENT_COLUMN, Columns, HeldOut, is_table, read_table
+from noiseworthy.data.tables import (
+    CLIENT_COLUMN,
+    FORMATS,
+    SQL,
+    Columns,
+    HeldOut,
+    from_columns,
+    is_table,
+    opened,
+    read_table,
+)
 from noiseworthy.errors import DataError, InvalidInput
+
+if TYPE_CHECKING:
+    from noiseworthy.data.schema import Schema
 
 EMBEDDED = {
     "digits": "embedded.digits",
@@ -45,18 +58,22 @@ FILES = {
     "school": "school.school",
 }
 """Sources in files, and what reads them from their folder; it is loaded when it is asked for."""
-_FORMS = "leaf:FOLDER, ixi:FOLDER, hub:NAME, or a path ending in .csv, .csv.gz, .npz or .parquet"
+_FORMS = f"leaf:FOLDER, ixi:FOLDER, hub:NAME, {SQL}URL, or a path ending in {', '.join(FORMATS)}"
+FRAME = "the table"
+"""Name of data that come as a frame."""
 
 
 def load_records(
-    source: str,
+    source: str | Any,
     *,
     data_dir: str | Path | None = None,
+    query: str | None = None,
     label_column: str = "label",
     client_column: str = CLIENT_COLUMN,
     feature_columns: Sequence[str] | None = None,
     regression: bool = False,
     classes: Sequence[str | int] | None = None,
+    columns: Schema | Mapping[str, Any] | str | None = None,
     held_out: HeldOut = "rows",
 ) -> Records:
     """The records of a source, before anybody owns them.
@@ -65,14 +82,19 @@ def load_records(
         source: `digits`, `breast-cancer`, `wine`, `iris`, `diabetes` (shipped);
             `mnist`, `fashion-mnist`, `mnist-writers`, `cifar10`, `cifar10-jpeg`, `pneumoniamnist`,
             `shakespeare`, `lending-club`, `lending-club-2018`, `adult`, `vehicle`, `heart-disease`, `school`
-            (files in `data_dir`); `leaf:FOLDER`; `ixi:FOLDER`; `hub:NAME`; or the path of a table. A
-            relative path is looked up from the working directory, then in `data_dir`.
+            (files in `data_dir`); `leaf:FOLDER`; `ixi:FOLDER`; `hub:NAME`; `sql:` and a connection string;
+            or the path of a table. A relative path is looked up from the working directory, then in
+            `data_dir`. Or the table itself: a pandas or polars frame, another one that gives its columns to
+            Arrow, or a dictionary of arrays.
         data_dir: folder of data files; None takes the environment variable NOISEWORTHY_DATA.
+        query: of a database; it ends with `order by`.
         label_column: of a table or hub data set.
         client_column: of a table or hub data set; the column `client` may be absent: no owners.
         feature_columns: of a table or hub data set; None takes all others.
         regression: whether the label of a table or hub data set is a number to predict, not a class.
         classes: of a table, hub data set or LEAF folder, all labels; None takes those that occur, sorted.
+        columns: of a table, what all of them are, as a schema, as `[columns]` of a study or as the path of a
+            file with them; then the five before are left out.
         held_out: of a table or hub data set without test records, how they are chosen (`from_columns`).
 
     Raises:
@@ -85,15 +107,21 @@ def load_records(
     """
     features = None if feature_columns is None else tuple(feature_columns)
     stated = None if classes is None else tuple(classes)
-    columns = Columns(label_column, client_column, features, regression, stated)
+    plain = Columns(label_column, client_column, features, regression, stated)
+    if not isinstance(source, str):
+        from noiseworthy.data.readers import of_frame
+
+        table = source if isinstance(source, Mapping) else of_frame(source)
+        return from_columns(table, _schema(columns, FRAME, plain) or plain, FRAME, held_out=held_out)
     kind, _, rest = source.partition(":")
+    schema = _schema(columns, source, plain)
     if is_table(source):
-        return read_table(locate(source, data_dir), columns, held_out=held_out)
+        return read_table(opened(source, data_dir, query), schema or plain, held_out=held_out)
     if kind == "hub" and rest:
-        return _reader("hub.read_hub")(rest, columns, held_out=held_out)
-    if kind == "leaf" and rest and columns == Columns(classes=stated):
+        return _reader("hub.read_hub")(rest, plain, held_out=held_out)
+    if kind == "leaf" and rest and plain == Columns(classes=stated):
         return _reader("leaf.read_leaf")(locate(rest, data_dir), stated)
-    if columns != Columns():
+    if plain != Columns():
         raise InvalidInput(
             f"{source} has fixed columns; leave out label, client and feature columns, classes and regression"
         )
@@ -149,7 +177,7 @@ def federate(
 
 
 def load_federation(
-    source: str,
+    source: str | Any,
     *,
     clients: int | None = None,
     partition: str | None = None,
@@ -159,11 +187,13 @@ def load_federation(
     records_per_client: int | None = None,
     fraction: float = 1.0,
     data_dir: str | Path | None = None,
+    query: str | None = None,
     label_column: str = "label",
     client_column: str = CLIENT_COLUMN,
     feature_columns: Sequence[str] | None = None,
     regression: bool = False,
     classes: Sequence[str | int] | None = None,
+    columns: Schema | Mapping[str, Any] | str | None = None,
     held_out: HeldOut = "rows",
 ) -> Federation:
     """The records of a source dealt out to clients.
@@ -178,11 +208,13 @@ def load_federation(
     records = load_records(
         source,
         data_dir=data_dir,
+        query=query,
         label_column=label_column,
         client_column=client_column,
         feature_columns=feature_columns,
         regression=regression,
         classes=classes,
+        columns=columns,
         held_out=held_out,
     )
     return federate(
@@ -201,6 +233,20 @@ def _reader(place: str) -> Any:
     """A function of a module of this package, both by name."""
     module, _, name = place.partition(".")
     return getattr(import_module(f"noiseworthy.data.{module}"), name)
+
+
+def _schema(columns: Schema | Mapping[str, Any] | str | None, source: str, plain: Columns) -> Schema | None:
+    """What is stated of all columns; refused for what is no table, or beside the older way to say it."""
+    if columns is None:
+        return None
+    if plain != Columns() or not (is_table(source) or source == FRAME):
+        raise InvalidInput(
+            f"columns say all that is to be said of a table ({', '.join(FORMATS)}), got {source}; "
+            "leave out label, client and feature columns, classes and regression, or leave out columns"
+        )
+    from noiseworthy.data.schema import read_schema
+
+    return read_schema(columns)
 
 
 def _without_columns(source: str, data_dir: str | Path | None) -> Records:
@@ -245,4 +291,9 @@ def _stacked(records: Records, parts: Parts, names: list[str]) -> Federation:
         name=records.name,
         client_names=names,
     )
-    return replace(federation, test_origin=records.test_origin, classes_found=records.classes_found)
+    return replace(
+        federation,
+        test_origin=records.test_origin,
+        classes_found=records.classes_found,
+        schema=records.schema,
+    )

@@ -8,12 +8,13 @@ from noiseworthy.data.ixi import read_ixi
 from noiseworthy.data.leaf import read_leaf
 from noiseworthy.data.partitions import PARTITIONS, partition
 from noiseworthy.data.records import Records
+from noiseworthy.data.schema import Schema, read_schema
 from noiseworthy.data.synthetic import LeastSquares, least_squares
 from noiseworthy.data.tables import Columns, from_columns, read_table
 from noiseworthy.data.volumes import synthetic_volumes
 
 __all__ = [
     "DATA_DIR_VARIABLE", "EMBEDDED", "FILES", "PARTITIONS", "Columns", "Federation", "LeastSquares",
-    "Records", "federate", "from_columns", "least_squares", "load_federation", "load_records",
-    "partition", "read_hub", "read_ixi", "read_leaf", "read_table", "synthetic_volumes",
+    "Records", "Schema", "federate", "from_columns", "least_squares", "load_federation", "load_records",
+    "partition", "read_hub", "read_ixi", "read_leaf", "read_schema", "read_table", "synthetic_volumes",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,9 @@ from noiseworthy._validate import counts
 from noiseworthy.data.labels import Features, Labels
 from noiseworthy.data.records import TestOrigin
 from noiseworthy.errors import DataError
+
+if TYPE_CHECKING:
+    from noiseworthy.data.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Federation:
         clients: names of the clients, in order.
         test_origin: where the test set comes from.
         classes_found: labels that were read off the records because nobody stated them; empty where stated.
+        schema: what the numbers of a record are; None where they are no named columns.
 
     Example:
         >>> fed = Federation.from_clients(
@@ -51,6 +55,7 @@ class Federation:
     clients: tuple[str, ...]
     test_origin: TestOrigin = "apart"
     classes_found: tuple[str, ...] = ()
+    schema: Schema | None = None
 
     @classmethod
     def from_clients(

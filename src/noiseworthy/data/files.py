@@ -80,7 +80,8 @@ def read_npz(path: Path) -> dict[str, NDArray]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as cause:
-        raise DataError(f"{path} is not an npz file of plain arrays: {cause}") from None
+        why = "it is cut off, or holds Python objects" if "pickle" in str(cause) else cause
+        raise DataError(f"{path} is not an npz file of plain arrays: {why}") from None
 
 
 def read_frame(path: Path, **options: Any) -> Any:

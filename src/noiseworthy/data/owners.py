@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -16,6 +16,9 @@ from noiseworthy.data.files import existing
 from noiseworthy.data.tables import Columns, read_whole
 from noiseworthy.data.terms import OwnerTerms
 from noiseworthy.errors import DataError
+
+if TYPE_CHECKING:
+    from noiseworthy.data.schema import Schema
 
 _FILE = TypeAdapter(list[OwnerTerms])
 _COMMON = ("record_shape", "classes", "mechanism", "unit")
@@ -56,13 +59,13 @@ def read_owners(path: Path) -> list[OwnerTerms]:
 _REMEDY = "write it with noiseworthy deploy ask"
 
 
-def federation_of_owners(path: Path, test: Path, columns: Columns) -> Federation:
+def federation_of_owners(path: Path, test: Path, columns: Columns | Schema) -> Federation:
     """A federation whose records lie at their owners: names, sizes and shapes are known, and no record is.
 
     Args:
         path: of a file of owners.
         test: of a table with test records, which are the server's own.
-        columns: of that table.
+        columns: of that table; a schema must be that of every owner.
 
     Returns:
         Clients sorted by name. Whatever reads `x` or `y` raises a `DataError`; their shapes and types are
@@ -73,12 +76,38 @@ def federation_of_owners(path: Path, test: Path, columns: Columns) -> Federation
     """
     owners = read_owners(path)
     shape, classes = owners[0].record_shape, owners[0].classes
+    schema = None if isinstance(columns, Columns) else columns
+    for one in owners:
+        if misfit := columns_misfit(one.client, one.columns, schema and schema.digest):
+            raise DataError(f"{path}: {misfit}")
     test_x, test_y = _test_records(test, columns, shape, classes)
     sizes = np.array([one.records for one in owners], np.int64)
     padded, name = (len(sizes), int(sizes.max())), path.stem
     x: Any = Elsewhere(name, (*padded, *shape), np.dtype(np.float32))
     y: Any = Elsewhere(name, padded, np.dtype(test_y.dtype))
-    return Federation(x, y, sizes, test_x, test_y, classes, name, tuple(one.client for one in owners))
+    names = tuple(one.client for one in owners)
+    return Federation(x, y, sizes, test_x, test_y, classes, name, names, schema=schema)
+
+
+def columns_misfit(who: str, told: str | None, wanted: str | None) -> str:
+    """Why an owner's columns are not a study's, in a sentence; empty where they are.
+
+    Args:
+        who: name of the owner.
+        told: digest of its schema; None where it states none.
+        wanted: digest of the study's.
+
+    Example:
+        >>> columns_misfit("north", "9f2a" * 16, "9f2a" * 16)
+        ''
+        >>> columns_misfit("north", None, "9f2a" * 16)
+        "north's file has no [columns], the study's have the digest 9f2a9f2a9f2a; state the same in both"
+    """
+    if told == wanted:
+        return ""
+    has = "has no [columns]" if told is None else f"has [columns] with the digest {told[:12]}"
+    wants = "the study has none" if wanted is None else f"the study's have the digest {wanted[:12]}"
+    return f"{who}'s file {has}, {wants}; state the same in both"
 
 
 @dataclass(frozen=True)
@@ -119,14 +148,11 @@ def _refusal(name: str) -> str:
     return f"the records of {name} lie at their owners; train with noiseworthy deploy run"
 
 
-def _test_records(test: Path, columns: Columns, shape: tuple[int, ...], classes: int | None) -> tuple:
-    if columns.regression != (classes is None):
-        raise DataError(
-            f"{test}: the owners' labels are {'numbers' if classes is None else 'classes'}; "
-            f"{'state' if classes is None else 'leave out'} [federation] regression"
-        )
-    if classes is not None and columns.classes is None:
-        raise DataError(f"{test}: state [federation] classes, the {classes} labels in the owners' order")
+def _test_records(
+    test: Path, columns: Columns | Schema, shape: tuple[int, ...], classes: int | None
+) -> tuple:
+    if isinstance(columns, Columns):
+        _check_stated(test, columns, classes)
     x, y, stated = read_whole(test, columns, "test")
     if stated != classes or x.shape[1:] != shape:
         raise DataError(
@@ -134,6 +160,16 @@ def _test_records(test: Path, columns: Columns, shape: tuple[int, ...], classes:
             f"{classes}; choose feature_columns and classes as the owners did"
         )
     return x, y
+
+
+def _check_stated(test: Path, columns: Columns, classes: int | None) -> None:
+    if columns.regression != (classes is None):
+        raise DataError(
+            f"{test}: the owners' labels are {'numbers' if classes is None else 'classes'}; "
+            f"{'state' if classes is None else 'leave out'} [federation] regression"
+        )
+    if classes is not None and columns.classes is None:
+        raise DataError(f"{test}: state [federation] classes, the {classes} labels in the owners' order")
 
 
 def _first(error: ValidationError, path: Path) -> str:

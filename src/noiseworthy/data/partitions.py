@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from noiseworthy._validate import count, one_of, positive
 from noiseworthy.data.records import members_of
-from noiseworthy.data.shards import equal_shares
 from noiseworthy.errors import DataError, InvalidInput
 
 Parts = list[NDArray[np.int64]]
@@ -96,6 +95,8 @@ def label_shards(
 
     Source: Zhou et al., experiments ("two digits each"); after McMahan et al. (2017), arXiv:1602.05629.
     """
+    from noiseworthy.data.shards import equal_shares  # here, because it loads solvers
+
     classes = _classes("label-shards", labels)
     held = count("labels_per_client", labels_per_client, most=len(classes))
     stock = [rng.permutation(classes[c]) for c in rng.permutation(len(classes))]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data.labels import Features, Labels
 from noiseworthy.errors import DataError
+
+if TYPE_CHECKING:
+    from noiseworthy.data.schema import Schema
 
 HOLDOUT_FRACTION = 0.2
 HOLDOUT_SEED = 0
@@ -37,6 +40,7 @@ class Records:
         client_ids: owner of each private record, shape (n,), or None where the data name no owners.
         test_origin: where the test records come from.
         classes_found: labels that were read off the records because nobody stated them, in order; else empty.
+        schema: what the numbers of a record are; None where they are no named columns.
     """
 
     x: Features
@@ -48,6 +52,7 @@ class Records:
     client_ids: NDArray | None = None
     test_origin: TestOrigin = "apart"
     classes_found: tuple[str, ...] = ()
+    schema: Schema | None = None
 
     def __len__(self) -> int:
         return len(self.x)

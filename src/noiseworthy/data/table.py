@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from noiseworthy._tables import Positive, Size, Table
-from noiseworthy.data.tables import Columns
+from noiseworthy.data.tables import SQL, Columns, is_table
 
 
 class FederationTable(Table):
@@ -18,26 +18,64 @@ class FederationTable(Table):
     """
 
     sizes: list[Size] | None = None
+    """Records of every client, public; for planning without any data, with `[task] dimension`."""
     data: str | None = None
+    """A name, the path of a table, `sql:URL`, `leaf:FOLDER`, `ixi:FOLDER`, `hub:NAME` or `owners:FILE`."""
+    query: str | None = None
+    """Of a database, `data = "sql:URL"`: one select that ends with `order by`."""
     test: str | None = None
+    """Table of test records, of `owners:` alone."""
     data_dir: Annotated[Path, Field(strict=False)] | None = None
+    """Folder of data files; by default what `NOISEWORTHY_DATA` names."""
     clients: Size | None = None
+    """How many clients records are dealt out to; left out, the data say whose they are."""
     partition: Literal["iid", "dirichlet", "sorted", "label-shards", "quantity-skew", "natural"] | None = None
+    """How records are dealt out; `natural` leaves them with their owners."""
     alpha: Positive | None = None
+    """Concentration of `dirichlet` and `quantity-skew`: the smaller, the less alike clients are."""
     labels_per_client: Size | None = None
+    """Labels that a client has, of `label-shards`."""
     records_per_client: Size | None = None
+    """Keeps at most so many records of each client."""
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Keeps this part of each client's records, at least one."""
     client_column: str = "client"
+    """Column of a table that names the owner of each record."""
     feature_columns: list[str] | None = None
+    """Columns of a table to learn from; left out, all others."""
     label_column: str = "label"
+    """Column of a table that is predicted."""
     regression: bool = False
+    """Whether the label is a number to predict, and not a class."""
     classes: Annotated[list[str | int], Field(min_length=2)] | None = None
+    """All labels there are, in their order; left out, they are read off the records (in simulation only)."""
     seed: int = 0
+    """Of dealing records out and of budgets that are drawn; public."""
+
+    simulation: bool = False
+    """Whether `[columns]` are as the records themselves have them: then nothing is deployed."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Later keys are left out where they say nothing, so that older plans and runs stay known."""
+        return {key: value for key, value in write(self).items() if value or key not in _LATER}
 
     @model_validator(mode="after")
     def _one_source(self) -> FederationTable:
         if (self.sizes is None) == (self.data is None):
             raise ValueError("[federation] needs either sizes or data, and not both")
+        return self
+
+    @model_validator(mode="after")
+    def _query_of_database(self) -> FederationTable:
+        of_database = self.data is not None and self.data.startswith(SQL)
+        if of_database != (self.query is not None):
+            raise ValueError(f'[federation] query goes with data = "{SQL}URL", a database, and with no other')
+        if of_database:
+            from noiseworthy.data.sql import misfit  # here, because few tables are of databases
+
+            if said := misfit(str(self.data).removeprefix(SQL), str(self.query)):
+                raise ValueError(f"[federation] {said}")
         return self
 
     @model_validator(mode="after")
@@ -73,7 +111,33 @@ class FederationTable(Table):
         """Whether the records lie at their owners."""
         return self.data is not None and self.data.startswith(OWNERS)
 
+    def check_columns(self) -> None:
+        """Refuse what does not go with `[columns]`, which say all that is to be said of columns.
+
+        Raises:
+            ValueError: data that are no table, or keys that `[columns]` replaces.
+        """
+        if not (self.of_owners or is_table(str(self.data))):
+            raise ValueError(
+                "[columns] goes with a table (.csv, .csv.gz, .npz, .parquet) or with owners:FILE, got data "
+                f"= {self.data!r}; leave [columns] out"
+            )
+        if older := [key for key in _OF_COLUMNS if key in self.model_fields_set]:
+            raise ValueError(
+                f"[federation] {', '.join(older)} beside [columns], which say it; leave out, and "
+                f"{', and '.join(_OF_COLUMNS[key] for key in older)}"
+            )
+
 
 OWNERS = "owners:"
 """How a source begins that is a file of what owners tell."""
+_LATER = ("query", "simulation")
 _DEALING = ("clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction")
+_OF_COLUMNS = {
+    "client_column": 'give that column role = "client"',
+    "feature_columns": 'give all others kind = "left-out"',
+    "label_column": 'give that column role = "label"',
+    "regression": "give the label its range",
+    "classes": "give the label its classes",
+}
+"""Keys that `[columns]` replaces, and by what."""

@@ -1,20 +1,28 @@
-"""Data of your own: columns in a CSV, npz or parquet file, or a dictionary of arrays."""
+"""Data of your own: columns of a file, a database or a frame, or a dictionary of arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseworthy.data.files import existing, read_frame, read_npz
+from noiseworthy.data.files import locate
 from noiseworthy.data.labels import Features, Labels, as_text, class_numbers, classes_among, scaled_images
 from noiseworthy.data.records import Records, TestOrigin, holdout, holdout_of_each, split_records
 from noiseworthy.errors import DataError
 
+if TYPE_CHECKING:
+    from noiseworthy.data.schema import Schema
+    from noiseworthy.data.sql import Query
+
+FORMATS = (".csv", ".csv.gz", ".parquet", ".feather", ".arrow", ".xlsx", ".npz")
+"""How files of tables end."""
+SQL = "sql:"
+"""How a source begins that is a database."""
 CLIENT_COLUMN = "client"
 SPLIT_COLUMN = "split"
 HeldOut = Literal["rows", "records"]
@@ -43,14 +51,15 @@ class Columns:
 
 
 def from_columns(
-    table: Mapping[str, ArrayLike], columns: Columns, name: str, *, held_out: HeldOut = "rows"
+    table: Mapping[str, ArrayLike], columns: Columns | Schema, name: str, *, held_out: HeldOut = "rows"
 ) -> Records:
     """Records from named columns of equal length.
 
-    Several feature columns are laid side by side; a single one keeps its shape, so it may hold images. Bytes
-    of two or more axes per record are taken as images and divided by 255; nothing else is scaled. A column
-    `split` of 'train' and 'test' gives the test set; without one, a fixed random fifth of every client does,
-    or a fifth by a hash of each record.
+    A schema says how each column is encoded, and which rows test. Without one columns are numbers as they
+    are: several are laid side by side; a single one keeps its shape, so it may hold images. Bytes of two or
+    more axes per record are taken as images and divided by 255; nothing else is scaled. A column `split` of
+    'train' and 'test' gives the test set. Where no column does, a fixed random fifth of every client is held
+    out, or a fifth by a hash of each record.
 
     Args:
         table: columns, each of shape (n, ...).
@@ -69,6 +78,10 @@ def from_columns(
         >>> records.x.shape, records.test_x.shape, set(records.client_ids.tolist()) == {"a", "b"}
         ((8, 1), (2, 1), True)
     """
+    from noiseworthy.data.schema.tables import plain_schema, stated_records  # here, as no gateway needs them
+
+    if not isinstance(columns, Columns):
+        return stated_records(table, columns, name, held_out)
     arrays = {key: np.asarray(value) for key, value in table.items()}
     owners = _owners(arrays, columns.client, name)
     x, y, classes = _examples(arrays, columns, name)
@@ -79,17 +92,23 @@ def from_columns(
     elif origin == "rows":
         is_test = holdout(groups)
     else:
-        is_test = _held_out_of_each(x, _plain_labels(arrays, columns, name), groups, name)
+        is_test = held_out_of_each(x, _plain_labels(arrays, columns, name), groups, name)
     _same_length({"labels": y, "clients": groups, SPLIT_COLUMN: is_test}, len(y), name)
     stated = columns.classes or columns.regression
     found = () if stated else classes_among(_complete_labels(arrays, columns, name))
-    return split_records(
+    records = split_records(
         x, y, is_test, classes=classes, name=name, client_ids=owners, test_origin=origin, classes_found=found
     )
+    schema = plain_schema(arrays, columns, _feature_names(arrays, columns, name), found)
+    return replace(records, schema=schema)
 
 
-def _held_out_of_each(x: Features, labels: NDArray, owners: NDArray, name: str) -> NDArray[np.bool_]:
-    """A split by hashes, which must leave every owner something to train on."""
+def held_out_of_each(x: Features, labels: NDArray, owners: NDArray, name: str) -> NDArray[np.bool_]:
+    """A split by hashes, which must leave every owner something to train on.
+
+    Raises:
+        DataError: an owner of whom all records would test.
+    """
     _same_length({"clients": owners}, len(x), name)
     is_test = holdout_of_each(x, labels)
     if bare := sorted(set(owners.tolist()) - set(owners[~is_test].tolist())):
@@ -110,23 +129,56 @@ def _plain_labels(table: Table, columns: Columns, name: str) -> NDArray:
     return _numbers(labels, columns.label, name) if columns.regression else as_text(labels)
 
 
-def read_table(path: Path, columns: Columns, *, held_out: HeldOut = "rows") -> Records:
-    """Records from a .csv, .csv.gz, .npz or .parquet file; the name of the file becomes the name of the data.
+def opened(source: str, data_dir: str | Path | None = None, query: str | None = None) -> Path | Query:
+    """Where a table is: the path of its file as it is found, or the query of a database.
+
+    Args:
+        source: a path that ends as one of `FORMATS`, or `sql:` and a connection string.
+        data_dir: folder of data files; None takes the environment variable NOISEWORTHY_DATA.
+        query: of a database.
+
+    Raises:
+        DataError: no such file.
+        ConfigError: a query that may be read otherwise the next time, or a password in a connection string.
+    """
+    if not source.startswith(SQL):
+        return locate(source, data_dir)
+    from noiseworthy.data.sql import Query  # here, because few gateways read a database
+
+    return Query(source.removeprefix(SQL), query or "", data_dir)
+
+
+def read_table(source: Path | Query, columns: Columns | Schema, *, held_out: HeldOut = "rows") -> Records:
+    """Records from a table that was `opened`; the name of the file or database becomes the name of the data.
 
     Raises:
         DataError: an unreadable file, another suffix, or columns that `from_columns` refuses.
     """
-    table, name = _read(path)
+    table, name = _read(source, not isinstance(columns, Columns))
     return from_columns(table, columns, name, held_out=held_out)
 
 
+def read_cells(source: Path | Query) -> dict[str, NDArray]:
+    """The columns of a table as a schema wants them: cells of text, numbers and dates, each by itself.
+
+    What one cell of a csv is read as would else depend on the others of its column.
+
+    Args:
+        source: that was `opened`.
+
+    Raises:
+        DataError: an unreadable file, or another suffix.
+    """
+    return dict(_read(source, True)[0])
+
+
 def read_whole(
-    path: Path, columns: Columns, part: Literal["train", "test"]
+    source: Path | Query, columns: Columns | Schema, part: Literal["train", "test"]
 ) -> tuple[Features, Labels, int | None]:
     """All records of a table: none is set aside, and a column of clients is left out.
 
     Args:
-        path: of a .csv, .csv.gz, .npz or .parquet file.
+        source: that was `opened`.
         columns: what they mean.
         part: the rows that are taken where a column `split` marks them.
 
@@ -136,10 +188,17 @@ def read_whole(
     Raises:
         DataError: as `read_table`, or no row of the part.
     """
-    table, name = _read(path)
-    x, y, classes = _examples(table, columns, name)
-    if SPLIT_COLUMN in table:
-        kept = _marked(table[SPLIT_COLUMN], name) == (part == "test")
+    table, name = _read(source, not isinstance(columns, Columns))
+    if not isinstance(columns, Columns):
+        from noiseworthy.data.schema.tables import stated_examples
+
+        x, y, _, is_test = stated_examples(table, columns, name, whole=True)
+        classes = columns.n_classes
+    else:
+        x, y, classes = _examples(table, columns, name)
+        is_test = _marked(table[SPLIT_COLUMN], name) if SPLIT_COLUMN in table else None
+    if is_test is not None:
+        kept = is_test == (part == "test")
         x, y = x[kept], y[kept]
     if not len(x):
         raise DataError(f"{name} has no {part} records; bring some, or leave out the column {SPLIT_COLUMN}")
@@ -147,38 +206,26 @@ def read_whole(
 
 
 def is_table(source: str) -> bool:
-    """Whether a source is the path of a table."""
-    return source.endswith(tuple(_READERS))
+    """Whether a source is the path of a table, or a database."""
+    return source.endswith(FORMATS) or source.startswith(SQL)
 
 
-def _read(path: Path) -> tuple[Table, str]:
-    """The columns of a file, and the name of the data."""
-    for suffix, read in _READERS.items():
-        if path.name.endswith(suffix):
-            return read(existing(path)), path.name.removesuffix(suffix)
-    raise DataError(f"{path} must end in one of {', '.join(_READERS)}")
+def _read(source: Path | Query, cells: bool) -> tuple[Table, str]:
+    """The columns of a table, each cell by itself where `cells`, and the name of the data."""
+    from noiseworthy.data.readers import read_columns  # here, because most sources are no tables
+
+    if not isinstance(source, Path):
+        return source.read(cells=cells), source.name
+    for suffix in sorted(FORMATS, key=len, reverse=True):
+        if source.name.endswith(suffix):
+            return read_columns(source, cells=cells), source.name.removesuffix(suffix)
+    raise DataError(f"{source} must end in one of {', '.join(FORMATS)}")
 
 
 def _examples(table: Table, columns: Columns, name: str) -> tuple[Features, Labels, int | None]:
     """Features, labels and the number of classes, row by row."""
     y, classes = _labels(_column(table, columns.label, name), columns, name)
     return _features(table, _feature_names(table, columns, name), len(y), name), y, classes
-
-
-def _read_columns(path: Path) -> Table:
-    frame = read_frame(path)
-    return {str(name): _plain(frame[name]) for name in frame.columns}
-
-
-def _plain(column: Any) -> NDArray:
-    """A pandas column as a NumPy array; nullable numbers become floats with NaN."""
-    values = column.to_numpy()
-    if values.dtype == object and column.dtype.kind in "biuf":
-        return column.to_numpy(np.float64, na_value=np.nan)
-    return values
-
-
-_READERS = {".csv": _read_columns, ".csv.gz": _read_columns, ".parquet": _read_columns, ".npz": read_npz}
 
 
 def _column(table: Table, column: str, name: str) -> NDArray:

@@ -31,6 +31,7 @@ class OwnerTerms(BaseModel):
         most_releases: of one run.
         most_parameters: of a model.
         most_local_steps: of one release.
+        columns: digest of the schema by which records become numbers; None where they are numbers already.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -50,3 +51,4 @@ class OwnerTerms(BaseModel):
     most_releases: int
     most_parameters: int
     most_local_steps: int
+    columns: str | None = None

@@ -22,13 +22,9 @@ from noiseworthy.deploy.gateway.messages import (
     Reply,
     Request,
     Uploaded,
-    pack_about,
-    pack_lease,
-    pack_model,
-    pack_receipt,
-    pack_request,
     read_reply,
 )
+from noiseworthy.deploy.gateway.packing import pack_about, pack_lease, pack_model, pack_receipt, pack_request
 from noiseworthy.errors import GatewayError, WireError
 
 Kind = TypeVar("Kind", bound=Reply)

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy import _validate as check
+from noiseworthy._json import strict_json
 from noiseworthy.deploy.asking import Asking, seen_of
 from noiseworthy.deploy.correspondence import Correspondence, confirmed, leased, released
-from noiseworthy.deploy.deployment import Deployment, task_table
+from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.exchange import Exchange
-from noiseworthy.deploy.gateway.messages import About, LeaseRequest, ModelOffer
+from noiseworthy.deploy.gateway.messages import About, LeaseRequest, ModelOffer, Seen
 from noiseworthy.deploy.gathering import DRAWN
 from noiseworthy.deploy.known_ledgers import KnownLedgers
 from noiseworthy.deploy.remote import Round, Terms, train_remotely
@@ -33,8 +33,10 @@ from noiseworthy.methods.dpfl_bcs import loss_reports
 from noiseworthy.methods.dpfl_bcs.loss_reports import LossReports
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage, stage_before
 from noiseworthy.methods.registry import make
+from noiseworthy.model.folder import Kept
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.checkpoints import load_checkpoint, save_checkpoint
+from noiseworthy.studies.delivery import task_table
 from noiseworthy.studies.flags import class_prior
 from noiseworthy.studies.plan_file import keep_stages
 from noiseworthy.studies.record import Record, with_training
@@ -241,11 +243,13 @@ class _Session:
         return np.concatenate([[0], within, [plan.rounds]])
 
 
-def final_model(deployment: Deployment, done: DeployedRun) -> ModelOffer:
-    """The model that a training has reached, as owners are sent it."""
-    theta = np.asarray(done.trained.theta[0], np.float32)
-    task, seen = task_table(deployment.prepared), seen_of(deployment.task)
-    return ModelOffer(run=done.told.run, task=task, theta=theta, seen=seen)
+def final_model(run: str, kept: Kept) -> ModelOffer:
+    """A model as the owners of a run are sent it."""
+    seen = None
+    if kept.reference is not None:
+        directions = kept.reference.directions[: kept.description.task.projection or 0]
+        seen = Seen(mean=kept.reference.mean, directions=directions)
+    return ModelOffer(run=run, description=kept.description.plain, theta=kept.theta, seen=seen)
 
 
 def with_network(
@@ -270,7 +274,7 @@ def with_network(
         "rounds": [one._asdict() for one in done.told.rounds],
         "owners": [about.model_dump(mode="json") for about in abouts],
     }
-    return {**record, "training": training, "network": check.strict_json(network)}
+    return {**record, "training": training, "network": strict_json(network)}
 
 
 def _terms(deployment: Deployment, scored: NDArray[np.int64], patience: float) -> Terms:

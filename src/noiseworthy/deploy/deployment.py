@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 from noiseworthy.data import Federation
+from noiseworthy.data.owners import columns_misfit
 from noiseworthy.deploy.asking import work_of
 from noiseworthy.deploy.demands import Demand
 from noiseworthy.deploy.gateway.messages import About
+from noiseworthy.deploy.gateway.owner import ModelName
 from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.checkpoints import fingerprint
@@ -16,7 +19,7 @@ from noiseworthy.studies.prepare import Prepared, default_model
 from noiseworthy.studies.read_off import check_nothing_is
 from noiseworthy.studies.training import check_begins
 from noiseworthy.tasks import Task
-from noiseworthy.tasks.table import TaskTable
+from noiseworthy.tasks.own import is_own
 
 
 @dataclass(frozen=True)
@@ -38,12 +41,19 @@ class Deployment:
         """A study and its plan.
 
         Raises:
-            ConfigError: a study without data or one that is a simulation, or a plan that does not train.
+            ConfigError: a study without data, one that is a simulation, one with a model of the user's own,
+                or a plan that does not train.
             UnsoundClaim: a plan that owners cannot follow, by name.
             InvalidInput: a plan that follows from a stage of another training.
         """
         federation, _ = prepared.trained()
         check_nothing_is(prepared.study.federation, federation)
+        if is_own(model := model_of(prepared)):
+            raise ConfigError(
+                f'[task] model = "{model}" is code of this study, which no gateway runs: owners answer for '
+                f"models of the product alone; deploy one of {', '.join(get_args(ModelName))}, or train this "
+                "one in simulation"
+            )
         if not plan.train:
             raise ConfigError(f"there is nothing to deploy: {plan.outcome}")
         check_begins(plan)
@@ -76,8 +86,7 @@ class Deployment:
     @property
     def mark(self) -> str:
         """`fingerprint` of the training."""
-        belongs_to = self.prepared.study.model_dump_json(include={"federation", "task"})
-        return fingerprint(self.plan, [self.seed], "deployed" + belongs_to)
+        return fingerprint(self.plan, [self.seed], "deployed" + self.prepared.study.names_data)
 
     def demand_of(self, client: str) -> Demand:
         """What the plan asks of a client.
@@ -103,10 +112,15 @@ class Deployment:
         if missing:
             raise GatewayError(f"no gateway answers for {', '.join(missing)}; start it, then ask again")
         for name, size in zip(self.federation.clients, self.federation.sizes.tolist(), strict=True):
-            check_records(there[name], size, self.federation.record_shape, self.federation.classes)
+            self._check_records(there[name], size)
             spent = 0.0 if resume else min(1.0, there[name].spent + there[name].leased)
             if why := self.demand_of(name).misfit(there[name], spent):
                 raise GatewayError(f"{name} {why}; change the study, or have the owner change its file")
+
+    def _check_records(self, about: About, size: int) -> None:
+        federation, columns = self.federation, self.prepared.study.columns
+        digest = None if columns is None else columns.digest
+        check_records(about, size, federation.record_shape, federation.classes, digest)
 
 
 def check_asked(file: PlanFile, about: About) -> None:
@@ -125,33 +139,33 @@ def check_asked(file: PlanFile, about: About) -> None:
             f"the plan was not made for records of {name!r}; take the one that asks this owner"
         )
     place = facts["clients"].index(name)
-    check_records(about, int(file.plan.problem.sizes[place]), tuple(facts["record_shape"]), facts["classes"])
+    size, columns = int(file.plan.problem.sizes[place]), facts.get("columns", {}).get("digest")
+    check_records(about, size, tuple(facts["record_shape"]), facts["classes"], columns)
     model = file.task["model"] or default_model(facts["classes"])
     if why := Demand.of(file.plan, model, place).misfit(about):
         raise GatewayError(f"{name} {why}; change the owner's file, or have the study changed")
 
 
-def check_records(about: About, size: int, shape: tuple[int, ...], classes: int | None) -> None:
+def check_records(
+    about: About, size: int, shape: tuple[int, ...], classes: int | None, columns: str | None
+) -> None:
     """Refuse an owner whose records are not those that were planned for.
 
     Raises:
-        GatewayError: another number of records, another shape or other classes.
+        GatewayError: another number of records, other columns, another shape or other classes.
     """
     if about.records != size:
         raise GatewayError(
             f"{about.client} holds {about.records} records, the plan was made for {size}; plan again, "
             "because noise depends on them"
         )
+    if misfit := columns_misfit(about.client, about.columns, columns):
+        raise GatewayError(misfit)
     if about.record_shape != shape or about.classes != classes:
         raise GatewayError(
             f"{about.client} holds records of shape {about.record_shape} and {about.classes} classes, "
             f"the study's are {shape} and {classes}; have it choose feature_columns and classes alike"
         )
-
-
-def task_table(prepared: Prepared) -> TaskTable:
-    """The model that owners are asked for, by name."""
-    return prepared.study.task.model_copy(update={"model": model_of(prepared), "dimension": None})
 
 
 def model_of(prepared: Prepared) -> str:

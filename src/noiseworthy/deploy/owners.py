@@ -43,10 +43,12 @@ def owner_tables(deployment: Deployment, client: str, *, apart: bool = False) ->
     Returns:
         The tables of an owner's file.
     """
-    demand, table = deployment.demand_of(client), deployment.prepared.study.federation
+    demand, study = deployment.demand_of(client), deployment.prepared.study
+    table = study.federation
     if table.data_dir is not None:
         table = table.model_copy(update={"data_dir": table.data_dir.absolute()})
     return {
+        **({} if study.columns is None else {"columns": study.columns.tables()}),
         "owner": {"client": client, "data_set": deployment.federation.name},
         "federation": table.model_dump(mode="json", exclude_none=True, exclude_defaults=True),
         "budget": {

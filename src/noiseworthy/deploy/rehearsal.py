@@ -21,18 +21,13 @@ from numpy.typing import NDArray
 
 from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.gateway import Gateway
-from noiseworthy.deploy.gateway.messages import (
-    Refused,
-    Request,
-    Uploaded,
-    pack_request,
-    read_reply,
-)
+from noiseworthy.deploy.gateway.messages import Refused, Request, Uploaded, read_reply
 from noiseworthy.deploy.gateway.owner import FilesTable, Owner
+from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.errors import GatewayError, InvalidInput
-from noiseworthy.methods.registry import wire
 from noiseworthy.methods.wire import Probe
+from noiseworthy.methods.wires import wire
 from noiseworthy.privacy.durable import Account
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks.table import TaskTable
@@ -116,6 +111,7 @@ def made_up(owner: Owner, folder: Path, present: bool, **budget: float) -> Owner
         update={
             "owner": owner.owner.model_copy(update={"client": "rehearsal", "data_set": "made up"}),
             "federation": federation,
+            "columns": None,
             "budget": owner.budget.model_copy(update=budget),
             "files": FilesTable(socket=folder / "gateway.sock", ledger=folder / "ledger.sqlite"),
         }

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from noiseworthy.deploy.gateway.messages import HEAD
 from noiseworthy.deploy.remote import Round
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import ResumeError
+from noiseworthy.privacy.durable.chain import HEAD
 from noiseworthy.studies.checkpoints import load_told
 
 _MOST = 2**40

@@ -22,79 +22,39 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from noiseworthy.audit.attack import Bound, Trials, bound
 from noiseworthy.audit.audits import CONFIDENCE, FALSE_ALARM, Check, rounded_down
-from noiseworthy.audit.families import Family, family_at
 from noiseworthy.audit.residuals import replay_test, scale_test
-from noiseworthy.deploy.gateway.messages import Refused, Request, pack_request
+from noiseworthy.deploy.attacks import (
+    LAST,
+    Attacked,
+    attacked,
+    opened,
+    power_of,
+    ratio_of,
+    spent_of,
+    worlds_of,
+)
+from noiseworthy.deploy.gateway.messages import Refused
 from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.rehearsal import (
     Question,
     World,
     cost,
-    made_up,
     questions,
 )
-from noiseworthy.privacy.durable import Account
-from noiseworthy.privacy.durable.accounts import WHOLE
-from noiseworthy.privacy.mechanisms import Law, law_of
-from noiseworthy.privacy.mechanisms.currencies import CURRENCIES, EPSILON, MU_SQUARED
 
 TRIALS, SECONDS = 4_000, 45.0
-ATTACKED = {MU_SQUARED: (3.0, 5.0), EPSILON: (1.0, 2.0)}
-"""Least and most epsilon of an attack, by currency; the owner's own where it lies between."""
-_PART, _LAST = 0.99, 1e-6
-"""Of a budget that one attacked release costs, and relative slack of prices."""
-_BATCH, _WIDEST = 20, 512
-"""Releases between looks at the clock, and coordinates whose noise is looked at."""
-_ENDS = 20
-"""Attacked releases after which a second one must be refused, in each world."""
 _MOST = 40
 """Releases after which the owner's own budget is no longer followed to its end."""
 
 Progress = Callable[[float], None]
-
-
-@dataclass(frozen=True)
-class Attacked:
-    """An algorithm under attack.
-
-    Attributes:
-        question: what was asked.
-        trials: scores of the attacker.
-        residuals: uploads less their noiseless means, in units of the noise that was asked, shape (S, k).
-        charged: least epsilon that the ledger charged for one release.
-        priced: whether every charge is what a release costs by hand.
-        ended: whether every second release, beyond the budget, was refused.
-        shown: what the trials prove, at the confidence that is shown.
-        accusation: the same at the confidence at which an installation is accused.
-    """
-
-    question: Question
-    trials: Trials
-    residuals: NDArray[np.float64]
-    charged: float
-    priced: bool
-    ended: bool
-    shown: Bound
-    accusation: Bound
-
-    @property
-    def proven(self) -> float:
-        """Epsilon of one release that the trials prove."""
-        return float(self.shown.epsilon[0])
-
-    @property
-    def passed(self) -> bool:
-        """Whether less is proven than was charged."""
-        return self.accusation.scale <= 1
 
 
 @dataclass(frozen=True)
@@ -183,11 +143,11 @@ def self_audit(
     each = max(2, trials // len(asked))
     with tempfile.TemporaryDirectory(prefix="noiseworthy-rehearsal-", dir=_in_memory()) as folder:
         attacks = []
-        worlds = _worlds(owner, Path(folder))
+        worlds = worlds_of(owner, Path(folder))
         try:
             for place, question in enumerate(asked):
                 ends = started + seconds * (place + 1) / len(asked)
-                attacks.append(_attacked(worlds, question, each, ends, FALSE_ALARM / 2 / len(asked)))
+                attacks.append(attacked(worlds, question, each, ends, FALSE_ALARM / 2 / len(asked)))
                 on_progress((place + 1) / (len(asked) + 1))
         finally:
             for world in worlds:
@@ -201,105 +161,6 @@ def _in_memory() -> Path | None:
     """A folder whose commits wait for no disk, where the machine has one; what is made up need not last."""
     folder = Path("/dev/shm")
     return folder if os.access(folder, os.W_OK) else None
-
-
-# The attack ---------------------------------------------------------------------------------------------
-
-
-def _worlds(owner: Owner, folder: Path) -> tuple[World, World]:
-    """The two neighbouring data sets, absent and present, at the epsilon of the attack, without a floor."""
-    least, most = ATTACKED[law_of(owner.budget.mechanism).paid_in]
-    budget = {"epsilon": float(np.clip(owner.budget.epsilon, least, most)), "noise_floor": 1e-6}
-    absent, present = (
-        _opened(owner, folder / name, name == "present", budget) for name in ("absent", "present")
-    )
-    return absent, present
-
-
-def _opened(owner: Owner, folder: Path, present: bool, budget: dict[str, float]) -> World:
-    folder.mkdir()
-    return World.open(made_up(owner, folder, present, **budget))
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """What is gathered of one algorithm: scores in either world, residuals, charges, second answers."""
-
-    scores: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
-    residuals: list[NDArray[np.float64]] = field(default_factory=list)
-    charges: list[int] = field(default_factory=list)
-    refused: list[bool] = field(default_factory=list)
-
-
-def _attacked(
-    worlds: tuple[World, World], question: Question, trials: int, ends: float, alarm: float
-) -> Attacked:
-    account, mechanism = worlds[0].gateway.account, worlds[0].gateway.owner.budget.mechanism
-    ratio, seen, made = _ratio(account, _PART), _Seen(), 0
-    while made < trials and (made < _BATCH or time.monotonic() < ends):
-        names = [f"{question.algorithm} {made + i}" for i in range(_BATCH)]
-        for present in (0, 1):
-            for one, name in zip(worlds[present].accounts(names[present::2]), names[present::2], strict=True):
-                _look(seen, one, worlds, present, one.request(question, name, ratio), question)
-        made += _BATCH
-    charged, priced = min(seen.charges), cost(question, ratio, mechanism)
-    trial = Trials(
-        np.array(seen.scores[1]), np.array(seen.scores[0]), np.zeros(1, np.int64),
-        _family(account, law_of(mechanism), charged), 0.0,
-    )  # fmt: skip
-    delta = np.array([account.delta])
-    return Attacked(
-        question=question,
-        trials=trial,
-        residuals=np.array(seen.residuals),
-        charged=account.epsilon_of(charged),
-        priced=all(abs(_spent(account, one) / priced - 1) < _LAST for one in seen.charges),
-        ended=all(seen.refused),
-        shown=bound(trial, delta, CONFIDENCE),
-        accusation=bound(trial, delta, 1 - alarm),
-    )
-
-
-def _look(
-    seen: _Seen, one: World, worlds: tuple[World, World], present: int, request: Request, question: Question
-) -> None:
-    """One release from a fresh budget, and whether a second one is refused."""
-    upload = one.upload(request)
-    seen.scores[present].append(_score(upload, worlds, question, request.noise))
-    seen.residuals.append(((upload - one.mean(question)) / request.noise)[:_WIDEST])
-    seen.charges.append(one.charged)
-    if len(seen.refused) < 2 * _ENDS:
-        again = one.answer(request.model_copy(update={"run": f"{request.run} again"}))
-        seen.refused.append(isinstance(again, Refused) and again.reason == "budget")
-
-
-def _score(
-    upload: NDArray[np.float64], worlds: tuple[World, World], question: Question, noise: float
-) -> float:
-    """log p(upload | present) - log p(upload | absent), for noise as asked."""
-    absent, present = ((upload - world.mean(question)) / noise for world in worlds)
-    return float(law_of(worlds[0].gateway.owner.budget.mechanism).log_ratio(absent, present))
-
-
-def _ratio(account: Account, part: float) -> float:
-    """Change over noise of a release that costs a part of a budget."""
-    return account.size * part ** (1 / _power(account))
-
-
-def _spent(account: Account, shares: int) -> float:
-    """Shares in the currency of the account: mu^2, or epsilon."""
-    return shares / WHOLE * account.size ** _power(account)
-
-
-def _power(account: Account) -> int:
-    """Of the ratio of a release, in what it costs."""
-    return CURRENCIES[account.currency].power
-
-
-def _family(account: Account, law: Law, charged: int) -> Family:
-    """Noise that costs what was charged; at scale 1 an attack proves as much."""
-    spent = max(_spent(account, charged), 1e-6)
-    return family_at(law, (((spent ** (1 / _power(account)), 1),),))
 
 
 def _attack_checks(attacks: list[Attacked], owner: Owner) -> tuple[Check, ...]:
@@ -339,7 +200,7 @@ def _noise_check(attacks: list[Attacked], family: str) -> Check:
 
 def _own_checks(owner: Owner, question: Question, attacks: list[Attacked], folder: Path) -> tuple[Check, ...]:
     """Replay, floor and budget by the owner's file as it stands."""
-    world = _opened(owner, folder / "own", True, {})
+    world = opened(owner, folder / "own", True, {})
     try:
         budget = _budget_check(world, question)
         beyond = [one.question.algorithm for one in attacks if not one.ended]
@@ -382,7 +243,7 @@ def _budget_check(world: World, question: Question) -> Check:
     """As many releases as the owner's own budget pays for by hand, and then none."""
     ratio, (one,) = _modest(world), world.accounts(["budget"])
     account, mechanism = world.gateway.account, world.gateway.owner.budget.mechanism
-    whole = account.size ** _power(account)
+    whole = account.size ** power_of(account)
     paid = math.floor(whole / cost(question, ratio, mechanism) * (1 + 1e-9))
     made, reply = 0, None
     while made <= min(paid, _MOST):
@@ -391,12 +252,12 @@ def _budget_check(world: World, question: Question) -> Check:
             break
         made += 1
     if made > _MOST:
-        spent = _spent(account, one.charged) / (made * cost(question, ratio, mechanism))
-        return Check("budget", abs(spent - 1) < _LAST, f"{made} releases were added up; it pays for {paid:,}")
+        spent = spent_of(account, one.charged) / (made * cost(question, ratio, mechanism))
+        return Check("budget", abs(spent - 1) < LAST, f"{made} releases were added up; it pays for {paid:,}")
     passed = made == paid and isinstance(reply, Refused) and reply.reason == "budget"
     return Check("budget", passed, f"it pays for {paid} releases by hand; {made} were made")
 
 
 def _modest(world: World) -> float:
     """Change over noise that passes the owner's floor and costs a part of its budget."""
-    return min(0.999 / world.gateway.owner.budget.noise_floor, _ratio(world.gateway.account, 0.29))
+    return min(0.999 / world.gateway.owner.budget.noise_floor, ratio_of(world.gateway.account, 0.29))

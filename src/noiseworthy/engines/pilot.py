@@ -11,8 +11,8 @@ from noiseworthy._keys import Purpose, named_key
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.plans.problem import Problem
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.noise import simulated_noise
+from noiseworthy.privacy.releases import Release
 from noiseworthy.tasks import Task
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,20 @@ class Trajectory:
     def final_accuracy(self) -> NDArray[np.float64]:
         """Test accuracy after the last round, shape (S,)."""
         return self.accuracy[:, -1]
+
+
+class Curves(NamedTuple):
+    """What trainings have reached so far.
+
+    Attributes:
+        rounds: evaluated rounds, shape (e,).
+        loss: shape (S, e).
+        accuracy: shape (S, e).
+    """
+
+    rounds: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
 
 
 def evaluation_rounds(rounds: int, points: int = 25) -> NDArray[np.int64]:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from noiseworthy.data.federation import Federation
 from noiseworthy.methods.algorithm import Shard
 from noiseworthy.tasks import LinearModel
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
 
 _MOST_GROUPS = 5
 """Sizes that clients of one federation are padded to, where everybody is asked."""
@@ -56,6 +57,7 @@ class Shards(NamedTuple):
         """
         shape = federation.x.shape
         prepare = _preparing(task)
+        # padding is prepared with the records, in one call of one shape; the mask keeps it out of every sum
         flat = prepare(jnp.asarray(federation.x.reshape(-1, *shape[2:])))
         mask = jnp.asarray(np.arange(shape[1]) < federation.sizes[:, None], jnp.float32)
         train = Batch(flat.reshape(*shape[:2], *flat.shape[1:]), jnp.asarray(federation.y), mask)
@@ -98,6 +100,7 @@ def _by_size(sizes: NDArray[np.int64], train: Shard) -> tuple[Group, ...]:
     """Clients grouped by halves of the largest size, where more than half of the records are padding."""
     if not isinstance(train, Batch) or sizes.max() * len(sizes) < 2 * sizes.sum():
         return ()
+    # by halves: nobody is padded to more than twice its size, but for the smallest, who share the last group
     halvings = np.minimum(np.log2(sizes.max() / sizes).astype(int), _MOST_GROUPS - 1)
     members = [np.flatnonzero(halvings == level) for level in np.unique(halvings)]
     return tuple(

@@ -22,17 +22,14 @@ from noiseworthy._keys import Purpose, named_key
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.shards import Group, Shards
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.algorithm import (
-    Algorithm,
-    Memory,
-    ServerState,
-    Shard,
-)
+from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
+from noiseworthy.methods.local import Memory
 from noiseworthy.methods.making import aligned
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import client_step
 from noiseworthy.tasks import LinearModel
-from noiseworthy.tasks.base import Score, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Score
 
 _BLOCK_ELEMENTS = 50_000
 """Clients of a cohort are mapped in blocks of at most so many numbers; larger blocks gain nothing."""

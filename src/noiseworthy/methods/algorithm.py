@@ -15,12 +15,9 @@ from jax import Array
 from numpy.typing import NDArray
 
 from noiseworthy._keys import Purpose, named_key
+from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.tasks.base import Task
 
-Numbers: TypeAlias = Array | np.ndarray
-"""Numbers of an algorithm: on the host while trainings are assembled, on the device while they run."""
-Memory: TypeAlias = Any
-"""What a client or the server keeps from one round to the next, a pytree of arrays; () if nothing."""
 Shard: TypeAlias = Any
 """What a client computes with: its records as a `Batch`, or what full batches need to know, as `Moments`."""
 

@@ -12,7 +12,8 @@ from typing import Self
 import equinox as eqx
 from jax import Array
 
-from noiseworthy.methods.algorithm import Algorithm, Numbers, ServerState
+from noiseworthy.methods.algorithm import Algorithm, ServerState
+from noiseworthy.methods.local import Numbers
 from noiseworthy.tasks.base import Task
 
 

@@ -20,14 +20,9 @@ import numpy as np
 from jax import Array
 
 from noiseworthy import _validate as check
-from noiseworthy.methods.algorithm import (
-    Algorithm,
-    Memory,
-    Numbers,
-    ServerState,
-    Shard,
-)
+from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
 from noiseworthy.methods.around import Around, own_state
+from noiseworthy.methods.local import Memory, Numbers
 
 
 class Tail(NamedTuple):

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.axes import Axes
 from noiseworthy.methods.contest import Entrants
-from noiseworthy.methods.question import AlgorithmTable, Answer, Question
+from noiseworthy.methods.question import Answer, Question
 from noiseworthy.methods.shape import Shape
 from noiseworthy.methods.space import SearchSpace
+from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.methods.wire import Wire
 from noiseworthy.methods.words import Words
 from noiseworthy.plans.plan import Plan

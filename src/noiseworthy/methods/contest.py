@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from noiseworthy.methods.question import AlgorithmTable
+from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.privacy.mechanisms import Family
 
 

@@ -1,17 +1,25 @@
-"""What local algorithms share at a client: its mean gradient, and a clip of a whole vector."""
+"""What algorithms share at a client, simulated or its owner: memory, a mean gradient, a clip of a vector."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from noiseworthy.methods.algorithm import Numbers
 from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.clipping import clip, upper_norm_of_long
+
+if TYPE_CHECKING:
+    from noiseworthy.tasks.base import Task
+
+Numbers: TypeAlias = Array | np.ndarray
+"""Numbers of an algorithm: on the host while trainings are assembled, on the device while they run."""
+Memory: TypeAlias = Any
+"""What a client or the server keeps from one round to the next, a pytree of arrays; () if nothing."""
 
 
 def mean_gradient(task: Task, theta: Array, shard: Any, batch_size: int | None, key: Array) -> Array:

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Literal, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy._tables import PerClient, Table
+from noiseworthy._tables import PerClient
 from noiseworthy.errors import ConfigError
 from noiseworthy.plans.curves import BoundCurves
 from noiseworthy.plans.estimation import analytic_constants, averaging_constants
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Constant, Problem
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.privacy.releases import Release
 from noiseworthy.tasks import LinearModel, Task
 
 NOTHING_TO_TRY = "there is nothing to plan by trial without noise; state [constants] to plan by the theory"
 NEEDED = "smoothness, strong_convexity and initial_distance_sq"
 """Constants that the planners of DP-FedAvg and DP-ScaffNew cannot do without."""
-
-
-class AlgorithmTable(Table):
-    """The table `[algorithm]` of a study: one heir for every method, which names it."""
-
-    name: Any
 
 
 class Question(Protocol):

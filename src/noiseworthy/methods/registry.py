@@ -1,4 +1,4 @@
-"""The only list of methods, and of what owners compute for them; each is loaded when asked for by name."""
+"""The only list of methods; each is loaded when asked for by name. What owners compute is in `wires.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noiseworthy import _validate as check
 if TYPE_CHECKING:
     from noiseworthy.methods.algorithm import Algorithm
     from noiseworthy.methods.base import Method
-    from noiseworthy.methods.wire import Wire
+    from noiseworthy.methods.table import AlgorithmTable
     from noiseworthy.plans.plan import Plan
     from noiseworthy.tasks.base import Task
 
@@ -29,17 +29,6 @@ METHODS: dict[str, str] = {
     "privatefl": f"{_ROOM}.rivals.method",
 }
 """By their names in study files, from simple to intricate: the module that lists each under `METHODS`."""
-WIRES: dict[str, str] = {
-    "fedsgd-dpc": f"{_ROOM}.fedsgd_dpc.wire",
-    "dp-fedavg": f"{_ROOM}.dp_fedavg.wire",
-    "dp-scaffnew": f"{_ROOM}.dp_scaffnew.wire",
-    "dp-pasgd": f"{_ROOM}.dp_pasgd.wire",
-    "privatefl": f"{_ROOM}.rivals.wire",
-    "dpfl-bcs": f"{_ROOM}.dpfl_bcs.wire",
-}
-"""What owners compute, by names in requests: the module that lists each under `WIRES`.
-
-A method of one file names that file in both lists; one that asks for what is here already needs no row."""
 FIRST = "fedsgd-dpc"
 """The method of a study that names none."""
 
@@ -57,17 +46,20 @@ def method(name: str) -> Method[Any]:
     return import_module(METHODS[check.one_of("algorithm", name, METHODS.keys())]).METHODS[name]
 
 
-def wire(name: str) -> Wire[Any]:
-    """What owners compute by its name in a request; nothing else of a method is loaded.
+def table(name: str) -> type[AlgorithmTable]:
+    """The `[algorithm]` keys of a method by its name in a study file.
+
+    A method with a room of its own keeps them in a file of theirs, and nothing else of it is loaded.
 
     Raises:
         InvalidInput: an unknown name.
 
     Example:
-        >>> wire("dp-pasgd").table.__name__
-        'PasgdWork'
+        >>> table("dp-fedavg").__name__
+        'FedAvgTable'
     """
-    return import_module(WIRES[check.one_of("algorithm", name, WIRES.keys())]).WIRES[name]
+    room, _, file = METHODS[check.one_of("algorithm", name, METHODS.keys())].rpartition(".")
+    return import_module(f"{room}.table").TABLE if file == "method" else method(name).table
 
 
 def make(plan: Plan, task: Task, seed: int) -> Algorithm:
@@ -76,7 +68,7 @@ def make(plan: Plan, task: Task, seed: int) -> Algorithm:
     Raises:
         InvalidInput: an unknown algorithm, or a plan that its algorithm cannot follow.
     """
-    from noiseworthy.methods.averaged import averaged  # here, because a gateway trains nothing
+    from noiseworthy.methods.averaged import averaged  # here, because planning needs no jax
 
     made = method(plan.algorithm).make(plan, task, seed)
     return averaged(made, plan.rounds, plan.averaging) if plan.averaging else made

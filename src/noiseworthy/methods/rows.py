@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import equinox as eqx
 import jax
@@ -13,23 +13,22 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from noiseworthy.methods.algorithm import Algorithm, Memory, ServerState
+from noiseworthy.methods.local import Memory
 from noiseworthy.methods.wire import Asked, Job, Vector
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.mechanisms import Mechanism, law_of
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_clipped_whole, of_mean_gradient
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.linear import LinearModel
 
 if TYPE_CHECKING:
+    from noiseworthy.tasks.base import Task
     from noiseworthy.tasks.personal import Personal
 
 _AT_ONCE = 2**22
 """Numbers of gradients of single records that are in memory at a time."""
-ALONE = np.zeros((1, 1), np.int32)
-"""One round that asks one client."""
 
 Rows: TypeAlias = Iterator[NDArray[np.float32]]
 
@@ -69,6 +68,8 @@ def _gradients(task: Task | Personal, theta: Array, batch: Batch, clip_norm: Arr
     def alone(x: Array, y: Array, mask: Array) -> Array:
         return task.clipped_gradient_sum(theta, Batch(x[None], y[None], mask[None]), clip_norm, norm)
 
+    # Clips bound what a record adds only if its gradient, rounding included, is its own: in one product over
+    # all records it could depend on the others, and a neighbour would change every row.
     return jax.vmap(alone)(*batch)
 
 
@@ -77,35 +78,52 @@ def is_derived(upload: Upload | Derived, length: int) -> bool:
     return isinstance(upload, Derived) and len(upload.values) == length
 
 
+class OwnWork(Protocol):
+    """Local work of one round on all records of one owner, a pytree of its numbers."""
+
+    @property
+    def task(self) -> Task:
+        """The model and its loss."""
+        ...
+
+    def start(self, theta: Array) -> Memory:
+        """What the owner remembers before the first round."""
+        ...
+
+    def update(self, theta: Array, memory: Memory, shard: Any) -> tuple[Array, Memory]:
+        """The raw update, shape (p,), and what the owner remembers; the simulation's own."""
+        ...
+
+
 @dataclass(frozen=True)
 class WholeUpdate(Job):
-    """Local steps on all records, clipped as a whole or bounded by their clips: the simulation's own update.
+    """Local steps on all records, clipped as a whole or bounded by their clips.
 
     Attributes:
         update: its noised sum, of one row.
-        algorithm: whose `local_update` is computed; knows one client and one round (`ALONE`).
+        work: whose update it is.
     """
 
     update: NoisedSum
-    algorithm: Algorithm
+    work: OwnWork
 
     @classmethod
-    def of(cls, request: Asked, algorithm: Algorithm, clip_norm: float) -> WholeUpdate:
-        """The update of an algorithm by a request.
+    def of(cls, request: Asked, work: OwnWork, clip_norm: float) -> WholeUpdate:
+        """The update of local work by a request.
 
         Args:
             request: with its noise.
-            algorithm: of one client and one round.
+            work: of the owner.
             clip_norm: of the update.
         """
-        noise, task = noise_of(request, request.noise), algorithm.task
+        noise, task = noise_of(request, request.noise), work.task
         release = Release(noise, of_clipped_whole(clip_norm, 1, noise.norm))
-        return cls(task, request.theta, NoisedSum.planned(release, clip_norm, 1, task.dimension), algorithm)
+        return cls(task, request.theta, NoisedSum.planned(release, clip_norm, 1, task.dimension), work)
 
     @property
     def fresh_memory(self) -> Memory:
         """A control variate of zero, or nothing."""
-        return self.algorithm.init_client(jnp.asarray(self.theta))
+        return self.work.start(jnp.asarray(self.theta))
 
     def made(self, upload: Upload | Derived) -> bool:
         """Whether it may be the noised update."""
@@ -113,15 +131,11 @@ class WholeUpdate(Job):
 
     def upload(self, batch: Batch, memory: Memory) -> tuple[Upload, Memory]:
         """The update that the simulation computes, with noise."""
-        shard: Any = batch
-        if self.algorithm.condensed and isinstance(self.task, LinearModel):
-            shard = self.task.condense(batch)
-        update, memory = _updated(self.algorithm, jnp.asarray(self.theta), memory, shard)
+        shard: Any = self.task.condense(batch) if isinstance(self.task, LinearModel) else batch
+        update, memory = _updated(self.work, jnp.asarray(self.theta), memory, shard)
         return self.update.of([np.asarray(update)[None]]), memory
 
 
 @eqx.filter_jit
-def _updated(algorithm: Algorithm, theta: Array, memory: Memory, shard: Any) -> tuple[Array, Memory]:
-    """The local update of the one client; full batches draw nothing from the key."""
-    state = ServerState(theta, jnp.int32(0))
-    return algorithm.local_update(state, jnp.int32(0), memory, shard, jax.random.key(0))
+def _updated(work: OwnWork, theta: Array, memory: Memory, shard: Any) -> tuple[Array, Memory]:
+    return work.update(theta, memory, shard)

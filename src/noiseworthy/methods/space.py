@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from noiseworthy.errors import InvalidInput
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
 
+L = TypeVar("L")
 Lever: TypeAlias = Literal["momentum", "weighting", "cohorts", "decay"]
 """What a race may vary beside counts, clip and step, where a method has it: a momentum of the server, uploads
 weighted by their precision, rounds that ask some clients only, step sizes that fall."""
@@ -204,3 +206,14 @@ LOCAL_STEPS_GRID = Grid((1, 5, 25), (1, 3, 10), (1.0, 0.2), (1, 5, 25, 125))
 def rounds_and_clients(plan: Plan) -> dict[str, Any]:
     """Counts of a plan whose replies are one gradient."""
     return {"rounds": plan.rounds, "clients_per_round": plan.clients_per_round}
+
+
+def local_work_of(plan: Plan, kind: type[L], called: str) -> L:
+    """The local work of a plan of a method that has such.
+
+    Raises:
+        InvalidInput: a plan without any.
+    """
+    if not isinstance(plan.local, kind):
+        raise InvalidInput(f"the plan of {plan.algorithm} has no {called}; plan it again")
+    return plan.local

@@ -19,9 +19,10 @@ from noiseworthy.privacy.sums import NoisedSum, RehearsedSum
 from noiseworthy.privacy.uploads import Derived, Upload
 
 if TYPE_CHECKING:
-    from noiseworthy.methods.algorithm import Memory
+    from noiseworthy.methods.local import Memory
     from noiseworthy.privacy.mechanisms import Law
-    from noiseworthy.tasks.base import Batch, Task
+    from noiseworthy.tasks.base import Task
+    from noiseworthy.tasks.batch import Batch
 
 Vector: TypeAlias = NDArray[np.float32]
 Size = Annotated[float, Field(gt=1e-30, lt=1e30)]

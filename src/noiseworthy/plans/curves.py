@@ -15,6 +15,23 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class LossCourse:
+    """How a test loss is predicted to fall as a plan is carried out, from the untrained model on.
+
+    Attributes:
+        rounds: 0 to the rounds of the plan.
+        loss: the prediction.
+        least: least on any public data set.
+        most: greatest on any of them.
+    """
+
+    rounds: list[int]
+    loss: list[float]
+    least: list[float]
+    most: list[float]
+
+
+@dataclass(frozen=True)
 class BoundCurves:
     """Curves of one bound on one axis.
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.plans.problem import ANALYTIC, Constant, Problem
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.filters import PrivacyFilter
+from noiseworthy.privacy.releases import Release
 
 LinearLossName = Literal["softmax", "logistic", "hinge", "squared"]
 _CURVATURE = {"softmax": 0.5, "logistic": 0.25, "hinge": 1.0, "squared": 1.0}

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from noiseworthy import _validate as check
 from noiseworthy.plans.local_work import LocalWork
 from noiseworthy.plans.problem import Constant, Problem
-from noiseworthy.privacy.accountants import Release, accountant_name, spent_epsilon, spent_with_pilot
+from noiseworthy.privacy.accountants import accountant_name, spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.budget import ADVERSARY, PrivacyBudget
+from noiseworthy.privacy.releases import Release
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ class Problem:
     @property
     def _closed_form(self) -> bool:
         """Whether noise is a power of the number of uploads: Gaussian full batches, pure Laplace, none."""
-        return self.law.closed_form(self.sampling_rate, self.budget.delta)
+        return self.law.analysis.closed_form(self.sampling_rate, self.budget.delta)
 
     @cached_property
     def _noise_of_one_upload(self) -> float:

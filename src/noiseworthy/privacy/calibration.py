@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
-from noiseworthy.privacy.accountants import Release, check_sampling, spent_epsilon
+from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.privacy.releases import Release, check_sampling
 from noiseworthy.privacy.sensitivity import Sensitivity
 
 
@@ -46,7 +47,7 @@ def unit_noise(
     law = law_of(family)
     used = check.counts("releases", check.per_client("releases", releases, budget.clients)).astype(float)
     check_sampling(sampling_rate, family, budget.relation)
-    return law.unit_noise(budget, used, sampling_rate, settled)
+    return law.analysis.unit_noise(budget, used, sampling_rate, settled)
 
 
 def calibrate(

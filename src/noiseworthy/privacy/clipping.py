@@ -17,15 +17,17 @@ Source: docs/theory/fu.md#clipping-modes.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.budget import Relation, Unit
 from noiseworthy.privacy.mechanisms import Family, law_of
-from noiseworthy.privacy.sensitivity import Norm, Sensitivity, in_l1, of_clipped_whole, of_mean_gradient
+from noiseworthy.privacy.sensitivity import Norm, Sensitivity, of_clipped_whole, of_mean_gradient
 
 ClippingMode = Literal["A", "B", "C", "D", "E"]
 CLIPPING_MODES: tuple[ClippingMode, ...] = ("A", "B", "C", "D", "E")
@@ -100,7 +102,10 @@ def of_upload(
     if unit_of(mode) == "client":
         return of_clipped_whole(clip_norm, len(check.counts("sizes", sizes)), norm, relation)
     one = of_mean_gradient(clip_norm, sizes, norm, relation, sampling_rate)
-    return in_l1(one, dimension) if mode == "E" else one
+    if mode != "E":
+        return one
+    # |v|_1 <= sqrt(p) |v|_2, with equality where all coordinates are as large
+    return replace(one, value=np.sqrt(dimension) * one.value, norm="l1")
 
 
 def _check_noise(mode: ClippingMode, family: Family) -> None:

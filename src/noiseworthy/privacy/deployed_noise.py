@@ -41,8 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.privacy.accountants import Release, spent_epsilon
+from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.mechanisms.registry import deployed_names
 from noiseworthy.privacy.uploads import Assurance, releasable
@@ -66,8 +65,6 @@ class DeployedNoise:
         >>> noise = DeployedNoise("gaussian", 2.0**32)
         >>> noise.assurance, noise.added_to(np.zeros(3, np.int64)).dtype
         ('grid-csprng', dtype('int64'))
-        >>> noise.map(2.0**32)  # OpenDP's own word for one release: rho = 1/2
-        0.5
     """
 
     family: Family
@@ -91,14 +88,6 @@ class DeployedNoise:
             InvalidInput: anything but int64 within +-2^53, before or after; nothing is released then.
         """
         return releasable(np.asarray(self._measurement(releasable(total).tolist()), np.int64))
-
-    def map(self, sensitivity: float) -> float:
-        """What OpenDP says one release costs: rho of zCDP for Gaussian noise, pure epsilon for Laplace.
-
-        Args:
-            sensitivity: in steps, L2 for Gaussian noise and L1 for Laplace.
-        """
-        return float(self._measurement.map(float(sensitivity)))
 
     @property
     def distance(self) -> float:
@@ -127,53 +116,6 @@ def grid_surcharge(noise: DeployedNoise, epsilon: float, releases: int, dimensio
         '6.6e-15'
     """
     return (1 + math.exp(min(epsilon, 700.0))) * releases * dimension * noise.distance
-
-
-def deployed_epsilon(
-    release: Release, client: int, releases: int, delta: float, noise: DeployedNoise, dimension: int
-) -> float:
-    """Epsilon of a client after its uploads with deployed noise, the grid surcharge included.
-
-    The least epsilon that the accountant gives at delta - (1 + e^epsilon) T p eta.
-
-    Args:
-        release: what one upload is, with noise as drawn (`grid_mechanism.as_drawn`).
-        client: whose.
-        releases: T.
-        delta: of the claim; 0 for pure epsilon.
-        noise: as drawn.
-        dimension: coordinates p of one release.
-
-    Returns:
-        epsilon, never below that of continuous noise.
-
-    Raises:
-        UnsoundClaim: a surcharge that leaves nothing of delta.
-
-    Example:
-        >>> from noiseworthy.privacy.mechanisms import Gaussian
-        >>> from noiseworthy.privacy.sensitivity import of_mean_gradient
-        >>> upload = Release(Gaussian(np.array([0.4])), of_mean_gradient(5.0, [100], "l2"))
-        >>> noise = DeployedNoise("gaussian", STEPS)
-        >>> continuous = float(spent_epsilon(upload, 3, 1e-5)[0])
-        >>> 0 <= deployed_epsilon(upload, 0, 3, 1e-5, noise, 7850) - continuous < 1e-8
-        True
-    """
-    epsilon = float(spent_epsilon(release, releases, delta)[client])
-    if delta == 0:
-        return epsilon
-    for _ in range(50):
-        left = delta - grid_surcharge(noise, epsilon, releases, dimension)
-        if left <= 0:
-            break
-        charged = float(spent_epsilon(release, releases, left)[client])
-        if charged <= epsilon * (1 + 1e-12):
-            return max(charged, epsilon)
-        epsilon = charged
-    raise UnsoundClaim(
-        f"the grid surcharge leaves nothing of delta {delta:g} at epsilon {epsilon:g}; take a finer grid, "
-        "a larger delta or more noise"
-    )
 
 
 @cache

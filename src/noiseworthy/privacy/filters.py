@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import BudgetExceeded, InvalidInput, UnsoundClaim
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.mechanisms.currencies import MARGIN, Currency
+from noiseworthy.privacy.releases import Release
 
 _ROUNDING = 1e-12
 """Relative excess that is a matter of the last bits of a sum; `remaining` stays twice as far below."""

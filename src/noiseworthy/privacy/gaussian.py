@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx, ndtr
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
@@ -38,9 +37,13 @@ def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> NDArray[np.float64]:
         >>> float(gaussian_delta(1.0, 1.0).round(6))
         0.126937
     """
+    from scipy.special import erfcx, ndtr  # here, because a study is read without it
+
     epsilon, mu = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(mu, float))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+        # Where a > 0 both terms carry this one factor: the error of an exponential of a large square is many
+        # last bits, but common to both, so that it scales their small difference and does not swamp it.
         density = np.exp(-np.square(a) / 2) / 2
         tail = density * erfcx(b / np.sqrt(2))  # e^epsilon Phi(-b), without overflow
         body = np.where(a > 0, density * erfcx(np.maximum(a, 0) / np.sqrt(2)), ndtr(-a))
@@ -72,6 +75,7 @@ def gaussian_mu(epsilon: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
     remedy = "Gaussian noise needs a delta above 0; use Laplace noise for pure epsilon"
     delta = check.in_unit_interval("delta", delta, closed_left=False, remedy=remedy)
     epsilon, delta = np.broadcast_arrays(epsilon, delta)
+    # a pair as one complex number, which np.unique can compare: thousands of clients have few budgets
     pairs, inverse = np.unique(epsilon.ravel() + 1j * delta.ravel(), return_inverse=True)
     mu = _solve_mu(pairs.real, pairs.imag)
     if np.any(mu < SMALLEST_MU):
@@ -89,7 +93,7 @@ def _solve_mu(epsilon: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArr
         with np.errstate(divide="ignore", invalid="ignore"):
             step = (np.log(delta) - np.log(reached)) * reached / slope
         step = np.where(np.isfinite(step), step, 0.0)
-        mu = np.clip(mu + step, mu / 2, mu * 2)
+        mu = np.clip(mu + step, mu / 2, mu * 2)  # where delta underflows its slope tells no distance
         if np.all(np.abs(step) <= _SAFE_STEP * mu):
             break
     return _round_down(mu, lambda m: gaussian_delta(epsilon, m) <= delta)
@@ -123,6 +127,8 @@ def gaussian_epsilon(mu: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
 
 
 def _solve_epsilon(mu: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.special import erfcx  # here, as in `gaussian_delta`
+
     rho = np.square(mu) / 2
     epsilon = rho + 2 * np.sqrt(rho * -np.log(delta))
     moving = np.ones(mu.shape, bool)  # each stops for itself: what one has spent depends on no other

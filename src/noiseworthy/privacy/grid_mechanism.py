@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.deployed_noise import STEPS, DeployedNoise
 from noiseworthy.privacy.quantised import clipped_sum
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.privacy.uploads import LIMIT, Grid, Noise, Upload
 
@@ -102,6 +102,7 @@ def as_drawn(release: Release) -> Release:
         >>> float((as_drawn(planned).mechanism.size / planned.mechanism.size - 1).round(9)[0])
         9.54e-07
     """
+    # less what the products of `GridMechanism.of` may lose in their last bits, so that it is never more
     drawn = release.mechanism.size * (_MORE * (1 - 2.0**-50))
     return replace(release, mechanism=release.mechanism.law.noise(drawn))
 

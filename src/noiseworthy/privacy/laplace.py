@@ -87,6 +87,7 @@ def laplace_epsilon(shift: float, releases: int, delta: float) -> float:
         return 0.0
     if excess(basic) >= 0:
         return basic
+    # Brent's method ends on either side of the root: then upwards, until delta is met
     root = float(brentq(excess, 0.0, basic, xtol=1e-13 * basic, rtol=1e-12))  # pyright: ignore[reportArgumentType]
     while excess(root) > 0:
         root *= 1 + 1e-11
@@ -155,6 +156,8 @@ def _contour(shift: float, releases: int, delta: float) -> _Contour:
     line = _line(shift, releases, delta)
     log_mass = releases * float(_log_mgf(line, shift))
     spread = _spread(line, shift, releases)
+    # The copies that a finite step adds: 14 spreads above epsilon next to nothing of the tilted law is left,
+    # and below it e^(-c B) makes a delta of at most 1 less than e^-25 of the one that is wanted.
     period = max(14 * spread, (math.log(1 / delta) + 25) / line)
     slope = max(line * line * spread * spread, 1.0)  # c epsilon, or less
     reach = line * (1 + line) * spread / (_TAIL * slope)
@@ -162,7 +165,7 @@ def _contour(shift: float, releases: int, delta: float) -> _Contour:
     heights = np.float64(2 * math.pi / period) * np.arange(steps)
     z = line + 1j * heights
     weights = np.exp(releases * _log_mgf(z, shift) - log_mass) / (z * (1 + z))
-    weights[0] /= 2
+    weights[0] /= 2  # the line is symmetric: one side is summed and doubled, and its middle is there once
     return _Contour(line, log_mass, heights, weights * 2 / period, 1 / (math.pi * heights[-1]))
 
 

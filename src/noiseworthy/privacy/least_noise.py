@@ -22,18 +22,21 @@ def least_noise(epsilon_of: Callable[[float], float], epsilon: float, guess: flo
         guess: of the noise, above 0.
     """
 
+    # In logarithms an epsilon that falls about as 1 / noise is a line of slope -1, on which secants are good
+    # steps, and one tolerance is relative at any size.
     def excess(log_noise: float) -> float:
         return np.log(max(epsilon_of(float(np.exp(log_noise))), 1e-12) / epsilon)
 
     here = float(np.log(guess))
     over = excess(here)
     while abs(over) > TOLERANCE / 4:
+        # a tenth beyond where that line has its root, so that the two mostly bracket it; at most a factor e
         there = here + np.clip(1.1 * over, -1, 1) + np.copysign(TOLERANCE, over)
         if excess(there) * over <= 0:
             here = float(brentq(excess, min(here, there), max(here, there), xtol=TOLERANCE / 4))  # pyright: ignore
             break
         here, over = there, excess(there)
-    noise = float(np.exp(here))
+    noise = float(np.exp(here))  # on either side of the root: only the accountant's own word makes it safe
     while epsilon_of(noise) > epsilon:
         noise *= 1 + TOLERANCE / 2
     return noise

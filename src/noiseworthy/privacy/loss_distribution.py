@@ -128,11 +128,13 @@ def _epsilon(one: PrivacyLossDistribution, releases: int, delta: float) -> float
 
 def _trusted(epsilon_at: Callable[[float], float], one_release: float) -> float:
     """The answer on a grid fine enough that halving it moves the answer by less than 0.1 %."""
+    # far finer than the loss of one release, which a grid as wide would round up to a whole step
     grid = min(_FIRST_GRID, one_release / 200)
     coarse = epsilon_at(grid)
     for _ in range(3):
         grid /= 2
         fine = epsilon_at(grid)
+        # no absolute value: losses are rounded up on every grid, so that both are bounds and fine <= coarse
         if coarse - fine <= _TRUST * fine:
             return fine
         coarse = fine

@@ -63,7 +63,7 @@ def simulated_noise(key: Array, family: Family, size: Array, dimension: int) -> 
         Array([0., 0., 0.], dtype=float32)
     """
     law = law_of(family)
-    drawn = law.draws(key, (dimension,))
+    drawn = law.analysis.draws(key, (dimension,))
     return size * drawn if law.noisy else drawn
 
 
@@ -80,4 +80,4 @@ def simulated_sum(key: Array, family: Family, sizes: Array, dimension: int) -> A
     law = law_of(family)
     if law.stable:
         return simulated_noise(key, family, jnp.sqrt(jnp.sum(jnp.square(sizes))), dimension)
-    return sizes @ law.draws(key, (len(sizes), dimension))
+    return sizes @ law.analysis.draws(key, (len(sizes), dimension))

@@ -53,19 +53,6 @@ def clipped_sum(gradients: ArrayLike, clip_norm: float, norm: Norm, grid: Grid) 
     return _truncated(rows, clip_norm, norm, grid).sum(axis=0)
 
 
-def clipped_whole(update: ArrayLike, clip_norm: float, norm: Norm, grid: Grid) -> NDArray[np.int64]:
-    """A client's whole update, clipped and then truncated to the grid, in its steps, shape (p,).
-
-    The sum of `clipped_sum` with the client as its one record: whatever the client did to come to its update,
-    any two data sets give whole numbers at most 2 C / spacing apart.
-
-    Example:
-        >>> clipped_whole([3.0, np.nan], 1.0, "l2", Grid(-3)), clipped_whole([3.0, 4.0], 10.0, "l2", Grid(0))
-        (array([0, 0]), array([3, 4]))
-    """
-    return clipped_sum(np.asarray(update, np.float64)[None], clip_norm, norm, grid)
-
-
 def _truncated(rows: NDArray[np.float64], clip_norm: float, norm: Norm, grid: Grid) -> NDArray[np.int64]:
     """Steps of every row, computed at the row's own power of two, where no norm and no factor overflows."""
     check.one_of("norm", norm, NORMS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -158,13 +158,3 @@ def of_clipped_whole(
     check.one_of("relation", relation, RELATIONS)
     factor = 2.0 if relation == "replace-one" else 1.0
     return Sensitivity(np.full(clients, factor * clip), norm, relation, unit="client")
-
-
-def in_l1(sensitivity: Sensitivity, dimension: int) -> Sensitivity:
-    """An L2 sensitivity measured in L1: sqrt(p) times as large, because |v|_1 <= sqrt(p) |v|_2.
-
-    Example:
-        >>> in_l1(of_mean_gradient(1.0, [8], "l2"), 16).value
-        array([1.])
-    """
-    return replace(sensitivity, value=np.sqrt(dimension) * sensitivity.value, norm="l1")

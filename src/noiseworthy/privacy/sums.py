@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.grid_mechanism import REACH, GridMechanism
 from noiseworthy.privacy.quantised import clipped_sum
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.uploads import Upload
 
 _MORE = 1 + 2.0**-10

@@ -20,6 +20,11 @@ WORDS: dict[Assurance, str] = {
     "grid-csprng": "whole numbers on a public grid, drawn without a seed by OpenDP's exact samplers",
 }
 """Where noise comes from, for statements."""
+SIMULATED = (
+    "The noise follows the right law, so losses and accuracies are those of a private training, but it "
+    "comes from seeded floating-point numbers and hides nothing from somebody who looks closely. Do not "
+    "release the model or the uploads of this run if the records are private."
+)
 
 LIMIT = 2**53
 """Whole numbers beyond this are not released: from there on floats skip some of them."""

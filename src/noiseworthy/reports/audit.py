@@ -19,8 +19,8 @@ from noiseworthy.reports.audit_figures import audit_figure
 from noiseworthy.reports.html import PAGES, Key
 from noiseworthy.reports.style import png, svg
 from noiseworthy.reports.tables import WIDTH
+from noiseworthy.studies.typed_audit import AuditedPart, AuditRecord, view
 
-Record = dict[str, Any]
 FILE, PAGE, FIGURE = "audit.json", "audit.html", "audit.png"
 
 CHECKS = {
@@ -39,11 +39,11 @@ CHECKS = {
 """What each check does."""
 
 
-def write_audit(audit: Record, folder: Path) -> Path:
+def write_audit(audit: dict[str, Any], folder: Path) -> Path:
     """Write `audit.json`, `audit.html` and the figure.
 
     Args:
-        audit: its plain values.
+        audit: its record, as plain values.
         folder: the run folder.
 
     Returns:
@@ -52,12 +52,13 @@ def write_audit(audit: Record, folder: Path) -> Path:
     Raises:
         DataError: a folder that cannot be written to.
     """
-    figure = audit_figure(audit)
+    made = view(audit)
+    figure = audit_figure(made)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE).write_text(json.dumps(audit, indent=1, allow_nan=False))
         (folder / FIGURE).write_bytes(png(figure))
-        (folder / PAGE).write_text(page(audit), encoding="utf-8")
+        (folder / PAGE).write_text(page(made), encoding="utf-8")
     except OSError as error:
         raise DataError(
             f"run folder {folder} cannot be written ({error}); choose another with --out"
@@ -65,7 +66,7 @@ def write_audit(audit: Record, folder: Path) -> Path:
     return folder / PAGE
 
 
-def page(audit: Record) -> str:
+def page(audit: AuditRecord) -> str:
     """The page as a string, which loads nothing over the network."""
     return PAGES.get_template("audit.html.jinja").render(
         audit=audit,
@@ -78,86 +79,75 @@ def page(audit: Record) -> str:
     )
 
 
-def headline(audit: Record) -> str:
-    """The answer in a few words.
-
-    Example:
-        >>> headline({"passed": True}), headline({"passed": False})
-        ('The claim stands', 'The claim is refuted')
-    """
-    return "The claim stands" if audit["passed"] else "The claim is refuted"
+def headline(audit: AuditRecord) -> str:
+    """The answer in a few words."""
+    return "The claim stands" if audit.passed else "The claim is refuted"
 
 
-def key_numbers(audit: Record) -> list[Key]:
+def key_numbers(audit: AuditRecord) -> list[Key]:
     """The numbers at the top of the page: claim and proof of every training, trials and time."""
     keys = []
-    for one in audit["trainings"]:
-        of = "" if one["name"] == "training" else f"{one['name']}: "
+    for one in audit.trainings:
+        of = "" if one.name == "training" else f"{one.name}: "
         keys += [
-            Key(
-                f"{of}claimed epsilon", rounded_up(one["claimed_epsilon"]), f"at most, delta {one['delta']:g}"
-            ),
-            Key(f"{of}proven epsilon", rounded_down(one["proven_epsilon"]), f"at least, {confidence(audit)}"),
-            Key(f"{of}trials", f"{one['trials']:,}", f"{one['errors']:,} errors; {one['seconds']:.0f} s"),
+            Key(f"{of}claimed epsilon", rounded_up(one.claimed_epsilon), f"at most, delta {one.delta:g}"),
+            Key(f"{of}proven epsilon", rounded_down(one.proven_epsilon), f"at least, {confidence(audit)}"),
+            Key(f"{of}trials", f"{one.trials:,}", f"{one.errors:,} errors; {one.seconds:.0f} s"),
         ]
-    return [*keys, Key("protects", f"one {audit['unit']}", audit["relation"])]
+    return [*keys, Key("protects", f"one {audit.unit}", audit.relation)]
 
 
-def confidence(audit: Record) -> str:
-    """With which the lower bound holds.
-
-    Example:
-        >>> confidence({"confidence": 0.95})
-        '95 % confidence'
-    """
-    return f"{100 * audit['confidence']:g} % confidence"
+def confidence(audit: AuditRecord) -> str:
+    """With which the lower bound holds."""
+    return f"{100 * audit.confidence:g} % confidence"
 
 
-def checks(audit: Record) -> list[dict[str, str]]:
+def checks(audit: AuditRecord) -> list[dict[str, str]]:
     """A row for each check of each training: name, verdict, and what was found."""
-    several = len(audit["trainings"]) > 1
+    several = len(audit.trainings) > 1
     found = [
-        (f"{one['name']}: {check['name']}" if several else check["name"], check)
-        for one in audit["trainings"]
-        for check in one["checks"]
+        (f"{one.name}: {check.name}" if several else check.name, check)
+        for one in audit.trainings
+        for check in one.checks
     ]
-    found += [(check["name"], check) for check in audit["run"]]
+    found += [(check.name, check) for check in audit.run]
     return [
-        {"check": name, "verdict": "passed" if check["passed"] else "FAILED", "found": check["says"]}
+        {"check": name, "verdict": "passed" if check.passed else "FAILED", "found": check.says}
         for name, check in found
     ]
 
 
-def client_rows(audit: Record) -> list[dict[str, str]]:
+def client_rows(audit: AuditRecord) -> list[dict[str, str]]:
     """A row for each distinct claim: how many clients have it, and what is proven of them."""
     rows: dict[tuple[str, str], list[int]] = {}
-    for one in audit["trainings"]:
-        for each in one["proven"]:
-            key = rounded_up(each["claimed_epsilon"]), rounded_down(each["proven_epsilon"])
-            rows.setdefault(key, []).append(each["client"])
+    for one in audit.trainings:
+        for each in one.proven:
+            key = rounded_up(each.claimed_epsilon), rounded_down(each.proven_epsilon)
+            rows.setdefault(key, []).append(each.client)
     return [
         {"clients": number(len(clients)), "claimed epsilon": claimed, "proven epsilon": proven}
         for (claimed, proven), clients in sorted(rows.items(), key=lambda row: float(row[0][1]))
     ]
 
 
-def audit_panel(audit: Record) -> Group:
+def audit_panel(record: dict[str, Any] | AuditRecord) -> Group:
     """Verdict, bounds and checks, readable at 80 columns."""
-    style = "bold green" if audit["passed"] else "bold red"
-    lines = [Text(audit["verdict"], style=style), *(Text(_between(audit, one)) for one in audit["trainings"])]
+    audit = view(record)
+    style = "bold green" if audit.passed else "bold red"
+    lines = [Text(audit.verdict, style=style), *(Text(_between(audit, one)) for one in audit.trainings)]
     said = Panel(Group(*lines), title="[bold]audit[/]", title_align="left", border_style="dim", width=WIDTH)
     return Group(said, _table(audit))
 
 
-def _between(audit: Record, one: Record) -> str:
-    proven, claimed = rounded_down(one["proven_epsilon"]), rounded_up(one["claimed_epsilon"])
+def _between(audit: AuditRecord, one: AuditedPart) -> str:
+    proven, claimed = rounded_down(one.proven_epsilon), rounded_up(one.claimed_epsilon)
     return (
-        f"{one['name']}: epsilon between {proven} (proven, {confidence(audit)}) and {claimed} (claimed), "
-        f"delta {one['delta']:g}; {one['trials']:,} trials in {one['seconds']:.0f} s"
+        f"{one.name}: epsilon between {proven} (proven, {confidence(audit)}) and {claimed} (claimed), "
+        f"delta {one.delta:g}; {one.trials:,} trials in {one.seconds:.0f} s"
     )
 
 
-def _table(audit: Record) -> Table:
+def _table(audit: AuditRecord) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", width=WIDTH)
     for name in ("check", "verdict", "found"):
         table.add_column(name, no_wrap=name != "found")

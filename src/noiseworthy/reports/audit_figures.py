@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,20 +10,20 @@ from matplotlib.ticker import PercentFormatter
 from noiseworthy._wording import rounded_up
 from noiseworthy.audit.audits import rounded_down
 from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, TONES, head, new_figure, styled
+from noiseworthy.studies.typed_audit import AuditedPart, AuditRecord
 
-Record = dict[str, Any]
 _WIDTH, _HEIGHT = 8.6, 3.7
 _ABSENT, _PRESENT = TONES[0], TONES[3]
 
 
 @styled
-def audit_figure(audit: Record) -> Figure:
+def audit_figure(audit: AuditRecord) -> Figure:
     """A row for each training: scores of both worlds, and the trade-off curves.
 
     Args:
-        audit: its plain values.
+        audit: its record.
     """
-    trainings = audit["trainings"]
+    trainings = audit.trainings
     figure = new_figure(_WIDTH, _HEIGHT * len(trainings))
     rows = figure.subplots(len(trainings), 2, squeeze=False, width_ratios=[1.15, 1])
     for (left, right), one in zip(rows, trainings, strict=True):
@@ -34,21 +32,21 @@ def audit_figure(audit: Record) -> Figure:
     return figure
 
 
-def _named(one: Record, text: str) -> str:
-    return text if one["name"] == "training" else f"{one['name'].capitalize()}: {text[0].lower()}{text[1:]}"
+def _named(one: AuditedPart, text: str) -> str:
+    return text if one.name == "training" else f"{one.name.capitalize()}: {text[0].lower()}{text[1:]}"
 
 
-def _scores(axes: Axes, audit: Record, one: Record) -> None:
+def _scores(axes: Axes, audit: AuditRecord, one: AuditedPart) -> None:
     """How often each score came, with and without the canary."""
-    wrong = 100 * one["errors"] / one["trials"]
+    wrong = 100 * one.errors / one.trials
     head(
         axes, _named(one, f"The attacker is wrong {wrong:.1f} % of the time"),
-        f"share of {one['trials']:,} trials; guessing is wrong half of the time",
+        f"share of {one.trials:,} trials; guessing is wrong half of the time",
         "log-likelihood ratio of all uploads of a client",
     )  # fmt: skip
-    edges = np.array(one["scores"]["edges"])
+    edges = np.array(one.scores.edges)
     for name, colour in (("absent", _ABSENT), ("present", _PRESENT)):
-        counts = np.array(one["scores"][name], float)
+        counts = np.array(getattr(one.scores, name), float)
         share = counts / max(counts.sum(), 1)
         axes.stairs(share, edges, color=colour, fill=True, alpha=0.35)
         axes.stairs(share, edges, color=colour, linewidth=1.3)
@@ -56,11 +54,11 @@ def _scores(axes: Axes, audit: Record, one: Record) -> None:
     axes.set_ylim(0, axes.get_ylim()[1] * 1.15)
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
     _label(axes, _without(audit), _ABSENT, left=True)
-    _label(axes, f"with the canary {audit['unit']}", _PRESENT, left=False)
+    _label(axes, f"with the canary {audit.unit}", _PRESENT, left=False)
 
 
-def _without(audit: Record) -> str:
-    return "with its opposite" if audit["relation"] == "replace-one" else f"without that {audit['unit']}"
+def _without(audit: AuditRecord) -> str:
+    return "with its opposite" if audit.relation == "replace-one" else f"without that {audit.unit}"
 
 
 def _label(axes: Axes, words: str, colour: str, *, left: bool) -> None:
@@ -72,20 +70,20 @@ def _label(axes: Axes, words: str, colour: str, *, left: bool) -> None:
     )  # fmt: skip
 
 
-def _tradeoff(axes: Axes, one: Record) -> None:
+def _tradeoff(axes: Axes, one: AuditedPart) -> None:
     """Misses against false alarms: as claimed, as proven, and as the attacker reached."""
-    curves = one["curves"]
-    proven, claimed = rounded_down(one["proven_epsilon"]), rounded_up(one["claimed_epsilon"])
-    of = "Epsilon" if one["name"] == "training" else f"{one['name'].capitalize()}:"
+    curves = one.curves
+    proven, claimed = rounded_down(one.proven_epsilon), rounded_up(one.claimed_epsilon)
+    of = "Epsilon" if one.name == "training" else f"{one.name.capitalize()}:"
     head(axes, f"{of} {proven} proven, {claimed} claimed", "misses", "false alarms")
-    rates = curves["rates"]
-    axes.fill_between(rates, 0, curves["claimed"], color=RULE, alpha=0.6, linewidth=0)
+    rates = curves.rates
+    axes.fill_between(rates, 0, curves.claimed, color=RULE, alpha=0.6, linewidth=0)
     axes.plot([0, 1], [1, 0], color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)))
-    axes.plot(rates, curves["claimed"], color=PLAN, linewidth=1.6)
-    axes.plot(rates, curves["proven"], color=TONES[3], linewidth=1.2)
-    reached = curves["attacker"]
+    axes.plot(rates, curves.claimed, color=PLAN, linewidth=1.6)
+    axes.plot(rates, curves.proven, color=TONES[3], linewidth=1.2)
+    reached = curves.attacker
     axes.plot(
-        reached["false_alarms"][::4], reached["misses"][::4], "o", color=TONES[0], markersize=3.2,
+        reached.false_alarms[::4], reached.misses[::4], "o", color=TONES[0], markersize=3.2,
         markeredgewidth=0,
     )  # fmt: skip
     axes.annotate(

@@ -10,7 +10,6 @@ Source: NIST SP 800-226, Guidelines for evaluating differential privacy guarante
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,15 @@ from noiseworthy._wording import count, number, percent, rounded_up, span
 from noiseworthy.errors import DataError
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.methods.words import Record
-from noiseworthy.privacy.uploads import WORDS, Assurance
+from noiseworthy.privacy.uploads import WORDS
 from noiseworthy.reports.alternatives import leak_of
-from noiseworthy.reports.findings import most_spent, spent_words
-from noiseworthy.reports.guarantee import budgets, meaning, told_apart
+from noiseworthy.reports.findings import most_spent, rounded_down, spent_words
+from noiseworthy.reports.guarantee import meaning, told_apart
 from noiseworthy.reports.limits import limits
 from noiseworthy.reports.privacy_statement import protected
 from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
+from noiseworthy.studies.claim_table import ClaimTable
+from noiseworthy.studies.statement import assurance, budgets, claim
 from noiseworthy.studies.typed_record import ClaimPart, PlanPart, RunRecord, view
 
 FILE, PAGE = "claim_card.json", "claim_card.html"
@@ -55,6 +56,7 @@ def claim_card(record: Record | RunRecord) -> Card:
         "run": record.name,
         "created": record.created,
         "version": record.version,
+        **stated(record).model_dump(mode="json"),
         "private": privacy.private,
         "claim": claim(record),
         "flags": record.training.flags if record.training else [],
@@ -83,31 +85,15 @@ def claim_card(record: Record | RunRecord) -> Card:
     return {**head, **facts, "questions": questions(record)}
 
 
-def claim(record: RunRecord) -> str:
-    """The claim in one sentence."""
-    plan = record.plan
-    if not plan.privacy.private:
-        return "No privacy is claimed: clients add no noise."
-    if record.audit and not record.audit.passed:
-        return f"No privacy is claimed: an audit refuted the plan's epsilon. {record.audit.verdict}"
-    epsilon, delta = (budgets(record, key) for key in ("epsilon", "delta"))
-    planned = "" if assurance(record) == "grid-csprng" else "By plan, at most "
-    said = f"{planned}epsilon {epsilon} at delta {delta} for each {plan.privacy.unit}"
-    own = ", by its client's own budget" if " to " in epsilon + delta else ""
-    return f"{said[0].upper()}{said[1:]}{own}, over all uploads, against everybody who sees them."
-
-
-def assurance(record: RunRecord) -> Assurance | None:
-    """The stamp of the noise that was drawn; None where nothing was trained yet."""
-    if record.training:
-        return record.training.assurance
-    simulated = record.compare or record.tradeoff or record.rivals
-    return "simulation" if simulated else None
+def stated(record: RunRecord) -> ClaimTable:
+    """Purpose, responsible person and validity, as the study states them."""
+    return ClaimTable.model_validate(record.study.get("claim") or {})
 
 
 def questions(record: RunRecord) -> list[dict[str, Any]]:
     """The questions with answers in plain words, in reading order."""
     answers = {
+        "What for, who answers for it, and until when?": _responsible(stated(record)),
         "Who is protected, and which change is hidden?": protected(record),
         "From whom?": _from_whom(record),
         "How much can be learnt, over the whole life of the data?": _how_much(record),
@@ -189,6 +175,16 @@ def _ends(values: Any) -> list[float | None]:
 # Answers ----------------------------------------------------------------------------------------------
 
 
+def _responsible(told: ClaimTable) -> str:
+    """What the study states of the training itself."""
+    until = "" if told.valid_until is None else f" The claim may be relied on until {told.valid_until}."
+    if told.purpose is None and told.responsible is None:
+        return f"The study states neither a purpose nor who answers for the training.{until}"
+    purpose = f"For {told.purpose}." if told.purpose else "The study states no purpose."
+    answers = f"{told.responsible} answers" if told.responsible else "Nobody is named who answers"
+    return f"{purpose} {answers} for it.{until}"
+
+
 def _from_whom(record: RunRecord) -> str:
     adversary = record.plan.privacy.adversary
     return (
@@ -256,7 +252,7 @@ def _measured(record: RunRecord) -> str:
         return "Not in this run. The command audit attacks a plan with worst-case records and measures."
     return (
         f"Yes: an attack in {count(audit.trials, 'trial')} proves epsilon of at least "
-        f"{_rounded_down(audit.epsilon_lower)} at delta {number(audit.delta)} with "
+        f"{rounded_down(audit.epsilon_lower)} at delta {number(audit.delta)} with "
         f"{percent(audit.confidence)} confidence, for noise of this law, beside the "
         f"{rounded_up(audit.epsilon_claimed)} claimed. {audit.verdict}"
     )
@@ -274,13 +270,3 @@ def _what_constants_cost(record: RunRecord) -> str:
     if not sources:
         return "Nothing: the plan rests on budgets, sizes and what the study states."
     return f"Nothing of the private data: they are {', '.join(sources)}."
-
-
-def _rounded_down(value: float) -> str:
-    """A lower bound, never written larger than it is.
-
-    Example:
-        >>> _rounded_down(2.9279), _rounded_down(12.0)
-        ('2.92', '12')
-    """
-    return number(math.floor(100 * value + 1e-9) / 100, 6)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from noiseworthy._wording import finite, shortened
 from noiseworthy.methods.phrases import clients_of
-from noiseworthy.reports.findings import client_names, most_spent
+from noiseworthy.reports.findings import most_spent
 from noiseworthy.reports.marks import name_marks
 from noiseworthy.reports.resources import bill_of
 from noiseworthy.reports.schedules import uploads_of
-from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, drawable, head, new_figure, styled
+from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, WIDE, drawable, head, new_figure, styled
 from noiseworthy.studies.typed_record import RunRecord
 
 MOST_ROWS = 40
@@ -40,7 +40,7 @@ def who_figure(record: RunRecord) -> Figure | None:
         return None
     private, bill = plan.privacy.private, bill_of(record)
     many = clients_of(record.written) > MOST_ROWS
-    figure = new_figure(7.4, 3.1 if many else 1.35 + 0.19 * max(clients_of(record.written), 3))
+    figure = new_figure(WIDE, 3.1 if many else 1.35 + 0.19 * max(clients_of(record.written), 3))
     scarce = bill is not None
     axes = figure.subplots(1, 1 + private + scarce, squeeze=False, sharey=not many)[0]
     draw = _steps if many else _rows
@@ -78,7 +78,7 @@ def _rows(
     axes.vlines(most, rows - 0.31, rows + 0.31, color=INK, linewidth=1.6, zorder=2)
     axes.hlines(rows, used.min(axis=0), used.max(axis=0), color=PLAN, linewidth=2.2, zorder=3)
     axes.scatter(used.max(axis=0), rows, 22, PLAN, zorder=4, linewidths=0)
-    axes.set_yticks(rows, [drawable(shortened(name)) for name in client_names(record)])
+    axes.set_yticks(rows, [drawable(shortened(name)) for name in record.client_names])
     axes.tick_params("y", labelcolor=INK)
     for label in axes.get_yticklabels():
         label.set_parse_math(False)

@@ -12,7 +12,7 @@ from noiseworthy._wording import count, finite, number, span, times
 from noiseworthy.reports.clients import evenly_chosen
 from noiseworthy.reports.marks import Ink, name_marks, points
 from noiseworthy.reports.participation import areas, budget_ticks
-from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, TONES, head, new_figure, styled
+from noiseworthy.reports.style import INK, MUTED, PLAN, RULE, TONES, WIDE, head, new_figure, styled
 from noiseworthy.studies.typed_parts import Curve
 from noiseworthy.studies.typed_record import EstimatedPart, RunRecord
 
@@ -32,7 +32,7 @@ def estimates_figure(record: RunRecord) -> Figure | None:
 def estimation_figure(told: EstimatedPart) -> Figure:
     """Two panels over clients in the order of their budgets: heterogeneity estimated, counts decided."""
     ranks, clients = _in_order(told)
-    figure = new_figure(7.4, 5.8)
+    figure = new_figure(WIDE, 5.8)
     above, below = figure.subplots(2, 1, sharex=True)
     _estimates(above, told, ranks, clients)
     _counts(below, told, ranks, clients)

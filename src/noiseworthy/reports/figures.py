@@ -19,15 +19,16 @@ from noiseworthy.reports.findings import final, finding, is_scored, score_name, 
 from noiseworthy.reports.leaks import leak_figure
 from noiseworthy.reports.network import network_figure
 from noiseworthy.reports.participation import has_participation, participation, participation_figure
+from noiseworthy.reports.result import title
 from noiseworthy.reports.rivals import rivals_figure, standing, sweeps_figure
 from noiseworthy.reports.rivals_words import own_points
 from noiseworthy.reports.schedules import in_brief
-from noiseworthy.reports.style import MUTED, drawable, new_figure, styled
+from noiseworthy.reports.style import MUTED, NARROW, drawable, new_figure, styled
 from noiseworthy.reports.tradeoff import tradeoff_figure
+from noiseworthy.reports.usual import usual_figure, usual_panel
 from noiseworthy.reports.what_if import what_if_figure
 from noiseworthy.studies.typed_record import RunRecord
 
-WIDTH = 7.4
 LARGE: dict[Any, Any] = {
     "font.size": 10.5,
     "xtick.labelsize": 10,
@@ -41,7 +42,7 @@ def why_figure(record: RunRecord) -> Figure | None:
     """Why the plan is right: the predicted value along the axis that was decided, with the plan marked."""
     if not (evidence := record.evidence) or not evidence.curves:
         return None
-    figure = new_figure(WIDTH, 3.9)
+    figure = new_figure(NARROW, 3.5)
     panels.prediction(figure.subplots(), record, evidence, f"Planned: {in_brief(record)}")
     return figure
 
@@ -52,8 +53,8 @@ def training_figure(record: RunRecord) -> Figure | None:
     if (training := record.training) is None:
         return None
     scored = final(record, "accuracy") is not None
-    figure = new_figure(WIDTH, 3.1)
-    axes = figure.subplots(1, 1 + scored, squeeze=False)[0]
+    figure = new_figure(NARROW, 3.0 * (1 + scored))
+    axes = figure.subplots(1 + scored, 1, squeeze=False)[:, 0]
     panels.curves(axes[0], record, training, "loss", "Test loss")
     if scored:
         panels.curves(axes[1], record, training, "accuracy", f"Test {score_name(record)}")
@@ -66,7 +67,7 @@ def compare_figure(record: RunRecord) -> Figure | None:
     if (compare := record.compare) is None:
         return None
     scored = is_scored(compare)
-    figure = new_figure(WIDTH, 6.4 if scored else 3.9)
+    figure = new_figure(NARROW, 6.4 if scored else 3.5)
     axes = figure.subplots(1 + scored, 1, squeeze=False, height_ratios=[3, 2][: 1 + scored])[:, 0]
     panels.settings(axes[0], record, compare, "loss", finding(record) or "")
     if scored:
@@ -78,6 +79,7 @@ def compare_figure(record: RunRecord) -> Figure | None:
 def hero_figure(record: RunRecord) -> Figure | None:
     """One wide figure to show a colleague: what was predicted or whom to ask, and what came of it."""
     evidence = record.evidence if record.evidence and record.evidence.curves else None
+    followed = record.training is not None and evidence is not None and evidence.course is not None
     planned = evidence is not None or has_participation(record)
     measured = bool(record.compare or record.training or record.rivals)
     if not planned and not measured:
@@ -85,7 +87,9 @@ def hero_figure(record: RunRecord) -> Figure | None:
     with matplotlib.rc_context(LARGE):
         figure = new_figure(12.6 if planned and measured else 8.0, 4.9)
         axes = figure.subplots(1, planned + measured, squeeze=False)[0]
-        if evidence is not None:
+        if followed and record.compare and record.training:
+            panels.curves(axes[0], record, record.training, "loss", "Predicted and measured: test loss")
+        elif evidence is not None:
             panels.prediction(axes[0], record, evidence, f"Planned: {in_brief(record)}")
         elif planned:
             participation(axes[0], record)
@@ -101,6 +105,8 @@ def _measured(axes: Axes, record: RunRecord) -> None:
     found = finding(record)
     if record.rivals:
         standing(axes, record, record.rivals, own_points(record.rivals)[0])
+    elif record.compare and record.compare.usual:
+        usual_panel(axes, record, record.compare, title(record))
     elif record.compare and found:
         panels.settings(axes, record, record.compare, "loss", f"Measured: {found[0].lower()}{found[1:]}")
     elif record.training:
@@ -108,6 +114,7 @@ def _measured(axes: Axes, record: RunRecord) -> None:
 
 
 FIGURES = {
+    "usual": usual_figure,
     "why": why_figure,
     "what-if": what_if_figure,
     "leak": leak_figure,

@@ -11,9 +11,11 @@ import numpy as np
 
 from noiseworthy._wording import count, finite, level, number, percent, percent_up, rounded_up, span, times
 from noiseworthy.methods.words import Course, Record
+from noiseworthy.model.metrics import Metrics
 from noiseworthy.reports.schedules import words_of
+from noiseworthy.studies.typed_evidence import EvidencePart
 from noiseworthy.studies.typed_parts import Quantity
-from noiseworthy.studies.typed_record import EvidencePart, RunRecord, view
+from noiseworthy.studies.typed_record import RunRecord, TrainingPart, view
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart
 
 
@@ -38,16 +40,36 @@ class Outcome:
         return cls(float(array.mean()), float(array.min()), float(array.max())) if array.size else None
 
 
-def client_names(record: RunRecord) -> list[str]:
-    """Names of the clients, or their numbers where the plan was made without data."""
-    federation = record.federation
-    return federation.clients if federation else [f"client {i}" for i in range(len(record.plan.releases))]
-
-
 def final(record: RunRecord, quantity: Quantity) -> Outcome | None:
     """Test `loss` or `accuracy` after training, or None where there is none."""
     training = record.training
     return Outcome.of(quantity, [curve[-1] for curve in training.over_seeds(quantity)]) if training else None
+
+
+def held_against(training: TrainingPart) -> tuple[str, float]:
+    """The test loss that a training is held against: of always answering the same, else of the start."""
+    metrics = training.metrics
+    if metrics is None or metrics.constant_loss is None:
+        return "untrained", training.untrained_loss
+    return ("class prior" if metrics.r2 is None else "a constant"), metrics.constant_loss
+
+
+def baseline(training: TrainingPart) -> str:
+    """The same in words."""
+    name, loss = held_against(training)
+    return f"{name} {level(loss)}"
+
+
+def scores_of(metrics: Metrics) -> str:
+    """Scores of the model that a run leaves, beside the accuracy that is an average of all seeds."""
+    written = [
+        ("AUC", metrics.auc, level),
+        ("balanced accuracy", metrics.balanced_accuracy, percent),
+        ("calibration error", metrics.calibration_error, lambda value: percent(value, 1)),
+        ("R²", metrics.r2, lambda value: f"{value:.2f}"),
+        ("root mean squared error", metrics.error, level),
+    ]
+    return ", ".join(f"{name} {write(value)}" for name, value, write in written if value is not None)
 
 
 def is_scored(compare: ComparePart) -> bool:
@@ -188,10 +210,19 @@ def _read_off(course: Course | None, evidence: EvidencePart) -> str:
     least = bound.min()
     falls, rises = bound[0] > 1.02 * least, bound[-1] > 1.02 * least
     if not falls and not rises:
-        return "The curve is flat."
+        return (
+            f"The curve is flat: any of these counts is predicted to do about as well.{_own_steps(evidence)}"
+        )
     if course is None:
         return ""
     return course.turns if falls and rises else course.falls if falls else course.rises
+
+
+def _own_steps(evidence: EvidencePart) -> str:
+    """Why such a curve does not begin at the untrained loss."""
+    if not evidence.trials:
+        return ""
+    return " Each is taken with the step that suits it, few rounds with long ones."
 
 
 def training_caption(record: RunRecord) -> str:
@@ -203,9 +234,13 @@ def training_caption(record: RunRecord) -> str:
     kind = "training over a network" if record.network else "simulated training"
     spread = f"one {kind}" if seeds == 1 else f"mean of {seeds} {kind}s, band from least to most"
     ended = "" if loss is None else f" from {level(training.untrained_loss)} to {level(loss.mean)}"
+    if ended and training.metrics and training.metrics.constant_loss is not None:
+        ended += f" ({baseline(training)})"
     predicted = predicted_loss(record)
     foretold = "" if predicted is None else f"; {level(predicted)} was predicted"
-    return f"Test loss went{ended}{foretold} ({spread})."
+    course = record.evidence and record.evidence.course
+    drawn = " Dashed, how it fell in trials on public data; grey, from the easiest of them to the hardest."
+    return f"Test loss went{ended}{foretold} ({spread}).{drawn if course else ''}"
 
 
 def who_caption(record: RunRecord) -> str:
@@ -235,8 +270,8 @@ def compare_caption(record: RunRecord) -> str:
     paid = " that the resources pay for" if record.plan.resources else ""
     return (
         f"The plan beside {count(fixed, 'fixed setting')}{paid}{words.alike}, with their own exact noise "
-        f"({means}). The best of them has {words.symbols(best, compare.axes)}."
-        f"{baseline}{search_price(record, compare)}"
+        f"({means}). The best of them has {words.symbols(best, compare.axes)}.{baseline} Against it, known "
+        f"in hindsight alone, the plan loses {lost_gain(compare)} of the gain.{search_price(record, compare)}"
     )
 
 
@@ -254,15 +289,13 @@ def search_price(record: RunRecord, compare: ComparePart) -> str:
 def warnings_of(record: Record | RunRecord) -> list[str]:
     """What a reader must see before the rest."""
     record = view(record)
-    plan, loud = record.plan, []
+    plan, loud = record.plan, list(record.training.flags) if record.training else []
     if not plan.privacy.private:
         loud.append("Not private: this run adds no noise to what clients upload.")
     elif record.training and record.training.assurance == "simulation":
         loud.append(
             "Simulated noise: right for measuring accuracy, no protection of real data. Do not release."
         )
-    if record.training:
-        loud += record.training.flags
     planner = [note.removeprefix("Warning: ") for note in plan.notes if note.startswith("Warning: ")]
     return loud + [f"{note[:1].upper()}{note[1:]}" for note in planner]
 
@@ -276,3 +309,13 @@ def lost_gain(compare: ComparePart) -> str:
     """The share of the attainable gain that the plan misses, as it is written everywhere."""
     lost = compare.lost_gain
     return "not defined" if lost is None or math.isnan(lost) else percent(lost, 1)
+
+
+def rounded_down(value: float) -> str:
+    """A lower bound to two decimals, never written larger than it is.
+
+    Example:
+        >>> rounded_down(2.9279), rounded_down(12.0)
+        ('2.92', '12')
+    """
+    return number(math.floor(100 * value + 1e-9) / 100, 6)

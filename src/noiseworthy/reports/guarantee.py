@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
-from noiseworthy._wording import number, percent_up, shortened
+from noiseworthy._wording import percent_up, shortened
 from noiseworthy.privacy.power import ProfiledPower, after_two_moves
-from noiseworthy.reports.findings import client_names
 from noiseworthy.studies.typed_record import PrivacyPart, RunRecord, ToldApartPart
 
 _ALARMS = [0.01, 0.05]
@@ -53,7 +50,7 @@ def meaning(record: RunRecord) -> str:
     known = told_apart(record)
     if known is None:
         return ""
-    name = shortened(client_names(record)[known.client], 40)
+    name = shortened(record.client_names[known.client], 40)
     whose = "a client" if known.alike else f"{name}, the client that is worst off"
     at = _both(known.false_alarms)
     vain = " That is next to no guarantee." if known.guess > _NOTHING else ""
@@ -64,20 +61,6 @@ def meaning(record: RunRecord) -> str:
         f"probability {percent_up(known.guess)} at most; 50\N{NO-BREAK SPACE}% is blind."
         f"{vain}{_exchange(record, known)}"
     )
-
-
-def budgets(record: RunRecord, key: Literal["epsilon", "delta"]) -> str:
-    """What clients allow: one number if it is the same for all, else the least and the greatest, and whose.
-
-    Args:
-        record: a run record with noise.
-        key: `epsilon` or `delta`.
-    """
-    allowed = [row.epsilon if key == "epsilon" else row.delta for row in record.plan.privacy.clients]
-    if len(set(allowed)) == 1:
-        return number(allowed[0], 6)
-    ends = [(value, client_names(record)[allowed.index(value)]) for value in (min(allowed), max(allowed))]
-    return " to ".join(f"{number(value, 6)} ({shortened(name, 40)})" for value, name in ends)
 
 
 def _exchange(record: RunRecord, known: ToldApartPart) -> str:

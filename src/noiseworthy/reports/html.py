@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-from noiseworthy._wording import level, number, rounded_up, span
+from noiseworthy._wording import number, rounded_up, span
 from noiseworthy.errors import DataError
 from noiseworthy.methods.words import Key, Record
-from noiseworthy.reports import alternatives, findings, rivals_words, tradeoff_words
+from noiseworthy.reports import alternatives, findings, result, rivals_words, tradeoff_words
 from noiseworthy.reports.claim_card import Card, claim_card, write_claim_card
 from noiseworthy.reports.estimates import estimates_caption
 from noiseworthy.reports.figures import FIGURES, all_figures
-from noiseworthy.reports.findings import final
 from noiseworthy.reports.ledger import ledger_clauses
 from noiseworthy.reports.network import network_caption, network_clauses
 from noiseworthy.reports.participation import participation_caption
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import amount, bill_of, planned_bill, prices, whose
+from noiseworthy.reports.rests_on import constants_of, rests_on
 from noiseworthy.reports.schedules import headline, uploads_of, words_of
-from noiseworthy.reports.style import png, svg
+from noiseworthy.reports.style import NARROW, png, svg
+from noiseworthy.reports.usual import usual_caption
 from noiseworthy.reports.what_if_words import what_if_caption
 from noiseworthy.studies.loading import in_line
 from noiseworthy.studies.typed_record import RunRecord, view
@@ -34,14 +34,15 @@ FOLDED, LISTED = 20, 1000
 """Clients above which their table is folded, and above which it is cut."""
 
 _PLOTS = {
+    "usual": ("The plan beside usual settings", usual_caption),
+    "training": ("What training reached", findings.training_caption),
     "why": ("Why this plan", findings.why_caption),
     "what-if": ("What if", what_if_caption),
     "leak": ("What the printed formula would have leaked", alternatives.leak_caption),
     "participation": ("Whom to ask", participation_caption),
     "estimates": ("What was estimated", estimates_caption),
-    "training": ("What training reached", findings.training_caption),
     "network": ("How the network did", network_caption),
-    "compare": ("The plan beside fixed settings", findings.compare_caption),
+    "compare": ("The plan beside other counts at its own step", findings.compare_caption),
     "tradeoff": ("Trade-off", tradeoff_words.caption),
     "rivals": ("DPFL-BCS beside its rivals", rivals_words.caption),
     "rivals-varied": ("Other budgets, other data", rivals_words.sweeps_caption),
@@ -59,11 +60,12 @@ PAGES = Environment(
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure on the page: title, caption, and the drawing as an SVG element."""
+    """A figure on the page: title, caption, its SVG element, and whether it scrolls on a phone."""
 
     title: str
     caption: str
     drawing: str
+    wide: bool = False
 
 
 def render(record: Record | RunRecord) -> str:
@@ -115,16 +117,19 @@ def card_page(card: Card) -> str:
 def _page(record: RunRecord, figures: dict[str, Figure]) -> str:
     rivals = record.rivals
     plots = [
-        Plot(title, caption(record), svg(figures[name], name))
+        Plot(title, caption(record), svg(figures[name], name), figures[name].get_figwidth() > NARROW)
         for name, (title, caption) in _PLOTS.items()
         if name in figures
     ]
     return PAGES.get_template("report.html.jinja").render(
         record=record,
-        headline=headline(record),
-        finding=findings.finding(record) or (rivals and rivals_words.finding(rivals)),
+        title=result.title(record),
+        verdict=result.verdict(record),
         setting=findings.setting(record),
-        keys=key_numbers(record),
+        keys=result.key_numbers(record),
+        explained=result.explained(record),
+        decision=headline(record),
+        counts=plan_numbers(record),
         warnings=findings.warnings_of(record),
         notes=findings.notes_of(record),
         prepared=findings.preparation(record.study.get("task", {})),
@@ -139,41 +144,28 @@ def _page(record: RunRecord, figures: dict[str, Figure]) -> str:
         card=claim_card(record),
         statement=[*privacy_statement(record), *ledger_clauses(record.ledger), *network_clauses(record)],
         study=toml(record.study),
-        exact=lambda value: number(value, 6),
+        rests_on=rests_on(record),
+        constants=constants_of(record),
     )
 
 
 # What the page is filled with --------------------------------------------------------------------------
 
 
-def key_numbers(record: RunRecord) -> list[Key]:
-    """The numbers at the top of the page."""
-    plan, budget = record.plan, record.plan.privacy.clients
-    words, keys = words_of(plan), []
-    if plan.train:
-        keys += [
-            *words.keys(plan.written),
-            Key("clients in each", f"{plan.clients_per_round:,}", f"of {len(plan.releases):,}"),
-            Key("uploads per client", span(uploads_of(plan)), words.noised.remark(plan.written)),
-        ]
-        if bill := planned_bill(record):
-            budget_of = f"of {amount(bill.budget[bill.dearest])}; {whose(record, bill)}"
-            keys.append(Key(f"cost in {bill.unit}", amount(bill.cost[bill.dearest]), budget_of))
-    if plan.privacy.private:
-        epsilon, delta = (
-            span(values, lambda v: number(v, 6))
-            for values in ([row.epsilon for row in budget], [row.delta for row in budget])
-        )
-        keys.append(Key("epsilon at most", epsilon, f"delta {delta}"))
-    else:
-        keys.append(Key("epsilon", "unbounded", "no noise, not private"))
-    if loss := final(record, "loss"):
-        keys.append(Key("test loss", level(loss.mean), loss.ends(level)))
-    if outcome := final(record, "accuracy"):
-        name, write = f"test {findings.score_name(record)}", partial(findings.score, record)
-        keys.append(Key(name, write(outcome.mean), outcome.ends(write)))
-    if record.compare:
-        keys.append(Key("lost gain", findings.lost_gain(record.compare), "against the best fixed setting"))
+def plan_numbers(record: RunRecord) -> list[Key]:
+    """What the plan does, in counts; empty if it does not train."""
+    plan = record.plan
+    if not plan.train:
+        return []
+    words = words_of(plan)
+    keys = [
+        *words.keys(plan.written),
+        Key("clients in each", f"{plan.clients_per_round:,}", f"of {len(plan.releases):,}"),
+        Key("uploads per client", span(uploads_of(plan)), words.noised.remark(plan.written)),
+    ]
+    if bill := planned_bill(record):
+        budget_of = f"of {amount(bill.budget[bill.dearest])}; {whose(record, bill)}"
+        keys.append(Key(f"cost in {bill.unit}", amount(bill.cost[bill.dearest]), budget_of))
     return keys
 
 
@@ -182,7 +174,7 @@ def client_rows(record: RunRecord) -> list[dict[str, str]]:
     plan, federation, training = record.plan, record.federation, record.training
     spent, bill = findings.most_spent(record), bill_of(record)
     rows = []
-    for i, name in enumerate(findings.client_names(record)[:LISTED]):
+    for i, name in enumerate(record.client_names[:LISTED]):
         budget = plan.privacy.clients[i]
         cost = spent[i] if spent else budget.spent_epsilon
         rows.append({

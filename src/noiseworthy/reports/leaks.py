@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from noiseworthy._wording import number, rounded_up
 from noiseworthy.reports.alternatives import Leak, leak_of
-from noiseworthy.reports.style import INK, PLAN, TONES, head, new_figure, styled
+from noiseworthy.reports.style import INK, PLAN, TONES, WIDE, head, new_figure, styled
 from noiseworthy.studies.typed_record import RunRecord
 
 
@@ -17,7 +17,7 @@ def leak_figure(record: RunRecord) -> Figure | None:
     leak = leak_of(record.plan)
     if leak is None:
         return None
-    figure = new_figure(7.4, 2.15)
+    figure = new_figure(WIDE, 2.15)
     axes = figure.subplots()
     title = f"Budget {number(leak.budget, 6)}, as printed {rounded_up(leak.printed, 3)}"
     head(axes, title, "privacy loss ε of the client that is worst off", "")

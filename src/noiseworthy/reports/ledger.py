@@ -13,7 +13,7 @@ from noiseworthy._names import shown
 from noiseworthy._wording import count, number, percent, rounded_up
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import SCHEDULE, WHOLE
-from noiseworthy.privacy.durable.leases import leases_of
+from noiseworthy.privacy.durable.reading import leases_of
 from noiseworthy.privacy.durable.statement import Line, statement
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.studies.typed_record import LedgerPart

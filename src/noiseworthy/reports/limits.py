@@ -6,7 +6,6 @@ from noiseworthy._wording import about, count, number, percent, rounded_up, shor
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.alternatives import faults_of_printed, leak_of
 from noiseworthy.reports.clauses import Clause
-from noiseworthy.reports.findings import client_names
 from noiseworthy.reports.schedules import words_of
 from noiseworthy.studies.typed_record import FederationPart, PrivacyPart, RunRecord
 from noiseworthy.studies.typed_sweeps import ComparePart, RivalsPart
@@ -31,7 +30,7 @@ def limits(record: RunRecord) -> Clause | None:
         *_test_records(record.federation),
     ]
     if compare is not None:
-        settings = count(len(compare.cells), "setting")
+        settings = count(len(compare.cells) + len(compare.usual), "setting")
         points.append(f"The comparison simulated {settings} on the same records; for real, each is charged.")
         points += _search(compare)
     if record.tradeoff:
@@ -118,7 +117,7 @@ def _in_fractions(record: RunRecord) -> Clause:
     """What becomes of a client that is planned for a fraction of a reply, and then asked for a whole one."""
     plan, printed = record.plan, record.plan.as_printed
     worst = printed["worst_client"]
-    name, factor = shortened(client_names(record)[worst], 40), about(printed["worst_overspending"])
+    name, factor = shortened(record.client_names[worst], 40), about(printed["worst_overspending"])
     text = (
         f"By the formulas as the paper prints them, clients take part {span(printed['releases'])} times, in "
         f"real numbers, and split their budgets over as many replies; here {span(plan.releases)} times, "

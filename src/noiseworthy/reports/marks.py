@@ -59,11 +59,11 @@ def points(axes: Axes, x: ArrayLike, y: ArrayLike, ink: Ink, size: float = 16.0)
             )  # fmt: skip
 
 
-def untrained_line(axes: Axes, value: float, *, is_plan: bool = False) -> Label:
+def untrained_line(axes: Axes, value: float, *, name: str = "untrained", is_plan: bool = False) -> Label:
     """A dashed line at the value without training, which may be the plan; returns the label it needs."""
     colour = PLAN if is_plan else MUTED
     axes.axhline(value, color=colour, linewidth=1.8 if is_plan else 0.9, linestyle=(0, (4, 3)), zorder=1)
-    return value, f"{'plan: ' if is_plan else ''}untrained {level(value)}", colour
+    return value, f"{'plan: ' if is_plan else ''}{name} {level(value)}", colour
 
 
 def plan_ring(axes: Axes, x: float, y: float, text: str) -> None:

@@ -17,7 +17,7 @@ from rich.text import Text
 from noiseworthy._names import shown
 from noiseworthy._wording import count, number, percent, rounded_up
 from noiseworthy.reports.clauses import Clause
-from noiseworthy.reports.style import MUTED, TONES, drawable, head, new_figure, styled
+from noiseworthy.reports.style import MUTED, TONES, WIDE, drawable, head, new_figure, styled
 from noiseworthy.studies.typed_record import RoundPart, RunRecord
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def network_figure(record: RunRecord) -> Figure | None:
         return None
     rounds = record.network.rounds
     owners = _drawn(rounds, record.federation.clients)
-    figure = new_figure(7.4, 1.9 + 0.24 * len(owners))
+    figure = new_figure(WIDE, 1.9 + 0.24 * len(owners))
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[0.24 * len(owners) + 0.3, 1.1])
     _answers(above, rounds, owners)
     _seconds(below, rounds)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -13,15 +12,23 @@ from numpy.typing import NDArray
 
 from noiseworthy._wording import finite, level
 from noiseworthy.methods.words import Words
-from noiseworthy.reports.findings import Outcome, planned_cell, predicted_loss, score, score_name
+from noiseworthy.reports.findings import (
+    Outcome,
+    held_against,
+    planned_cell,
+    predicted_loss,
+    score,
+    score_name,
+)
 from noiseworthy.reports.labels import Label, label_inside, label_right, label_top
 from noiseworthy.reports.marks import Ink, inks, plan_diamond, plan_label, plan_ring, points, untrained_line
 from noiseworthy.reports.resources import price_of_round
 from noiseworthy.reports.scales import loss_limits, score_limits, setting_axis
 from noiseworthy.reports.schedules import decided, words_of
-from noiseworthy.reports.style import MUTED, PLAN, head
+from noiseworthy.reports.style import MUTED, PLAN, RULE, TONES, head, small
+from noiseworthy.studies.typed_evidence import CoursePart, EvidencePart
 from noiseworthy.studies.typed_parts import Quantity
-from noiseworthy.studies.typed_record import EvidencePart, RunRecord, TrainingPart
+from noiseworthy.studies.typed_record import RunRecord, TrainingPart
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart
 
 Line = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -49,7 +56,7 @@ def prediction(axes: Axes, record: RunRecord, evidence: EvidencePart, title: str
     start = untrained_line(axes, evidence.no_training, is_plan=not plan.train)
     if place is not None:
         plan_ring(axes, *place, f"plan: {decided(plan)}")
-    label_right(axes, [start, *right, *label_top(axes, inside, _size())], _size())
+    label_right(axes, [start, *right, *label_top(axes, inside, small())], small())
 
 
 def curves(axes: Axes, record: RunRecord, training: TrainingPart, quantity: Quantity, title: str) -> None:
@@ -57,11 +64,14 @@ def curves(axes: Axes, record: RunRecord, training: TrainingPart, quantity: Quan
     missing = np.inf if quantity == "loss" else np.nan
     values = np.array([finite(curve, missing) for curve in training.over_seeds(quantity)])
     rounds, mean = np.array(training.rounds), values.mean(axis=0)
-    head(axes, title, _over_seeds(len(values)), f"round{price_of_round(record)}")
+    course = record.evidence.course if record.evidence and quantity == "loss" else None
+    dashes = "" if course is None else "; dashed: predicted"
+    head(axes, title, _over_seeds(len(values)) + dashes, f"round{price_of_round(record)}")
     axes.set_xlim(0, rounds[-1])
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     if quantity == "loss":
-        labels = _levels(axes, record, training.untrained_loss, mean)
+        labels = _levels(axes, record, training, mean)
+        _foretold(axes, course)
     else:
         score_limits(axes, record, values)
         labels = []
@@ -69,7 +79,24 @@ def curves(axes: Axes, record: RunRecord, training: TrainingPart, quantity: Quan
     axes.plot(rounds, mean, color=PLAN, linewidth=1.8, gid="mean")
     end = np.clip(mean[-1:], *axes.get_ylim())
     axes.plot(rounds[-1:], end, "o", color=PLAN, markersize=4.5, clip_on=False)
-    label_right(axes, [(end.item(), _written(record, quantity, mean[-1]), PLAN), *labels], _size())
+    label_right(axes, [(end.item(), _written(record, quantity, mean[-1]), PLAN), *labels], small())
+
+
+def _foretold(axes: Axes, course: CoursePart | None) -> None:
+    """The course that trials foretell, from the untrained loss on, with the range over public data sets."""
+    if course is None:
+        return
+    least, loss, most = (finite(curve) for curve in (course.least, course.loss, course.most))
+    axes.fill_between(
+        course.rounds,
+        least,
+        np.minimum(most, axes.get_ylim()[1]),
+        color=RULE,
+        alpha=0.45,
+        linewidth=0,
+        zorder=0,
+    )
+    axes.plot(course.rounds, loss, color=TONES[1], linewidth=1.6, linestyle=(0, (4, 2)), gid="foretold")
 
 
 def settings(axes: Axes, record: RunRecord, compare: ComparePart, quantity: Quantity, title: str) -> None:
@@ -91,14 +118,10 @@ def settings(axes: Axes, record: RunRecord, compare: ComparePart, quantity: Quan
     labels += _all_series(axes, words_of(record.plan), compare, quantity)
     if planned is not None and planned.setting[across] > 0:
         _plan(axes, record, planned, across, quantity)
-    label_right(axes, labels, _size())
+    label_right(axes, labels, small())
 
 
 # Parts of panels --------------------------------------------------------------------------------------
-
-
-def _size() -> float:
-    return 0.95 * matplotlib.rcParams["font.size"]
 
 
 def _over_seeds(seeds: int) -> str:
@@ -177,15 +200,18 @@ def _curve_labels(
     return inside, right
 
 
-def _levels(axes: Axes, record: RunRecord, start: float, mean: NDArray[np.float64]) -> list[Label]:
-    """Limits of a training's losses, with lines at the untrained and the predicted loss."""
-    predicted = predicted_loss(record)
+def _levels(axes: Axes, record: RunRecord, training: TrainingPart, mean: NDArray[np.float64]) -> list[Label]:
+    """Limits of a training's losses, with lines at what they are held against and at the predicted loss."""
+    predicted, (name, against) = predicted_loss(record), held_against(training)
+    start = max(training.untrained_loss, against)
     highest = float(np.max(mean, where=np.isfinite(mean), initial=start))
     loss_limits(axes, [*mean, start if predicted is None else predicted], max(start, highest / 1.1))
-    labels = [untrained_line(axes, start)]
+    labels = [untrained_line(axes, against, name=name)]
     if predicted is not None:
-        axes.axhline(predicted, color=MUTED, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
-        labels.append((predicted, f"predicted {level(predicted)}", MUTED))
+        follows = record.evidence is not None and record.evidence.course is not None
+        if not follows:
+            axes.axhline(predicted, color=MUTED, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
+        labels.append((predicted, f"predicted {level(predicted)}", TONES[1] if follows else MUTED))
     return labels
 
 
@@ -212,7 +238,7 @@ def _all_series(axes: Axes, words: Words, compare: ComparePart, quantity: Quanti
             right.append((mean[-1], text, ink.colour))
         elif seen.size:
             inside.append((x[seen[-1]], (mean[seen[-1]], text, ink.colour)))
-    label_inside(axes, [x for x, _ in inside], [label for _, label in inside], _size())
+    label_inside(axes, [x for x, _ in inside], [label for _, label in inside], small())
     return right
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgba
@@ -16,7 +15,7 @@ from noiseworthy.methods.phrases import asked, clients_of
 from noiseworthy.reports.clients import evenly_chosen
 from noiseworthy.reports.labels import Label, label_right
 from noiseworthy.reports.schedules import never_asked, uploads_of, words_of
-from noiseworthy.reports.style import MUTED, PAPER, PLAN, RAMP, head, new_figure, styled
+from noiseworthy.reports.style import MUTED, PAPER, PLAN, RAMP, WIDE, head, new_figure, small, styled
 from noiseworthy.studies.typed_record import RunRecord
 
 _LARGEST, _SMALLEST = 190.0, 5.0
@@ -31,7 +30,7 @@ def participation_figure(record: RunRecord) -> Figure | None:
     """Uploads T_n of clients in the order of their budgets; None where clients are not chosen."""
     if not has_participation(record):
         return None
-    figure = new_figure(7.4, 3.6)
+    figure = new_figure(WIDE, 3.6)
     participation(figure.subplots(), record)
     return figure
 
@@ -52,7 +51,7 @@ def participation(axes: Axes, record: RunRecord) -> None:
     labels = _levels(axes, record)
     _marks(axes, record, ranks, order[ranks])
     budget_ticks(axes, epsilon[order] if varied else epsilon[:0])
-    label_right(axes, labels, 0.95 * matplotlib.rcParams["font.size"])
+    label_right(axes, labels, small())
 
 
 def participation_caption(record: RunRecord) -> str:

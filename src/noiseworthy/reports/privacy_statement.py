@@ -7,10 +7,11 @@ from noiseworthy.methods.words import Record
 from noiseworthy.privacy import uploads
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.clauses import Clause
-from noiseworthy.reports.findings import client_names, most_spent, spent_words
-from noiseworthy.reports.guarantee import budgets, meaning
+from noiseworthy.reports.findings import most_spent, spent_words
+from noiseworthy.reports.guarantee import meaning
 from noiseworthy.reports.limits import as_printed, limits
 from noiseworthy.reports.schedules import NO_UPLOADS, never_asked, noise_of, words_of
+from noiseworthy.studies.statement import budgets
 from noiseworthy.studies.typed_record import RunRecord, view
 
 _UNITS = {
@@ -82,7 +83,7 @@ def _overspent(record: RunRecord) -> Clause | None:
         return None
     over = [
         f"{shortened(name, 40)}: {'unbounded' if s is None else rounded_up(s)} of {number(row.epsilon, 6)}"
-        for name, row, s in zip(client_names(record), rows, spent, strict=True)
+        for name, row, s in zip(record.client_names, rows, spent, strict=True)
         if s is None or s > row.epsilon * (1 + 1e-9)
     ]
     if not over:
@@ -103,11 +104,7 @@ def _assurance(record: RunRecord) -> Clause | None:
     assurance = training.assurance if training else "simulation"
     if assurance != "simulation":
         return Clause("Noise", f"Assurance: {assurance}. Uploads carry {uploads.WORDS[assurance]}.")
-    text = (
-        "Assurance: simulation. The noise follows the right law, so losses and accuracies are those of a "
-        "private training, but it comes from seeded floating-point numbers and hides nothing from somebody "
-        "who looks closely. Do not release the model or the uploads of this run if the records are private."
-    )
+    text = f"Assurance: simulation. {uploads.SIMULATED}"
     return Clause("Simulated noise is no privacy mechanism", text, kind="warning")
 
 
@@ -172,7 +169,7 @@ def _condition(record: RunRecord) -> tuple[str, ...]:
 def _accounting(record: RunRecord) -> Clause:
     plan, version = record.plan, record.version
     deltas = [row.delta for row in plan.privacy.clients]
-    how = law_of(plan.mechanism).accounting(plan.sampling_rate, deltas)
+    how = law_of(plan.mechanism).analysis.accounting(plan.sampling_rate, deltas)
     words = words_of(plan)
     text = (
         f"{words.noised.counted} by {how}, in noiseworthy {version}. "

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._wording import number, shortened, span
-from noiseworthy.reports.findings import client_names
 from noiseworthy.reports.schedules import uploads_of, words_of
 from noiseworthy.studies.typed_record import PlanPart, ResourcesPart, RunRecord
 
@@ -91,7 +90,7 @@ def whose(record: RunRecord, bill: Bill) -> str:
         return "each client"
     if np.sum(share == share.max()) > 1:
         return "the dearest clients"
-    return f"{shortened(client_names(record)[bill.dearest], 40)}, which has the least left"
+    return f"{shortened(record.client_names[bill.dearest], 40)}, which has the least left"
 
 
 def prices(plan: PlanPart, resources: ResourcesPart) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,11 +11,11 @@ from noiseworthy._wording import finite, number
 from noiseworthy.reports import rivals_words as words
 from noiseworthy.reports.labels import Label, label_right
 from noiseworthy.reports.marks import Ink, inks
-from noiseworthy.reports.style import MUTED, PAPER, PLAN, RULE, head, new_figure, styled
+from noiseworthy.reports.scales import percent_axis
+from noiseworthy.reports.style import MUTED, PAPER, PLAN, RULE, WIDE, head, new_figure, small, styled
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.studies.typed_sweeps import EntryPart, PointPart, RivalsPart
 
-WIDTH = 7.4
 _ROW, _AROUND = 0.3, 1.25
 """Inches of a row of dots, and of everything around the rows."""
 _PANEL = 3.1
@@ -34,7 +33,7 @@ def rivals_figure(record: RunRecord) -> Figure | None:
         return None
     points = words.own_points(rivals)
     rows = max(len(point.algorithms) for point in points)
-    figure = new_figure(WIDTH, _AROUND + _ROW * rows)
+    figure = new_figure(WIDE, _AROUND + _ROW * rows)
     for axes, point in zip(figure.subplots(1, len(points), squeeze=False)[0], points, strict=True):
         standing(axes, record, rivals, point)
     return figure
@@ -49,7 +48,7 @@ def sweeps_figure(record: RunRecord) -> Figure | None:
     varied: list[words.Varied] = [name for name in words.SWEEPS if words.sweep(rivals, mechanisms[0], name)]
     if not varied:
         return None
-    figure = new_figure(WIDTH if len(varied) == 1 else 1.5 * WIDTH, _PANEL * len(mechanisms) + 0.3)
+    figure = new_figure(WIDE if len(varied) == 1 else 1.5 * WIDE, _PANEL * len(mechanisms) + 0.3)
     grid = figure.subplots(len(mechanisms), len(varied), squeeze=False, sharey="row")
     for row, mechanism in zip(grid, mechanisms, strict=True):
         for axes, name in zip(row, varied, strict=True):
@@ -101,7 +100,7 @@ def _mark_reference(axes: Axes, rivals: RivalsPart, point: PointPart) -> None:
     axes.annotate(
         f"{words.REFERENCE}, no noise: {words.written(rivals, mean)}", (mean, -0.8), (-5 if left else 5, 0),
         textcoords="offset points", ha="right" if left else "left", va="center", color=MUTED,
-        fontsize=_size(),
+        fontsize=small(),
     )  # fmt: skip
 
 
@@ -119,7 +118,7 @@ def _across(axes: Axes, rivals: RivalsPart, point: PointPart) -> None:
     axes.set_xlim(low - room, high + room)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     if rivals.quantity == "accuracy":
-        axes.xaxis.set_major_formatter(_PERCENT)
+        percent_axis(axes.xaxis)
 
 
 # Along what is varied ---------------------------------------------------------------------------------
@@ -138,7 +137,7 @@ def _lines(axes: Axes, record: RunRecord, rivals: RivalsPart, mechanism: str, na
         entries = [words.entry_of(point, rival.name) for point in points]
         ends.append(_line(axes, rivals, along, entries, looks[rival.name]))
     _upward(axes, rivals)
-    label_right(axes, [end for end in ends if np.isfinite(end[0])], _size())
+    label_right(axes, [end for end in ends if np.isfinite(end[0])], small())
 
 
 def _line(axes: Axes, rivals: RivalsPart, along: list[float], entries: list[EntryPart], look: Ink) -> Label:
@@ -168,7 +167,7 @@ def _upward(axes: Axes, rivals: RivalsPart) -> None:
     """Accuracy from 0 to 100 %; losses as they are, on a logarithmic axis where they are far apart."""
     if rivals.quantity == "accuracy":
         axes.set_ylim(0, 1)
-        axes.yaxis.set_major_formatter(_PERCENT)
+        percent_axis(axes.yaxis)
         return
     means = [words.mean_of(rivals, e) for point in rivals.points for e in point.algorithms]
     known = [mean for mean in means if mean is not None]
@@ -177,8 +176,6 @@ def _upward(axes: Axes, rivals: RivalsPart) -> None:
 
 
 # Looks ------------------------------------------------------------------------------------------------
-
-_PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f}\N{NO-BREAK SPACE}%")
 
 
 def _looks(point: PointPart) -> dict[str, Ink]:
@@ -200,7 +197,3 @@ def _budgets(rivals: RivalsPart, point: PointPart) -> str:
     parts = [] if point.epsilon_max is None else [f"ε up to {number(point.epsilon_max)}"]
     parts += [] if point.alpha is None else [f"Dirichlet {number(point.alpha)}"]
     return ", ".join(parts) or words.seeds_of(rivals)
-
-
-def _size() -> float:
-    return 0.95 * matplotlib.rcParams["font.size"]

@@ -10,12 +10,12 @@ from typing import Literal
 import numpy as np
 
 from noiseworthy._wording import about, count, level, number, percent, percent_up, rounded_up, span
+from noiseworthy.methods.rivals.contest import OURS, REFERENCE, SAME_CLIENTS
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.findings import score_name
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.studies.typed_sweeps import EntryPart, GapPart, PointPart, RivalsPart
 
-OURS, REFERENCE, SAME_CLIENTS = "DPFL-BCS", "FedSGD", "PrivateFL-BCS"
 Varied = Literal["epsilon_max", "alpha"]
 SWEEPS: tuple[Varied, ...] = ("epsilon_max", "alpha")
 """What may be varied."""

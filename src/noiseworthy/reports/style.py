@@ -35,13 +35,17 @@ NAMES = {INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper", PLAN: "plan"}
 }
 """Colour -> CSS variable, by which a page recolours inline figures in the dark."""
 
+NARROW = 4.5
+"""Inches of a figure that is read on a phone as on a desk: its texts are above 9 px on a screen of 360 px."""
+WIDE = 7.4
+"""Inches of a figure with much in a row, which a phone scrolls."""
 ON_PAPER = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.8}
 """The box of a text inside the picture, so that no line crosses it."""
 
 RC = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9.0,
+    "font.size": 10.0,
     "text.color": INK,
     "text.usetex": False,
     "figure.facecolor": PAPER,
@@ -52,7 +56,7 @@ RC = {
     "axes.edgecolor": MUTED,
     "axes.linewidth": 0.6,
     "axes.labelcolor": MUTED,
-    "axes.labelsize": 9.0,
+    "axes.labelsize": 10.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.spines.left": False,
@@ -63,11 +67,11 @@ RC = {
     "grid.linewidth": 0.6,
     "grid.linestyle": "-",
     "xtick.color": MUTED,
-    "xtick.labelsize": 8.5,
+    "xtick.labelsize": 9.5,
     "xtick.major.width": 0.6,
     "xtick.minor.size": 0.0,
     "ytick.color": MUTED,
-    "ytick.labelsize": 8.5,
+    "ytick.labelsize": 9.5,
     "ytick.major.size": 0.0,
     "ytick.minor.size": 0.0,
     "lines.solid_capstyle": "round",
@@ -85,6 +89,11 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
             return draw(*args, **kwargs)
 
     return under_style
+
+
+def small() -> float:
+    """Size of texts inside pictures, in points."""
+    return 0.95 * matplotlib.rcParams["font.size"]
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -108,7 +117,7 @@ def drawable(text: str) -> str:
 def head(axes: Axes, title: str, subtitle: str, xlabel: str) -> None:
     """Title and, below it, what the vertical axis is, flush left; light horizontal rules."""
     size = matplotlib.rcParams["font.size"]
-    axes.set_title(title, loc="left", fontsize=size * 1.15, fontweight="bold", pad=size * 2.3)
+    axes.set_title(title, loc="left", fontsize=size * 1.1, fontweight="bold", pad=size * 2.3)
     axes.annotate(
         subtitle, (0, 1), (0, size * 0.75), "axes fraction", textcoords="offset points", color=MUTED
     )

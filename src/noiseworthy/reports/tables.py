@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rich import box
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -13,7 +15,7 @@ from noiseworthy._wording import count, finite, level, number, rounded_up, short
 from noiseworthy.methods.dpfl_bcs.words import heterogeneity_of
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.reports import findings, rivals_words
+from noiseworthy.reports import findings, result, rivals_words
 from noiseworthy.reports import tradeoff_words as surface
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.privacy_statement import privacy_statement
@@ -21,7 +23,7 @@ from noiseworthy.reports.resources import bill_of, of_budget, planned_bill, pric
 from noiseworthy.reports.schedules import noise_of_uploads, uploads_of, words_of
 from noiseworthy.reports.what_if_words import price_of_next_point
 from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
-from noiseworthy.studies.typed_sweeps import CellPart, PairPart, TradeoffPart
+from noiseworthy.studies.typed_sweeps import CellPart, ComparePart, PairPart, TradeoffPart
 
 WIDTH = 80
 
@@ -77,21 +79,25 @@ def training_panel(record: RunRecord) -> Panel | None:
     facts = _facts()
     predicted = findings.predicted_loss(record)
     foretold = "" if predicted is None else f", predicted {level(predicted)}"
-    _fact(facts, "test loss", f"{_over(loss, level)}, untrained {level(training.untrained_loss)}{foretold}")
+    _fact(facts, "test loss", f"{_over(loss, level)}, {findings.baseline(training)}{foretold}")
     if (accuracy := findings.final(record, "accuracy")) is not None:
         _fact(
             facts,
             f"test {findings.score_name(record)}",
             _over(accuracy, lambda value: findings.score(record, value)),
         )
+    if training.metrics and (told := findings.scores_of(training.metrics)):
+        _fact(facts, "model", f"of seed {training.seeds[0]}: {told}")
     _fact(facts, "asked", f"each client {times(span(u for seed in training.uploads for u in seed))}")
     spent = findings.most_spent(record) or []
     said = "without bound: no noise" if None in spent else f"epsilon {findings.spent_words(spent)} per client"
     _fact(facts, "spent", said)
     if bill := bill_of(record):
         _fact(facts, "cost", f"{of_budget(bill)}, {whose(record, bill)}")
-    seeds = f"{count(len(training.seeds), 'seed')}, {number(training.seconds, 2)} s"
-    return _panel("training", seeds, facts, _remarks(record, training=True))
+    _fact(facts, "took", f"{count(len(training.seeds), 'seed')}, {number(training.seconds, 2)} s")
+    return _panel(
+        "training", result.title(record), facts, _remarks(record, training=True), remarks_first=True
+    )
 
 
 def comparison_table(record: RunRecord) -> RenderableType | None:
@@ -119,8 +125,24 @@ def comparison_table(record: RunRecord) -> RenderableType | None:
         else Text()
     )
     untrained = f"lost gain {findings.lost_gain(compare)}, untrained loss {level(compare.untrained_loss)}"
-    title = Text.assemble((f"{findings.finding(record)}", "bold"), (f"\n{untrained}", "dim"))
-    return Group(Rule(style="dim"), title, table, rest)
+    grid = Text.assemble((f"{findings.finding(record)}", "bold"), (f"\n{untrained}", "dim"))
+    return Group(Rule(style="dim"), *_usual(record, compare), grid, table, rest)
+
+
+def _usual(record: RunRecord, compare: ComparePart) -> list[RenderableType]:
+    """The plan beside what people take without planning; nothing where that was not tried."""
+    if not compare.usual:
+        return []
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", expand=False)
+    table.add_column("setting")
+    quantity = result.compared_by(compare)
+    table.add_column("test loss" if quantity == "loss" else findings.score_name(record), justify="right")
+    table.add_column("least to most", justify="right")
+    for name, outcome, planned in result.beside_usual(record, compare):
+        write = partial(result.written, record, quantity)
+        said = ("diverged", "") if outcome is None else (write(outcome.mean), outcome.ends(write))
+        table.add_row(name, *said, style="bold dark_orange3" if planned else None)
+    return [Text(result.usual_verdict(record) or "", style="bold"), table]
 
 
 def tradeoff_table(record: RunRecord) -> RenderableType | None:
@@ -214,11 +236,15 @@ def _fact(facts: Table, name: str, value: str) -> None:
     facts.add_row(name, Text(value))
 
 
-def _panel(title: str, head: str, facts: Table, remarks: list[Text]) -> Panel:
-    parts: list[RenderableType] = [Text(head, style="bold"), Text(), facts]
-    parts += [Text(), *remarks] if remarks else []
+def _panel(title: str, head: str, facts: Table, remarks: list[Text], *, remarks_first: bool = False) -> Panel:
+    said: list[list[RenderableType]] = [[*remarks], [facts]] if remarks_first else [[facts], [*remarks]]
+    parts = [part for some in said if some for part in (Text(), *some)]
     return Panel(
-        Group(*parts), title=f"[bold]{title}[/]", title_align="left", border_style="dim", width=WIDTH
+        Group(Text(head, style="bold"), *parts),
+        title=f"[bold]{title}[/]",
+        title_align="left",
+        border_style="dim",
+        width=WIDTH,
     )
 
 
@@ -285,7 +311,7 @@ def _own_budgets(record: RunRecord) -> str:
     epsilons = [row.epsilon for row in privacy.clients]
     if not privacy.private or len(set(epsilons)) == 1:
         return ""
-    owned = zip(findings.client_names(record), epsilons, strict=True)
+    owned = zip(record.client_names, epsilons, strict=True)
     shown = [f"{shortened(name, 40)}: {number(epsilon, 6)}" for name, epsilon in owned][:MOST_CLIENTS]
     more = len(epsilons) - len(shown)
     return ", ".join(shown) + (f" and {count(more, 'more client')} (see --json)" if more else "")

@@ -19,6 +19,7 @@ from noiseworthy.reports.style import (
     PAPER,
     PLAN,
     RAMP,
+    WIDE,
     head,
     new_figure,
     styled,
@@ -26,7 +27,6 @@ from noiseworthy.reports.style import (
 from noiseworthy.studies.typed_record import RunRecord
 from noiseworthy.studies.typed_sweeps import TradeoffPart
 
-WIDTH = 7.4
 _LINE, _AROUND = 0.15, 1.15
 """Inches of a line of text, and of everything around the cells."""
 _FEW = 5
@@ -45,7 +45,7 @@ def tradeoff_figure(record: RunRecord) -> Figure | None:
     beside = 2 if len(across) <= _FEW else 1
     texts = [_in_lines(words.decision(record, cell), beside) for cell in tradeoff.cells]
     lines = 1 + max(1 + text.count("\n") for text in texts)
-    figure = new_figure(WIDTH, _AROUND + _LINE * (lines + 2) * len(up))
+    figure = new_figure(WIDE, _AROUND + _LINE * (lines + 2) * len(up))
     axes = figure.subplots()
     title = words.name_of(record, tradeoff).capitalize() + " and plan for every pair of budgets"
     head(axes, title, words.budget_axis(tradeoff.budget), words.epsilon_axis(record, tradeoff))

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from noiseworthy.reports.findings import score, score_name
 from noiseworthy.reports.marks import Ink, points
 from noiseworthy.reports.scales import score_limits, setting_axis
-from noiseworthy.reports.style import MUTED, PLAN, head, new_figure, styled
-from noiseworthy.studies.typed_record import RunRecord, WhatIfCurvePart
+from noiseworthy.reports.style import MUTED, NARROW, PLAN, head, new_figure, styled
+from noiseworthy.studies.typed_evidence import WhatIfCurvePart
+from noiseworthy.studies.typed_record import RunRecord
 
-WIDTH = 7.4
 _TITLES = {"epsilon": "More privacy budget", "clients": "More clients", "cost": "More work"}
 _DOTS = Ink(MUTED, "o")
 _DASHED = (0, (3, 2))
@@ -27,13 +27,12 @@ def what_if_figure(record: RunRecord) -> Figure | None:
     if record.what_if is None:
         return None
     curves = record.what_if.curves
-    figure = new_figure(WIDTH, 2.9)
-    panels = figure.subplots(1, len(curves), sharey=True)
+    figure = new_figure(NARROW, 2.4 * len(curves))
+    panels = figure.subplots(len(curves), 1, squeeze=False)[:, 0]
     levels = [accuracy for curve in curves.values() for accuracy in curve.accuracy]
     levels += [accuracy for curve in curves.values() for _, accuracy in curve.trials]
     for axes, (name, curve) in zip(panels, curves.items(), strict=True):
-        subtitle = f"test {score_name(record)}, predicted" if name == "epsilon" else ""
-        head(axes, _TITLES[name], subtitle, curve.axis)
+        head(axes, _TITLES[name], f"test {score_name(record)}, predicted", curve.axis)
         setting_axis(axes, curve.x[0], curve.x[-1])
         score_limits(axes, record, levels)
         _draw(axes, record, curve)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from noiseworthy._wording import number
 from noiseworthy.reports.findings import score, score_name
-from noiseworthy.studies.typed_record import RunRecord, WhatIfPart
+from noiseworthy.studies.typed_evidence import WhatIfPart
+from noiseworthy.studies.typed_record import RunRecord
 
 
 def what_if_caption(record: RunRecord) -> str:

@@ -11,10 +11,11 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.accountants import Release, spent_epsilon
+from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.budget import ADVERSARY, UNITS, Relation, Unit
 from noiseworthy.privacy.clipping import ClippingMode, of_upload
 from noiseworthy.privacy.mechanisms import law_of, noisy_names
+from noiseworthy.privacy.releases import Release
 
 
 def account(

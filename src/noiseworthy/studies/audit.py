@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseworthy._validate import strict_json
+from noiseworthy._json import strict_json
 from noiseworthy.audit.audits import (
     CONFIDENCE,
     FALSE_ALARM,
@@ -35,6 +35,7 @@ from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.record import FILE, load_record
 from noiseworthy.studies.run_folder import opened_ledger
 from noiseworthy.studies.run_ledger import FILE as LEDGER
+from noiseworthy.studies.typed_audit import AUDIT_VERSION, view
 from noiseworthy.tasks import LinearModel
 
 Record = dict[str, Any]
@@ -82,6 +83,7 @@ def audit_study(
 def _record(plan: Plan, audits: tuple[Audit, ...], trained: tuple[Check, ...], name: str) -> Record:
     passed = all(one.passed for one in (*audits, *trained))
     return {
+        "record_version": AUDIT_VERSION,
         "name": name,
         "version": version("noiseworthy"),
         "algorithm": plan.algorithm,
@@ -187,17 +189,18 @@ def kept_run(plan: Plan, folder: Path) -> Record | None:
 
 def with_audit(record: Record, audit: Record) -> Record:
     """The record of a run with what an audit of its plan measured, for reports."""
-    last = audit["trainings"][-1]
+    made = view(audit)
+    last = made.trainings[-1]
     measured = {
-        "passed": audit["passed"],
-        "verdict": audit["verdict"],
-        "confidence": audit["confidence"],
-        "trials": last["trials"],
-        "delta": last["delta"],
-        "epsilon_lower": last["proven_epsilon"],
-        "epsilon_claimed": last["claimed_epsilon"],
+        "passed": made.passed,
+        "verdict": made.verdict,
+        "confidence": made.confidence,
+        "trials": last.trials,
+        "delta": last.delta,
+        "epsilon_lower": last.proven_epsilon,
+        "epsilon_claimed": last.claimed_epsilon,
     }
-    return {**record, "audit": measured}
+    return {**record, "audit": strict_json(measured)}
 
 
 def _run_checks(plan: Plan, folder: Path | None) -> tuple[Check, ...]:

@@ -91,7 +91,8 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
 def open_bench(prepared: Prepared) -> Bench:
     """The public data on which a study is planned."""
     facts, public = prepared.public_facts(), prepared.study.planning.public
-    sources = public_sources(facts) if public == "auto" else public
+    located = prepared.study.located
+    sources = public_sources(facts) if public == "auto" else [located(one) for one in public]
     return Bench(facts, sources, prepared.study.federation.data_dir)
 
 

@@ -68,7 +68,10 @@ def load_checkpoint(folder: Path | None, mark: str) -> Checkpoint:
     try:
         values = read_npz(folder / FILE)
     except DataError as error:
-        raise ResumeError(f"{error}; train without --resume to start anew") from None
+        raise ResumeError(
+            f"{folder / FILE} is damaged ({error}); put a copy of it back, or start anew without --resume in "
+            "another folder with --out"
+        ) from None
     if str(values.pop("fingerprint", "")) != mark:
         raise ResumeError(
             f"{folder} belongs to another study, plan or other seeds; choose another folder with --out, "

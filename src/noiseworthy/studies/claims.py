@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.accountants import Release, spent_with_pilot
+from noiseworthy.privacy.accountants import spent_with_pilot
 from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
 from noiseworthy.privacy.power import Power, after_two_moves
+from noiseworthy.privacy.releases import Release
 
 Parts = list[tuple[Release, NDArray[np.int64]]]
 FALSE_ALARMS = (0.01, 0.05)
@@ -85,7 +86,7 @@ def power_against(plan: Plan, client: int) -> Power:
         releases differ, and an upper bound for Poisson batches.
     """
     ratios = [(float(one.shift[client]), int(k[client])) for one, k in _parts(plan) if k[client]]
-    return plan.problem.law.power(ratios, plan.problem.sampling_rate)
+    return plan.problem.law.analysis.power(ratios, plan.problem.sampling_rate)
 
 
 def _composes(plan: Plan) -> bool:
@@ -106,7 +107,7 @@ def _looser(plan: Plan) -> dict[str, list[float]]:
     if not law.noisy:
         return {}
     amount = np.sum([k * law.paid_in.amount(release.shift) for release, k in parts], axis=0)
-    found = law.looser(amount, plan.budget.delta)
+    found = law.analysis.looser(amount, plan.budget.delta)
     return {} if found is None else _of_some(found.name, found.epsilon, amount)
 
 

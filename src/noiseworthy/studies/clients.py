@@ -6,6 +6,7 @@ the other forms have text or lists as values. A list goes by position, which onl
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -62,24 +63,26 @@ def from_csv(source: dict[str, Any], folder: Path, where: str) -> list[float] | 
     Raises:
         ConfigError: a missing file or column, values that are no numbers, a client that is named twice.
     """
-    import pandas as pd  # here, because it takes most of a second to import
-
     if not {"csv", "column"} <= source.keys() <= {"csv", "column", "client_column"}:
         raise ConfigError(forms(where, source))
     path, column = folder / str(source["csv"]), source["column"]
     try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-        values = [float(value) for value in frame[column]]
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            rows, columns = list(reader), reader.fieldnames or []
+        values = [float(row[column]) for row in rows]
+        if column not in columns:
+            raise KeyError(column)
     except FileNotFoundError:
-        raise ConfigError(f"{where}: {path} does not exist") from None
-    except (KeyError, ValueError, OSError) as error:
+        raise ConfigError(f"{where}: {path} does not exist; paths start from the study's file") from None
+    except (KeyError, TypeError, ValueError, OSError, csv.Error) as error:
         raise ConfigError(f"{where}: no numeric column {column!r} in {path}: {error}") from None
     named = source.get("client_column", CLIENT_COLUMN)
-    if named not in frame and "client_column" not in source:
+    if named not in columns and "client_column" not in source:
         return values
-    if named not in frame:
-        raise ConfigError(f"{where}: no column {named!r} of clients in {path}; it has {_listed(frame)}")
-    names = frame[named].tolist()
+    if named not in columns:
+        raise ConfigError(f"{where}: no column {named!r} of clients in {path}; it has {_listed(columns)}")
+    names = [row[named] for row in rows]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"{where}: {path} names {_listed(twice)} twice; leave one row for every client")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from noiseworthy.plans.curves import BoundCurves
+from noiseworthy.plans.curves import BoundCurves, LossCourse
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.tables import Study
 from noiseworthy.trials.what_if import WhatIf
@@ -60,6 +60,7 @@ class Decision:
         foretold: what trials say of the plan; None without trials.
         study: the study with everything decided, records treated as the plan chose; None where the plan
             changed nothing but counts.
+        course: how the plan's loss fell in trials; None without trials, or where it does not train.
         what_if: what other budgets, more clients or other costs would give; None without trials.
         kept: what records say of the decision, where the plan came from a file; else None.
     """
@@ -70,5 +71,6 @@ class Decision:
     spread: float | None = None
     foretold: Foretold | None = None
     study: Study | None = None
+    course: LossCourse | None = None
     what_if: WhatIf | None = None
     kept: dict[str, Any] | None = None

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseworthy._validate import strict_json
+from noiseworthy._json import strict_json
 from noiseworthy.methods.dpfl_bcs.heterogeneity import as_printed
 from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
 from noiseworthy.studies.two_stages import Estimation

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from noiseworthy.methods.registry import method
-from noiseworthy.plans.curves import BoundCurves, Curve
+from noiseworthy.plans.curves import BoundCurves, Curve, LossCourse
 from noiseworthy.plans.plan import Plan, Prediction
 from noiseworthy.studies.decision import Decision, Progress, TrialMark
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.fitted_bound import fit
-from noiseworthy.trials.landscape import TrialPoint, landscape
+from noiseworthy.trials.landscape import MARKS, TrialPoint, landscape
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.search import TrialPlan
 from noiseworthy.trials.spaces import Space
@@ -54,6 +54,7 @@ def explained(
         plan=_predicted(found, guess, unit),
         curves=_curves(found.plan, guess, unit),
         trials=tuple(_mark(point, guess, unit) for point in points if point.factor == 1),
+        course=_course(found.plan, points, unit),
         what_if=guess,
     )
 
@@ -118,6 +119,25 @@ def _curves(plan: Plan, guess: WhatIf, unit: float) -> BoundCurves:
         for work in works
     ]
     return BoundCurves("rounds", tuple(lines), plan.rounds if plan.train else None)
+
+
+def _course(plan: Plan, points: Sequence[TrialPoint], unit: float) -> LossCourse | None:
+    """The loss of the trial with the plan's own counts and budget, round by round."""
+    own = [point for point in points if point.factor == 1 and _counts(point.plan) == _counts(plan)]
+    if not plan.train or not own or own[0].course is None:
+        return None
+    rounds, losses = np.ceil(plan.rounds * MARKS).astype(int), unit * own[0].course
+    _, first = np.unique(rounds, return_index=True)
+    return LossCourse(
+        rounds[first].tolist(),
+        losses.mean(axis=0)[first].tolist(),
+        losses.min(axis=0)[first].tolist(),
+        losses.max(axis=0)[first].tolist(),
+    )
+
+
+def _counts(plan: Plan) -> tuple[object, ...]:
+    return plan.rounds, plan.clients_per_round, plan.local
 
 
 def _mark(point: TrialPoint, guess: WhatIf, unit: float) -> TrialMark:

@@ -1,47 +1,54 @@
-"""From a TOML file to a study: what is wrong becomes one line that names key, value and what is allowed."""
+"""From a TOML file to a study: everything that is wrong is told, a line for each mistake."""
 
 from __future__ import annotations
 
 import json
 import re
-import tomllib
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import ValidationError
 
-from noiseworthy._tables import Table
+from noiseworthy._mistakes import told
+from noiseworthy._tables import read_toml
+from noiseworthy.data.schema import Schema, read_schema
 from noiseworthy.errors import ConfigError
-from noiseworthy.methods.registry import FIRST, METHODS, method
+from noiseworthy.methods.registry import FIRST, METHODS, table
+from noiseworthy.methods.table import AlgorithmTable
+from noiseworthy.studies.changes import Changes, changed
 from noiseworthy.studies.clients import from_csv, is_named
 from noiseworthy.studies.tables import Study
+from noiseworthy.tasks.own import digest_of, is_own
+
+_FILE = "the study file"
 
 
-def load_study(path: Path | str) -> Study:
+def load_study(path: Path | str, changes: Changes | None = None) -> Study:
     """Read and check a study file.
+
+    Args:
+        path: of the file.
+        changes: values by dotted key that stand for those of the file.
 
     What may differ between clients may also be `{ north = 0.1, south = 1.0 }`, or a column of a csv beside
     the file, `{ csv = "budgets.csv", column = "epsilon", client_column = "client" }`; `epsilon` and `delta`
-    may be drawn in public: `{ uniform = [0.1, 3.0] }`, `{ loguniform = [0.1, 3.0] }`.
+    may be drawn in public: `{ uniform = [0.1, 3.0] }`, `{ loguniform = [0.1, 3.0] }`. `[columns]` may lie in
+    a file of their own, `columns = "columns.toml"`.
 
     Raises:
         ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range.
     """
     path = Path(path)
-    try:
-        raw = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise ConfigError(f"study file {path} does not exist; give the path of a TOML file") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"study file {path} cannot be read as TOML: {error}") from None
-    return parse_study(_with_columns(raw, path.parent))
+    raw, mistakes = _with_columns(changed(read_toml(path, "study file"), changes or {}), path.parent)
+    return _checked(raw, mistakes, path.parent).beside(path.parent)
 
 
 def parse_study(raw: dict[str, Any]) -> Study:
     """Check a study given as nested dictionaries.
 
     Raises:
-        ConfigError: the first complaint, as one line.
+        ConfigError: everything that is wrong, a line each.
 
     Example:
         >>> parse_study({"federation": {"sizes": [5]}, "privacy": {"mechanism": "laplace", "clip": 1.0}})
@@ -49,28 +56,67 @@ def parse_study(raw: dict[str, Any]) -> Study:
         ...
         noiseworthy.errors.ConfigError: [privacy] clip is not a key of this table; allowed: ...
     """
+    return _checked(raw, [])
+
+
+def _checked(raw: dict[str, Any], mistakes: list[str], folder: Path = Path()) -> Study:
+    """A study, unless it has mistakes, with those that were found before."""
+    own, wrong = _own_table(raw)
+    columns, wrong_columns = _columns(raw, folder)
+    wrong += wrong_columns
     try:
-        return Study.model_validate(raw | _own_table(raw))
+        study = Study.model_validate(raw | own | columns)
     except ValidationError as error:
-        raise ConfigError(_one_line(error)) from None
+        found = told(error, Study, _FILE)
+        alone = [one for one in error.errors() if not one["loc"]]  # how tables fit each other
+        mistakes = [*mistakes, *wrong, *([] if wrong and alone else found)]
+    else:
+        mistakes = [*mistakes, *wrong]
+        if not mistakes:
+            return _with_own_model(study, folder) if is_own(study.task.model) else study
+    raise ConfigError(*mistakes)
 
 
-def _own_table(raw: dict[str, Any]) -> dict[str, Any]:
-    """The table `[algorithm]` as the method that it names checks it; nothing where the study has none."""
-    table = raw.get("algorithm")
-    if not isinstance(table, dict):
-        return {}
-    name = table.get("name", FIRST)
-    if name not in METHODS:
-        raise ConfigError(f"[algorithm] name must be one of {', '.join(METHODS)}, got {name!r}")
-    own = method(name).table
+def _with_own_model(study: Study, folder: Path) -> Study:
+    """The study with the digest of its own model."""
+    task, model = study.task, str(study.task.model)
+    digest = digest_of(model, folder)
+    if task.model_digest not in (None, digest):
+        raise ConfigError(
+            f"[task] model_digest is {task.model_digest!r:.14}, but the source of {model} has {digest[:12]}; "
+            "put back the source, or state the new digest"
+        )
+    return study.model_copy(update={"task": task.model_copy(update={"model_digest": digest})})
+
+
+def _own_table(raw: dict[str, Any]) -> tuple[dict[str, AlgorithmTable], list[str]]:
+    """`[algorithm]` as the method that it names checks it, and what is wrong with it.
+
+    Nothing where the study has none; the first method's where it has mistakes.
+    """
+    stated = raw.get("algorithm")
+    if not isinstance(stated, dict):
+        return {}, []
+    name, first = stated.get("name", FIRST), {"algorithm": table(FIRST).model_validate({})}
     try:
-        return {"algorithm": own.model_validate(table)}
+        if name not in METHODS:
+            near = "".join(f" (did you mean {one}?)" for one in get_close_matches(str(name), METHODS, 1))
+            allowed = f"[algorithm] name must be one of {', '.join(METHODS)}, got {name!r}{near}"
+            return first, [allowed]
+        return {"algorithm": table(name).model_validate(stated)}, []
     except ValidationError as error:
-        raise ConfigError(_one_line(error, ("algorithm",), own)) from None
+        return first, told(error, Study, _FILE, {"algorithm": table(name)})
 
 
-_PER_CLIENT = {
+def _columns(raw: dict[str, Any], folder: Path) -> tuple[dict[str, Schema | None], list[str]]:
+    """`[columns]`, and what is wrong with it."""
+    try:
+        return ({"columns": read_schema(raw["columns"], folder)} if "columns" in raw else {}), []
+    except ConfigError as error:
+        return {"columns": None}, [*error.mistakes]
+
+
+PER_CLIENT = {
     "privacy": ("epsilon", "delta"),
     "resources": ("cost_per_round", "cost_per_step", "budget"),
     "constants": ("heterogeneity",),
@@ -78,56 +124,23 @@ _PER_CLIENT = {
 """Keys that a csv may hold a number of every client for."""
 
 
-def _with_columns(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The tables with what csv files hold in place of their names."""
-    return {
-        name: {key: _read(value, folder, name, key) for key, value in table.items()}
-        if name in _PER_CLIENT and isinstance(table, dict)
-        else table
-        for name, table in raw.items()
-    }
-
-
-def _read(value: Any, folder: Path, table: str, key: str) -> Any:
-    if key not in _PER_CLIENT[table] or not isinstance(value, dict) or "csv" not in value or is_named(value):
-        return value
-    return from_csv(value, folder, f"[{table}] {key}")
-
-
-def _one_line(error: ValidationError, inside: tuple[str, ...] = (), own: type[Table] = Study) -> str:
-    complaints = [{**one, "loc": (*inside, *one["loc"])} for one in error.errors(include_url=False)]
-    where = _where(complaints[0]["loc"])
-    alike = [other for other in complaints if _where(other["loc"]) == where and other["type"] != "dict_type"]
-    first = max(alike, key=lambda other: len(other["loc"]))  # of a number or a list, the one that was meant
-    if first["type"] == "extra_forbidden":
-        return f"{where} is not a key of this table; allowed: {_allowed(first['loc'], own)}"
-    if first["type"] == "missing":
-        return f"{where} is missing; add it to the study file"
-    if first["type"] == "value_error":
-        return first["msg"].removeprefix("Value error, ")
-    if first["type"] in ("model_type", "is_instance_of"):
-        return f"{where} must be a table, got {first['input']!r}"
-    allowed = " or ".join(dict.fromkeys(other["msg"].removeprefix("Input should be ") for other in alike))
-    return f"{where} must be {allowed}, got {first['input']!r}"
-
-
-def _where(location: tuple[int | str, ...]) -> str:
-    if not location:
-        return ""  # a complaint about how tables fit each other
-    table, *keys = [str(part) for part in location]
-    names = [key for key in keys if key.isidentifier() or key.isdigit()]
-    return f"[{table}] {names[0]}" if names else f"[{table}]"
-
-
-def _allowed(location: tuple[int | str, ...], own: type[Table]) -> str:
-    """The keys of the table at a location; `own` is the method's where that is `[algorithm]`."""
-    table, *below = map(str, location)
-    field = Study.model_fields.get(table) if below and own is Study else None
-    model = own if field is None else field.annotation
-    for option in (model, *get_args(model)):  # a table, or a table that may be left out
-        if isinstance(option, type) and issubclass(option, Table):
-            return ", ".join(option.model_fields)
-    return ""
+def _with_columns(raw: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """The tables with what csv files hold in place of their names, and what is wrong with these."""
+    read, mistakes = dict(raw), []
+    for name, keys in PER_CLIENT.items():
+        if not isinstance(raw.get(name), dict):
+            continue
+        read[name] = dict(raw[name])
+        for key in keys:
+            value = raw[name].get(key)
+            if not isinstance(value, dict) or "csv" not in value or is_named(value):
+                continue
+            try:
+                read[name][key] = from_csv(value, folder, f"[{name}] {key}")
+            except ConfigError as error:
+                mistakes += error.mistakes
+                read[name][key] = 1e-6  # a number in its place, so that nothing else is said of it
+    return read, mistakes
 
 
 def in_line(value: Any) -> str:

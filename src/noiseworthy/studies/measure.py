@@ -32,7 +32,7 @@ from noiseworthy.studies.decision import Progress
 from noiseworthy.studies.loading import in_line
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.tables import Study
-from noiseworthy.tasks.base import Batch
+from noiseworthy.tasks.batch import Batch
 
 BYTES_PER_NUMBER = 4
 """Parameters travel as float32, down to a client and up again."""

@@ -31,9 +31,9 @@ from noiseworthy.plans.plan import (
 )
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.resources import Resources
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import law_of, names
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Sensitivity
 
 SCHEMA, VERSION = "noiseworthy plan", 1

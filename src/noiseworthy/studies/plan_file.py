@@ -6,8 +6,7 @@ its file as it was reviewed, by digest, and refuse one that belongs to another s
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +18,9 @@ from noiseworthy.errors import PlanError
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.decision import Decision, Progress
+from noiseworthy.studies.occupied import PLAN as FILE
+from noiseworthy.studies.occupied import differences, holds_run
+from noiseworthy.studies.occupied import made_for as tables_of
 from noiseworthy.studies.plan_codec import decoded, encoded, opened, sealed
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import Prepared, open_task
@@ -28,16 +30,10 @@ from noiseworthy.studies.record import (
     new_record,
     written,
 )
-from noiseworthy.studies.run_folder import holds_run
 from noiseworthy.studies.soundness import check_sound
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.table import TaskTable
 
-FILE = "plan.json"
-_TABLES = ("federation", "task", "privacy", "algorithm", "constants", "resources")
-"""Of a study, those on which a plan rests; the others say how to plan, to train and to compare."""
-_PLACES = {"data", "test", "data_dir"}
-"""Where data lie: they are known by name, size and shape."""
 _PARTS = {"schema", "version", "digest", "made_for", "task", "plan", "beside"}
 
 
@@ -195,18 +191,16 @@ def _digest_in(path: Path) -> str | None:
 
 def made_for(prepared: Prepared) -> dict[str, Any]:
     """The facts and tables on which a plan rests, as plain values; records and where they lie left out."""
-    study, federation = prepared.study, prepared.federation
-    tables = study.model_dump(mode="json", include=set(_TABLES))
-    kept = {key: value for key, value in tables["federation"].items() if key not in _PLACES}
-    facts: dict[str, Any] = {"clients": list(prepared.names), "sizes": prepared.sizes.tolist()}
+    federation = prepared.federation
+    made = tables_of(prepared.study, federation)
+    made["facts"] |= {"clients": list(prepared.names)}
     if federation is not None:
-        facts |= {
-            "data": federation.name,
+        made["facts"] |= {
             "classes": federation.classes,
             "record_shape": list(federation.record_shape),
             "label_shape": list(federation.label_shape),
         }
-    return json.loads(json.dumps({"facts": facts, "study": {**tables, "federation": kept}}))
+    return made
 
 
 def _with_model(prepared: Prepared, task: dict[str, Any]) -> Prepared:
@@ -235,20 +229,8 @@ def _check_facts(plan: Plan, prepared: Prepared) -> None:
 
 
 def _check_alike(plan: dict[str, Any], study: dict[str, Any]) -> None:
-    for where, stated, own in _differences(plan, study, ""):
+    for where, stated, own in differences(plan, study):
         raise PlanError(
             f"the plan was made for another study: its {where} is {stated!r:.60}, this study has "
             f"{own!r:.60}; give the plan that was made for it, or plan it again"
         )
-
-
-def _differences(one: Any, other: Any, where: str) -> Iterator[tuple[str, Any, Any]]:
-    """Places at which plain values differ, with both values."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted(one.keys() | other.keys()):
-            yield from _differences(one.get(key), other.get(key), f"{where}.{key}" if where else key)
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for i, (mine, its) in enumerate(zip(one, other, strict=True)):
-            yield from _differences(mine, its, f"{where}[{i}]")
-    elif one != other or type(one) is not type(other):
-        yield where, one, other

@@ -12,23 +12,25 @@ from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy._tables import PerClient
-from noiseworthy.data import Federation, load_federation
+from noiseworthy.data import Federation
 from noiseworthy.data.federation import numbered
-from noiseworthy.data.files import locate
-from noiseworthy.data.owners import federation_of_owners
-from noiseworthy.data.table import OWNERS, FederationTable
 from noiseworthy.engines.pilot import pilot_gradients
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
 from noiseworthy.plans.problem import ASSUMED, Constant, Problem
 from noiseworthy.plans.resources import Resources
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.releases import Release
 from noiseworthy.studies.clients import Stated, by_name, in_order
+from noiseworthy.studies.occupied import NO_DATA
+from noiseworthy.studies.opening import open_federation
 from noiseworthy.studies.tables import Drawn, Study
 from noiseworthy.tasks import Reference, Task, make_task, seen_shape
+from noiseworthy.tasks.factory import check_plain
+from noiseworthy.tasks.own import is_own, own_task
+from noiseworthy.tasks.table import TaskTable
 from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.reference import apart_from, reference_of
@@ -172,9 +174,7 @@ class Prepared:
             ConfigError: the study names no data.
         """
         if self.federation is None or self.task is None:
-            raise ConfigError(
-                '[federation] has sizes but no data; set data (for example data = "digits") to train'
-            )
+            raise ConfigError(NO_DATA)
         return self.federation, self.task
 
     def public_facts(self) -> PublicFacts:
@@ -191,7 +191,7 @@ class Prepared:
             record_shape=seen_shape(self.study.task.model, federation.record_shape),
             classes=federation.classes,
             make_task=partial(proxy_task, self.study),
-            source=str(self.study.federation.data),
+            source=self.study.located(str(self.study.federation.data)),
             partition=partition,
             settings=settings,
             label_scale=_label_scale(self.study, federation),
@@ -207,12 +207,16 @@ def _label_scale(study: Study, federation: Federation) -> float | None:
     """The public size of the numbers that a regression predicts; None for classes."""
     if federation.classes is not None:
         return None
-    if study.planning.label_scale is None:
-        raise ConfigError(
-            "planning a regression by trial needs [planning] label_scale, the public root mean square of "
-            "what it predicts, say 14.0 for interest rates in per cent; clip and step size depend on it"
-        )
-    return study.planning.label_scale
+    if study.planning.label_scale is not None:
+        return study.planning.label_scale
+    if study.columns is not None and study.columns.label.range is not None:
+        least, most = study.columns.label.range
+        return math.sqrt((least**2 + least * most + most**2) / 3)  # of numbers that lie evenly in the range
+    raise ConfigError(
+        "planning a regression by trial needs [planning] label_scale, the public root mean square of "
+        "what it predicts, say 14.0 for interest rates in per cent, or the label's range in [columns]; clip "
+        "and step size depend on it"
+    )
 
 
 def draw_budgets(law: Drawn, clients: int, generator: np.random.Generator) -> NDArray[np.float64]:
@@ -236,8 +240,12 @@ def draw_budgets(law: Drawn, clients: int, generator: np.random.Generator) -> ND
     return np.clip(np.exp(generator.uniform(np.log(low), np.log(high), clients)), low, high)
 
 
-def prepare(study: Study) -> Prepared:
+def prepare(study: Study, federation: Federation | None = None) -> Prepared:
     """Open the data and the task that a study names.
+
+    Args:
+        study: what to open.
+        federation: its data where they were opened before.
 
     Raises:
         ConfigError: tables that do not fit each other.
@@ -252,7 +260,7 @@ def prepare(study: Study) -> Prepared:
             )
         dimension = check.count("[task] dimension", study.task.dimension)
         return Prepared(study, None, None, sizes, dimension)
-    federation = open_federation(study)
+    federation = open_federation(study) if federation is None else federation
     _check_model(study.task.model, federation)
     study = _with_intercept(study, federation)
     task = open_task(study, federation.record_shape, federation.classes)
@@ -289,34 +297,30 @@ def _check_model(model: str | None, federation: Federation) -> None:
         )
 
 
-def open_federation(study: Study) -> Federation:
-    """The federation of `[federation]`."""
-    table = study.federation
-    if table.of_owners:
-        return _of_owners(table)
-    keys = {"clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction",
-            "data_dir", "regression", "label_column", "client_column", "feature_columns", "classes",
-            "seed"}  # fmt: skip
-    settings: dict[str, Any] = table.model_dump(include=keys)
-    held_out = "records" if study.privacy.relation == "add-remove" else "rows"
-    return load_federation(str(table.data), **settings, held_out=held_out)
-
-
-def _of_owners(table: FederationTable) -> Federation:
-    """A federation whose records lie at their owners."""
-    file, test = (locate(name, table.data_dir) for name in (str(table.data)[len(OWNERS) :], str(table.test)))
-    return federation_of_owners(file, test, table.columns)
-
-
 def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task:
     """The model of `[task]` for records of a shape; by default the linear model that fits the labels."""
     table = study.task
     model = table.model or default_model(classes)
+    if is_own(model):
+        check_plain(model, **_linear_keys(table))
+        return own_task(model, study.folder, table.model_digest, shape, classes, table.ridge)
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
         bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
         reference=_reference(study, shape),
     )  # fmt: skip
+
+
+def _linear_keys(table: TaskTable) -> dict[str, bool]:
+    """Which keys that only linear models take are stated."""
+    return {
+        "feature_norm": table.feature_norm is not None,
+        "normalise": table.normalise,
+        "bias": table.bias not in ("auto", 0.0),
+        "pooling": table.pooling != 1,
+        "projection": table.projection is not None,
+        "reference": table.reference is not None,
+    }
 
 
 def default_model(classes: int | None) -> str:
@@ -329,7 +333,8 @@ def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:
     table, data = study.task, study.federation
     if table.reference is None:
         return None
-    return reference_of(table.reference, str(data.data), shape, table.pooling, data.data_dir)
+    public, own = [study.located(one) for one in table.reference], study.located(str(data.data))
+    return reference_of(public, own, shape, table.pooling, data.data_dir)
 
 
 def proxy_task(

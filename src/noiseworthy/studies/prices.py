@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.accountants import Release
-from noiseworthy.privacy.durable import Account, accounts_of, schedule_accounts
+from noiseworthy.privacy.durable import Account, accounts_of
 from noiseworthy.privacy.durable.accounts import SCHEDULE, costs_of
+from noiseworthy.privacy.durable.schedules import schedule_accounts
+from noiseworthy.privacy.releases import Release
 
 
 class UploadPrice(NamedTuple):
@@ -59,7 +60,7 @@ def new_accounts(
 
 def adds_up(plan: Plan) -> bool:
     """Whether every release of a plan has a price of its own, whatever else is released."""
-    return plan.problem.law.closed_form(plan.problem.sampling_rate, plan.budget.delta)
+    return plan.problem.law.analysis.closed_form(plan.problem.sampling_rate, plan.budget.delta)
 
 
 def pilot_price(plan: Plan, accounts: Sequence[Account]) -> list[int]:

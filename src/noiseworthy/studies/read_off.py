@@ -29,6 +29,12 @@ def read_off(table: FederationTable, federation: Federation | None) -> tuple[str
             f"the classes ({shown}) were read off the private labels, so that one changed label can change "
             "model, clip and noise; [federation] classes states them"
         )
+    if table.simulation:
+        said.append(
+            "ranges, values and classes of [columns] were read off the private records, so that one of them "
+            "can change how all others are seen; whoever states them from what is public leaves [federation] "
+            "simulation out"
+        )
     if table.partition in _BY_LABELS and is_table(str(table.data)):
         said.append(
             f'partition = "{table.partition}" deals the table out by its private labels, so that one changed '
@@ -45,6 +51,8 @@ def check_nothing_is(table: FederationTable, federation: Federation) -> None:
     """
     if not (said := read_off(table, federation)):
         return
+    if table.simulation:
+        raise ConfigError(f"nothing is deployed. {said[0]}")
     stated = f"state classes = {json.dumps(federation.classes_found, ensure_ascii=False)} in [federation]"
     remedy = stated if federation.classes_found else "name the clients in a column of the table"
     raise ConfigError(f"nothing is deployed. {said[0]} To deploy it, {remedy}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from noiseworthy._validate import strict_json
+from noiseworthy._json import strict_json
 from noiseworthy.data import Federation
 from noiseworthy.errors import DataError
 from noiseworthy.plans.plan import Plan
@@ -185,4 +185,5 @@ def _evidence(decision: Decision) -> Record | None:
         "curves": [vars(curve) for curve in lines.curves],
         "trials": [vars(trial) for trial in decision.trials],
         "spread": decision.spread,
+        "course": None if decision.course is None else vars(decision.course),
     }

@@ -15,8 +15,9 @@ from noiseworthy.errors import ResumeError
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.durable import DurableLedger, Head
-from noiseworthy.studies.checkpoints import FILE as CHECKPOINT
+from noiseworthy.privacy.durable.reading import check_holds, read_ledger
 from noiseworthy.studies.checkpoints import load_checkpoint, load_head, save_checkpoint
+from noiseworthy.studies.occupied import CHECKPOINT, MODELS, RECORD
 from noiseworthy.studies.run_ledger import (
     FILE,
     Hook,
@@ -153,11 +154,6 @@ def kept_in(
         books.ledger.close()
 
 
-def holds_run(folder: Path) -> bool:
-    """Whether a training has begun in a folder."""
-    return any((folder / name).exists() for name in ("model.npz", CHECKPOINT))
-
-
 def check_unused(folder: Path) -> None:
     """Refuse a folder that holds a run already: a new one would write over its model and its report.
 
@@ -167,7 +163,7 @@ def check_unused(folder: Path) -> None:
     Raises:
         ResumeError: it holds a checkpoint, a model or a record.
     """
-    kept = [name for name in ("record.json", "model.npz", CHECKPOINT) if (folder / name).exists()]
+    kept = [name for name in (RECORD, *MODELS, CHECKPOINT) if (folder / name).exists()]
     if kept:
         raise ResumeError(
             f"{folder} holds a run already ({kept[0]}); go on with it by --resume if it is this training and "
@@ -191,8 +187,8 @@ def check_goes_on(folder: Path, mark: str, plan: Plan, ledger: SharedLedger | No
     if plan.problem.law.noisy:
         path = folder / FILE if ledger is None else ledger.path
         head = _head(folder, path)
-        with DurableLedger.read(path) as books:
-            books.check_holds(head)
+        with read_ledger(path) as books:
+            check_holds(books, head)
 
 
 def opened_ledger(path: Path) -> DurableLedger:
@@ -201,10 +197,10 @@ def opened_ledger(path: Path) -> DurableLedger:
     Raises:
         LedgerError: none, a damaged one, or one that was set back.
     """
-    ledger = DurableLedger.read(path / FILE if path.is_dir() else path)
+    ledger = read_ledger(path / FILE if path.is_dir() else path)
     try:
         if (path / CHECKPOINT).exists() and (head := load_head(path)) is not None:
-            ledger.check_holds(head)
+            check_holds(ledger, head)
     except BaseException:
         ledger.close()
         raise

@@ -24,6 +24,8 @@ from noiseworthy.methods.dpfl_bcs.two_stages import stage_before
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.privacy.durable.reading import check_holds
+from noiseworthy.privacy.durable.schedules import note_plan, spent_by_others, unacknowledged
 from noiseworthy.studies.prices import (
     UploadPrice,
     first_stage_price,
@@ -168,7 +170,7 @@ class RunLedger:
         ]
         if charges:
             self._check_paid()
-            self.ledger.plan(self.run, _PILOT, [(charge.account, 1) for charge in charges])
+            note_plan(self.ledger, self.run, _PILOT, [(charge.account, 1) for charge in charges])
             grant = self._paid(charges)
             self.ledger.seal(grant, b"uploads that bought constants")
             self.ledger.acknowledge(grant)
@@ -206,7 +208,7 @@ class RunLedger:
             for world, counts in zip(self.worlds, planned, strict=True)
             for number, count in zip(world.numbers, counts, strict=True)
         ]
-        self.ledger.plan(self.run, stage, uploads)
+        note_plan(self.ledger, self.run, stage, uploads)
         cohorts = [np.asarray(algorithms[world.place].cohorts) for world in self.worlds]
 
         def pay(start: int, stop: int) -> None:
@@ -221,7 +223,7 @@ class RunLedger:
 
     def _check_paid(self) -> None:
         """Refuse a stage that would end in the middle, before anything of it is spent."""
-        others = self.ledger.spent_by_others(self.run)
+        others = spent_by_others(self.ledger, self.run)
         for world in self.worlds:
             for account, number, due in zip(world.accounts, world.numbers, world.due, strict=True):
                 if (spent := others.get(number, 0)) + due > WHOLE + LAST_BITS:
@@ -252,8 +254,8 @@ class RunLedger:
         Raises:
             LedgerError: a ledger that lacks what it held then.
         """
-        self.ledger.check_holds(head)
-        self.sealed = self.ledger.unacknowledged(self.run, head)
+        check_holds(self.ledger, head)
+        self.sealed = unacknowledged(self.ledger, self.run, head)
         self.acknowledge()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from noiseworthy.errors import PlanError
 from noiseworthy.methods.dpfl_bcs.two_stages import LOSSES_PER_REPLY, FirstStage, stage_before
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.accountants import Release
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Sensitivity, of_mean_loss
 from noiseworthy.studies.plan_codec import same
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.decision import Progress
+from noiseworthy.studies.delivery import deliver
 from noiseworthy.studies.flags import class_prior
 from noiseworthy.studies.loading import load_study
+from noiseworthy.studies.occupied import check_ours, held
 from noiseworthy.studies.plan_file import Planned, keep_stages, load_plan, planned
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import Record, save_record, with_training
@@ -22,7 +19,7 @@ from noiseworthy.studies.run_ledger import FILE as LEDGER
 from noiseworthy.studies.run_ledger import SharedLedger, entered
 from noiseworthy.studies.tables import Study
 from noiseworthy.studies.training import check_begins, train
-from noiseworthy.tasks import LinearModel, Task
+from noiseworthy.studies.two_stages import OnCurves, untold
 
 
 def plan(
@@ -69,6 +66,7 @@ def train_in(
     resume: bool = False,
     ledger: SharedLedger | None = None,
     on_progress: Progress = lambda done: None,
+    on_curves: OnCurves = untold,
 ) -> Record:
     """Train a study by its plan in a run folder, which holds plan, ledger, checkpoint, model and record.
 
@@ -79,6 +77,7 @@ def train_in(
         resume: go on from the folder's checkpoint.
         ledger: that several runs on these data share; by default one in the folder for this run alone.
         on_progress: told the share of rounds done.
+        on_curves: told after every evaluation what was reached so far.
 
     Returns:
         The record; of a plan that does not train, without a training.
@@ -92,36 +91,27 @@ def train_in(
     table = prepared.study.training
     check_begins(made)
     record = planned.record(name)
-    belongs_to = prepared.study.model_dump_json(include={"federation": True, "task": True})
+    belongs_to = prepared.study.names_data
     mark = fingerprint(made, table.seeds, belongs_to)
     if resume:  # a folder of another study must stay as it is
         check_goes_on(folder, mark, made, ledger)
-    file.save(folder)
-    save_record(record, folder)
-    if not made.train:
+    check_ours(folder, file.made_for)
+    with held(folder):
+        file.save(folder)
+        save_record(record, folder)
+        if not made.train:
+            return record
+        started = time.monotonic()
+        run = train(
+            made, federation, task, table.seeds, evaluations=table.evaluations, folder=folder, resume=resume,
+            belongs_to=belongs_to, ledger=ledger, on_progress=on_progress, on_curves=on_curves,
+            on_stage=lambda plans: keep_stages(folder, plans, table.seeds),
+        )  # fmt: skip
+        record = with_training(record, run, table.seeds, time.monotonic() - started, class_prior(federation))
+        record = deliver(prepared, run.theta[0], record, table.seeds, folder)
+        record |= _ledger_of(folder / LEDGER if ledger is None else ledger.path, mark)
+        save_record(record, folder)
         return record
-    started = time.monotonic()
-    run = train(
-        made, federation, task, table.seeds, evaluations=table.evaluations, folder=folder, resume=resume,
-        belongs_to=belongs_to, ledger=ledger, on_progress=on_progress,
-        on_stage=lambda plans: keep_stages(folder, plans, table.seeds),
-    )  # fmt: skip
-    save_model(folder, run.theta, table.seeds, task)
-    record = with_training(record, run, table.seeds, time.monotonic() - started, class_prior(federation))
-    record |= _ledger_of(folder / LEDGER if ledger is None else ledger.path, mark)
-    save_record(record, folder)
-    return record
-
-
-def save_model(folder: Path, theta: NDArray[np.float32], seeds: Sequence[int], task: Task) -> None:
-    """Write `model.npz`: theta of every seed, a linear model's bias, what records are seen against."""
-    arrays: dict[str, Any] = {"theta": theta, "seeds": seeds}
-    if isinstance(task, LinearModel):
-        arrays["bias"] = task.bias
-        if reference := task.preparation.reference:
-            kept = task.preparation.projection or 0
-            arrays |= {"mean": reference.mean, "directions": reference.directions[:kept]}
-    np.savez(folder / "model.npz", **arrays)
 
 
 def _ledger_of(path: Path, mark: str) -> Record:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
+    PrivateAttr,
     SerializeAsAny,
     Tag,
     ValidationInfo,
@@ -15,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from noiseworthy import _validate as check
 from noiseworthy._tables import (
     LEAST,
     LEAST_DELTA,
@@ -28,12 +31,15 @@ from noiseworthy._tables import (
     Seed,
     Table,
 )
-from noiseworthy.data.table import FederationTable
-from noiseworthy.methods.question import AlgorithmTable
-from noiseworthy.methods.registry import FIRST, method
+from noiseworthy.data.schema.schema import Schema
+from noiseworthy.data.table import OWNERS, FederationTable
+from noiseworthy.data.tables import Columns, is_table
+from noiseworthy.methods.registry import FIRST, method, table
+from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.resources import ResourceUnit
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.mechanisms.fields import AnyMechanism, NoisyMechanism
+from noiseworthy.studies.claim_table import ClaimTable
 from noiseworthy.studies.clients import (
     Stated,
     StatedDelta,
@@ -47,7 +53,9 @@ class Drawn(Table):
     """A number for every client, drawn in public: evenly between two ends, or evenly in its logarithm."""
 
     uniform: list[float] | None = None
+    """Least and greatest, drawn evenly."""
     loguniform: list[float] | None = None
+    """Least and greatest, drawn evenly in the logarithm."""
 
     @property
     def ends(self) -> list[float]:
@@ -94,16 +102,37 @@ def _of_clients(where: str, value: Any) -> Any:
     return value
 
 
+_DELTA = {
+    False: "use a delta far below 1/records",
+    True: "Gaussian noise needs a delta above 0; use Laplace noise for pure epsilon",
+}
+"""Remedies for a delta out of range, by whether the noise needs one."""
+
+
+def _each(key: str, stated: Stated) -> list[tuple[str, float | list[float]]]:
+    """Numbers with whose they are, for complaints."""
+    if isinstance(stated, dict):
+        return [(f"[privacy] {key} of {name}", value) for name, value in stated.items()]
+    return [(f"[privacy] {key}", stated)]
+
+
 class PrivacyTable(Table):
     """`[privacy]`: mechanism, budgets, clip, neighbours."""
 
     mechanism: AnyMechanism
+    """Kind of noise."""
     epsilon: Budget = 1.0
+    """Privacy loss that each client allows, above 0."""
     delta: DeltaBudget = 0.0
+    """Probability of a larger loss, in [0, 1), far below 1/records; 0 with `laplace` for pure epsilon."""
     clip_norm: Number | Auto = "auto"
+    """Norm that gradients or updates are clipped to, L2 or L1 as the noise needs; `auto` is planned."""
     relation: Literal["replace-one", "add-remove"] = "replace-one"
-    sampling_rate: float = 1.0
+    """What neighbours are: one record exchanged (sizes are public), or one more or less."""
+    sampling_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of its records that a client draws for each reply, in (0, 1]."""
     accountant: Literal["auto", "pure"] = "auto"
+    """`pure` counts Laplace noise as pure epsilon; `auto` takes the tightest exact count."""
 
     @field_validator("epsilon", "delta", mode="before")
     @classmethod
@@ -111,6 +140,21 @@ class PrivacyTable(Table):
         if not isinstance(value, dict) or is_named(value):
             return value
         return _drawn(str(info.field_name), value)
+
+    @model_validator(mode="after")
+    def _budgets(self) -> PrivacyTable:
+        """What every planner refuses later, said before anything is loaded."""
+        if not isinstance(self.epsilon, Drawn):
+            for whose, epsilon in _each("epsilon", self.epsilon):
+                check.positive(whose, epsilon, remedy="ask such a client for nothing, or give it a budget")
+        if not isinstance(self.delta, Drawn):
+            needed = law_of(self.mechanism).needs_delta
+            for whose, delta in _each("delta", self.delta):
+                check.in_unit_interval(whose, delta, closed_left=not needed, remedy=_DELTA[needed])
+        if self.clip_norm != "auto":
+            remedy = "a clip of 0 would remove every gradient"
+            check.positive("[privacy] clip_norm", self.clip_norm, remedy=remedy)
+        return self
 
     @model_validator(mode="after")
     def _is_a_delta(self) -> PrivacyTable:
@@ -144,9 +188,13 @@ class ResourcesTable(Table):
     """`[resources]`: what a communication and a local step cost each client, and how much it may spend."""
 
     cost_per_round: Stated = 0.0
+    """What a communication costs each client."""
     cost_per_step: Stated = 0.0
+    """What a local step costs each client."""
     budget: Stated
+    """What each client may spend in the whole training."""
     unit: ResourceUnit = "units"
+    """What costs and budgets are counted in."""
 
     @field_validator("cost_per_round", "cost_per_step", "budget", mode="before")
     @classmethod
@@ -162,18 +210,31 @@ class ConstantsTable(Table):
     """
 
     source: Literal["fitted", "analytic", "bought", "rule"] | None = None
+    """Whence unstated constants: trials, public bounds, a charged part of the budget, or a rule."""
     share: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """Share of the budget that `bought` constants may cost."""
     smoothness: Number | None = None
+    """L: how much the gradient changes at most per unit of the parameters."""
     strong_convexity: Number | None = None
+    """mu: how much it changes at least, above 0."""
     gradient_bound: Number | None = None
+    """G: largest norm of a gradient."""
     initial_distance_sq: Number | None = None
+    """Squared distance of the start from the optimum."""
     heterogeneity: Stated | None = None
+    """How far clients' data are from the others', in units of the loss; for some methods one per client."""
     heterogeneity_spread: Positive | None = None
+    """Its standard deviation between clients, where only that is known."""
     record_variance: Number | None = None
+    """Variance of a single record's gradient within a client, for `sampling_rate` below 1."""
     optimum_gradient_sq: Number | None = None
+    """Squared gradients of clients at the optimum, summed; for `dp-scaffnew`."""
     gradient_variance: Number | None = None
+    """Variance of the gradient of a batch; for `dp-pasgd`."""
     initial_gap: Number | None = None
+    """Loss at the start minus the least; for `dp-pasgd`."""
     noise_dimension: Number | None = None
+    """Parameters that feel noise, at most all of them; for `dp-pasgd`."""
 
     @field_validator("heterogeneity", mode="before")
     @classmethod
@@ -203,20 +264,28 @@ class PlanningTable(Table):
     """
 
     public: list[str] | Auto = "auto"
+    """Names of public data to try settings on; `auto` takes what ships, `[]` none."""
     seeds: Annotated[int, Field(ge=1, le=1000)] = 5
+    """Trainings of each setting under trial."""
     budget_seconds: Positive | None = None
+    """Time for planning, which takes the best found in it."""
     label_scale: Positive | None = None
+    """Public root mean square of what a regression predicts."""
 
 
 class TrainingTable(Table):
     """`[training]`: seeds of the simulation and how often to score."""
 
     seeds: Listed[Seed] = Field(default=[0], min_length=1)
+    """Of schedule, start and noise, one training each."""
     evaluations: Count = 25
+    """How often a training is scored, densest at its beginning."""
 
 
 class CompareTable(Table):
     """`[compare]`: the grid of fixed settings; clip and step are the plan's unless given.
+
+    Beside the grid stand usual settings with clips and steps of their own, which no key changes.
 
     FedSGD-DPC varies rounds and clients, DP-FedAvg iterations and local steps, DP-ScaffNew iterations and the
     probability of communication, DP-PASGD rounds and local steps, DPFL-BCS and its rivals clients and rounds
@@ -224,13 +293,21 @@ class CompareTable(Table):
     """
 
     rounds: Annotated[Listed[Count], Field(min_length=1)] | Auto = "auto"
+    """Values of the grid, where a reply is one gradient."""
     clients_per_round: Listed[Count] | Auto = "auto"
+    """Values of the grid."""
     iterations: Listed[Count] | Auto = "auto"
+    """Values of the grid, for methods of local steps."""
     local_steps: Listed[Count] | Auto = "auto"
+    """Values of the grid, for methods of local steps."""
     communication_probability: Listed[Chance] | Auto = "auto"
+    """Values of the grid, for `dp-scaffnew`."""
     clip_norm: Positive | None = None
+    """Clip of all settings; left out, the plan's."""
     step_size: Positive | None = None
+    """Step size of all settings; left out, the plan's."""
     seeds: Listed[Seed] = Field(default=[100, 101, 102], min_length=1)
+    """One training of every setting each."""
 
     @property
     def wanted(self) -> dict[str, list[float] | None]:
@@ -248,8 +325,11 @@ class TradeoffTable(Table):
     """
 
     epsilon: Annotated[Listed[Positive], Field(min_length=1)] | Auto = "auto"
+    """Values of epsilon to plan for, or factors of the clients' own."""
     budget: Annotated[Listed[Positive], Field(min_length=1)] | Auto = "auto"
+    """Values of the resource budget, or factors of the clients' own."""
     seeds: Listed[Seed] = Field(default=[200, 201, 202], min_length=1)
+    """One training of every pair each."""
 
 
 class RivalsTable(Table):
@@ -260,16 +340,31 @@ class RivalsTable(Table):
     """
 
     mechanisms: Annotated[list[NoisyMechanism], Field(min_length=1)] | Auto = "auto"
+    """Kinds of noise to train under; `auto` takes the study's."""
     epsilon_max: Listed[Positive] = Field(default=[])
+    """Upper ends of the range that epsilon is drawn from."""
     alpha: Listed[Positive] = Field(default=[])
+    """Concentrations of the Dirichlet partition."""
     seeds: Listed[Seed] = Field(default=[0, 1, 2, 3, 4], min_length=1)
+    """One training of everybody each."""
 
 
-def _algorithm(table: Any) -> Any:
+def _algorithm(stated: Any) -> Any:
     """A table of the method that it names, of the first one where it names none."""
-    if not isinstance(table, dict):
-        return table
-    return method(table.get("name", FIRST)).table.model_validate(table)
+    if not isinstance(stated, dict):
+        return stated
+    return table(stated.get("name", FIRST)).model_validate(stated)
+
+
+_KINDS = ("leaf:", "ixi:", "sql:sqlite:///", OWNERS)
+"""How sources begin that are paths, besides those of tables."""
+
+
+def _path_of(source: str) -> tuple[str, str]:
+    """What a source of data begins with, and its path; an empty one where it is a name."""
+    kind = next((kind for kind in _KINDS if source.startswith(kind)), "")
+    path = source.removeprefix(kind)
+    return kind, path if kind or is_table(path) else ""
 
 
 class Study(Table):
@@ -280,7 +375,7 @@ class Study(Table):
     privacy: PrivacyTable
     resources: ResourcesTable | None = None
     algorithm: Annotated[SerializeAsAny[AlgorithmTable], BeforeValidator(_algorithm)] = Field(
-        default_factory=lambda: method(FIRST).table()
+        default_factory=lambda: table(FIRST).model_validate({})
     )
     constants: ConstantsTable = ConstantsTable()
     planning: PlanningTable = PlanningTable()
@@ -288,14 +383,80 @@ class Study(Table):
     compare: CompareTable = CompareTable()
     tradeoff: TradeoffTable = TradeoffTable()
     rivals: RivalsTable = RivalsTable()
+    columns: Schema | None = None
+    """What each column of the table is: kind, public range, values, role; or a file that says it."""
+    claim: ClaimTable = ClaimTable()
+
+    _folder: Path = PrivateAttr(default=Path())
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same, wherever their files lie."""
+        return isinstance(other, Study) and vars(self) == vars(other)
+
+    __hash__ = Table.__hash__
+
+    def beside(self, folder: Path) -> Study:
+        """The study as one of a file in a folder, where its relative paths start."""
+        study, data_dir = self.model_copy(), self.federation.data_dir
+        study._folder = Path() if folder.resolve() == Path.cwd() else folder
+        if data_dir is None or not (folder / data_dir).is_dir():
+            return study
+        return study.with_data_dir(folder / data_dir)
+
+    def with_data_dir(self, data_dir: Path) -> Study:
+        """The study with another folder of data files."""
+        table = self.federation.model_copy(update={"data_dir": data_dir})
+        return self.model_copy(update={"federation": table})
+
+    def located(self, source: str) -> str:
+        """A source of data with its path as it is found: beside the study's file, else as it was stated.
+
+        Example:
+            >>> study = Study(federation={"data": "own.csv"}, privacy={"mechanism": "none"})
+            >>> study.located("digits"), study.beside(Path("nowhere")).located("own.csv")
+            ('digits', 'own.csv')
+        """
+        kind, path = _path_of(source)
+        beside = self._folder / path
+        return f"{kind}{beside}" if path and beside.exists() else source
+
+    def found_elsewhere(self) -> list[str]:
+        """Paths of the study that lead nowhere from its file, but somewhere from the working directory."""
+        table, data = self.federation, self.planning.public
+        public = [] if data == "auto" else data
+        stated = [table.data, table.test, *(self.task.reference or []), *public]
+        paths = [_path_of(source)[1] for source in stated if source is not None]
+        return [path for path in paths if path and Path(path).exists() > (self._folder / path).exists()]
+
+    @property
+    def folder(self) -> Path:
+        """Where the study's file lies, and a model of the user's own beside it."""
+        return self._folder
+
+    @property
+    def meaning(self) -> Columns | Schema:
+        """What the columns of the table mean: `[columns]`, or what `[federation]` says of them."""
+        return self.columns or self.federation.columns
+
+    @property
+    def names_data(self) -> str:
+        """What data and model are, by which a training is known; nothing of columns that are not stated."""
+        stated = {"federation", "task"} if self.columns is None else {"federation", "task", "columns"}
+        return self.model_dump_json(include=stated)
+
+    @model_validator(mode="after")
+    def _columns_of_a_table(self) -> Study:
+        if self.columns is not None:
+            self.federation.check_columns()
+        return self
 
     @model_validator(mode="after")
     def _one_heterogeneity(self) -> Study:
-        stated, table = self.constants.heterogeneity, self.algorithm
-        if isinstance(stated, list | dict) and not method(table.name).takes_heterogeneity(table):
+        stated, own = self.constants.heterogeneity, self.algorithm
+        if isinstance(stated, list | dict) and not method(own.name).takes_heterogeneity(own):
             several = "a list" if isinstance(stated, list) else "a table"
             raise ValueError(
-                f"[constants] heterogeneity must be one number for {table.name}, got {several} of "
+                f"[constants] heterogeneity must be one number for {own.name}, got {several} of "
                 f"{len(stated)}; only dpfl-bcs plans with one per client, and its rivals with selection = "
                 '"biased"'
             )

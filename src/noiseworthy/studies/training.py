@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data import Federation
-from noiseworthy.engines.records import Trajectory, evaluation_rounds
+from noiseworthy.engines.records import Curves, Trajectory, evaluation_rounds
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import Checkpoint, simulate
 from noiseworthy.errors import InvalidInput
@@ -22,7 +22,7 @@ from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.prepare import check_same_sizes
 from noiseworthy.studies.run_folder import NOWHERE, Keeper, kept_in
 from noiseworthy.studies.run_ledger import Owners, SharedLedger
-from noiseworthy.studies.two_stages import Estimation, OnStage, unheard
+from noiseworthy.studies.two_stages import Estimation, OnCurves, OnStage, unheard, untold
 from noiseworthy.tasks import Task
 
 Progress = Callable[[float], None]
@@ -64,6 +64,7 @@ def train(
     ledger: SharedLedger | None = None,
     on_stage: OnStage = unheard,
     on_progress: Progress = lambda done: None,
+    on_curves: OnCurves = untold,
 ) -> Run:
     """Train by a plan under several seeds, side by side in one compiled program.
 
@@ -79,6 +80,7 @@ def train(
         ledger: that several runs on these data share; by default one in the folder for this run alone.
         on_stage: told the plans that follow from a stage, one per seed, before they are trained.
         on_progress: told the share of rounds done.
+        on_curves: told after every evaluation what was reached so far, from the start of the training on.
 
     Returns:
         Curves, parameters and uploads, with the plan that each training followed.
@@ -104,6 +106,7 @@ def train(
             keeper=keeper,
             on_stage=on_stage,
             on_progress=on_progress,
+            on_curves=on_curves,
         )
 
 
@@ -118,6 +121,7 @@ def carried_out(
     keeper: Keeper = NOWHERE,
     on_stage: OnStage = unheard,
     on_progress: Progress = lambda done: None,
+    on_curves: OnCurves = untold,
 ) -> Run:
     """All rounds of a plan: those of a stage that is still to be run, and those that follow from it.
 
@@ -131,12 +135,13 @@ def carried_out(
         keeper: pays for rounds, and keeps what was reached.
         on_stage: as in `train`.
         on_progress: told the share of rounds done.
+        on_curves: as in `train`.
     """
     if plan.pilot is not None and plan.pilot.pending:
         alike = [plan] * len(seeds)
         run, stages = two_stages.run(
             alike, load(False), task, seeds, scored,
-            keeper=keeper, on_stage=on_stage, on_progress=on_progress,
+            keeper=keeper, on_stage=on_stage, on_progress=on_progress, on_curves=on_curves,
         )  # fmt: skip
         return Run.of(run, [stage.plan for stage in stages], stages)
     algorithms = algorithms or [make(plan, task, seed) for seed in seeds]
@@ -144,6 +149,7 @@ def carried_out(
     def keep(reached: Checkpoint) -> None:
         keeper.keep(reached)
         on_progress(reached.round / plan.rounds)
+        on_curves(Curves(reached.rounds, reached.loss, reached.accuracy))
 
     plans = [plan] * len(seeds)
     run = simulate(

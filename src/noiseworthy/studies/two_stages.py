@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.engines.records import Trajectory
+from noiseworthy.engines.records import Curves, Trajectory
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import Checkpoint, simulate
 from noiseworthy.methods.dpfl_bcs import loss_reports
@@ -22,10 +22,15 @@ from noiseworthy.tasks import Task
 
 Progress = Callable[[float], None]
 OnStage = Callable[[Sequence[Plan]], None]
+OnCurves = Callable[[Curves], None]
 
 
 def unheard(plans: Sequence[Plan]) -> None:
     """Plans that follow from a stage, where nobody keeps them."""
+
+
+def untold(curves: Curves) -> None:
+    """What was reached, where nobody asks."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,7 @@ def run(
     adapted: Callable[[Any], Any] = lambda algorithm: algorithm,
     on_stage: OnStage = unheard,
     on_progress: Progress = lambda done: None,
+    on_curves: OnCurves = untold,
 ) -> tuple[Trajectory, tuple[Estimation, ...]]:
     """Both stages under several seeds; each goes on by the losses that its own stage 1 released.
 
@@ -67,6 +73,7 @@ def run(
         adapted: changes the algorithms of both stages, where clients hold other records than planned.
         on_stage: told the plans of stage 2, before they are trained.
         on_progress: told the share of all rounds done.
+        on_curves: told after every evaluation what was reached so far.
 
     Returns:
         Curves over all T rounds, with the uploads of stage 2 as `releases` of the plans count them, and what
@@ -80,7 +87,7 @@ def run(
     before, total = stage_before(plans[0]).rounds, plans[0].all_rounds
     opening, end, stages = _opened(
         plans, shards, task, seeds, scored[scored < before], adapted, keeper,
-        lambda done: on_progress(done / total),
+        lambda done: on_progress(done / total), on_curves,
     )  # fmt: skip
     on_stage([stage.plan for stage in stages])
     later = seeds_of_stage_2(seeds)
@@ -90,6 +97,7 @@ def run(
     def keep(done: Checkpoint) -> None:
         keeper.keep(done)
         on_progress((before + done.round) / total)
+        on_curves(joined_curves(opening, done, before))
 
     closing = simulate(
         algorithms,
@@ -138,6 +146,7 @@ def _opened(
     adapted: Callable[[Any], Any] = lambda algorithm: algorithm,
     keeper: Keeper = NOWHERE,
     on_round: Progress = lambda done: None,
+    on_curves: OnCurves = untold,
 ) -> _Opened:
     """Stage 1, scored after some of its rounds and at its end."""
     firsts = [stage_before(plan) for plan in plans]
@@ -150,6 +159,7 @@ def _opened(
         reached[:] = [done]
         keeper.sealed(done)
         on_round(done.round)
+        on_curves(Curves(done.rounds, done.loss, done.accuracy))
 
     opening = simulate(
         starts,
@@ -201,11 +211,15 @@ def seeds_of_stage_2(seeds: Sequence[int]) -> list[int]:
 
 
 def joined(opening: Trajectory | Checkpoint, closing: Trajectory, before: int) -> Trajectory:
+    """A training of both stages."""
+    return replace(closing, **joined_curves(opening, closing, before)._asdict())
+
+
+def joined_curves(opening: Trajectory | Checkpoint, closing: Trajectory | Checkpoint, before: int) -> Curves:
     """Curves of both stages one after the other."""
     later = slice(1, None)  # stage 2 starts where stage 1 was scored last
-    return replace(
-        closing,
-        rounds=np.concatenate([opening.rounds, before + closing.rounds[later]]),
-        loss=np.concatenate([opening.loss, closing.loss[:, later]], axis=1),
-        accuracy=np.concatenate([opening.accuracy, closing.accuracy[:, later]], axis=1),
+    return Curves(
+        np.concatenate([opening.rounds, before + closing.rounds[later]]),
+        np.concatenate([opening.loss, closing.loss[:, later]], axis=1),
+        np.concatenate([opening.accuracy, closing.accuracy[:, later]], axis=1),
     )

@@ -12,8 +12,10 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from noiseworthy.data.records import TestOrigin
+from noiseworthy.model.metrics import Metrics
 from noiseworthy.privacy.budget import Relation, Unit
 from noiseworthy.privacy.uploads import Assurance
+from noiseworthy.studies.typed_evidence import EvidencePart, ForetoldPart, WhatIfPart
 from noiseworthy.studies.typed_parts import Curve, Json, Number, OrInfinite, Part, Quantity
 from noiseworthy.studies.typed_sweeps import (
     ComparePart,
@@ -168,71 +170,8 @@ class FederationPart(Part):
     test_origin: TestOrigin | None = None
 
 
-class LinePart(Part):
-    """A curve of a bound."""
-
-    label: str
-    x: list[float]
-    bound: Curve
-
-
-class MarkPart(Part):
-    """A trial beside a curve."""
-
-    x: float
-    label: str
-    loss: Number
-
-
-class EvidencePart(Part):
-    """The bound that was minimised, and trials beside it."""
-
-    unit: str
-    no_training: OrInfinite
-    axis: str
-    chosen: Number
-    curves: list[LinePart]
-    trials: list[MarkPart]
-    spread: Number
-
-
-class BandPart(Part):
-    """A prediction with its band."""
-
-    mean: Number
-    least: Number
-    most: Number
-
-
-class ForetoldPart(Part):
-    """What trials foretell of a training."""
-
-    loss: BandPart
-    accuracy: BandPart
-
-
-class WhatIfCurvePart(Part):
-    """Predictions along one axis, with the trials on it."""
-
-    axis: str
-    x: list[float]
-    loss: Curve
-    accuracy: list[float]
-    inside: list[bool]
-    own: float
-    trials: list[tuple[float, float]]
-
-
-class WhatIfPart(Part):
-    """What other budgets, more clients or other costs would give."""
-
-    curves: dict[Literal["epsilon", "clients", "cost"], WhatIfCurvePart]
-    prices: list[tuple[float, float]]
-    fit: str
-
-
 class TrainingPart(Part):
-    """Trainings under several seeds: the first axis of everything but rounds."""
+    """Trainings under several seeds: the first axis of everything but rounds. `metrics` are of the first."""
 
     seeds: list[int]
     rounds: list[int]
@@ -245,6 +184,7 @@ class TrainingPart(Part):
     seconds: float
     assurance: Assurance
     flags: list[str] = Field(default_factory=list)
+    metrics: Metrics | None = None
 
     def over_seeds(self, quantity: Quantity) -> list[Curve]:
         """Losses or scores, a curve for each seed."""
@@ -318,6 +258,7 @@ class OwnerPart(Part):
     head: str
     spent: float
     leased: float = 0.0
+    columns: str | None = None
 
 
 class NetworkPart(Part):
@@ -362,6 +303,12 @@ class RunRecord(Part):
     network: NetworkPart | None = None
     tradeoff: TradeoffPart | None = None
     rivals: RivalsPart | None = None
+
+    @property
+    def client_names(self) -> list[str]:
+        """Names of the clients, or their numbers where the plan was made without data."""
+        known = self.federation
+        return known.clients if known else [f"client {i}" for i in range(len(self.plan.releases))]
 
 
 def view(record: dict[str, Any] | RunRecord) -> RunRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from noiseworthy.studies.typed_parts import Curve, Json, Number, OrInfinite, Part, Quantity
 
@@ -35,8 +35,17 @@ class CellPart(SettingPart):
     planned: bool
 
 
+class UsualPart(OutcomePart):
+    """What people take without planning: who, how many rounds of all clients, clip and first step size."""
+
+    name: str
+    rounds: int
+    clip_norm: float
+    step_size: float
+
+
 class ComparePart(Part):
-    """The plan beside a grid of fixed settings."""
+    """The plan beside a grid of fixed settings, and beside what people take without planning."""
 
     axes: list[str]
     seeds: list[int]
@@ -45,6 +54,7 @@ class ComparePart(Part):
     best: dict[str, Number]
     lost_gain: Number
     search_epsilon: Number = None
+    usual: list[UsualPart] = Field(default_factory=list)
 
 
 class AxisPart(Part):

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._json import strict_json
 from noiseworthy._tables import Table
-from noiseworthy._validate import strict_json
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Plan

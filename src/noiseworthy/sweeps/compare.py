@@ -14,6 +14,7 @@ from noiseworthy._keys import Purpose, named_key
 from noiseworthy.data import Federation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.axes import Usual
 from noiseworthy.methods.conditions import tightest_mode
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.plan import Plan
@@ -22,7 +23,7 @@ from noiseworthy.studies.many import carried_out_each
 from noiseworthy.studies.prepare import check_same_sizes
 from noiseworthy.studies.tables import Study
 from noiseworthy.studies.training import Run
-from noiseworthy.sweeps.grids import grid_of, setting_of
+from noiseworthy.sweeps.grids import grid_of, setting_of, usual_of
 from noiseworthy.tasks import Score, Task
 
 Progress = Callable[[float], None]
@@ -40,8 +41,16 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class UsualCell:
+    """A setting that people take without planning, and what it ends with."""
+
+    usual: Usual
+    cell: Cell
+
+
+@dataclass(frozen=True)
 class Comparison:
-    """The plan beside a grid of fixed settings.
+    """The plan beside what people take without planning, and beside a grid of fixed settings.
 
     Attributes:
         planned: the plan's cell; its setting is 0 if it does not train.
@@ -49,12 +58,14 @@ class Comparison:
         untrained_loss: test loss without training.
         search_epsilon: what training every fixed setting once on private records would spend of the client
             that is worst off; None where it has no closed form.
+        usual: what people take without planning.
     """
 
     planned: Cell
     grid: tuple[Cell, ...]
     untrained_loss: float
     search_epsilon: float | None = None
+    usual: tuple[UsualCell, ...] = ()
 
     @property
     def best(self) -> Cell:
@@ -108,7 +119,7 @@ def compare(
     study: Study,
     on_progress: Progress = lambda done: None,
 ) -> Comparison:
-    """Train the plan and the grid of `[compare]` under the same seeds.
+    """Train the plan, what people take without planning, and the grid of `[compare]` under the same seeds.
 
     Fixed settings buy no constants, so they spend the whole budget on training. Those that the resources do
     not pay for are left out.
@@ -117,14 +128,15 @@ def compare(
         InvalidInput: a grid with more clients per round than there are clients.
     """
     check_same_sizes(plan.problem, federation)
-    seeds, grid = study.compare.seeds, _fixed_settings(plan, task, study)
+    seeds, (grid, usual) = study.compare.seeds, _fixed_settings(plan, task, study)
     shards = Shards.load(federation, task)
     start = untrained_loss(task, shards)
-    plans = [*grid, plan] if plan.train else grid
+    plans = [*grid, *(setting for _, setting in usual), *([plan] if plan.train else [])]
     cells = run_grid(plans, federation, task, seeds, on_progress)
     untrained = Cell(setting_of(plan), np.full(len(seeds), start), np.full(len(seeds), np.nan))
     planned = cells.pop() if plan.train else untrained
-    return Comparison(planned, tuple(cells), start, search_epsilon(grid))
+    named = tuple(UsualCell(one, cell) for (one, _), cell in zip(usual, cells[len(grid) :], strict=True))
+    return Comparison(planned, tuple(cells[: len(grid)]), start, search_epsilon(grid), named)
 
 
 def search_epsilon(plans: Sequence[Plan]) -> float | None:
@@ -139,8 +151,8 @@ def search_epsilon(plans: Sequence[Plan]) -> float | None:
     return float(composed_epsilon(parts, delta).max()) if composes(parts, delta) else None
 
 
-def _fixed_settings(plan: Plan, task: Task, study: Study) -> list[Plan]:
-    """The grid of a study, each cell with a clipping mode and steps that its claim holds for."""
+def _fixed_settings(plan: Plan, task: Task, study: Study) -> tuple[list[Plan], list[tuple[Usual, Plan]]]:
+    """The grid of a study and what people take, each with a clipping mode that its claim holds for."""
     if plan.step is None:
         raise InvalidInput("comparing needs step sizes; state [algorithm] step_size")
     most = method(plan.algorithm).space.keys.most
@@ -154,4 +166,4 @@ def _fixed_settings(plan: Plan, task: Task, study: Study) -> list[Plan]:
             "the grid of [compare] has no cell: no iterations are divisible by any of the local steps, no "
             "coin falls for communication, or the [resources] budget pays for none; name others"
         )
-    return plans
+    return plans, usual_of(plan, several)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.contest import Entrants
-from noiseworthy.methods.question import AlgorithmTable
 from noiseworthy.methods.registry import METHODS, make, method
+from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.studies.decision import Decision

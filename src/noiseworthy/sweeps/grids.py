@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from noiseworthy.methods.axes import Beside
+from noiseworthy.methods.axes import Beside, Usual
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.privacy.clipping import ClippingMode
@@ -14,6 +14,26 @@ from noiseworthy.studies.tables import CompareTable
 def setting_of(plan: Plan) -> dict[str, float]:
     """Where a plan lies on the axes of its method; zeros if it does not train."""
     return method(plan.algorithm).axes.setting(plan)
+
+
+def usual_of(plan: Plan, several: ClippingMode) -> list[tuple[Usual, Plan]]:
+    """What people take without planning, each with the noise that it needs: all clients, own clip and step.
+
+    Settings that some client cannot pay for are left out.
+
+    Args:
+        plan: what they stand beside.
+        several: clipping mode of several local steps where the plan takes one.
+    """
+    axes, clients = method(plan.algorithm).axes, plan.problem.n_clients
+    everybody = replace(plan, clients_per_round=clients)
+    made = []
+    for usual in axes.usual(plan.problem.norm):
+        problem = replace(plan.problem, budget=plan.budget, clip_norm=usual.clip_norm)
+        longest = usual.rounds * usual.steps
+        beside = Beside(everybody, problem, usual.step, usual.wanted(clients), longest, several)
+        made += [(usual, cell) for cell in axes.cells(beside)]
+    return made
 
 
 def grid_of(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy._validate import strict_json
+from noiseworthy._json import strict_json
 from noiseworthy.plans.plan import Plan
-from noiseworthy.sweeps.compare import Cell, Comparison
+from noiseworthy.sweeps.compare import Cell, Comparison, UsualCell
 from noiseworthy.sweeps.contest import Contest
 from noiseworthy.sweeps.contest_results import standings
 from noiseworthy.sweeps.tradeoff import Axis, BudgetPair, Surface
@@ -30,6 +30,7 @@ def with_comparison(record: Record, comparison: Comparison, seeds: list[int]) ->
         "best": best.setting,
         "lost_gain": comparison.lost_gain,
         "search_epsilon": comparison.search_epsilon,
+        "usual": [_usual(one) for one in comparison.usual],
     }
     return {**record, "compare": strict_json(compared)}
 
@@ -56,14 +57,23 @@ def with_rivals(record: Record, contest: Contest, seconds: float) -> Record:
 def _cell(cell: Cell, planned: bool) -> Record:
     return {
         **cell.setting,
-        "loss": cell.loss.tolist(),
-        "accuracy": cell.accuracy.tolist(),
+        **_outcome(cell),
         "planned": planned,
     }
 
 
+def _outcome(cell: Cell) -> Record:
+    return {"loss": cell.loss.tolist(), "accuracy": cell.accuracy.tolist()}
+
+
 def _axis(axis: Axis) -> Record:
     return {"values": list(axis.values), "own": axis.own, "per_client": axis.per_client}
+
+
+def _usual(one: UsualCell) -> Record:
+    usual = one.usual
+    stated = {"name": usual.name, "clip_norm": usual.clip_norm, "step_size": usual.step.initial}
+    return {**stated, "rounds": usual.rounds, **_outcome(one.cell)}
 
 
 _COUNTS = (

@@ -2,43 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-import jax.numpy as jnp
 from jax import Array
 
 from noiseworthy.privacy.sensitivity import Norm
-
-SAFETY = 1.0 - 2.0**-20
-"""Records are clipped to C (1 - 2^-20), so that float32 rounding (1.1e-7 relative) cannot exceed C."""
-
-
-class Batch(NamedTuple):
-    """Records of one client: features (n, *shape), labels, mask (n,) that is 0 on padding.
-
-    Labels have shape (n,), or (n, *label_shape) where a record has many: tokens (n, L), masks (n, D, H, W).
-    """
-
-    x: Array
-    y: Array
-    mask: Array
-
-    @property
-    def size(self) -> Array:
-        """Number of records with mask 1, a whole number."""
-        return jnp.sum(self.mask > 0, axis=-1)
-
-    @property
-    def divisor(self) -> Array:
-        """What a sum over the records is divided by for their mean: their number, 1 of none."""
-        return jnp.maximum(1, self.size).astype(jnp.float32)
-
-
-class Score(NamedTuple):
-    """Mean test loss without the ridge term, and accuracy (R^2 for regression, Dice for segmentation)."""
-
-    loss: Array
-    accuracy: Array
+from noiseworthy.tasks.batch import Batch, Score
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import SAFETY
+from noiseworthy.tasks.batch import SAFETY
 
 _ROUNDING = 2.0**-24
 _SMALLEST = 2.0**-126

@@ -1,6 +1,7 @@
 """All that `noiseworthy.tasks` offers, which loads it when the first name of it is asked for."""
 
-from noiseworthy.tasks.base import SAFETY, Batch, Score, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import SAFETY, Batch, Score
 from noiseworthy.tasks.factory import make_task, seen_shape
 from noiseworthy.tasks.linear import LinearModel, Moments
 from noiseworthy.tasks.models.cnn import fu_cnn, paper_cnn, two_layer_cnn

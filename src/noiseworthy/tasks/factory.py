@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.images import image_shape
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.names import IMAGES, LINEAR, MODELS
 from noiseworthy.tasks.preparation import Preparation
 
 if TYPE_CHECKING:
+    from noiseworthy.tasks.base import Task
     from noiseworthy.tasks.reference import Reference
 
 _TWO_CLASSES = ("logistic", "svm")
@@ -88,7 +88,7 @@ def make_task(
         return LinearModel(
             features, outputs, LINEAR[model], ridge, bias, feature_norm, normalise, preparation
         )
-    _check_plain(
+    check_plain(
         model,
         feature_norm=feature_norm is not None,
         normalise=normalise,
@@ -135,6 +135,7 @@ def _check_labels(model: str, classes: int | None) -> None:
         raise InvalidInput(f"{model} needs 2 classes, got {classes}; use softmax")
 
 
-def _check_plain(model: str, **given: bool) -> None:
+def check_plain(model: str, **given: bool) -> None:
+    """Refuse options of linear models for another one, by InvalidInput."""
     for option in (name for name, present in given.items() if present):
         raise InvalidInput(f"{option} belongs to linear models and must be left out for {model}; remove it")

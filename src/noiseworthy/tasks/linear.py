@@ -13,9 +13,9 @@ from jax import Array
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import SAFETY, Batch, Score
+from noiseworthy.tasks.batch import SAFETY, Batch, Score
 from noiseworthy.tasks.clipping import clip, upper_norm
-from noiseworthy.tasks.losses import LOSSES
+from noiseworthy.tasks.losses import LINEAR_LOSSES
 from noiseworthy.tasks.preparation import AS_THEY_ARE, Preparation
 
 LinearLoss = Literal["softmax", "logistic", "hinge", "squared"]
@@ -242,11 +242,16 @@ class LinearModel:
             >>> LinearModel(1, 1, "squared").losses(jnp.ones(1), batch)
             Array([0., 2.], dtype=float32)
         """
-        return jax.vmap(LOSSES[self.loss].value)(self._outputs(theta, batch.x), batch.y)
+        return jax.vmap(LINEAR_LOSSES[self.loss].value)(self.answers(theta, batch.x), batch.y)
+
+    def answers(self, theta: Array, x: Array) -> Array:
+        """Outputs z of prepared records, shape (n, outputs)."""
+        self._check_width(x, self._width, "pass records through prepare first")
+        return x @ theta.reshape(self._width, self.outputs)
 
     def score(self, theta: Array, x: Array, y: Array) -> Score:
         """Mean loss without the ridge, and accuracy (R^2 for squared loss), on prepared records."""
-        outputs, loss = self._outputs(theta, x), LOSSES[self.loss]
+        outputs, loss = self.answers(theta, x), LINEAR_LOSSES[self.loss]
         return Score(jnp.mean(jax.vmap(loss.value)(outputs, y)), loss.quality(outputs, y))
 
     @property
@@ -263,13 +268,9 @@ class LinearModel:
         if rows.ndim != 2 or rows.shape[1] != width:
             raise InvalidInput(f"x must have shape (n, {width}), got {rows.shape}; {remedy}")
 
-    def _outputs(self, theta: Array, x: Array) -> Array:
-        self._check_width(x, self._width, "pass records through prepare first")
-        return x @ theta.reshape(self._width, self.outputs)
-
     def _slopes(self, theta: Array, batch: Batch) -> Array:
         """dloss/dz of each record, shape (n, outputs)."""
-        return jax.vmap(jax.grad(LOSSES[self.loss].value))(self._outputs(theta, batch.x), batch.y)
+        return jax.vmap(jax.grad(LINEAR_LOSSES[self.loss].value))(self.answers(theta, batch.x), batch.y)
 
     def _scaled(self, rows: Array) -> Array:
         """Rows within the ball, or on its sphere; dividing by the peak first avoids over- and underflow."""

@@ -68,22 +68,6 @@ def squared_value(z: Array, y: Array) -> Array:
     return jnp.square(z.reshape(()) - y.astype(z.dtype)) / 2
 
 
-def tokens_value(z: Array, y: Array) -> Array:
-    """Mean over positions of the cross entropy of z, shape (L, V), for tokens y, shape (L,)."""
-    return jnp.mean(jax.vmap(softmax_value)(z, y))
-
-
-def dice_value(z: Array, y: Array) -> Array:
-    """Soft Dice loss 1 - (2 sum p y + 1) / (sum p + sum y + 1) with p = sigmoid(z), for a mask y in {0, 1}.
-
-    Both 1 are one voxel of agreement, so that an empty mask asks for an empty prediction. It lies in [0, 1).
-
-    Source: Milletari et al., V-Net (2016).
-    """
-    p, y = jax.nn.sigmoid(z), y.astype(z.dtype)
-    return 1.0 - (2.0 * jnp.sum(p * y) + 1.0) / (jnp.sum(p) + jnp.sum(y) + 1.0)
-
-
 def multiclass_accuracy(z: Array, y: Array) -> Array:
     """Share of labels (of records, or of tokens) that are their largest output."""
     return jnp.mean(jnp.argmax(z, axis=-1) == y)
@@ -102,26 +86,10 @@ def r_squared(z: Array, y: Array) -> Array:
     return jnp.where(spread > 0, 1.0 - residual / jnp.where(spread > 0, spread, 1.0), 0.0)
 
 
-def dice_coefficient(z: Array, y: Array) -> Array:
-    """Mean over records of 2 |A and B| / (|A| + |B|), A where z > 0, B where y > 0; 1 if both are empty."""
-    space = tuple(range(1, z.ndim))
-    predicted, true = z > 0, y > 0
-    both = jnp.sum(predicted & true, axis=space)
-    total = jnp.sum(predicted, axis=space) + jnp.sum(true, axis=space)
-    return jnp.mean(jnp.where(total > 0, 2 * both / jnp.maximum(1, total), 1.0))
-
-
-def unknown_quality(z: Array, y: Array) -> Array:
-    """NaN: a loss that only its user knows has no accuracy."""
-    return jnp.full((), jnp.nan)
-
-
-LOSSES = {
+LINEAR_LOSSES = {
     "softmax": Loss(softmax_value, multiclass_accuracy),
     "logistic": Loss(logistic_value, binary_accuracy),
     "hinge": Loss(hinge_value, binary_accuracy),
     "squared": Loss(squared_value, r_squared),
-    "tokens": Loss(tokens_value, multiclass_accuracy),
-    "dice": Loss(dice_value, dice_coefficient),
 }
-"""The losses that have a name."""
+"""The losses of linear models, by name; networks have two more (`structured_losses.LOSSES`)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,5 +26,7 @@ IMAGES = {
     "resnet20": "resnet.resnet20",
 }
 """Networks of images and what makes them in `models`, which is loaded when it is asked for."""
+OWN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+"""Names of models of the user's own."""
 MODELS = (*LINEAR, *IMAGES, "lstm", "unet3d")
 """All that `make_task` knows."""

@@ -14,9 +14,10 @@ from jax.flatten_util import ravel_pytree
 
 from noiseworthy import _validate as check
 from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import Batch, Score
+from noiseworthy.tasks.batch import Batch, Score
 from noiseworthy.tasks.clipping import clip, upper_norm_of_long
-from noiseworthy.tasks.losses import LOSSES, Loss, unknown_quality
+from noiseworthy.tasks.losses import Loss
+from noiseworthy.tasks.structured_losses import LOSSES
 
 PyTree = Any
 CHUNK = 50
@@ -128,9 +129,13 @@ class ModelTask:
         records = (batch.x, batch.y)
         return jax.lax.map(lambda record: self._loss(theta, *record), records, batch_size=self.chunk)
 
+    def answers(self, theta: Array, x: Array) -> Array:
+        """Outputs z of prepared records, shape (n, ...); chunks in sequence."""
+        return jax.lax.map(lambda record: self.outputs(theta, record), x, batch_size=self.chunk)
+
     def score(self, theta: Array, x: Array, y: Array) -> Score:
         """Mean loss without the ridge, and accuracy (R^2 for squared loss, NaN for a loss of the user)."""
-        outputs = jax.lax.map(lambda record: self.outputs(theta, record), x, batch_size=self.chunk)
+        outputs = self.answers(theta, x)
         return Score(jnp.mean(jax.vmap(self.loss.value)(outputs, y)), self.loss.quality(outputs, y))
 
     def _loss(self, theta: Array, x: Array, y: Array) -> Array:
@@ -209,7 +214,7 @@ def equinox_task(
 
 def _loss_of(loss: str | Callable[[Array, Array], Array]) -> Loss:
     if callable(loss):
-        return Loss(loss, unknown_quality)
+        return Loss(loss, _unknown_quality)
     return LOSSES[check.one_of("loss", loss, tuple(LOSSES), remedy="or a function of (outputs, label)")]
 
 
@@ -234,3 +239,8 @@ def _without_padding(batch: Batch) -> Batch:
         return jnp.where(kept.reshape(-1, *[1] * (values.ndim - 1)), values, values[first])
 
     return Batch(fill(batch.x), fill(batch.y), batch.mask)
+
+
+def _unknown_quality(z: Array, y: Array) -> Array:
+    """NaN: a loss that only its user knows has no accuracy."""
+    return jnp.full((), jnp.nan)

@@ -12,10 +12,11 @@ from jax import Array
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.clipping import clip, upper_norm
 from noiseworthy.tasks.linear import LinearModel
-from noiseworthy.tasks.losses import LOSSES
+from noiseworthy.tasks.structured_losses import LOSSES
 
 if TYPE_CHECKING:
     from noiseworthy.tasks.networks import ModelTask

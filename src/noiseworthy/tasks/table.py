@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 
 from noiseworthy._tables import Auto, Count, Positive, Size, Table, among
-from noiseworthy.tasks.names import MODELS
+from noiseworthy.tasks.names import MODELS, OWN
 
 INTERCEPTS = {"softmax": 0.3, "logistic": 0.3, "svm": 0.3, "linear": 1.0}
 """The constant that "auto" appends to records of a linear model, over the norm that they are scaled to.
@@ -28,14 +28,25 @@ class TaskTable(Table):
     """
 
     dimension: Size | None = None
-    model: Annotated[str, among(lambda: MODELS)] | None = None
+    """Number of parameters, for planning from sizes alone."""
+    model: Annotated[str, among(lambda: MODELS, OWN)] | None = None
+    """Left out: `softmax` for classes, `linear` for numbers; `"module:function"` is a model of your own."""
+    model_digest: str | None = Field(default=None, exclude_if=lambda digest: digest is None)
+    """SHA-256 over the source of a model of your own, by which plans know it; left out, it is computed."""
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Weight of the penalty on squared parameters."""
     pooling: Count = 1
+    """Side of the blocks of pixels that are summed into one."""
     projection: Count | None = None
+    """Numbers that records are projected to; left out, none are."""
     reference: Annotated[list[str], Field(min_length=1)] | None = None
+    """Names of public data whose mean is subtracted, and on whose directions records are projected."""
     feature_norm: Positive | None = None
+    """L2 norm that records are scaled down to; a public bound."""
     normalise: bool = False
+    """Whether every record is scaled to `feature_norm`, or to 1 where none is stated."""
     bias: Annotated[float, Field(ge=0, le=1e6)] | Auto = "auto"
+    """Constant that is appended to records, whose weight is the intercept; `true` is 1, `false` none."""
 
     @field_validator("bias", mode="before")
     @classmethod

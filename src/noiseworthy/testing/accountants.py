@@ -101,7 +101,7 @@ def least_epsilon(family: Family, shift: float, releases: int, delta: float) -> 
         return _gaussian_epsilon(shift * math.sqrt(releases), delta)
     counts = np.arange(releases + 1)
     p = stats.binom.sf(counts - 1, releases, 0.5)
-    q = stats.binom.sf(counts - 1, releases, float(law.distribution().cdf(-shift)))
+    q = stats.binom.sf(counts - 1, releases, float(law.analysis.distribution().cdf(-shift)))
     above = p > delta
     return max(float(np.log((p[above] - delta) / q[above]).max()), 0.0) if above.any() else 0.0
 

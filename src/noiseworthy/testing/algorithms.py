@@ -19,7 +19,8 @@ from noiseworthy.methods.algorithm import Algorithm, ServerState
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import client_step
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.testing.laws import assert_follows
 
 _FLOAT = 1e-5

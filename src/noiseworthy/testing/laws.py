@@ -32,7 +32,7 @@ def p_values(sample: NDArray[np.float64], family: Family) -> dict[str, float]:
         >>> min(values.values()) > FALSE_ALARM
         True
     """
-    law, n = law_of(family).distribution(), len(sample)
+    law, n = law_of(family).analysis.distribution(), len(sample)
     second, fourth, sixth, eighth = (_moment(law_of(family), order) for order in (2, 4, 6, 8))
     square = np.square(sample)
     z = {
@@ -54,7 +54,7 @@ def p_values(sample: NDArray[np.float64], family: Family) -> dict[str, float]:
 @cache
 def _moment(law: Law, order: int) -> float:
     """Of a law that is symmetric about 0, by quadrature over its positive half."""
-    density = law.distribution().pdf
+    density = law.analysis.distribution().pdf
     return 2 * quad(lambda x: x**order * density(x), 0, np.inf)[0]
 
 

@@ -22,7 +22,7 @@ from noiseworthy.methods.registry import make
 from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import Batch
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.proxies import Proxy, make_proxies, shape_of
 from noiseworthy.trials.spaces import Space
@@ -34,6 +34,8 @@ _WIDTH, _SEEDS, _HORIZON = 16, 2, 512
 
 A program is compiled for these numbers, which takes longer than trials do: missing settings are filled up.
 """
+LAST = np.ones(1)
+"""Share of the rounds after which a trial is scored where nothing but its end counts."""
 _FEW = 64
 """Records of a proxy that gradients are measured on."""
 
@@ -154,11 +156,29 @@ def outcomes(
     proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Final loss over the untrained one, and accuracy, of any plans, shape (plans, seeds)."""
-    loss = np.full((len(plans), len(seeds)), np.inf)
+    loss, accuracy = courses(proxy, plans, seeds, LAST)
+    return loss[..., -1], accuracy
+
+
+def courses(
+    proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Losses over the untrained one along the rounds of any plans, and their final accuracies.
+
+    Args:
+        proxy: to train on.
+        plans: what to train.
+        seeds: of noise.
+        shares: of a plan's rounds after which it is scored, rising, the last being 1.
+
+    Returns:
+        Losses of shape (plans, seeds, shares) and accuracies of shape (plans, seeds).
+    """
+    loss = np.full((len(plans), len(seeds), len(shares)), np.inf)
     accuracy = np.full((len(plans), len(seeds)), np.nan)
     for places in _alike(plans):
-        few = [plans[i] for i in places]
-        loss[places], accuracy[places] = trained(proxy, [one for one in few if one is not None], seeds)
+        few = [one for i in places if (one := plans[i]) is not None]
+        loss[places], accuracy[places] = _side_by_side(proxy, few, seeds, shares)
     return loss, accuracy
 
 
@@ -204,25 +224,32 @@ def trained(
     Returns:
         Two arrays of shape (plans, seeds).
     """
+    loss, accuracy = _side_by_side(proxy, plans, seeds, LAST)
+    return loss[..., -1], accuracy
+
+
+def _side_by_side(
+    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     filled = [*plans, *[plans[-1]] * (_WIDTH - len(plans))]
     paired = [*seeds, *seeds[: len(seeds) % _SEEDS]]
-    parts = [_few(proxy, filled, paired[i : i + _SEEDS]) for i in range(0, len(paired), _SEEDS)]
+    parts = [_few(proxy, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
     loss, accuracy = (np.concatenate(few, axis=1) for few in zip(*parts, strict=True))
     return loss[: len(plans), : len(seeds)], accuracy[: len(plans), : len(seeds)]
 
 
 def _few(
-    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int]
+    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """`trained` for the number of plans and seeds that the compiled program has."""
     algorithms = [_algorithm(proxy, plan, seed) for plan in plans for seed in seeds]
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
     deal = proxy.deal(seeds[0] // _SEEDS)
     shards = deal.condensed if algorithms[0].condensed else deal.shards
-    rounds, every = np.array([plans[0].rounds]), list(seeds) * len(plans)
-    run = simulate(padded(algorithms, _HORIZON), planned, shards, rounds, every)
+    at, every = np.ceil(plans[0].rounds * shares).astype(int), list(seeds) * len(plans)
+    run = simulate(padded(algorithms, _HORIZON), planned, shards, at, every)
     shape = (len(plans), len(seeds))
-    loss = run.final_loss.reshape(shape) / deal.untrained_loss
+    loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
     return np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
 
 

@@ -14,7 +14,7 @@ from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
-from noiseworthy.trials.bench import Bench, Candidate, on_each, outcomes
+from noiseworthy.trials.bench import LAST, Bench, Candidate, courses, on_each
 from noiseworthy.trials.proxies import Proxy
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.spaces import Space
@@ -25,6 +25,8 @@ WORK = (1.0, 0.5, 2.0)
 """Local steps, or probability of communication, times the plan's; tried at its own passes."""
 REACHES = {0.25: (0.25, 0.5, 1.0), 1.0: (0.5, 1.0), 4.0: (1.0, 2.0, 4.0)}
 """Budgets, times the plan's, with the reaches worth trying under each: eight trainings for one program."""
+MARKS = np.square(np.linspace(0, 1, 13))
+"""Shares of the rounds after which trials of as many passes as the plan's are scored, densest at first."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class TrialPoint:
         loss: over the untrained one, mean over proxies and seeds.
         accuracy: (R^2 of a regression), mean over proxies and seeds.
         error: standard error of the loss over seeds; not a number for one seed.
+        course: of a trial with the plan's own passes, its loss on each proxy after `MARKS` of its rounds,
+            mean over seeds, shape (proxies, marks); None of other trials.
     """
 
     plan: Plan
@@ -44,6 +48,7 @@ class TrialPoint:
     loss: float
     accuracy: float
     error: float
+    course: NDArray[np.float64] | None = None
 
 
 class _Cell(NamedTuple):
@@ -77,7 +82,8 @@ def landscape(
     """
     deadline, points = deadline or Deadline(), []
     for done, passes in enumerate(PASSES):
-        points += _points(bench, space, winner, _cells(space, winner.setting, passes), seeds)
+        cells, marks = _cells(space, winner.setting, passes), MARKS if passes == 1 else LAST
+        points += _points(bench, space, winner, cells, seeds, marks)
         on_progress((done + 1) / len(PASSES))
         if deadline.passed:
             break
@@ -104,7 +110,12 @@ def _cells(space: Space, setting: Setting, passes: float) -> Iterator[_Cell]:
 
 
 def _points(
-    bench: Bench, space: Space, winner: Candidate, cells: Iterator[_Cell], seeds: Sequence[int]
+    bench: Bench,
+    space: Space,
+    winner: Candidate,
+    cells: Iterator[_Cell],
+    seeds: Sequence[int],
+    marks: NDArray[np.float64],
 ) -> list[TrialPoint]:
     """The points of some cells; of those that share counts and budget the one of least loss."""
     kind, facts, scale = winner.treatment, bench.facts, bench.scale(winner.treatment)
@@ -114,7 +125,7 @@ def _points(
 
     def on(proxy: Proxy) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         plans = [_plan(space, proxy.problem, proxy.task, scale, cell) for cell, _ in asked]
-        return outcomes(proxy, plans, seeds)
+        return courses(proxy, plans, seeds, marks)
 
     losses, accuracies = (
         np.array(results) for results in zip(*on_each(bench.proxies(kind), on), strict=True)
@@ -134,10 +145,11 @@ def _plan(space: Space, problem: Problem, task: Task, scale: GradientScale, cell
 def _point(
     plan: Plan, factor: float, losses: NDArray[np.float64], accuracies: NDArray[np.float64]
 ) -> TrialPoint:
-    """From trials of shape (proxies, seeds)."""
-    each = losses.mean(axis=0)
+    """From losses of trials, shape (proxies, seeds, marks), and accuracies of shape (proxies, seeds)."""
+    each, course = losses[..., -1].mean(axis=0), losses.mean(axis=1)
     error = float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else np.nan
-    return TrialPoint(plan, factor, float(each.mean()), float(accuracies.mean()), error)
+    mean = float(each.mean()), float(accuracies.mean())
+    return TrialPoint(plan, factor, *mean, error, course if course.shape[-1] > 1 else None)
 
 
 def _distinct(points: Sequence[TrialPoint]) -> list[TrialPoint]:

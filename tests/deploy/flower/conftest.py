@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from noiseworthy.deploy.gateway.framing import receive, send
-from noiseworthy.deploy.gateway.messages import About, pack_about, pack_reply
+from noiseworthy.deploy.gateway.messages import About, pack_reply
+from noiseworthy.deploy.gateway.packing import pack_about
 
 TERMS = {
     "data_set": "digits",

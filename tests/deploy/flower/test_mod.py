@@ -27,6 +27,7 @@ from noiseworthy.deploy.flower.terms import Terms, load_terms
 from noiseworthy.errors import ConfigError
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import DurableLedger
+from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.privacy.gaussian import gaussian_epsilon
 
 OWNER = {
@@ -100,7 +101,7 @@ def arrays_of(reply):
 
 
 def spent(path):
-    with DurableLedger.read(path.parent / "ledger.sqlite") as ledger:
+    with read_ledger(path.parent / "ledger.sqlite") as ledger:
         return ledger.query("SELECT count(*) FROM releases")[0][0]
 
 
@@ -191,7 +192,7 @@ def test_the_price_is_on_disk_before_training_begins(terms):
     seen = []
 
     def train(arrays):
-        with DurableLedger.read(terms.parent / "ledger.sqlite") as ledger:
+        with read_ledger(terms.parent / "ledger.sqlite") as ledger:
             seen.append(ledger.query("SELECT count(*), count(sealed) FROM releases JOIN grants")[0])
         return arrays
 
@@ -202,7 +203,7 @@ def test_the_price_is_on_disk_before_training_begins(terms):
 def test_the_digest_of_what_left_is_sealed(terms, silent):
     got = arrays_of(Trainer(terms, lambda a: a | {"bias": a["bias"] + 0.25}).asked())
     update = np.concatenate([np.zeros(640), got["bias"] - 1])
-    with DurableLedger.read(terms.parent / "ledger.sqlite") as ledger:
+    with read_ledger(terms.parent / "ledger.sqlite") as ledger:
         assert ledger.query("SELECT sealed FROM grants") == [(hashlib.sha256(update.tobytes()).digest(),)]
 
 

@@ -12,13 +12,9 @@ import pytest
 from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.holding import Holding
-from noiseworthy.deploy.gateway.messages import (
-    Request,
-    Seen,
-    pack_request,
-    read_reply,
-)
+from noiseworthy.deploy.gateway.messages import Request, Seen, read_reply
 from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 

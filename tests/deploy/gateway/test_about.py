@@ -8,17 +8,8 @@ import numpy as np
 import pytest
 
 from noiseworthy.deploy.gateway import wire
-from noiseworthy.deploy.gateway.messages import (
-    About,
-    Receipt,
-    Received,
-    Refused,
-    pack_about,
-    pack_receipt,
-    pack_reply,
-    pack_request,
-    read_reply,
-)
+from noiseworthy.deploy.gateway.messages import About, Receipt, Received, Refused, pack_reply, read_reply
+from noiseworthy.deploy.gateway.packing import pack_about, pack_receipt, pack_request
 from noiseworthy.errors import WireError
 from noiseworthy.privacy.durable import Head
 

@@ -14,12 +14,8 @@ from noiseworthy.deploy.gateway import wire
 from noiseworthy.deploy.gateway.gateway import BROKEN, FAILED, Gateway
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.memory import Memories
-from noiseworthy.deploy.gateway.messages import (
-    Refused,
-    Uploaded,
-    pack_request,
-    read_reply,
-)
+from noiseworthy.deploy.gateway.messages import Refused, Uploaded, read_reply
+from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.price import share_of
 from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork

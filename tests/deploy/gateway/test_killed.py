@@ -21,7 +21,8 @@ from noiseworthy.deploy.gateway.gateway import (
     Gateway,
 )
 from noiseworthy.deploy.gateway.holding import Holding
-from noiseworthy.deploy.gateway.messages import Refused, Uploaded, pack_request
+from noiseworthy.deploy.gateway.messages import Refused, Uploaded
+from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.errors import GatewayError
 from noiseworthy.methods.dp_scaffnew.wire import ScaffNewWork
 from noiseworthy.privacy.deployed_noise import DeployedNoise

@@ -7,16 +7,8 @@ import pytest
 
 from noiseworthy.deploy.gateway.gateway import CHANGED, Gateway
 from noiseworthy.deploy.gateway.holding import Holding
-from noiseworthy.deploy.gateway.messages import (
-    LeaseRequest,
-    Receipt,
-    Received,
-    Refused,
-    Uploaded,
-    pack_lease,
-    pack_receipt,
-    read_reply,
-)
+from noiseworthy.deploy.gateway.messages import LeaseRequest, Receipt, Received, Refused, Uploaded, read_reply
+from noiseworthy.deploy.gateway.packing import pack_lease, pack_receipt
 
 from .conftest import asked, owner_of, request, spent
 from .test_about import about

@@ -10,15 +10,11 @@ import pytest
 from noiseworthy.deploy.correspondence import SILENT, delivered
 from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway import wire
-from noiseworthy.deploy.gateway.messages import (
-    ModelOffer,
-    Received,
-    Refused,
-    Uploaded,
-    pack_model,
-    read_reply,
-)
+from noiseworthy.deploy.gateway.messages import ModelOffer, Received, Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.models import Models
+from noiseworthy.deploy.gateway.packing import pack_model
+from noiseworthy.model.description import Description
+from noiseworthy.model.folder import load_folder
 
 from .conftest import KEPT, P, against, asked, numbers, request
 
@@ -26,8 +22,28 @@ RUN = request().run
 
 
 def offer(**changed: Any) -> ModelOffer:
-    fields = {"run": RUN, "task": request().task, "theta": np.linspace(-1, 1, P, dtype=np.float32)}
+    described = description(task=changed.pop("task", {"model": "logistic", "feature_norm": 1.0, "bias": 0.0}))
+    fields = {"run": RUN, "description": described, "theta": np.linspace(-1, 1, P, dtype=np.float32)}
     return ModelOffer(**(fields | changed))
+
+
+COLUMNS = {"columns": [{"name": "age", "kind": "number", "range": [0, 1]},
+                       {"name": "ill", "role": "label", "classes": ["0", "1"]}]}  # fmt: skip
+
+
+def description(**changed: Any) -> dict[str, Any]:
+    """Of a model of these records, as the server of a run states it."""
+    claims: dict[str, Any] = {
+        "private": True, "claim": "Epsilon 8.", "assurance": "grid-csprng", "warning": "", "unit": "record",
+        "relation": "replace-one", "epsilon": [8, 8], "delta": [1e-5, 1e-5], "mechanism": "gaussian",
+        "adversary": "everybody",
+    }  # fmt: skip
+    return {
+        "format": 1, "version": "0.1.0", "name": "first", "record_shape": [P], "label_shape": [],
+        "trained_on": {"data": "tumours", "clients": ["north"], "records": [91]}, "classes": ["0", "1"],
+        "task": {}, "schema": None, "seed": 0, "seeds": [0], "plan_digest": None, "privacy": claims,
+        "metrics": None, "probe": [0.0], **changed,
+    }  # fmt: skip
 
 
 def sent(gateway, message: ModelOffer | bytes):
@@ -45,20 +61,20 @@ def took_part(gateway):
 def test_it_lies_beside_the_ledger_for_its_owner_alone(took_part, tmp_path):
     assert isinstance(sent(took_part, offer()), Received)
     (path,) = Models.beside(took_part.ledger.path).kept()
-    assert path == tmp_path / "models" / f"{RUN}.npz"
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert path.parent.stat().st_mode & 0o777 == 0o700
-    with np.load(path, allow_pickle=False) as kept:
-        assert np.array_equal(kept["theta"], offer().theta[None])
-        assert '"model":"logistic"' in str(kept["task"])
+    assert path == tmp_path / "models" / RUN
+    assert [one.stat().st_mode & 0o777 for one in (path, path.parent)] == [0o700, 0o700]
+    kept = load_folder(path)
+    assert np.array_equal(kept.theta, offer().theta)
+    assert kept.description.plain == Description.read(offer().description).plain
+    assert [one.name for one in path.parent.iterdir()] == [RUN]
 
 
 def test_a_later_model_of_the_run_replaces_it_whole(took_part):
     for scale in (1, 2):
         sent(took_part, offer(theta=scale * offer().theta))
     (path,) = Models.beside(took_part.ledger.path).kept()
-    with np.load(path) as kept:
-        assert np.array_equal(kept["theta"][0], 2 * offer().theta)
+    assert np.array_equal(load_folder(path).theta, 2 * offer().theta)
+    assert [one.name for one in path.parent.iterdir()] == [RUN]
 
 
 def test_numbers_of_a_reference_are_kept_with_it(took_part):
@@ -66,15 +82,33 @@ def test_numbers_of_a_reference_are_kept_with_it(took_part):
     reply = sent(took_part, offer(**{name: seen[name] for name in ("task", "seen", "theta")}))
     assert isinstance(reply, Received)
     (path,) = Models.beside(took_part.ledger.path).kept()
-    with np.load(path) as kept:
-        assert np.array_equal(kept["directions"], numbers().directions)
-        assert kept["theta"].shape == (1, KEPT)
+    kept = load_folder(path)
+    assert np.array_equal(kept.reference.directions, numbers().directions)
+    assert kept.theta.shape == (KEPT,)
 
 
 BAD = {
     "of a run without this owner": (offer(run="another"), "took part in no such run"),
     "another model": (offer(task={"model": "softmax"}), "does not allow this model"),
     "too many parameters": (offer(theta=np.zeros(P + 1, np.float32)), "does not allow this model of 31"),
+    "no model": (offer(description={"format": 1}), "this describes no model: version"),
+    "of another format": (offer(description={"format": 2}), "is of format 2, this program reads format 1"),
+    "more than plain values": (
+        offer(description=description(task={"model": "logistic", "bias": 0.0}, name=np.zeros(2))),
+        "this describes no model: it holds more than plain values",
+    ),
+    "of other records": (
+        offer(description=description(task={"model": "logistic", "bias": 0.0}, record_shape=[5, 6])),
+        r"is for records of shape [5, 6] and 2 classes, the owner's are [30] and 2",
+    ),
+    "of other classes": (
+        offer(description=description(task={"model": "logistic", "bias": 0.0}, classes=["a", "b", "c"])),
+        "is for records of shape [30] and 3 classes",
+    ),
+    "of other columns": (
+        offer(description=description(task={"model": "logistic", "bias": 0.0}, schema=COLUMNS)),
+        "its columns make 1 numbers of a record, its shape is [30]",
+    ),
     "too few": (offer(theta=np.zeros(P - 1, np.float32)), "has 30 parameters, got 29"),
 }
 
@@ -95,7 +129,7 @@ def test_a_runs_name_leads_to_no_other_place(gateway, tmp_path, run):
     reply = sent(gateway, offer(run=run))
     assert isinstance(reply, Refused)
     assert "by its run's name" in reply.message
-    assert not list(tmp_path.rglob("*.npz*"))
+    assert not list(tmp_path.rglob("*.safetensors"))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -7,13 +7,8 @@ import numpy as np
 import pytest
 
 from noiseworthy.deploy.gateway import wire
-from noiseworthy.deploy.gateway.messages import (
-    Derived,
-    Uploaded,
-    pack_reply,
-    pack_request,
-    read_reply,
-)
+from noiseworthy.deploy.gateway.messages import Derived, Uploaded, pack_reply, read_reply
+from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.work import job_of
 from noiseworthy.errors import InvalidInput, WireError
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork

@@ -18,7 +18,7 @@ from noiseworthy.deploy.gateway.messages import Reason, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.errors import ConfigError, InvalidInput, WireError
-from noiseworthy.methods.dp_scaffnew.algorithm import Control
+from noiseworthy.methods.dp_scaffnew.local import Control
 
 from .conftest import FEDERATION
 
@@ -57,15 +57,21 @@ def test_the_documented_algorithms_are_those_that_are_computed():
 
 
 WRONG = {
-    "epsilon = 4.0": ("epsilon = -1.0", r"\[budget\] epsilon input should be greater than 0"),
+    "epsilon = 4.0": (
+        "epsilon = -1.0",
+        r"\[budget\] epsilon must be above 0, got -1.0; see docs",
+    ),
     "delta = 1e-5": ("delta = 0.0", r"\[budget\] delta must be above 0 for gaussian noise"),
     'mechanism = "gaussian"': ('mechanism = "laplace"', r"\[budget\] delta must be .* 0 for laplace"),
-    "noise_floor = 1.0": ("", r"\[budget\] noise_floor field required"),
-    'algorithms = ["fedsgd-dpc"]': ('algorithms = ["pfa"]', r"\[allowed\] algorithms 0 input should be"),
-    'models = ["logistic"]': ('models = ["resnet20"]', r"\[allowed\] models 0 input should be"),
+    "noise_floor = 1.0": ("", r"\[budget\] noise_floor is missing; add it to the owner\'s file"),
+    'algorithms = ["fedsgd-dpc"]': ('algorithms = ["pfa"]', r"\[allowed\] algorithms must be"),
+    'models = ["logistic"]': ('models = ["resnet20"]', r"\[allowed\] models must be"),
     "most_releases = 100": ("most_releases = 0", r"\[allowed\] most_releases"),
     'data = "heart-disease"': ("sizes = [3]", r"\[federation\] needs data"),
-    'ledger = "ledger.sqlite"': ('ledger = "l"\nseed = 3', r"\[files\] seed extra inputs"),
+    'ledger = "ledger.sqlite"': (
+        'ledger = "l"\nseed = 3',
+        r"\[files\] seed is not a key of this table",
+    ),
     'socket = "gateway.sock"': ('socket = "s"\ngroup = 1.5', r"\[files\] group"),
     "[allowed]": ("[allowed]\nreply_seconds = -1.0", r"\[allowed\] reply_seconds"),
     "[budget]": ('classes = ["a", "a"]\n[budget]', "classes must be different labels"),
@@ -79,6 +85,26 @@ def test_what_is_wrong_is_named(load, line):
     wrong, message = WRONG[line]
     with pytest.raises(ConfigError, match=message):
         load(FILE.replace(line, wrong, 1))
+
+
+def test_records_beside_the_owners_file_are_found_from_anywhere(load, tmp_path, monkeypatch):
+    """They were looked for in the working directory of the gateway alone."""
+    (tmp_path / "own.csv").write_text("a,label\n1,0\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    text = FILE.replace('data = "heart-disease"', 'data = "own.csv"\nclasses = [0, 1]')
+    assert load(text).federation.data == str(tmp_path / "own.csv")
+    (tmp_path / "own.csv").unlink()
+    assert load(text).federation.data == "own.csv"
+
+
+def test_all_mistakes_of_an_owner_are_told_at_once(load):
+    with pytest.raises(ConfigError) as caught:
+        load(FILE.replace("epsilon = 4.0", "epsilon = -1.0").replace("[files]", "[filse]"))
+    assert [one.split(" must")[0].split(" is")[0] for one in caught.value.mistakes] == [
+        "[budget] epsilon", "[filse]",
+    ]  # fmt: skip
+    assert all(one.endswith("; see docs/gateway.md") for one in caught.value.mistakes)
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -10,7 +10,8 @@ import pytest
 from noiseworthy.data import datasets, files
 from noiseworthy.deploy.gateway import holding as holdings
 from noiseworthy.deploy.gateway.holding import Holding
-from noiseworthy.deploy.gateway.messages import Uploaded, pack_request
+from noiseworthy.deploy.gateway.messages import Uploaded
+from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.methods.rows import gradient_rows
 from noiseworthy.privacy.quantised import clipped_sum

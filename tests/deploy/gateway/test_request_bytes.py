@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 
 from noiseworthy.deploy.asking import Asking
-from noiseworthy.deploy.gateway.messages import Request, pack_request, read_message
+from noiseworthy.deploy.gateway.messages import Request, read_message
+from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.plans.local_work import Coins, LocalSteps, LocalWork, NoisySteps
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Gaussian
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_gradient
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.table import TaskTable

@@ -28,7 +28,7 @@ from noiseworthy.deploy.gateway.messages import (
 )
 from noiseworthy.deploy.gateway.server import Ending, listening
 from noiseworthy.errors import GatewayError
-from noiseworthy.privacy.durable import DurableLedger
+from noiseworthy.privacy.durable.reading import read_ledger
 
 from .conftest import asked, request, spent
 
@@ -343,7 +343,7 @@ def test_a_copy_of_the_bare_ledger_of_an_idle_gateway_holds_all_that_is_spent(
             server.serve(gateway, listener, Ending())
     asker.join(10)
     shutil.copy(tmp_path / "ledger.sqlite", tmp_path / "copy.sqlite")
-    with DurableLedger.read(tmp_path / "copy.sqlite") as copy:
+    with read_ledger(tmp_path / "copy.sqlite") as copy:
         assert copy.query("SELECT spent FROM accounts") == [(spent(gateway)[1],)]
         assert copy.head == gateway.ledger.head
 

@@ -11,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.privacy.accountants import Release, spent_epsilon
+from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import calibrate
-from noiseworthy.privacy.durable import accounts_of, schedule_accounts
+from noiseworthy.privacy.durable import accounts_of
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE, Account, costs_of
+from noiseworthy.privacy.durable.schedules import schedule_accounts
+from noiseworthy.privacy.durable.statement import epsilon_of
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace, NoNoise
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_gradient
 
 ONE = Account("wards", "", "north", "epsilon", 3.0, 3.0, 0.0, "replace-one", "record")
@@ -67,7 +70,7 @@ def test_the_epsilon_of_shares_is_that_of_the_accountant(chosen, family, part):
     release = calibrate(family, of_mean_gradient(1.0, [size], norm), budget, releases)
     (account,) = accounts_of(budget, family, "wards", "", ["north"])
     used = int(part * releases)
-    told = account.epsilon_of(used * account.share(costs_of(release)[0]))
+    told = epsilon_of(account, used * account.share(costs_of(release)[0]))
     (exact,) = spent_epsilon(release, used, budget.delta)
     assert told == pytest.approx(exact, rel=1e-9, abs=1e-11)
     assert told <= epsilon
@@ -99,8 +102,8 @@ def test_a_schedule_priced_as_a_whole_is_paid_by_its_releases_and_not_one_more(p
     (account,) = schedule_accounts(budget, "a run", "wards", "", ["north"])
     share = account.share(Fraction(1, planned))
     assert planned * share <= WHOLE + LAST_BITS < (planned + 1) * share
-    assert account.epsilon_of(share) == 2.0
-    assert account.epsilon_of(0) == 0.0
+    assert epsilon_of(account, share) == 2.0
+    assert epsilon_of(account, 0) == 0.0
 
 
 def test_gaussian_shares_are_of_mu_squared():

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from noiseworthy.errors import LedgerError
 from noiseworthy.privacy.durable import Charge, DurableLedger, Grant, Refusal, Resend
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.privacy.durable.reading import check_holds
 from noiseworthy.privacy.durable.statement import statement
 
 from .conftest import CLIENTS, opened
@@ -175,7 +176,7 @@ class Crashes(RuleBasedStateMachine):
             assert line.acknowledged == self.count(client, lambda sealed, arrived: arrived)
         assert len(lines) == len(CLIENTS)
         if self.head is not None:
-            self.books.ledger.check_holds(self.head)
+            check_holds(self.books.ledger, self.head)
 
     def count(self, client: int, kind) -> int:
         """Releases of a client whose grant is of a kind."""

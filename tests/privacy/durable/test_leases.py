@@ -12,6 +12,7 @@ from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Grant
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.durable.fingerprints import Fingerprint
 from noiseworthy.privacy.durable.leases import end_leases, lease, open_leases, open_rest
+from noiseworthy.privacy.durable.reading import read_ledger
 
 NORTH = Account("wards", "", "north", "epsilon", 1.0, 1.0, 0.0, "replace-one", "record")
 HALF = WHOLE // 2
@@ -116,7 +117,7 @@ def test_a_ledger_of_before_is_read_and_gone_on_with(tmp_path):
         books.enrol([NORTH])
         assert spends(books, books.begin("first"), 1, HALF) == "granted"
     of_before(path)
-    with DurableLedger.read(path) as books:
+    with read_ledger(path) as books:
         assert open_rest(books, 1) == 0
     with DurableLedger.open(path) as books:
         assert lease(books, books.begin("second"), 1, HALF) is None

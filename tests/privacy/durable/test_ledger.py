@@ -14,6 +14,8 @@ import pytest
 from noiseworthy.errors import InvalidInput, LedgerError
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Grant, Refusal, Resend
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.privacy.durable.reading import check_holds, read_ledger
+from noiseworthy.privacy.durable.schedules import note_plan
 from noiseworthy.privacy.durable.statement import statement
 
 from .conftest import CLIENTS, TENTH, opened
@@ -40,7 +42,7 @@ def test_a_release_is_spent_then_sealed_then_acknowledged(books):
 def test_spending_is_on_disk_when_the_grant_is_returned(books, path):
     """Seen by another connection while the first one holds on."""
     books.ask(1)
-    with DurableLedger.read(path) as other:
+    with read_ledger(path) as other:
         assert statement(other)[0].shares == TENTH
 
 
@@ -169,10 +171,10 @@ def test_releases_are_asked_again_as_they_were(books):
 def test_a_run_keeps_its_kind_of_noise_and_its_plan(books):
     with pytest.raises(LedgerError, match="with other noise"):
         books.ledger.begin("study", repeatable=True)
-    books.ledger.plan(books.run, 1, [(account, 3) for account in books.accounts])
-    books.ledger.plan(books.run, 1, [(account, 3) for account in books.accounts])
+    note_plan(books.ledger, books.run, 1, [(account, 3) for account in books.accounts])
+    note_plan(books.ledger, books.run, 1, [(account, 3) for account in books.accounts])
     with pytest.raises(LedgerError, match="another plan of stage 1"):
-        books.ledger.plan(books.run, 1, [(account, 4) for account in books.accounts])
+        note_plan(books.ledger, books.run, 1, [(account, 4) for account in books.accounts])
     books.ask(1)
     assert [(line.planned, line.remaining) for line in statement(books.ledger)] == [(3, 2), (3, 3)]
 
@@ -203,7 +205,7 @@ FORGERIES = {
 
 @pytest.fixture
 def used(books, path):
-    books.ledger.plan(books.run, 1, [(account, 3) for account in books.accounts])
+    note_plan(books.ledger, books.run, 1, [(account, 3) for account in books.accounts])
     grant = books.ask(1)
     books.ledger.seal(grant.number, b"upload")
     books.ledger.close()
@@ -229,12 +231,12 @@ def test_a_ledger_that_was_set_back_is_noticed_by_the_head_that_is_kept_elsewher
     books = opened(used)
     books.ask(2)
     head = books.ledger.head
-    books.ledger.check_holds(head)
+    check_holds(books.ledger, head)
     books.ask(3)
-    books.ledger.check_holds(head)
+    check_holds(books.ledger, head)
     books.ledger.close()
     with DurableLedger.open(old) as ledger, pytest.raises(LedgerError, match="set back or replaced"):
-        ledger.check_holds(head)
+        check_holds(ledger, head)
 
 
 def test_another_ledger_with_as_many_entries_is_no_replacement(used, tmp_path):
@@ -244,7 +246,7 @@ def test_another_ledger_with_as_many_entries_is_no_replacement(used, tmp_path):
     while other.ledger.head.length < head.length:
         other.ask(other.ledger.head.length)
     with pytest.raises(LedgerError, match="set back or replaced"):
-        other.ledger.check_holds(head)
+        check_holds(other.ledger, head)
     other.ledger.close()
 
 
@@ -265,7 +267,7 @@ def test_a_file_that_is_no_ledger_is_left_alone(path):
         db.executescript("CREATE TABLE somebody (s TEXT); INSERT INTO somebody VALUES ('else')")
     before = path.read_bytes()
     with pytest.raises(LedgerError, match="is no privacy ledger"):
-        DurableLedger.read(path)
+        read_ledger(path)
     assert path.read_bytes() == before
     with pytest.raises(LedgerError, match="is no privacy ledger"):
         DurableLedger.open(path)
@@ -278,7 +280,7 @@ def test_a_file_that_is_no_ledger_is_left_alone(path):
 
 def test_a_missing_ledger_is_not_made_by_looking(path):
     with pytest.raises(LedgerError, match="does not exist"):
-        DurableLedger.read(path)
+        read_ledger(path)
     assert not path.exists()
 
 
@@ -289,7 +291,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
 
 
 def test_a_read_only_ledger_is_shown_and_refuses_to_spend(used):
-    with DurableLedger.read(used) as ledger:
+    with read_ledger(used) as ledger:
         assert statement(ledger)[0].spent == 1
         with pytest.raises(LedgerError, match="cannot be written; make its folder writable"):
             ledger.reserve(1, [Charge(1, 5, TENTH)])
@@ -315,7 +317,7 @@ def test_a_full_disk_is_named_and_nothing_is_spent(books):
 
 
 def test_a_ledger_that_another_process_holds_is_waited_for_and_named(books, path, monkeypatch):
-    monkeypatch.setattr("noiseworthy.privacy.durable.storage._PATIENCE", 0.05)
+    monkeypatch.setattr("noiseworthy.privacy.durable.storage.PATIENCE", 0.05)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match="held by another process"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from noiseworthy.privacy.durable import DurableLedger
+from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.privacy.durable.storage import make_private
 
@@ -53,14 +53,14 @@ def test_a_copy_of_the_bare_file_of_a_settled_ledger_holds_everything(books, pat
     books.ask(1)
     assert books.ledger.settle()
     shutil.copy(path, tmp_path / "copy.sqlite")
-    with DurableLedger.read(tmp_path / "copy.sqlite") as copy:
+    with read_ledger(tmp_path / "copy.sqlite") as copy:
         assert statement(copy)[0].shares == TENTH
         assert copy.head == books.ledger.head
 
 
 def test_a_ledger_that_others_read_settles_later_and_nobody_waits(books, path):
     books.ask(1)
-    with DurableLedger.read(path) as reader:
+    with read_ledger(path) as reader:
         reader._db.execute("BEGIN")
         reader.query("SELECT count(*) FROM entries")
         books.ask(2)
@@ -79,10 +79,10 @@ def test_a_closed_ledger_is_one_whole_file(books, path):
 
 def test_a_ledger_that_is_closed_under_a_reader_is_whole(books, path, tmp_path):
     """The reader, who is last, could not move the log."""
-    with DurableLedger.read(path) as reader:
+    with read_ledger(path) as reader:
         books.ask(1)
         reader.query("SELECT count(*) FROM entries")
         books.ledger.close()
         shutil.copy(path, tmp_path / "copy.sqlite")
-    with DurableLedger.read(tmp_path / "copy.sqlite") as copy:
+    with read_ledger(tmp_path / "copy.sqlite") as copy:
         assert statement(copy)[0].shares == TENTH

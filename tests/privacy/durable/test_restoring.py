@@ -13,6 +13,7 @@ import pytest
 from noiseworthy.errors import InvalidInput, LedgerError, Unwitnessed
 from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Grant, Refusal
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.privacy.durable.restoring import accept, back_up, bear_witness, restore
 from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.privacy.durable.storage import APPLICATION, files_of
@@ -27,7 +28,7 @@ def copy(tmp_path):
 
 
 def shares(path) -> list[int]:
-    with DurableLedger.read(path) as ledger:
+    with read_ledger(path) as ledger:
         return [line.shares for line in statement(ledger)]
 
 
@@ -44,14 +45,14 @@ def test_a_backup_holds_what_lies_in_the_log_while_somebody_writes(books, path, 
     books.ask(1)
     writer = DurableLedger.open(path)
     writer._db.execute("BEGIN IMMEDIATE")
-    with DurableLedger.read(path) as ledger:
+    with read_ledger(path) as ledger:
         back_up(ledger, copy)
     writer._db.execute("ROLLBACK")
     writer.close()
     assert shares(copy) == [TENTH, 0]
     assert [file.name for file in files_of(copy)] == ["copy.sqlite"]
     assert copy.stat().st_mode & 0o777 == 0o600
-    with DurableLedger.read(copy) as ledger:
+    with read_ledger(copy) as ledger:
         assert ledger.head == books.ledger.head
 
 

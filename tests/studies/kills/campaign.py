@@ -41,7 +41,7 @@ from noiseworthy.errors import NoMoreReplies, TooFewReplies
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import DurableLedger, Head
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
-from noiseworthy.privacy.durable.leases import leases_of
+from noiseworthy.privacy.durable.reading import check_holds, leases_of, read_ledger
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare
@@ -292,7 +292,7 @@ class Training:
     def _look_at(self, folder: Path) -> None:
         """Whether a ledger holds, and all that was promised of it."""
         told = RunState.kept_in(self.folder / "run")
-        with DurableLedger.read(folder / "ledger.sqlite") as books:
+        with read_ledger(folder / "ledger.sqlite") as books:
             client = books.query("SELECT client FROM accounts")[0][0]
             ((spent,),) = books.query("SELECT spent FROM accounts")
             numbers = [number for (number,) in books.query("SELECT number FROM releases ORDER BY number")]
@@ -317,7 +317,7 @@ class Training:
 
 def _holds(books: DurableLedger, head: str) -> bool:
     try:
-        books.check_holds(Head.read(head))
+        check_holds(books, Head.read(head))
     except ValueError:
         return False
     return True

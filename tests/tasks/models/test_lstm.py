@@ -10,7 +10,7 @@ from scipy.special import expit
 from noiseworthy.data import load_records
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks import lstm
-from noiseworthy.tasks.base import Batch
+from noiseworthy.tasks.batch import Batch
 
 VOCABULARY, EMBEDDING, HIDDEN, LENGTH = 6, 4, 3, 5
 

@@ -21,7 +21,7 @@ from noiseworthy.tasks import (
     unet3d,
     vgg11,
 )
-from noiseworthy.tasks.base import Batch
+from noiseworthy.tasks.batch import Batch
 
 VOLUME = (8, 8, 8)
 MAKERS = {

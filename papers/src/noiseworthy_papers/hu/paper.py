@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from noiseworthy.data import Federation, adult, federate, load_records, vehicle
 from noiseworthy.data.files import required_folder
 from noiseworthy.data.records import Records
+from noiseworthy.data.schema import read_schema
 from noiseworthy.plans.plan import StepSize
 from noiseworthy_papers.hu import claims as says
 from noiseworthy_papers.hu.planner import Public, by_bound, by_validation
@@ -44,14 +45,19 @@ def education_of(x: NDArray[np.float32]) -> NDArray[np.str_]:
     """Level of education of each record, from its features; shape (n,).
 
     Example:
-        >>> import pandas as pd
-        >>> person = {column: values[-1] for column, values in adult.CODE_BOOK.items()}
-        >>> education_of(adult.one_hot(pd.DataFrame([person]))).item()
+        >>> schema = read_schema(str(adult.COLUMNS))
+        >>> person = {column.name: [column.known[-1]] for column in schema.features}
+        >>> education_of(schema.encode(person)).item()
         'Preschool'
     """
-    first = len(adult.CODE_BOOK["workclass"])
-    levels = np.array(adult.CODE_BOOK["education"])
-    return levels[np.argmax(x[:, first : first + len(levels)], axis=1)]
+    names = read_schema(str(adult.COLUMNS)).feature_names
+    places = [i for i, name in enumerate(names) if name.startswith(_LEVEL)]
+    levels = np.array([names[i].removeprefix(_LEVEL) for i in places])
+    return levels[np.argmax(x[:, places], axis=1)]
+
+
+_LEVEL = "education = "
+"""How the encoded features of a level are called."""
 
 
 def public_adult(laboratory: Laboratory) -> Federation:

@@ -26,7 +26,7 @@ from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.problem import Constant
 from noiseworthy.plans.resources import Resources
 from noiseworthy.tasks import Batch, LinearModel
-from noiseworthy.tasks.losses import LOSSES
+from noiseworthy.tasks.structured_losses import LOSSES
 from noiseworthy_papers.laboratory import Laboratory, Training
 from noiseworthy_papers.settings import Averaging
 from noiseworthy_papers.spec import Arm, Planned, Planner

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from noiseworthy.engines.shards import Shards
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
 
 Real = NDArray[np.float64]
 _OPTIONS = {"maxiter": 1000, "maxfun": 2000, "gtol": 1e-5, "ftol": 1e-6}

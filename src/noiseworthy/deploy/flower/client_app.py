@@ -17,7 +17,7 @@ from noiseworthy.deploy.flower.envelope import (
     failed,
     opened,
 )
-from noiseworthy.deploy.gateway.framing import forward
+from noiseworthy.deploy.gateway.forwarding import forward
 from noiseworthy.errors import GatewayError
 
 app = ClientApp()

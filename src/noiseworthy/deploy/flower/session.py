@@ -155,16 +155,7 @@ class LinkExchange:
         return frozenset(self._under_way) | {client for client, _ in self._lost}
 
     def send(self, client: str, message: bytes, deadline: float) -> None:
-        """Start a message.
-
-        Args:
-            client: of `clients`, with nothing under way.
-            message: as bytes.
-            deadline: seconds since 1970.
-
-        Raises:
-            GatewayError: an owner who cannot be asked now.
-        """
+        """Start a message, as `Exchange.send` does; Flower itself is asked to."""
         check_free(self, client)
         if self._owners is None:
             raise GatewayError(self._trouble)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Self
 
 import numpy as np
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from noiseworthy._tables import Positive, Table
+from noiseworthy._tables import Positive, Table, checked, read_toml
 from noiseworthy.deploy.gateway.price import price_of
-from noiseworthy.errors import ConfigError
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.durable import Account, accounts_of
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_clipped_whole
 from noiseworthy.privacy.sums import NoisedSum
 
@@ -101,13 +99,6 @@ def load_terms(path: Path) -> Terms:
     Raises:
         ConfigError: a missing or unreadable file, unknown keys, values out of range.
     """
-    try:
-        terms = Terms.model_validate(tomllib.loads(path.read_text()))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"owner's file {path} cannot be read as TOML: {error}") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise ConfigError(f"{path}: {where}: {first['msg']}; see docs/flower.md") from None
+    terms = checked(Terms, read_toml(path, "owner's file"), str(path), "; see docs/flower.md")
     witness = terms.witness and path.parent / terms.witness
     return terms.model_copy(update={"ledger": path.parent / terms.ledger, "witness": witness})

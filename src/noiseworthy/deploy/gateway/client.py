@@ -5,16 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from noiseworthy.deploy.gateway import framing
-from noiseworthy.deploy.gateway.messages import (
-    Receipt,
-    Reply,
-    Request,
-    pack_about,
-    pack_receipt,
-    pack_request,
-    read_reply,
-)
+from noiseworthy.deploy.gateway import forwarding
+from noiseworthy.deploy.gateway.messages import Receipt, Reply, Request, read_reply
+from noiseworthy.deploy.gateway.packing import pack_about, pack_receipt, pack_request
 
 
 @dataclass(frozen=True)
@@ -63,4 +56,4 @@ class GatewayClient:
         Raises:
             GatewayError: nobody listens, or no answer in time.
         """
-        return framing.forward(self.path, data, self.seconds)
+        return forwarding.forward(self.path, data, self.seconds)

@@ -20,30 +20,6 @@ _SHORT = 100
 """Bytes of a path that every kernel takes for a socket's."""
 
 
-def forward(path: Path, data: bytes, seconds: float) -> bytes:
-    """The reply of the gateway behind a socket, as bytes; all that an app between server and owner needs.
-
-    Args:
-        path: of the socket.
-        data: the message.
-        seconds: to wait for the reply.
-
-    Raises:
-        GatewayError: nobody listens, or no reply in time.
-    """
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
-            stream.settimeout(seconds)
-            with address(path) as short:
-                stream.connect(short)
-            send(stream, data)
-            return receive(stream, LARGEST, seconds)
-    except OSError as error:
-        raise GatewayError(
-            f"no answer from a gateway at {path} ({error}); start it with noiseworthy gateway, then ask again"
-        ) from None
-
-
 @contextmanager
 def address(path: Path) -> Iterator[str]:
     """A Unix socket's path as short as the kernel takes it: by a handle of its folder where it is longer.

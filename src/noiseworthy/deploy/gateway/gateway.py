@@ -24,14 +24,14 @@ from noiseworthy.deploy.gateway.messages import (
     read_message,
     read_reply,
 )
-from noiseworthy.deploy.gateway.models import Models
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.price import price_of
+from noiseworthy.deploy.gateway.runs import Runs
 from noiseworthy.deploy.gateway.terms import Declined, check_allowed, check_floor
 from noiseworthy.deploy.gateway.turns import turn
 from noiseworthy.deploy.gateway.work import job_of
 from noiseworthy.errors import LedgerError, Unwitnessed, UserError, WireError
-from noiseworthy.methods.algorithm import Memory
+from noiseworthy.methods.local import Memory
 from noiseworthy.methods.wire import Job
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.deployed_noise import DeployedNoise
@@ -41,6 +41,7 @@ from noiseworthy.privacy.durable.fingerprints import Fingerprint
 from noiseworthy.privacy.durable.leases import end_leases, lease, lease_refusal, open_rest
 from noiseworthy.privacy.durable.storage import make_private
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
+from noiseworthy.tasks.table import TaskTable
 
 _log = logging.getLogger("noiseworthy.deploy.gateway")
 
@@ -112,7 +113,7 @@ class Gateway:
         """
         DeployedNoise(owner.budget.mechanism, 1.0)
         holding, account, path = (
-            Holding.load(owner.federation, owner.owner.client),
+            Holding.load(owner.federation, owner.owner.client, owner.columns),
             owner.account,
             owner.files.ledger,
         )
@@ -178,23 +179,28 @@ class Gateway:
             raise Declined("ledger", LEDGER) from None
 
     @property
+    def runs(self) -> Runs:
+        """What the ledger holds of the owner's releases."""
+        return Runs(self.ledger, self.number)
+
+    @property
     def about(self) -> About:
         """The owner's terms and how much is spent; public, and free."""
         owner, allowed, holding = self.owner, self.owner.allowed, self.holding
-        ((spent,),) = self.ledger.query("SELECT spent FROM accounts WHERE id = ?", [self.number])
         return About(
             **owner.owner.model_dump(), **owner.budget.model_dump(), records=holding.size,
             record_shape=holding.x.shape[1:], classes=holding.classes, algorithms=list(allowed.algorithms),
             models=list(allowed.models), most_releases=allowed.most_releases,
             most_parameters=allowed.most_parameters, most_local_steps=allowed.most_local_steps,
-            head=str(self.ledger.head), spent=min(1.0, spent / WHOLE),
+            columns=owner.columns and owner.columns.digest,
+            head=str(self.ledger.head), spent=min(1.0, self.runs.spent / WHOLE),
             leased=min(1.0, open_rest(self.ledger, self.number) / WHOLE),
         )  # fmt: skip
 
     def _received(self, receipt: Receipt) -> Received:
-        run = self._run(receipt.run)
+        run = self.runs.number_of(receipt.run)
         if run is not None:
-            self._acknowledge(run, receipt.received)
+            self.runs.acknowledge(run, receipt.received)
         if run is not None and receipt.ended:
             end_leases(self.ledger, run, self.number)
             _log.info("run %r is over", receipt.run)
@@ -210,7 +216,7 @@ class Gateway:
             raise Declined("not-allowed", f"the owner's noise is {mechanism}, got delta {asked.delta:g}")
         (whole,) = accounts_of(budget, mechanism, "", "", [""])
         shares = self.account.share(whole.whole)
-        short = lease_refusal(self.ledger, self._run(asked.run), self.number, shares)
+        short = lease_refusal(self.ledger, self.runs.number_of(asked.run), self.number, shares)
         short = short or lease(self.ledger, self.ledger.begin(asked.run), self.number, shares)
         if short is not None:
             raise Declined(short.why, short.message)
@@ -219,28 +225,25 @@ class Gateway:
 
     def _kept(self, offer: ModelOffer) -> Received:
         """Keep the model of a run that this owner took part in; nothing here looks at it again."""
-        if self._run(offer.run) is None:
+        from noiseworthy.deploy.gateway.models import Models, fitting  # here: one comes at the end of a run
+
+        if self.runs.number_of(offer.run) is None:
             raise Declined("not-allowed", "the owner took part in no such run; its model was not kept")
         try:
-            self._check_model(offer)
+            self._check_model(fitting(offer, self.holding.x.shape[1:], self.holding.classes), offer)
             path = Models.beside(self.ledger.path).keep(offer)
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
         _log.info("the model of run %r is kept at %s", offer.run, path)
         return Received(head=str(self.ledger.head))
 
-    def _check_model(self, offer: ModelOffer) -> None:
+    def _check_model(self, task: TaskTable, offer: ModelOffer) -> None:
         allowed, size = self.owner.allowed, len(offer.theta)
-        if offer.task.model not in allowed.models or size > allowed.most_parameters:
+        if task.model not in allowed.models or size > allowed.most_parameters:
             raise Declined("not-allowed", f"the owner does not allow this model of {size} parameters")
-        dimension = self.holding.task(offer.task, offer.seen).dimension
+        dimension = self.holding.task(task, offer.seen).dimension
         if dimension != size:
             raise Declined("not-allowed", f"the model has {dimension} parameters, got {size}")
-
-    def _run(self, name: str) -> int | None:
-        """The number of a run that the ledger knows."""
-        found = self.ledger.query("SELECT id FROM runs WHERE name = ?", [name])
-        return found[0][0] if found else None
 
     def _released(self, request: Request) -> bytes:
         accepted = self._accepted(request)
@@ -255,7 +258,7 @@ class Gateway:
             self.fingerprint.take()
         answer = self.ledger.reserve(self.ledger.begin(request.run), [charge])
         if isinstance(answer, Refusal):
-            later = self._next(request.run) if answer.why == "lost" else None
+            later = self.runs.next_release(request.run) if answer.why == "lost" else None
             raise Declined(answer.why, answer.message, later)
         if isinstance(answer, Resend):
             return self._same(answer.sealed, request)
@@ -282,10 +285,10 @@ class Gateway:
         self._check_records()
         self._check_head(request.head)
         _check_time(request)
-        run = self._run(request.run)
-        before = None if run is None else self._asked_before(run, charge.number)
+        run = self.runs.number_of(request.run)
+        before = None if run is None else self.runs.price_before(run, charge.number)
         if run is not None:
-            self._acknowledge(run, request.received)
+            self.runs.acknowledge(run, request.received)
         if before is not None:
             return self._again(request, before, charge)
         short = self.ledger.shortage([charge], run)
@@ -308,21 +311,15 @@ class Gateway:
     def _again(self, request: Request, before: int, charge: Charge) -> Memory:
         """Nothing is computed for a release that was asked before."""
         if before != charge.share:
-            raise Declined("conflict", OTHERWISE, self._next(request.run))
+            raise Declined("conflict", OTHERWISE, self.runs.next_release(request.run))
         return ()
 
     def _same(self, sealed: bytes, request: Request) -> bytes:
         """The sealed bytes, if they answer this very request."""
         before = read_reply(sealed)
         if not isinstance(before, Uploaded) or before.request != request.digest:
-            raise Declined("conflict", OTHERWISE, self._next(request.run))
+            raise Declined("conflict", OTHERWISE, self.runs.next_release(request.run))
         return sealed
-
-    def _next(self, run: str) -> int:
-        """The number after the last that was paid for in a run."""
-        find = "SELECT coalesce(max(number), 0) FROM releases WHERE account = ? AND run = ?"
-        ((last,),) = self.ledger.query(find, [self.number, self._run(run)])
-        return last + 1
 
     def _check_records(self) -> None:
         """A budget is for the records that it was spent on: changed ones would be another data set."""
@@ -351,20 +348,6 @@ class Gateway:
             raise Declined("conflict", message, kept.release + 1)
         return kept.memory
 
-    def _asked_before(self, run: int, release: int) -> int | None:
-        """The price of a release that was asked before."""
-        find = "SELECT share FROM releases WHERE account = ? AND run = ? AND number = ?"
-        found = self.ledger.query(find, [self.number, run, release])
-        return found[0][0] if found else None
-
-    def _acknowledge(self, run: int, received: int) -> None:
-        find = (
-            'SELECT g.id FROM grants g JOIN releases r ON r."grant" = g.id WHERE r.account = ? AND r.run = ? '
-            "AND r.number <= ? AND g.sealed IS NOT NULL AND NOT g.acknowledged"
-        )
-        for (grant,) in self.ledger.query(find, [self.number, run, received]):
-            self.ledger.acknowledge(grant)
-
     def _made(self, grant: int, accepted: Accepted, memory: Memory) -> bytes:
         """The sealed reply of a release that was paid for; from here on whatever fails loses it."""
         try:
@@ -373,7 +356,7 @@ class Gateway:
             self.ledger.seal(grant, sealed)
         except Exception:
             _log.exception("grant %d was paid for and is lost", grant)
-            raise Declined("failed", FAILED, self._next(accepted.request.run)) from None
+            raise Declined("failed", FAILED, self.runs.next_release(accepted.request.run)) from None
         _log.info("release %d of run %r left", accepted.request.release, accepted.request.run)
         return sealed
 

@@ -12,17 +12,18 @@ import numpy as np
 from jax import Array
 
 from noiseworthy import _validate as check
-from noiseworthy.data.files import locate
 from noiseworthy.data.labels import Features, Labels
 from noiseworthy.data.table import FederationTable
-from noiseworthy.data.tables import is_table, read_whole
+from noiseworthy.data.tables import is_table, opened, read_whole
 from noiseworthy.deploy.gateway.messages import Seen
 from noiseworthy.errors import DataError, InvalidInput
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.factory import make_task
 from noiseworthy.tasks.table import TaskTable
 
 if TYPE_CHECKING:
+    from noiseworthy.data.schema import Schema
+    from noiseworthy.tasks.base import Task
     from noiseworthy.tasks.reference import Reference
 
 
@@ -43,22 +44,27 @@ class Holding:
     _prepare: tuple[Task, Callable[[Array], Array]] | None = field(default=None, repr=False)
 
     @classmethod
-    def load(cls, table: FederationTable, client: str) -> Holding:
+    def load(cls, table: FederationTable, client: str, columns: Schema | None = None) -> Holding:
         """The records of a client of a federation, as a study would deal them out.
 
         A table with `clients = 1` is the owner's own, and all of it is taken: none is set aside for tests.
         Where there is one client, it may be called anything.
+
+        Args:
+            table: whose records.
+            client: by name.
+            columns: what the columns of a table are; None takes what `table` says of them.
 
         Raises:
             InvalidInput: a client that the federation does not have.
             DataError: data that cannot be read.
         """
         if table.clients == 1 and is_table(str(table.data)):
-            return cls(*_own(table))
+            return cls(*_own(table, columns))
         from noiseworthy.data.datasets import load_federation  # here, because owners mostly have a table
 
         settings = table.model_dump(exclude={"sizes", "data", "test"})
-        federation = load_federation(str(table.data), **settings)
+        federation = load_federation(str(table.data), **settings, columns=columns)
         place = 0
         if federation.n_clients > 1:
             place = federation.clients.index(check.one_of("client", client, federation.clients))
@@ -135,11 +141,11 @@ def _reference(table: TaskTable, seen: Seen | None) -> Reference | None:
     return Reference(seen.mean, seen.directions)
 
 
-def _own(table: FederationTable) -> tuple[Features, Labels, int | None]:
+def _own(table: FederationTable, columns: Schema | None) -> tuple[Features, Labels, int | None]:
     """All records of an owner's own table."""
     if table.records_per_client is not None or table.fraction < 1:
         raise DataError(
             "all records of an owner's own table are taken; leave out records_per_client and fraction, or "
             "drop rows of the table"
         )
-    return read_whole(locate(str(table.data), table.data_dir), table.columns, "train")
+    return read_whole(opened(str(table.data), table.data_dir, table.query), columns or table.columns, "train")

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from noiseworthy.deploy.gateway import wire
-from noiseworthy.methods.algorithm import Memory
+from noiseworthy.methods.local import Memory
 from noiseworthy.privacy.durable.storage import sync_folder
 
 

@@ -15,6 +15,7 @@ from noiseworthy.deploy.gateway.framing import LARGEST
 from noiseworthy.deploy.gateway.work import COMPUTED, AnyWork
 from noiseworthy.errors import WireError
 from noiseworthy.methods.wire import Size
+from noiseworthy.privacy.durable.chain import HEAD
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.uploads import Derived, Grid, Upload
 from noiseworthy.tasks.table import TaskTable
@@ -29,8 +30,7 @@ Reason: TypeAlias = Literal[
 RunName = Annotated[str, Field(min_length=1, max_length=100)]
 Release = Annotated[int, Field(ge=0, lt=2**62)]
 """A number of a release; 0 stands for none."""
-HEAD = r"^[0-9]{1,18}:[0-9a-f]{64}$"
-HeadText = Annotated[str, Field(pattern=HEAD)]
+HeadText = Annotated[str, Field(pattern=f"^{HEAD}$")]
 """The end of a ledger's chain, as `str` of a `Head` makes it."""
 
 
@@ -209,15 +209,15 @@ class ModelOffer(Table):
 
     Attributes:
         run: by name.
-        task: the model, as `[task]` of a study states it.
+        description: what a model is besides its numbers, as `model.json` says it.
         theta: its parameters, float32, shape (p,), finite.
-        seen: numbers of the reference that `task` names; None where it names none.
+        seen: numbers of the reference that its task names; None where it names none.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     run: RunName
-    task: TaskTable
+    description: dict[str, Any]
     theta: Vector
     seen: Seen | None = None
 
@@ -231,35 +231,6 @@ class Received(Table):
 Message: TypeAlias = Request | Receipt | LeaseRequest | ModelOffer | Literal["about"]
 """What may be asked of a gateway."""
 Reply: TypeAlias = Uploaded | Refused | About | Received
-
-
-def pack_about() -> bytes:
-    """The question for an owner's terms."""
-    return wire.pack({"kind": "about"})
-
-
-def pack_receipt(receipt: Receipt) -> bytes:
-    """A receipt as bytes."""
-    return wire.pack({"kind": "receipt", **receipt.model_dump()})
-
-
-def pack_lease(lease: LeaseRequest) -> bytes:
-    """A request for a lease as bytes."""
-    return wire.pack({"kind": "lease", **lease.model_dump()})
-
-
-def pack_model(offer: ModelOffer) -> bytes:
-    """A model as bytes."""
-    return wire.pack({"kind": "model", **offer.model_dump()}, most=LARGEST)
-
-
-def pack_request(request: Request) -> bytes:
-    """A request as bytes.
-
-    Raises:
-        WireError: parameters that no message can carry.
-    """
-    return wire.pack({"kind": "release", **request.model_dump()}, most=LARGEST)
 
 
 def read_message(data: bytes) -> Message:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from noiseworthy._tables import Count, Positive, Table
+from noiseworthy._tables import Count, Positive, Table, checked, read_toml
 from noiseworthy.data.table import FederationTable
 from noiseworthy.data.tables import is_table
 from noiseworthy.deploy.gateway.work import AlgorithmName
-from noiseworthy.errors import ConfigError
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import Account, accounts_of
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
@@ -107,18 +105,29 @@ class Owner(Table):
     budget: BudgetTable
     allowed: AllowedTable
     files: FilesTable
+    columns: Any = None
+    """What each column of the owner's table is, a `Schema`; or a file that says it, beside this one."""
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _schema(cls, stated: Any) -> Any:
+        return None if stated is None else _read_columns(stated, Path())
 
     @model_validator(mode="after")
     def _has_data(self) -> Owner:
         if self.federation.data is None:
             raise ValueError("[federation] needs data; a gateway cannot work with sizes alone")
+        if self.federation.simulation:
+            raise ValueError("[federation] simulation is for studies that are never deployed; leave it out")
         return self
 
     @model_validator(mode="after")
     def _has_classes(self) -> Owner:
         """Classes that are read off the records would tell of them, and be numbered otherwise elsewhere."""
         table = self.federation
-        if is_table(str(table.data)) and not table.regression and table.classes is None:
+        if self.columns is not None:
+            table.check_columns()
+        elif is_table(str(table.data)) and not table.regression and table.classes is None:
             raise ValueError("[federation] needs classes; list all labels that a record may have")
         return self
 
@@ -136,21 +145,19 @@ def load_owner(path: Path) -> Owner:
     Raises:
         ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range.
     """
-    try:
-        owner = Owner.model_validate(tomllib.loads(path.read_text()))
-    except FileNotFoundError:
-        raise ConfigError(f"owner's file {path} does not exist; give the path of a TOML file") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"owner's file {path} cannot be read as TOML: {error}") from None
-    except ValidationError as error:
-        raise ConfigError(_one_line(error)) from None
+    raw = read_toml(path, "owner's file")
+    if "columns" in raw:
+        raw["columns"] = _read_columns(raw["columns"], path.parent)
+    owner = checked(Owner, raw, "the owner's file", "; see docs/gateway.md")
     named = {name: getattr(owner.files, name) for name in ("socket", "ledger", "witness")}
     beside = {name: path.parent / place for name, place in named.items() if place is not None}
-    return owner.model_copy(update={"files": owner.files.model_copy(update=beside)})
+    table, records = owner.federation, path.parent / str(owner.federation.data)
+    if is_table(records.name) and records.exists():
+        table = table.model_copy(update={"data": str(records)})
+    return owner.model_copy(update={"files": owner.files.model_copy(update=beside), "federation": table})
 
 
-def _one_line(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    where = " ".join([f"[{part}]" if not place else str(part) for place, part in enumerate(first["loc"])])
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{where} {message[0].lower()}{message[1:]}".strip() + "; see docs/gateway.md"
+def _read_columns(stated: Any, folder: Path) -> Any:
+    from noiseworthy.data.schema import read_schema  # here, because few owners' records have columns to state
+
+    return read_schema(stated, folder)

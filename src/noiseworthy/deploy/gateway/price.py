@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from noiseworthy.errors import UnsoundClaim
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.deployed_noise import DeployedNoise, grid_surcharge
 from noiseworthy.privacy.durable import Account
 from noiseworthy.privacy.durable.accounts import WHOLE, costs_of
 from noiseworthy.privacy.gaussian import gaussian_delta
 from noiseworthy.privacy.grid_mechanism import as_drawn
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sums import NoisedSum
 
 

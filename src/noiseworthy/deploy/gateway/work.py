@@ -9,8 +9,8 @@ from pydantic_core import InitErrorDetails, PydanticKnownError
 
 from noiseworthy._tables import among
 from noiseworthy.errors import UnsoundClaim
-from noiseworthy.methods.registry import WIRES, wire
 from noiseworthy.methods.wire import Job, Work
+from noiseworthy.methods.wires import WIRES, wire
 from noiseworthy.privacy.mechanisms import law_of
 
 if TYPE_CHECKING:

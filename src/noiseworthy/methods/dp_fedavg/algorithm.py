@@ -18,18 +18,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
-from jax import Array, lax
-from jax.random import fold_in
+from jax import Array
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.methods.algorithm import (
-    Memory,
-    Numbers,
-    Scheduled,
-    ServerState,
-)
-from noiseworthy.methods.local import clip_whole, mean_gradient
+from noiseworthy.methods.algorithm import Scheduled, ServerState
+from noiseworthy.methods.dp_fedavg.local import LocalSteps
+from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.noise import simulated_noise, simulated_sum
 from noiseworthy.privacy.sensitivity import Norm
@@ -39,7 +33,7 @@ if TYPE_CHECKING:
     from noiseworthy.privacy.clipping import ClippingMode
 
 
-class DPFedAvg(Scheduled):
+class DPFedAvg(LocalSteps, Scheduled):
     """The numbers of one planned training; a pytree, so trainings can be stacked and mapped.
 
     Attributes:
@@ -88,15 +82,13 @@ class DPFedAvg(Scheduled):
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Any, key: Array
     ) -> tuple[Array, Memory]:
-        """Delta_l of E local steps, summed on its own so that its rounding is relative to itself."""
+        """Delta_l of this round's local steps."""
         drawn, first = named_key(key, Purpose.BATCH, state.round, client), state.round * self.local_steps
 
-        def step(j: Array, moved: Array) -> Array:
-            theta = state.theta + moved
-            return moved - self.steps[first + j] * self._direction(theta, client, shard, fold_in(drawn, j))
+        def eta(j: Array) -> Array:
+            return self.steps[first + j]
 
-        moved = lax.fori_loop(0, self.local_steps, step, jnp.zeros_like(state.theta))
-        return (clip_whole(moved, self.clip_norm, self.norm) if self.clipping == "D" else moved), memory
+        return self.moved(state.theta, shard, self.sizes[client], drawn, self.local_steps, eta), memory
 
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The update plus the noise that the plan calibrated for this client and the steps of this round."""
@@ -115,12 +107,3 @@ class DPFedAvg(Scheduled):
         """The noise of the weighted sum of a cohort's uploads."""
         sizes = self.weights[cohort] * self.noise[cohort] * self.scale[state.round]
         return simulated_sum(key, self.family, sizes, self.task.dimension)
-
-    def _direction(self, theta: Array, client: Array, shard: Any, key: Array) -> Array:
-        """The local gradient, clipped where the mode says, with the ridge of the local model."""
-        ridge = self.task.ridge * theta
-        if self.clipping in ("C", "D"):
-            mean = mean_gradient(self.task, theta, shard, self.batch_size, key)
-            return ridge + (mean if self.clipping == "D" else clip_whole(mean, self.clip_norm, self.norm))
-        total = self.task.clipped_gradient_sum(theta, shard, jnp.asarray(self.clip_norm), self.norm)
-        return ridge + total / self.sizes[client].astype(total.dtype)

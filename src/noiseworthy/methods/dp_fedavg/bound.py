@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.constants import stated_values
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.plans.problem import Constant, Problem
 
@@ -120,7 +121,7 @@ def power_law(problem: Problem, clients_per_round: int) -> PowerLaw | None:
     """
     if not problem.law.noisy:
         return PowerLaw(0.0, 0.0)
-    if not problem.law.closed_form(1.0, problem.budget.delta):
+    if not problem.law.analysis.closed_form(1.0, problem.budget.delta):
         return None
     z = noise_exponent(problem)
     one_upload = float(problem.weighted_noise(np.array([1]))[0])
@@ -129,7 +130,7 @@ def power_law(problem: Problem, clients_per_round: int) -> PowerLaw | None:
 
 def noise_exponent(problem: Problem) -> float:
     """z for many uploads: 2 for pure Laplace noise, 1 for Gaussian noise and Laplace noise with a delta."""
-    return problem.law.growth(problem.budget.delta)
+    return problem.law.analysis.growth(problem.budget.delta)
 
 
 # The bound --------------------------------------------------------------------------------------------
@@ -260,19 +261,10 @@ def local_bound(constants: dict[str, Constant]) -> LocalBound:
         >>> local_bound({name: Constant(value, "assumed") for name, value in values.items()}).gamma([1, 20])
         array([16., 20.])
     """
-    missing = [name for name in CONSTANT_NAMES if name not in constants]
-    if missing:
-        raise InvalidInput(
-            f"the bound needs the constants {', '.join(missing)}; state them under [constants]"
-        )
-    value = {name: constants[name].value for name in CONSTANT_NAMES}
-    smoothness = check.positive("smoothness", value["smoothness"]).item()
-    mu = check.positive("strong_convexity", value["strong_convexity"], remedy="add a ridge term").item()
-    if mu > smoothness:
-        raise InvalidInput(f"strong_convexity must be at most smoothness = {smoothness:g}, got {mu:g}")
+    value = stated_values(constants, CONSTANT_NAMES)
     for name in CONSTANT_NAMES[2:]:
         check.non_negative(name, value[name])
-    return LocalBound(**{name: float(number) for name, number in value.items()})
+    return LocalBound(**{name: value[name] for name in CONSTANT_NAMES})
 
 
 def sampling_share(clients_per_round: ArrayLike, clients: int) -> NDArray[np.float64]:

@@ -6,8 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from noiseworthy._tables import Auto, Count, Positive, Share, Size
-from noiseworthy.methods.question import AlgorithmTable
+from noiseworthy._tables import Auto, Count
+from noiseworthy.methods.table import (
+    AlgorithmTable,
+    AskedOrPlanned,
+    Averaging,
+    BatchSize,
+    StepDecay,
+    StepSize,
+)
 from noiseworthy.privacy.clipping import ClippingMode
 
 
@@ -16,11 +23,18 @@ class FedAvgTable(AlgorithmTable):
 
     name: Literal["dp-fedavg"]
     clipping_mode: ClippingMode | Auto = "auto"
-    clients_per_round: Size | Auto = "auto"
+    """What is clipped, and so whether a record or a client is protected; `auto` is the tightest proof."""
+    clients_per_round: AskedOrPlanned = "auto"
     total_iterations: Count | Auto = "auto"
+    """Local steps of the whole training."""
     local_steps: Count | Auto = "auto"
-    max_iterations: Annotated[Count, Field(le=20_000)] = 500
-    batch_size: Count | Literal["full"] = "full"
-    step_size: Positive | Auto = "auto"
-    step_decay: Positive | Literal["none"] = "none"
-    averaging: Share | Auto = "auto"
+    """Steps between two replies."""
+    max_iterations: Annotated[Count, Field(le=20_000, json_schema_extra={"maximum": 20_000})] = 500
+    """Most that `total_iterations` may be planned as."""
+    batch_size: BatchSize = "full"
+    step_size: StepSize = "auto"
+    step_decay: StepDecay = "none"
+    averaging: Averaging = "auto"
+
+
+TABLE = FedAvgTable

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.conditions import largest_step, tightest_mode
 from noiseworthy.methods.dp_fedavg import planner
 from noiseworthy.methods.shape import Counts, Real, Shape, noise_of_mean, noise_of_uploads, shifts
@@ -18,6 +17,7 @@ from noiseworthy.methods.space import (
     Keys,
     SearchSpace,
     Setting,
+    local_work_of,
 )
 from noiseworthy.plans.local_work import LocalSteps
 from noiseworthy.plans.plan import Plan
@@ -53,14 +53,8 @@ def _mode(task: Task, problem: Problem, local_steps: int, batch_size: int | None
 
 
 def steps_of(plan: Plan) -> int:
-    """E of a plan.
-
-    Raises:
-        InvalidInput: a plan without local steps.
-    """
-    if not isinstance(plan.local, LocalSteps):
-        raise InvalidInput(f"the plan of {plan.algorithm} has no local steps; plan it again")
-    return plan.local.steps
+    """E of a plan."""
+    return local_work_of(plan, LocalSteps, "local steps").steps
 
 
 def decided(plan: Plan) -> dict[str, Any]:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from pydantic import ConfigDict
 
 from noiseworthy.errors import UnsoundClaim
-from noiseworthy.methods.dp_fedavg.algorithm import DPFedAvg
-from noiseworthy.methods.making import as_float
-from noiseworthy.methods.rows import ALONE, WholeUpdate, noise_of
+from noiseworthy.methods.dp_fedavg.local import LocalSteps
+from noiseworthy.methods.local import Memory, Numbers
+from noiseworthy.methods.rows import WholeUpdate
 from noiseworthy.methods.wire import Asked, Job, Probe, StepSizes, Wire, Work, no_obstacle, nothing_beside
-from noiseworthy.tasks.base import Task
+from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.privacy.sensitivity import Norm
 
 if TYPE_CHECKING:
     from noiseworthy.plans.plan import Plan
+    from noiseworthy.privacy.clipping import ClippingMode
+    from noiseworthy.tasks.base import Task
 
 
 class FedAvgWork(Work):
@@ -26,6 +33,27 @@ class FedAvgWork(Work):
     name: Literal["dp-fedavg"] = "dp-fedavg"
     clipping: Literal["C", "D"]
     step_sizes: StepSizes
+
+
+class OwnSteps(LocalSteps):
+    """The local steps that a request asks of one owner, on all its records."""
+
+    task: Task = eqx.field(static=True)
+    norm: Norm = eqx.field(static=True)
+    clipping: ClippingMode = eqx.field(static=True)
+    batch_size: int | None = eqx.field(static=True)
+    clip_norm: Numbers
+    steps: Numbers
+    count: Numbers
+
+    def start(self, theta: Array) -> Memory:
+        """Nothing is remembered."""
+        return ()
+
+    def update(self, theta: Array, memory: Memory, shard: Any) -> tuple[Array, Memory]:
+        """Delta_l of the steps; full batches draw nothing from the key."""
+        one, key = jnp.ones((), jnp.int32), jax.random.key(0)
+        return self.moved(theta, shard, one, key, self.count, lambda j: self.steps[j]), memory
 
 
 def _work(plan: Plan, client: int, t: int) -> FedAvgWork:
@@ -40,15 +68,11 @@ def _job(request: Asked, work: FedAvgWork, task: Task, records: int) -> Job:
         raise UnsoundClaim(
             f"a ridge of {task.ridge:g} moves the model beside the clipped steps of mode C; use mode D"
         )
-    noise, steps = noise_of(request, request.noise), work.step_sizes
+    norm, steps = law_of(request.mechanism).norm, work.step_sizes
     moved = float(steps.sum()) if work.clipping == "C" else 1.0
-    algorithm = DPFedAvg(
-        task=task, family=noise.family, norm=noise.norm, clipping=work.clipping, batch_size=None,
-        clip_norm=as_float(request.clip_norm), noise=as_float(noise.size), scale=as_float([moved]),
-        weights=np.ones(1, np.float32), sizes=np.ones(1, np.int32), steps=as_float(steps),
-        local_steps=np.array(len(steps), np.int32), cohorts=ALONE,
-    )  # fmt: skip
-    return WholeUpdate.of(request, algorithm, moved * request.clip_norm)
+    clip, eta = (np.asarray(given, np.float32) for given in (request.clip_norm, steps))
+    own = OwnSteps(task, norm, work.clipping, None, clip, eta, np.array(len(steps), np.int32))
+    return WholeUpdate.of(request, own, moved * request.clip_norm)
 
 
 FEDAVG = Wire(

@@ -26,18 +26,15 @@ from jax.random import fold_in
 
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.algorithm import (
-    Memory,
-    Numbers,
-    Scheduled,
-    ServerState,
-)
+from noiseworthy.methods.algorithm import Scheduled, ServerState
+from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import as_float, trainable
 from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.noise import simulated_noise
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
 
 
 class DPPASGD(Scheduled):

@@ -40,7 +40,7 @@ clipping does not bite.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,12 +49,13 @@ from scipy.special import xlog1py
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.constants import stated_values
+from noiseworthy.methods.dp_pasgd.table import LossShape
 from noiseworthy.plans.problem import Constant, Problem
 
 REQUIRED = ("smoothness", "strong_convexity", "gradient_variance", "initial_gap")
 NOISE_DIMENSION = "noise_dimension"
-LossShape = Literal["general", "convex", "quadratic"]
-SHAPES: tuple[LossShape, ...] = ("general", "convex", "quadratic")
+SHAPES: tuple[LossShape, ...] = get_args(LossShape)
 UNIT = "excess loss"
 _ROUNDING = 1e-12
 _UNLIMITED = 10**9
@@ -289,21 +290,7 @@ def _noise_dimension(problem: Problem, constants: dict[str, Constant]) -> float 
 
 def _checked(constants: dict[str, Constant]) -> dict[str, float]:
     """The constants of the bound, all there and in range."""
-    missing = [name for name in REQUIRED if name not in constants]
-    if missing:
-        raise InvalidInput(
-            f"the bound needs the constants {', '.join(missing)}; state them under [constants]"
-        )
-    value = {name: constants[name].value for name in REQUIRED}
-    smoothness = check.positive("smoothness", value["smoothness"]).item()
-    convexity = check.positive(
-        "strong_convexity", value["strong_convexity"], remedy="add a ridge term"
-    ).item()
-    if convexity > smoothness:
-        raise InvalidInput(
-            f"strong_convexity must be at most smoothness = {smoothness:g}, got {convexity:g}; "
-            "no function is more convex than smooth"
-        )
+    value = stated_values(constants, REQUIRED)
     for name in REQUIRED[2:]:
         check.non_negative(name, value[name], remedy="an upper bound will do")
-    return {name: float(number) for name, number in value.items()}
+    return {name: value[name] for name in REQUIRED}

@@ -16,7 +16,7 @@ import numpy as np
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_fedavg.search import check_divides
-from noiseworthy.methods.dp_pasgd.bound import AveragingBound, LossShape, averaging_bound
+from noiseworthy.methods.dp_pasgd.bound import AveragingBound, averaging_bound
 from noiseworthy.methods.dp_pasgd.printed import as_printed, relaxed
 from noiseworthy.methods.dp_pasgd.search import (
     NOTHING,
@@ -28,6 +28,7 @@ from noiseworthy.methods.dp_pasgd.search import (
     stepwise,
     zcdp_noise,
 )
+from noiseworthy.methods.dp_pasgd.table import LossShape
 from noiseworthy.methods.dp_pasgd.words import (
     AXIS,
     check_covered,

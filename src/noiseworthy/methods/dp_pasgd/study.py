@@ -5,9 +5,8 @@ from __future__ import annotations
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.base import LocalStep
 from noiseworthy.methods.conditions import missing_convexity
-from noiseworthy.methods.dp_pasgd.bound import LossShape
 from noiseworthy.methods.dp_pasgd.planner import curves, plan, stated
-from noiseworthy.methods.dp_pasgd.table import AveragingTable
+from noiseworthy.methods.dp_pasgd.table import AveragingTable, LossShape
 from noiseworthy.methods.question import Answer, Question, analytic, averaging, batch, given, local_constants
 from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.plan import StepSize

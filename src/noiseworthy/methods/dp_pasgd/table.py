@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from noiseworthy._tables import Auto, Count, Positive, Share
-from noiseworthy.methods.dp_pasgd.bound import LossShape
-from noiseworthy.methods.question import AlgorithmTable
+from noiseworthy._tables import Auto, Count
+from noiseworthy.methods.table import AlgorithmTable, Averaging, BatchSize, StepSize
+
+LossShape = Literal["general", "convex", "quadratic"]
 
 
 class AveragingTable(AlgorithmTable):
@@ -14,9 +15,16 @@ class AveragingTable(AlgorithmTable):
 
     name: Literal["dp-pasgd"]
     total_iterations: Count | Auto = "auto"
+    """Local steps of the whole training."""
     local_steps: Count | Auto = "auto"
+    """Steps between two averages."""
     max_iterations: Count = 100_000
-    batch_size: Count | Literal["full"] = "full"
+    """Most that `total_iterations` may be planned as."""
+    batch_size: BatchSize = "full"
     loss_shape: LossShape | Auto = "auto"
-    step_size: Positive | Auto = "auto"
-    averaging: Share | Auto = "auto"
+    """What is known of the loss; the more, the tighter the bound."""
+    step_size: StepSize = "auto"
+    averaging: Averaging = "auto"
+
+
+TABLE = AveragingTable

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_pasgd import planner
 from noiseworthy.methods.shape import Counts, Real, Rounds, Shape, noise_of_mean, shifts, uniform_noise
 from noiseworthy.methods.space import (
@@ -17,6 +16,7 @@ from noiseworthy.methods.space import (
     Keys,
     SearchSpace,
     Setting,
+    local_work_of,
 )
 from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.plan import Plan
@@ -36,14 +36,8 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
 
 
 def work_of(plan: Plan) -> NoisySteps:
-    """The noised steps of a plan.
-
-    Raises:
-        InvalidInput: a plan without any.
-    """
-    if not isinstance(plan.local, NoisySteps):
-        raise InvalidInput(f"the plan of {plan.algorithm} has no noised steps; plan it again")
-    return plan.local
+    """The noised steps of a plan."""
+    return local_work_of(plan, NoisySteps, "noised steps")
 
 
 def decided(plan: Plan) -> dict[str, Any]:

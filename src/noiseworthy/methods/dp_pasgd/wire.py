@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict
 
-from noiseworthy.methods.algorithm import Memory
+from noiseworthy.methods.local import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum, is_derived
 from noiseworthy.methods.wire import Asked, Job, Probe, StepSizes, Wire, Work, nothing_beside
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.batch import Batch
 
 if TYPE_CHECKING:
     from noiseworthy.plans.plan import Plan
     from noiseworthy.privacy.mechanisms import Law
+    from noiseworthy.tasks.base import Task
 
 
 class PasgdWork(Work):

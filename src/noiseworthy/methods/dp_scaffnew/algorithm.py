@@ -17,30 +17,23 @@ from 0; the bound covers that (docs/theory/hou.md#sum-of-variates).
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax import Array, lax
-from jax.random import fold_in
+from jax import Array
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.methods.algorithm import Numbers, Scheduled, ServerState
-from noiseworthy.methods.local import clip_whole, mean_gradient
+from noiseworthy.methods.algorithm import Scheduled, ServerState
+from noiseworthy.methods.dp_scaffnew.local import Control, LocalSteps
+from noiseworthy.methods.local import Numbers
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.noise import simulated_noise, simulated_sum
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Task
 
 
-class Control(NamedTuple):
-    """What a client keeps between rounds: its control variate h_i and where its local steps ended, (p,)."""
-
-    variate: Array
-    reached: Array
-
-
-class DPScaffNew(Scheduled):
+class DPScaffNew(LocalSteps, Scheduled):
     """The numbers of one planned training; a pytree, so trainings can be stacked and mapped.
 
     Attributes:
@@ -82,23 +75,14 @@ class DPScaffNew(Scheduled):
 
     def init_client(self, theta: Array) -> Control:
         """h_i = 0, at the common start."""
-        return Control(jnp.zeros_like(theta), theta)
+        return Control.at(theta)
 
     def local_update(
         self, state: ServerState, client: Array, memory: Control, shard: Any, key: Array
     ) -> tuple[Array, Control]:
         """The clipped update after this round's local steps, and the client's new memory."""
         drawn = named_key(key, Purpose.BATCH, state.round, client)
-        lead = self.step / self.probability
-        variate = memory.variate + (state.theta - memory.reached) / lead
-
-        def step(j: Array, x: Array) -> Array:
-            mean = mean_gradient(self.task, x, shard, self.batch_size, fold_in(drawn, j))
-            return x - self.step * (mean + self.task.ridge * x - variate)
-
-        reached = lax.fori_loop(0, self.counts[state.round], step, state.theta)
-        update = clip_whole(reached - lead * variate - state.theta, self.clip_norm, self.norm)
-        return update, Control(variate, reached)
+        return self.moved(state.theta, memory, shard, drawn, self.counts[state.round])
 
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The update plus the noise that the plan calibrated for this client."""

@@ -28,6 +28,7 @@ from scipy.special import xlog1py
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.constants import stated_values
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.calibration import unit_noise
@@ -128,8 +129,10 @@ class ScaffNewBound:
         """
         t = np.asarray(iterations, float)
         with np.errstate(divide="ignore", invalid="ignore"):
+            # in logarithms: (1 - mu/L)^T underflows long before the p that it leads to stops mattering
             divided = xlog1py(t, -self.rate) + np.log(self.optimum_gradient_sq) - 2 * np.log(self.smoothness)
             multiplied = np.log(self._growth(1.0) * t)
+            # no heterogeneity and no noise is 0/0, and goes with the former: the least p
             log_squared = np.nan_to_num((divided - multiplied) / 2, nan=-np.inf, posinf=np.inf)
         return np.sqrt(np.clip(np.exp(np.minimum(log_squared, 0)), self.rate, 1))
 
@@ -179,16 +182,8 @@ def scaffnew_bound(problem: Problem, constants: dict[str, Constant]) -> ScaffNew
     Source: docs/theory/hou.md#bound; Hou et al., Theorem 1.
     """
     check_covered(problem)
-    value = {name: constant.value for name, constant in constants.items()}
-    missing = [name for name in REQUIRED if name not in value]
-    if missing:
-        raise InvalidInput(
-            f"the bound needs the constants {', '.join(missing)}; state them under [constants]"
-        )
-    smoothness = check.positive("smoothness", value["smoothness"]).item()
-    mu = check.positive("strong_convexity", value["strong_convexity"], remedy="add a ridge term").item()
-    if mu > smoothness:
-        raise InvalidInput(f"strong_convexity must be at most smoothness = {smoothness:g}, got {mu:g}")
+    value = stated_values(constants, REQUIRED)
+    smoothness, mu = value["smoothness"], value["strong_convexity"]
     start = check.non_negative("initial_distance_sq", value["initial_distance_sq"]).item()
     gradient = check.non_negative("optimum_gradient_sq", value.get("optimum_gradient_sq", 0.0)).item()
     noise = problem.sensitivity.value * unit_noise(problem.family, problem.budget, 1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from noiseworthy._tables import Auto, Chance, Count, Positive, Seed, Share
-from noiseworthy.methods.question import AlgorithmTable
+from noiseworthy._tables import Auto, Chance, Count, Seed
+from noiseworthy.methods.table import AlgorithmTable, Averaging, BatchSize, StepSize
 
 
 class ScaffNewTable(AlgorithmTable):
@@ -13,10 +13,18 @@ class ScaffNewTable(AlgorithmTable):
 
     name: Literal["dp-scaffnew"]
     rule: Literal["joint", "paper"] = "joint"
+    """How counts are planned: all together, or as the paper does."""
     iterations: Count | Auto = "auto"
+    """Local steps of the whole training."""
     communication_probability: Chance | Auto = "auto"
+    """Chance that a step is followed by a communication."""
     max_iterations: Count = 10_000
+    """Most that `iterations` may be planned as."""
     coin_seed: Seed = 0
-    batch_size: Count | Literal["full"] = "full"
-    step_size: Positive | Auto = "auto"
-    averaging: Share | Auto = "auto"
+    """Of the public coins that decide when to communicate."""
+    batch_size: BatchSize = "full"
+    step_size: StepSize = "auto"
+    averaging: Averaging = "auto"
+
+
+TABLE = ScaffNewTable

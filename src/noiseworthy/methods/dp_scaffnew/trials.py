@@ -17,6 +17,7 @@ from noiseworthy.methods.space import (
     Keys,
     SearchSpace,
     Setting,
+    local_work_of,
 )
 from noiseworthy.plans.local_work import Coins
 from noiseworthy.plans.plan import Plan
@@ -40,14 +41,8 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
 
 
 def coins_of(plan: Plan) -> Coins:
-    """The coins of a plan.
-
-    Raises:
-        InvalidInput: a plan without any.
-    """
-    if not isinstance(plan.local, Coins):
-        raise InvalidInput(f"the plan of {plan.algorithm} has no coins; plan it again")
-    return plan.local
+    """The coins of a plan."""
+    return local_work_of(plan, Coins, "coins")
 
 
 def decided(plan: Plan) -> dict[str, Any]:

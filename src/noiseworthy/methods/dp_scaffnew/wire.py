@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
+import equinox as eqx
+import jax
 import numpy as np
+from jax import Array
 from pydantic import Field
 
 from noiseworthy._tables import Count
-from noiseworthy.methods.dp_scaffnew.algorithm import DPScaffNew
-from noiseworthy.methods.making import as_float
-from noiseworthy.methods.rows import ALONE, WholeUpdate, noise_of
+from noiseworthy.methods.dp_scaffnew.local import Control, LocalSteps
+from noiseworthy.methods.local import Numbers
+from noiseworthy.methods.rows import WholeUpdate
 from noiseworthy.methods.wire import Asked, Job, Probe, Size, Wire, Work, no_obstacle, nothing_beside
-from noiseworthy.tasks.base import Task
+from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.privacy.sensitivity import Norm
 
 if TYPE_CHECKING:
     from noiseworthy.plans.local_work import Coins
     from noiseworthy.plans.plan import Plan
+    from noiseworthy.tasks.base import Task
 
 
 class ScaffNewWork(Work):
@@ -28,6 +33,26 @@ class ScaffNewWork(Work):
     local_steps: Count
 
 
+class OwnSteps(LocalSteps):
+    """The local steps that a request asks of one owner, on all its records."""
+
+    task: Task = eqx.field(static=True)
+    norm: Norm = eqx.field(static=True)
+    batch_size: int | None = eqx.field(static=True)
+    clip_norm: Numbers
+    step: Numbers
+    probability: Numbers
+    count: Numbers
+
+    def start(self, theta: Array) -> Control:
+        """h_i = 0, at the common start."""
+        return Control.at(theta)
+
+    def update(self, theta: Array, memory: Control, shard: Any) -> tuple[Array, Control]:
+        """The clipped update, and what is remembered; full batches draw nothing from the key."""
+        return self.moved(theta, memory, shard, jax.random.key(0), self.count)
+
+
 def _work(plan: Plan, client: int, t: int) -> ScaffNewWork:
     coins, step = cast("Coins", plan.local), float(plan.local_step_sizes[0])
     count = int(coins.counts(plan.rounds)[t])
@@ -35,14 +60,11 @@ def _work(plan: Plan, client: int, t: int) -> ScaffNewWork:
 
 
 def _job(request: Asked, work: ScaffNewWork, task: Task, records: int) -> Job:
-    noise = noise_of(request, request.noise)
-    algorithm = DPScaffNew(
-        task=task, family=noise.family, norm=noise.norm, batch_size=None,
-        clip_norm=as_float(request.clip_norm), noise=as_float(noise.size),
-        step=as_float(work.step_size), probability=as_float(work.probability),
-        counts=np.array([work.local_steps], np.int32), cohorts=ALONE,
-    )  # fmt: skip
-    return WholeUpdate.of(request, algorithm, request.clip_norm)
+    clip, step, chance = (
+        np.asarray(given, np.float32) for given in (request.clip_norm, work.step_size, work.probability)
+    )
+    norm, count = law_of(request.mechanism).norm, np.array(work.local_steps, np.int32)
+    return WholeUpdate.of(request, OwnSteps(task, norm, None, clip, step, chance, count), request.clip_norm)
 
 
 SCAFFNEW = Wire(

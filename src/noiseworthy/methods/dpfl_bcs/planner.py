@@ -201,7 +201,7 @@ def _check_clips_records(problem: Problem) -> None:
 def _check_power_law(problem: Problem) -> None:
     """Refuse noise that is no power of the number of replies, which P1 rests on."""
     _check_clips_records(problem)
-    if not problem.law.closed_form(1.0, problem.budget.delta):
+    if not problem.law.analysis.closed_form(1.0, problem.budget.delta):
         raise InvalidInput(
             f"dpfl-bcs plans {problem.law.title} noise for pure epsilon, because with a delta its variance "
             f"is no power of the number of replies, got delta = "

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from noiseworthy._tables import Auto, Count, Momentum, Positive, Share, Steps
-from noiseworthy.methods.question import AlgorithmTable
+from noiseworthy._tables import Auto, Positive, Steps
+from noiseworthy.methods.table import (
+    AlgorithmTable,
+    Asked,
+    Averaging,
+    Rounds,
+    ServerMomentum,
+    StepDecay,
+    StepSize,
+)
 
 
 class SelectionTable(AlgorithmTable):
     """`[algorithm]` of Ma et al.: rounds and clients per round are stated, who is asked is planned."""
 
     name: Literal["dpfl-bcs"]
-    rounds: Count = 200
-    clients_per_round: Count
-    estimation_rounds: Annotated[Steps, Field(ge=0)] | Auto = "auto"
+    rounds: Rounds = 200
+    clients_per_round: Asked
+    estimation_rounds: Steps | Auto = "auto"
+    """Rounds of a first stage that estimates heterogeneity from noised losses; 0 for none."""
     loss_cap: Positive | Auto = "auto"
-    step_size: Positive | Auto = "auto"
-    step_decay: Positive | Literal["none"] = "none"
-    momentum: Momentum | Auto = "auto"
-    averaging: Share | Auto = "auto"
+    """What reported losses are clipped at; `auto` is ln(classes)."""
+    step_size: StepSize = "auto"
+    step_decay: StepDecay = "none"
+    momentum: ServerMomentum = "auto"
+    averaging: Averaging = "auto"
+
+
+TABLE = SelectionTable

@@ -11,15 +11,7 @@ from noiseworthy.methods.dpfl_bcs.bound import exponent, participation_costs
 from noiseworthy.methods.dpfl_bcs.search import greedy
 from noiseworthy.methods.fedsgd_dpc import trials as one_gradient
 from noiseworthy.methods.shape import Real, Rounds, variances
-from noiseworthy.methods.space import (
-    ONE_GRADIENT_GRID,
-    Free,
-    GradientScale,
-    Keys,
-    SearchSpace,
-    Setting,
-    rounds_and_clients,
-)
+from noiseworthy.methods.space import Free, GradientScale, Keys, Setting
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
@@ -36,12 +28,11 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
     return replace(made, momentum=free.momentum_of(setting), averaging=free.averaging_of(setting))
 
 
-SPACE = SearchSpace(
-    grid=ONE_GRADIENT_GRID,
+SPACE = replace(
+    one_gradient.SPACE,
     keys=Keys(rounds="rounds", work=None, most=None, own=()),
     levers=frozenset({"momentum", "decay"}),
     plan=plan,
-    decided=rounds_and_clients,
 )
 
 

@@ -22,9 +22,9 @@ from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.methods.dpfl_bcs.worth_estimating import LOSS_SHARE
 from noiseworthy.plans.plan import Plan, Stage, StepSize
 from noiseworthy.plans.problem import Constant, Problem
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.filters import PrivacyFilter
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Sensitivity, of_mean_loss
 
 

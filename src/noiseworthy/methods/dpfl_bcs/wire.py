@@ -13,19 +13,20 @@ from jax import Array
 from numpy.typing import NDArray
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.algorithm import Memory
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.methods.fedsgd_dpc.wire import GRADIENT
+from noiseworthy.methods.local import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum, is_derived, noise_of
 from noiseworthy.methods.wire import Asked, Job, Probe, Size, Vector, Wire, Work, no_obstacle, one_step
-from noiseworthy.privacy.accountants import Release
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_loss
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.batch import Batch
 
 if TYPE_CHECKING:
     from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
+    from noiseworthy.tasks.base import Task
 
 
 class LossReportWork(Work):

@@ -26,19 +26,16 @@ import numpy as np
 from jax import Array
 
 from noiseworthy._keys import Purpose, named_key, schedule_generator
-from noiseworthy.methods.algorithm import (
-    Memory,
-    Numbers,
-    Scheduled,
-    ServerState,
-)
+from noiseworthy.methods.algorithm import Scheduled, ServerState
+from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import as_float, trainable
 from noiseworthy.methods.selection import reshuffled_round_robin
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.noise import simulated_noise, simulated_sum
 from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
 
 
 class FedSGDDPC(Scheduled):

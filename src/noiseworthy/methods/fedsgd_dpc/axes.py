@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from noiseworthy.methods.axes import Axes, Beside
+from noiseworthy.methods.axes import Axes, Beside, Usual
 from noiseworthy.methods.fedsgd_dpc.planner import stated
-from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.privacy.sensitivity import Norm
 
 _ROUNDS = (10, 20, 50, 100, 200, 500)
 
@@ -31,4 +32,8 @@ def _paid_rounds(beside: Beside, clients_per_round: int) -> list[int]:
     return [t for t in beside.counts("rounds", some) if t <= paid]
 
 
-AXES = Axes(across="rounds", series="clients_per_round", place=place, cells=cells)
+_PAPERS: dict[Norm, Usual] = {
+    "l1": Usual("Zhou et al., their MNIST", 100, 300.0, StepSize(0.05, 50.0)),
+    "l2": Usual("Zhou et al., their MNIST", 100, 10.0, StepSize(0.05, 50.0)),
+}
+AXES = Axes(across="rounds", series="clients_per_round", place=place, cells=cells, papers=_PAPERS)

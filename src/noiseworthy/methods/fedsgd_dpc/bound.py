@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.constants import stated_values
 from noiseworthy.plans.problem import Constant, Problem
 
 CONSTANT_NAMES = (
@@ -77,16 +77,8 @@ def theory_bound(problem: Problem, constants: dict[str, Constant]) -> RepliesBou
     Source: docs/theory/zhou.md#bound; Zhou et al., Theorems 1 and 3, with the factor 2 of Lemma 2 as printed
         (docs/theory/zhou.md#factor-two).
     """
-    value = {name: constant.value for name, constant in constants.items()}
-    missing = [name for name in CONSTANT_NAMES[:5] if name not in value]
-    if missing:
-        raise InvalidInput(
-            f"the bound needs the constants {', '.join(missing)}; state them under [constants]"
-        )
-    smoothness = check.positive("smoothness", value["smoothness"]).item()
-    mu = check.positive("strong_convexity", value["strong_convexity"], remedy="add a ridge term").item()
-    if mu > smoothness:
-        raise InvalidInput(f"strong_convexity must be at most smoothness = {smoothness:g}, got {mu:g}")
+    value = stated_values(constants, CONSTANT_NAMES[:5])
+    smoothness, mu = value["smoothness"], value["strong_convexity"]
     gradient_sq = check.non_negative("gradient_bound", value["gradient_bound"]).item() ** 2
     start = check.non_negative("initial_distance_sq", value["initial_distance_sq"]).item()
     heterogeneity = check.non_negative("heterogeneity", value["heterogeneity"]).item()

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from typing import Literal
 
-from noiseworthy._tables import Auto, Momentum, Part, Positive, Share, Size, Steps
-from noiseworthy.methods.question import AlgorithmTable
+from noiseworthy._tables import Auto, Count, Part
+from noiseworthy.methods.table import (
+    AlgorithmTable,
+    AskedOrPlanned,
+    Averaging,
+    ServerMomentum,
+    StepDecay,
+    StepSize,
+)
 
 
 class FedSGDTable(AlgorithmTable):
     """`[algorithm]` of Zhou et al.: one gradient per reply."""
 
     name: Literal["fedsgd-dpc"] = "fedsgd-dpc"
-    rounds: Steps | Auto = "auto"
-    clients_per_round: Size | Auto = "auto"
-    max_rounds: Steps = 500
-    step_size: Positive | Auto = "auto"
-    step_decay: Positive | Literal["none"] = 50.0
-    momentum: Momentum | Auto = "auto"
-    averaging: Share | Auto = "auto"
+    rounds: Count | Auto = "auto"
+    """Rounds of the training."""
+    clients_per_round: AskedOrPlanned = "auto"
+    max_rounds: Count = 500
+    """Most that `rounds` may be planned as."""
+    step_size: StepSize = "auto"
+    step_decay: StepDecay = 50.0
+    momentum: ServerMomentum = "auto"
+    averaging: Averaging = "auto"
     weighting: Part | Auto = "auto"
+    """Weighs uploads by records (0), by their precision (1), or between."""
+
+
+TABLE = FedSGDTable

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from noiseworthy.methods.algorithm import Memory
+from noiseworthy.methods.local import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum
 from noiseworthy.methods.wire import Asked, Job, Probe, Wire, Work, no_obstacle, nothing_beside, one_step
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.batch import Batch
 
 if TYPE_CHECKING:
     from noiseworthy.plans.plan import Plan
+    from noiseworthy.tasks.base import Task
 
 
 class FedSGDWork(Work):

@@ -7,14 +7,17 @@ from typing import Literal
 
 from noiseworthy.methods.contest import Entrant
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
-from noiseworthy.methods.question import AlgorithmTable
-from noiseworthy.methods.rivals.planner import RIVALS, RivalName
-from noiseworthy.methods.rivals.table import RivalTable
+from noiseworthy.methods.rivals.planner import RIVALS
+from noiseworthy.methods.rivals.table import RivalName, RivalTable
+from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.privacy.mechanisms import Family, law_of
 
 _COMMON = {"rounds", "clients_per_round", "step_size", "step_decay", "momentum", "averaging"}
 """Keys of `[algorithm]` that all share."""
 _MEAN = "mean of replies"
+OURS, REFERENCE, SAME_CLIENTS = "DPFL-BCS", "FedSGD", "PrivateFL-BCS"
+"""Names of the one that all are held against, of what all are measured by, and of the rival that asks the
+same clients."""
 
 
 def entrants(mechanism: Family) -> dict[str, Entrant]:
@@ -25,15 +28,15 @@ def entrants(mechanism: Family) -> dict[str, Entrant]:
         (['DMLDP', 'WeiAvg', 'PFA', 'PrivateFL', 'PrivateFL-BCS', 'DPFL-BCS'], ['FedSGD'])
     """
     if not law_of(mechanism).noisy:
-        return {"FedSGD": _rival("fedsgd", _MEAN)}
+        return {REFERENCE: _rival("fedsgd", _MEAN)}
     plain = {name.upper(): _rival(name, _MEAN) for name, rival in RIVALS.items() if rival.only == mechanism}
     return {
         **plain,
         "WeiAvg": _rival("weiavg"),
         "PFA": _rival("pfa"),
         "PrivateFL": _rival("privatefl"),
-        "PrivateFL-BCS": _rival("privatefl", selection="biased"),
-        "DPFL-BCS": Entrant(_chosen, _MEAN),
+        SAME_CLIENTS: _rival("privatefl", selection="biased"),
+        OURS: Entrant(_chosen, _MEAN),
     }
 
 

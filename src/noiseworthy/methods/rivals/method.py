@@ -17,8 +17,8 @@ from noiseworthy.methods.rivals import (
     weiavg,
     wire,
 )
-from noiseworthy.methods.rivals.planner import RIVALS, RivalName
-from noiseworthy.methods.rivals.table import RivalTable
+from noiseworthy.methods.rivals.planner import RIVALS
+from noiseworthy.methods.rivals.table import RivalName, RivalTable
 from noiseworthy.methods.rivals.words import WORDS
 
 _MAKERS = {

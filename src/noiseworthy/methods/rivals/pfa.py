@@ -23,7 +23,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from noiseworthy.methods.algorithm import Numbers, ServerState
+from noiseworthy.methods.algorithm import ServerState
+from noiseworthy.methods.local import Numbers
 from noiseworthy.methods.making import as_float
 from noiseworthy.methods.replies import exact_replies
 from noiseworthy.methods.rivals.planner import check_fits

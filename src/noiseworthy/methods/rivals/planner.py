@@ -7,7 +7,6 @@ clients per round and the step are stated (docs/theory/baselines.md).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,11 +15,11 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.dpfl_bcs.search import uniform_counts
+from noiseworthy.methods.rivals.table import RivalName
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.mechanisms import Family, names
 
-RivalName = Literal["fedsgd", "dpsgd", "dmldp", "weiavg", "pfa", "privatefl"]
 PERSONAL_STEP = 0.1
 """Step size of the transforms in the public code of PrivateFL."""
 

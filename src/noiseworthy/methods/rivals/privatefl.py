@@ -31,14 +31,16 @@ import jax.numpy as jnp
 from jax import Array
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.methods.algorithm import Numbers, ServerState
+from noiseworthy.methods.algorithm import ServerState
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
+from noiseworthy.methods.local import Numbers
 from noiseworthy.methods.making import as_float
 from noiseworthy.methods.replies import exact_replies
 from noiseworthy.methods.rivals.planner import check_fits
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.noise import simulated_noise
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.personal import Personal, personalised
 
 

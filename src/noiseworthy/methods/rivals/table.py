@@ -6,23 +6,34 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from noiseworthy._tables import Auto, Count, Momentum, Positive, Share
-from noiseworthy.methods.question import AlgorithmTable
-from noiseworthy.methods.rivals.planner import RivalName
+from noiseworthy._tables import Positive
+from noiseworthy.methods.table import (
+    AlgorithmTable,
+    Asked,
+    Averaging,
+    Rounds,
+    ServerMomentum,
+    StepDecay,
+    StepSize,
+)
+
+RivalName = Literal["fedsgd", "dpsgd", "dmldp", "weiavg", "pfa", "privatefl"]
 
 
 class RivalTable(AlgorithmTable):
     """`[algorithm]` of what DPFL-BCS is held against: asking all clients alike, or as DPFL-BCS would."""
 
     name: RivalName
-    rounds: Count = 200
-    clients_per_round: Count
+    rounds: Rounds = 200
+    clients_per_round: Asked
     selection: Literal["uniform", "biased"] = "uniform"
-    step_size: Positive | Auto = "auto"
-    step_decay: Positive | Literal["none"] = "none"
-    momentum: Momentum | Auto = "auto"
-    averaging: Share | Auto = "auto"
+    """Asks all clients alike, or as often as `dpfl-bcs` would."""
+    step_size: StepSize = "auto"
+    step_decay: StepDecay = "none"
+    momentum: ServerMomentum = "auto"
+    averaging: Averaging = "auto"
     personal_step_size: Positive | None = None
+    """Step size of the transforms that clients of `privatefl` keep."""
 
     @model_validator(mode="after")
     def _personal(self) -> RivalTable:
@@ -32,3 +43,6 @@ class RivalTable(AlgorithmTable):
                 f"{self.personal_step_size:g} for {self.name}; leave it out"
             )
         return self
+
+
+TABLE = RivalTable

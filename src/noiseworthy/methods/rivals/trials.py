@@ -8,15 +8,7 @@ from typing import cast
 from noiseworthy.methods.fedsgd_dpc import trials as one_gradient
 from noiseworthy.methods.rivals import planner
 from noiseworthy.methods.rivals.planner import RivalName
-from noiseworthy.methods.space import (
-    ONE_GRADIENT_GRID,
-    Free,
-    GradientScale,
-    Keys,
-    SearchSpace,
-    Setting,
-    rounds_and_clients,
-)
+from noiseworthy.methods.space import Free, GradientScale, Keys, Setting
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
@@ -42,11 +34,10 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
     return replace(made, averaging=free.averaging_of(setting))
 
 
-SPACE = SearchSpace(
-    grid=ONE_GRADIENT_GRID,
+SPACE = replace(
+    one_gradient.SPACE,
     keys=Keys(rounds="rounds", work=None, most=None, own=("personal_step_size",)),
     levers=frozenset({"momentum", "decay"}),
     plan=plan,
-    decided=rounds_and_clients,
 )
 SHAPE = one_gradient.SHAPE

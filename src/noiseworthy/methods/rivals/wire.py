@@ -9,15 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
-from noiseworthy.methods.algorithm import Memory
+from noiseworthy.methods.local import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum
 from noiseworthy.methods.wire import Asked, Job, Probe, Wire, Work, no_obstacle, nothing_beside, one_step
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
-from noiseworthy.tasks.base import Batch, Task
+from noiseworthy.tasks.batch import Batch
 
 if TYPE_CHECKING:
     from noiseworthy.plans.plan import Plan
+    from noiseworthy.tasks.base import Task
     from noiseworthy.tasks.personal import Personal
 
 

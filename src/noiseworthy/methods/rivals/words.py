@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noiseworthy.methods.dpfl_bcs import words as dpfl_bcs
-from noiseworthy.methods.rivals.planner import RivalName
+from noiseworthy.methods.rivals.table import RivalName
 from noiseworthy.methods.words import Words
 
 _RIVAL = replace(dpfl_bcs.WORDS, chooses=dpfl_bcs.asked_unlike, knows="")

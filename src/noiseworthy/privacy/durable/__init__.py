@@ -3,7 +3,7 @@
 SQLite and the standard library, without jax: a data owner's gateway uses the same class as a simulation.
 """
 
-from noiseworthy.privacy.durable.accounts import Account, accounts_of, schedule_accounts
+from noiseworthy.privacy.durable.accounts import Account, accounts_of
 from noiseworthy.privacy.durable.answers import Charge, Grant, Refusal, Resend
 from noiseworthy.privacy.durable.chain import Head
 from noiseworthy.privacy.durable.ledger import DurableLedger
@@ -17,5 +17,4 @@ __all__ = [
     "Refusal",
     "Resend",
     "accounts_of",
-    "schedule_accounts",
 ]

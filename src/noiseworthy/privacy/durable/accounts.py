@@ -12,18 +12,16 @@ spent. A filter on such a sum is sound for adaptive releases (Rogers et al. 2016
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
-import numpy as np
-
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.privacy.accountants import Release
 from noiseworthy.privacy.budget import PrivacyBudget, Relation, Unit
 from noiseworthy.privacy.mechanisms import Family, law_of, noisy_names
 from noiseworthy.privacy.mechanisms.currencies import CURRENCIES
+from noiseworthy.privacy.releases import Release
 
 WHOLE = 2**62
 """Shares of a whole budget."""
@@ -51,8 +49,8 @@ class Account:
 
     Example:
         >>> one = Account("wards", "", "north", "epsilon", 2.0, 2.0, 0.0, "replace-one", "record")
-        >>> one.share(0.5) == WHOLE // 4, one.epsilon_of(WHOLE // 4)
-        (True, 0.5)
+        >>> one.share(0.5) == WHOLE // 4
+        True
     """
 
     data: str
@@ -97,15 +95,6 @@ class Account:
             raise InvalidInput(f"cost of a release must be at least 0, got {cost}; nothing was charged")
         return math.ceil(Fraction(cost) * WHOLE / self.whole)
 
-    def epsilon_of(self, shares: int) -> float:
-        """Exact epsilon at the account's delta of what is spent; of a schedule, that of the whole."""
-        if shares == 0:
-            return 0.0
-        if shares >= WHOLE or self.currency.startswith(SCHEDULE):
-            return self.epsilon
-        part = np.asarray(float(Fraction(shares, WHOLE) * self.whole))
-        return min(float(CURRENCIES[self.currency].epsilon(part, self.delta)), self.epsilon)
-
 
 COLUMNS = ", ".join(field.name for field in fields(Account))
 """Of the table of accounts."""
@@ -129,19 +118,11 @@ def accounts_of(budget: PrivacyBudget, family: Family, data: str, world: str, cl
     """
     check.one_of("mechanism", family, sorted(noisy_names()), remedy="without noise nothing can be charged")
     currency = law_of(family).paid_in
-    return _accounts(currency.name, currency.size(budget), budget, data, world, clients)
+    return each_of(currency.name, currency.size(budget), budget, data, world, clients)
 
 
-def schedule_accounts(budget: PrivacyBudget, run: str, data: str, world: str, clients: Sequence[str]):
-    """An account for each client that serves one run, whose schedule was priced as a whole.
-
-    For Poisson batches, and for Laplace noise with a delta: their privacy loss distributions do not add up,
-    so that no other release may be charged to the same budget.
-    """
-    return _accounts(SCHEDULE + run, [1.0] * budget.clients, budget, data, world, clients)
-
-
-def _accounts(currency, sizes, budget: PrivacyBudget, data, world, clients) -> list[Account]:
+def each_of(currency: str, sizes: Iterable[float], budget: PrivacyBudget, data: str, world: str, clients):
+    """An account for each client, whose whole budget has a size in a currency."""
     rows = zip(clients, sizes, budget.epsilon, budget.delta, strict=True)
     terms = budget.relation, budget.unit
     return [

@@ -59,12 +59,6 @@ def held_for_others(db: sqlite3.Connection, account: int, run: int | None) -> in
     return sum(lease.rest for lease in open_leases(db, account) if lease.run != run)
 
 
-def leases_of(ledger: DurableLedger) -> list[Lease]:
-    """Leases of a ledger that hold something still."""
-    with named_errors(ledger.path):
-        return [lease for lease in open_leases(ledger._db) if lease.rest]
-
-
 def open_rest(ledger: DurableLedger, account: int) -> int:
     """Shares of an account that are held for runs and not spent yet."""
     with named_errors(ledger.path):

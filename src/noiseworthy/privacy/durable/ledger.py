@@ -14,10 +14,9 @@ from noiseworthy.errors import InvalidInput, LedgerError
 from noiseworthy.privacy.durable import chain
 from noiseworthy.privacy.durable.accounts import COLUMNS, Account
 from noiseworthy.privacy.durable.answers import Answer, Charge, Grant, Refusal, Resend
-from noiseworthy.privacy.durable.chain import Head
 from noiseworthy.privacy.durable.leases import refused
 from noiseworthy.privacy.durable.rows import Rows, number_of
-from noiseworthy.privacy.durable.storage import connected, named_errors, opened_to_read, settled
+from noiseworthy.privacy.durable.storage import connected, named_errors, settled
 from noiseworthy.privacy.durable.verification import verified
 from noiseworthy.privacy.durable.witness import Witness, seen_now
 
@@ -67,15 +66,6 @@ class DurableLedger(Rows):
                 that lacks what the witness saw.
         """
         return cls(path, connected(path), witness and Witness(witness))._verified()
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """The ledger of a file that must exist, to look at; its chain is verified.
-
-        Raises:
-            LedgerError: no file, a damaged one, or a chain that is broken.
-        """
-        return cls(path, opened_to_read(path))._verified()
 
     def _verified(self) -> Self:
         try:
@@ -159,26 +149,6 @@ class DurableLedger(Rows):
         if bool(found[1]) != repeatable:
             raise LedgerError(f"{self.path} knows run {run} with other noise; give the new run another name")
         return found[0]
-
-    def plan(self, run: int, stage: int, releases: Sequence[tuple[int, int]]) -> None:
-        """Note how many releases a stage of a run plans, as pairs of account and count.
-
-        Raises:
-            LedgerError: a stage that was planned otherwise.
-        """
-        rows = sorted((run, stage, account, count) for account, count in releases)
-        find = "SELECT run, stage, account, releases FROM plans WHERE run = ? AND stage = ? ORDER BY account"
-        with self._writing():
-            known = self._db.execute(find, (run, stage)).fetchall()
-            entry = self._last()[0] + 1
-            if not known:
-                self._db.executemany(f"INSERT INTO plans VALUES (?, ?, ?, ?, {entry})", rows)
-                self._extend("plan", entry, chain.digest(rows))
-            elif known != rows:
-                raise LedgerError(
-                    f"{self.path} holds another plan of stage {stage} of this run: data, software or study "
-                    "have changed; choose another run folder"
-                )
 
     # The life of a release ----------------------------------------------------------------------------
 
@@ -304,19 +274,6 @@ class DurableLedger(Rows):
             if not acknowledged:
                 self._db.execute("UPDATE grants SET acknowledged = 1 WHERE id = ?", [grant])
                 self._extend("acknowledge", grant, b"")
-
-    def spent_by_others(self, run: int) -> dict[int, int]:
-        """Shares that other runs have spent of each account, left out where there are none."""
-        find = "SELECT account, sum(share) FROM releases WHERE run != ? GROUP BY account"
-        return dict(self.query(find, [run]))
-
-    def unacknowledged(self, run: int, head: Head) -> list[int]:
-        """Grants of a run that were sealed when the chain ended at `head`, and not acknowledged since."""
-        find = (
-            "SELECT e.subject FROM entries e JOIN grants g ON g.id = e.subject "
-            "WHERE e.kind = 'seal' AND e.id <= ? AND g.run = ? AND NOT g.acknowledged"
-        )
-        return [grant for (grant,) in self.query(find, [head.length, run])]
 
     # The chain ----------------------------------------------------------------------------------------
 

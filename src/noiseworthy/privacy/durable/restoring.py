@@ -21,6 +21,7 @@ from noiseworthy.privacy.durable.accounts import COLUMNS, LAST_BITS, WHOLE, Acco
 from noiseworthy.privacy.durable.answers import Charge
 from noiseworthy.privacy.durable.chain import Head
 from noiseworthy.privacy.durable.ledger import DurableLedger
+from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.privacy.durable.storage import (
     APPLICATION,
     BACKUP,
@@ -65,7 +66,7 @@ def restore(backup: Path, path: Path) -> None:
     with named_errors(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        with DurableLedger.read(backup) as copy:
+        with read_ledger(backup) as copy:
             _copy(copy, draft, APPLICATION)
         with DurableLedger(draft, connected(draft)) as ledger:
             with ledger._writing():
@@ -147,7 +148,7 @@ def _copy(ledger: DurableLedger, destination: Path, mark: int) -> None:
                 copy.execute("PRAGMA journal_mode = DELETE")
                 copy.execute(f"PRAGMA application_id = {mark}")
             sync_folder(destination.parent)
-            DurableLedger.read(destination).close()  # verifies it
+            read_ledger(destination).close()  # verifies it
         except BaseException:
             destination.unlink()
             raise

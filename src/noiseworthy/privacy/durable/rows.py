@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from noiseworthy.errors import InvalidInput, LedgerError
+from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.durable import chain
 from noiseworthy.privacy.durable.accounts import COLUMNS, Account
 from noiseworthy.privacy.durable.chain import Head
@@ -31,18 +31,6 @@ class Rows:
         with named_errors(self.path):
             length, last = self._last()
         return Head(length, last.hex())
-
-    def check_holds(self, head: Head) -> None:
-        """Refuse a ledger that lacks what it once held.
-
-        Raises:
-            LedgerError: a chain that does not contain `head`.
-        """
-        if not self.holds(head):
-            raise LedgerError(
-                f"{self.path} lacks what it held before (entry {head.length}): it was set back or replaced; "
-                "put the latest ledger back, or start anew elsewhere"
-            )
 
     def holds(self, head: Head) -> bool:
         """Whether the chain contains a head, or its owner has said what was spent with it."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
-from noiseworthy.privacy.durable.accounts import COLUMNS, WHOLE, Account
+import numpy as np
+
+from noiseworthy.privacy.durable.accounts import COLUMNS, SCHEDULE, WHOLE, Account
 from noiseworthy.privacy.durable.ledger import DurableLedger
+from noiseworthy.privacy.mechanisms.currencies import CURRENCIES
 
 _COUNTS = """
 SELECT r.account, count(*), sum(g.sealed IS NOT NULL), sum(g.acknowledged)
@@ -37,7 +41,7 @@ class Line:
     @property
     def epsilon(self) -> float:
         """Exact epsilon spent at the account's delta."""
-        return self.account.epsilon_of(self.shares)
+        return epsilon_of(self.account, self.shares)
 
     @property
     def part(self) -> float:
@@ -58,3 +62,13 @@ def statement(ledger: DurableLedger) -> list[Line]:
         Line(Account(*terms), planned.get(number, 0), *counts.get(number, (0, 0, 0)), shares)
         for number, shares, *terms in ledger.query(_ACCOUNTS)
     ]
+
+
+def epsilon_of(account: Account, shares: int) -> float:
+    """Exact epsilon at the account's delta of what is spent; of a schedule, that of the whole."""
+    if shares == 0:
+        return 0.0
+    if shares >= WHOLE or account.currency.startswith(SCHEDULE):
+        return account.epsilon
+    part = np.asarray(float(Fraction(shares, WHOLE) * account.whole))
+    return min(float(CURRENCIES[account.currency].epsilon(part, account.delta)), account.epsilon)

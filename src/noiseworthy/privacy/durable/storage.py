@@ -16,7 +16,7 @@ APPLICATION = 0x6E774C31
 """Marks the file as a ledger of this format."""
 BACKUP = 0x6E774C42
 """Marks the file as a copy of such a ledger, from which nothing is paid."""
-_PATIENCE = 60.0
+PATIENCE = 60.0
 """Seconds to wait for other processes, each of which writes for milliseconds."""
 
 _TABLES = f"""
@@ -49,7 +49,7 @@ CREATE TABLE entries (
 );
 PRAGMA application_id = {APPLICATION};
 """
-_LATER = {
+LATER = {
     "leases": """(
         id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs,
         account INTEGER NOT NULL REFERENCES accounts, shares INTEGER NOT NULL CHECK (shares >= 0),
@@ -96,7 +96,7 @@ def connected(path: Path) -> sqlite3.Connection:
         new = not path.exists()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # what SQLite puts beside has the same mode
-        db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
+        db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
         try:
             _prepared(db, path)
         except BaseException:
@@ -125,7 +125,7 @@ def _prepared(db: sqlite3.Connection, path: Path) -> None:
             raise LedgerError(
                 f"{path} is no privacy ledger of this version; name another file, nothing was spent"
             )
-        for table, columns in _LATER.items():
+        for table, columns in LATER.items():
             db.execute(f"CREATE TABLE IF NOT EXISTS {table} {columns}")
 
 
@@ -133,28 +133,6 @@ def _make(db: sqlite3.Connection) -> None:
     for statement in filter(str.strip, _TABLES.split(";")):
         db.execute(statement)
     db.execute("INSERT INTO identity VALUES (?)", [secrets.token_hex(16)])
-
-
-def opened_to_read(path: Path) -> sqlite3.Connection:
-    """A connection that changes nothing, for a folder that cannot be written to as well.
-
-    Raises:
-        LedgerError: no file, a damaged one, or one that is no ledger.
-    """
-    if not path.is_file():
-        raise LedgerError(f"{path} does not exist; give a ledger, or a run folder that train made")
-    alone = not Path(f"{path}-wal").exists()  # else another process writes, or one was killed
-    with named_errors(path):
-        uri = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
-        db = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
-        if db.execute("PRAGMA application_id").fetchone() not in ((APPLICATION,), (BACKUP,)):
-            db.close()
-            raise LedgerError(f"{path} is no privacy ledger of this version; name another file")
-        known = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
-        for table, columns in _LATER.items():
-            if table not in known:
-                db.execute(f"CREATE TEMP TABLE {table} {columns}")
-    return db
 
 
 def settled(db: sqlite3.Connection) -> bool:
@@ -166,7 +144,7 @@ def settled(db: sqlite3.Connection) -> bool:
     try:
         (busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     finally:
-        db.execute(f"PRAGMA busy_timeout = {1000 * _PATIENCE:.0f}")
+        db.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE:.0f}")
     return not busy
 
 

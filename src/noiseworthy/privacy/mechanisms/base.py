@@ -1,8 +1,7 @@
 """What a kind of noise must say of itself: `Law`, and noise of a law as a value: `Mechanism`.
 
-A law that leaves out a part cannot be made, so that an incomplete one is refused at import. What is heavy
-(jax, scipy.stats, dp-accounting, OpenDP) is imported where a law uses it: who plans needs no jax, and who
-adds noise needs no calibration.
+A law that leaves out a part cannot be made, so that an incomplete one is refused at import. What is computed
+of it (`analysis.py`) lies apart: who adds noise needs no calibration.
 """
 
 from __future__ import annotations
@@ -10,26 +9,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.errors import UnsoundClaim
-from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms.currencies import EPSILON, Currency, Real
 from noiseworthy.privacy.sensitivity import Norm
 
 if TYPE_CHECKING:
-    from jax import Array
-
-    from noiseworthy.privacy.power import Power
+    from noiseworthy.privacy.mechanisms.analysis import Analysis
 
 Family: TypeAlias = str
 """The name of a law, as studies, plans, ledgers and messages have it."""
-Counts: TypeAlias = NDArray[np.int64]
-Ratios: TypeAlias = list[tuple[float, int]]
-"""Releases of one client: shift, sensitivity over noise size, and how often."""
 
 
 @dataclass(frozen=True)
@@ -46,21 +40,9 @@ class GridNoise:
     measurement: str
 
 
-class Looser(NamedTuple):
-    """What a looser way of adding up would have said.
-
-    Attributes:
-        name: of it.
-        epsilon: of each client, shape (N,).
-    """
-
-    name: str
-    epsilon: Real
-
-
 @dataclass(frozen=True)
-class Law(ABC):
-    """A kind of noise, independent in every coordinate, and all that the product knows of it.
+class Law:
+    """A kind of noise, independent in every coordinate, and what is to be known of it to release with it.
 
     Attributes:
         name: in studies, plans, ledgers and messages.
@@ -76,7 +58,9 @@ class Law(ABC):
         stable: whether a sum of independent draws is a draw.
         currency: what releases are added up in; None without noise.
         grid: what stands for it in deployed uploads; None if nothing does.
-        freedom: of the chi-square law of `statistic`.
+        freedom: of the chi-square law of `Analysis.statistic`.
+        noise: of this law, with a size per client, shape (N,).
+        analysed_in: module whose `ANALYSIS` holds all else, loaded when it is asked for.
     """
 
     name: Family
@@ -92,6 +76,8 @@ class Law(ABC):
     currency: Currency | None
     grid: GridNoise | None
     freedom: int
+    noise: Callable[[Real], Mechanism]
+    analysed_in: str
 
     @property
     def title(self) -> str:
@@ -130,75 +116,10 @@ class Law(ABC):
         """Of the norm, 1 or 2."""
         return 1 if self.norm == "l1" else 2
 
-    @abstractmethod
-    def noise(self, size: Real) -> Mechanism:
-        """Noise of this law with a size per client, shape (N,)."""
-
-    # What it costs ----------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def spent(self, shift: Real, used: Counts, delta: Real, sampling_rate: float) -> Real:
-        """Exact epsilon at delta of each client after its uploads; shift is sensitivity / size."""
-
-    @abstractmethod
-    def unit_noise(self, budget: PrivacyBudget, used: Real, sampling_rate: float, settled: bool) -> Real:
-        """Least size per unit of sensitivity that pays for `used` uploads, shape (N,)."""
-
-    @abstractmethod
-    def closed_form(self, sampling_rate: float, delta: ArrayLike) -> bool:
-        """Whether noise is a power of the number of releases, and each has a price of its own."""
-
-    @abstractmethod
-    def growth(self, delta: ArrayLike) -> float:
-        """z for many releases of full batches, also where they have no price of their own."""
-
-    @abstractmethod
-    def accountant(self, sampling_rate: float, delta: ArrayLike) -> str:
-        """How epsilon is counted, as a plan says it."""
-
-    @abstractmethod
-    def accounting(self, sampling_rate: float, delta: ArrayLike) -> str:
-        """How epsilon is counted, in a sentence after "by"."""
-
-    @abstractmethod
-    def looser(self, amount: Real, delta: Real) -> Looser | None:
-        """What a looser composition says of an amount in the currency; None where it says the same."""
-
-    @abstractmethod
-    def power(self, ratios: Ratios, sampling_rate: float) -> Power:
-        """The best tests against all releases of one client, at least."""
-
-    # What it draws ----------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def draws(self, key: Array, shape: tuple[int, ...]) -> Array:
-        """Float32 draws of size 1 for simulations."""
-
-    # What an auditor holds against it ---------------------------------------------------------------------
-
-    @abstractmethod
-    def distribution(self) -> Any:
-        """Of one coordinate of size 1, frozen, of scipy.stats."""
-
-    @abstractmethod
-    def log_density(self, values: Real) -> Real:
-        """Of each coordinate of size 1, up to a constant."""
-
-    def log_ratio(self, absent: Real, present: Real) -> Real:
-        """Log-likelihood of the second over the first, of residuals over the last axis."""
-        return np.sum(self.log_density(present) - self.log_density(absent), axis=-1)
-
-    @abstractmethod
-    def statistic(self, values: Real) -> Real:
-        """Of each coordinate of size 1, how large it is: chi-square with `freedom` degrees."""
-
-    @abstractmethod
-    def size_ratio(self, mean: Real) -> Real:
-        """Size over planned size, from the mean of `statistic / freedom`."""
-
-    @abstractmethod
-    def loss_distribution(self, ratio: float, sampling_rate: float, grid: float) -> Any:
-        """Privacy loss distribution by dp-accounting of one release with shift `ratio`, losses rounded up."""
+    @cached_property
+    def analysis(self) -> Analysis:
+        """What planners, simulations and auditors compute of it; a gateway asks for none of that."""
+        return import_module(self.analysed_in).ANALYSIS
 
 
 @dataclass(frozen=True)
@@ -226,9 +147,3 @@ class Mechanism(ABC):
     def variance(self) -> Real:
         """Per coordinate, shape (N,)."""
         return self.law.variance_factor * np.square(self.size)
-
-
-def each_once(solve: Callable[..., float], *columns: Real) -> Real:
-    """`solve` of every row, called once for each that is distinct; shape (N,)."""
-    rows, inverse = np.unique(np.stack(columns), axis=1, return_inverse=True)
-    return np.array([solve(*row.tolist()) for row in rows.T])[inverse.ravel()]

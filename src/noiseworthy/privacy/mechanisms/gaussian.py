@@ -3,130 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
-from numpy.typing import ArrayLike
+from typing import ClassVar
 
 from noiseworthy import _validate as check
-from noiseworthy.errors import InvalidInput
-from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from noiseworthy.privacy.mechanisms.base import (
-    Counts,
-    GridNoise,
-    Law,
-    Looser,
-    Mechanism,
-    Ratios,
-    Real,
-    each_once,
-)
-from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
+from noiseworthy.privacy.mechanisms.base import GridNoise, Law, Mechanism
+from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED, Real
 
-if TYPE_CHECKING:
-    from jax import Array
-
-    from noiseworthy.privacy.power import Power
-
-
-class _GaussianLaw(Law):
-    def noise(self, size: Real) -> Gaussian:
-        return Gaussian(size)
-
-    def spent(self, shift: Real, used: Counts, delta: Real, sampling_rate: float) -> Real:
-        if sampling_rate == 1.0:
-            return gaussian_epsilon(np.sqrt(used) * shift, delta)
-        check.in_unit_interval("delta", delta, closed_left=False)
-
-        def one(shift: float, uploads: float, delta: float) -> float:
-            return _poisson_epsilon(shift, sampling_rate, int(uploads), delta)
-
-        return each_once(one, shift, used.astype(float), delta)
-
-    def unit_noise(self, budget: PrivacyBudget, used: Real, sampling_rate: float, settled: bool) -> Real:
-        if sampling_rate == 1.0:
-            return np.sqrt(used) / budget.mu
-        if np.any(budget.delta == 0):
-            raise InvalidInput("delta must be above 0 for Gaussian noise; use Laplace noise for pure epsilon")
-
-        def one(epsilon: float, delta: float, uploads: float) -> float:
-            return _poisson_unit_noise(epsilon, delta, int(uploads), sampling_rate, settled)
-
-        return each_once(one, budget.epsilon, budget.delta, used)
-
-    def closed_form(self, sampling_rate: float, delta: ArrayLike) -> bool:
-        return sampling_rate == 1.0
-
-    def growth(self, delta: ArrayLike) -> float:
-        return 1.0
-
-    def accountant(self, sampling_rate: float, delta: ArrayLike) -> str:
-        if sampling_rate == 1.0:
-            return "exact composition of Gaussian mechanisms (closed form)"
-        return f"privacy loss distribution (dp-accounting {version('dp-accounting')})"
-
-    def accounting(self, sampling_rate: float, delta: ArrayLike) -> str:
-        if sampling_rate < 1:
-            return "privacy loss distributions of the dp-accounting library, rounded toward more loss"
-        return "the exact closed form for composed Gaussian noise"
-
-    def looser(self, amount: Real, delta: Real) -> Looser:
-        rho = amount / 2
-        return Looser("zCDP", rho + 2 * np.sqrt(rho * -np.log(delta)))
-
-    def power(self, ratios: Ratios, sampling_rate: float) -> Power:
-        from noiseworthy.privacy.power import GaussianPower, poisson_power
-
-        if sampling_rate == 1.0:
-            return GaussianPower(sum(k * ratio**2 for ratio, k in ratios) ** 0.5)
-        ((ratio, k),) = ratios
-        return poisson_power(ratio, sampling_rate, k)
-
-    def draws(self, key: Array, shape: tuple[int, ...]) -> Array:
-        import jax
-
-        return jax.random.normal(key, shape, "float32")
-
-    def distribution(self) -> Any:
-        from scipy.stats import norm
-
-        return norm()
-
-    def log_density(self, values: Real) -> Real:
-        return -np.square(values) / 2
-
-    def statistic(self, values: Real) -> Real:
-        return np.square(values)
-
-    def size_ratio(self, mean: Real) -> Real:
-        return np.sqrt(mean)
-
-    def loss_distribution(self, ratio: float, sampling_rate: float, grid: float) -> Any:
-        from dp_accounting.pld import privacy_loss_distribution as library
-
-        return library.from_gaussian_mechanism(
-            1 / ratio, sampling_prob=sampling_rate, value_discretization_interval=grid
-        )
-
-
-LAW = _GaussianLaw(
-    name="gaussian",
-    noisy=True,
-    norm="l2",
-    size_words=("std", "standard deviation"),
-    variance_factor=1,
-    square_spread=2.0,
-    exponent=1,
-    needs_delta=True,
-    sampled=True,
-    stable=True,
-    currency=MU_SQUARED,
-    grid=GridNoise(1 / 24, "make_gaussian"),
-    freedom=1,
-)
+LAW = Law(
+    name="gaussian", noisy=True, norm="l2", size_words=("std", "standard deviation"),
+    variance_factor=1, square_spread=2.0, exponent=1,
+    needs_delta=True, sampled=True, stable=True, currency=MU_SQUARED,
+    grid=GridNoise(1 / 24, "make_gaussian"), freedom=1,
+    noise=lambda size: Gaussian(size), analysed_in=f"{__name__}_analysis",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -143,26 +32,3 @@ class Gaussian(Mechanism):
     def size(self) -> Real:
         """Standard deviation per coordinate."""
         return self.noise_std
-
-
-def _poisson_epsilon(shift: float, sampling_rate: float, uploads: int, delta: float) -> float:
-    from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
-
-    return poisson_gaussian_epsilon(shift, sampling_rate, uploads, delta) if uploads else 0.0
-
-
-@lru_cache(maxsize=65536)
-def _poisson_unit_noise(
-    epsilon: float, delta: float, releases: int, sampling_rate: float, settled: bool = True
-) -> float:
-    """Std per unit of the *sampled* sensitivity C/(q n); the guess is the limit of Bu et al. 2020."""
-    from noiseworthy.privacy.least_noise import least_noise
-    from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
-
-    mu = float(gaussian_mu(epsilon, delta))
-    central_limit = 1 / np.sqrt(np.log1p((mu / sampling_rate) ** 2 / releases))
-    return least_noise(
-        lambda std: poisson_gaussian_epsilon(1 / std, sampling_rate, releases, delta, settled=settled),
-        epsilon,
-        float(central_limit),
-    )

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 import jax
+import jax.numpy as jnp
 from jax import Array
+from jax.flatten_util import ravel_pytree
+from numpy.typing import ArrayLike
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
@@ -28,6 +31,8 @@ class _Design:
 _ZHOU = _Design((5, 5), (16, 32), nn.he_start)
 _FU = _Design((7, 3), (32, 64), nn.he_start)
 _HOU = _Design((5, 5), (32, 64), nn.uniform_start, chunk=16)
+DESIGNS = {"cnn": _ZHOU, "fu-cnn": _FU, "two-layer-cnn": _HOU}
+"""By the names of the networks in study files."""
 
 
 def paper_cnn(classes: int = 62, image: Sequence[int] = (28, 28), *, ridge: float = 0.0) -> ModelTask:
@@ -100,14 +105,8 @@ def _checked(design: _Design, classes: int, image: Sequence[int], ridge: float) 
 
 @cache
 def _cnn(design: _Design, classes: int, image: tuple[int, ...], ridge: float) -> ModelTask:
-    (first, second), (middle, last) = design.kernels, design.channels
-    shapes = {
-        "conv1": (first, first, *(image[2:] or (1,)), middle),
-        "conv2": (second, second, middle, last),
-        "dense": (image[0] // 4 * (image[1] // 4) * last, classes),
-    }
     return nn.network(
-        partial(nn.layers, shapes=shapes, start=design.start),
+        partial(nn.layers, shapes=_shapes(design, classes, image), start=design.start),
         _apply,
         "softmax",
         ridge=ridge,
@@ -115,6 +114,29 @@ def _cnn(design: _Design, classes: int, image: tuple[int, ...], ridge: float) ->
         form=partial(nn.as_shape, shape=image, model="the cnn"),
         record_shape=image,
     )
+
+
+def _shapes(design: _Design, classes: int, image: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    (first, second), (middle, last) = design.kernels, design.channels
+    return {
+        "conv1": (first, first, *(image[2:] or (1,)), middle),
+        "conv2": (second, second, middle, last),
+        "dense": (image[0] // 4 * (image[1] // 4) * last, classes),
+    }
+
+
+def named_layers(model: str, classes: int, image: tuple[int, ...], theta: ArrayLike) -> dict[str, nn.Layer]:
+    """The weights and biases of a network of this module by their names.
+
+    Args:
+        model: one of `DESIGNS`.
+        classes: K.
+        image: shape of a record.
+        theta: all parameters, shape (p,).
+    """
+    shapes = _shapes(DESIGNS[model], classes, image)
+    zeros = {name: {"weight": jnp.zeros(s), "bias": jnp.zeros(s[-1])} for name, s in shapes.items()}
+    return ravel_pytree(zeros)[1](jnp.asarray(theta))
 
 
 def _apply(params: dict[str, nn.Layer], x: Array) -> Array:

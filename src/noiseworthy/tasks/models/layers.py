@@ -13,8 +13,8 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.tasks.losses import LOSSES
 from noiseworthy.tasks.networks import ModelTask
+from noiseworthy.tasks.structured_losses import LOSSES
 
 Layer = dict[str, Array]
 Start = Callable[[Array, tuple[int, ...]], Layer]

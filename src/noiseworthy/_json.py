@@ -1,0 +1,20 @@
+"""JSON on the way out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+def strict_json(value: Any) -> Any:
+    """Plain values for JSON, which knows no infinity and no NaN: such numbers become None.
+
+    Example:
+        >>> strict_json({"loss": [1.0, float("nan")]})
+        {'loss': [1.0, None]}
+    """
+    if isinstance(value, dict):
+        return {key: strict_json(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict_json(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

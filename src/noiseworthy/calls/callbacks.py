@@ -1,0 +1,82 @@
+"""Who is told how a run goes: progress bars, trackers of experiments, code of the user's own.
+
+A callback is handed what the run publishes and nothing else: its record, test scores, its folder. Records of
+clients, gradients and noise never reach one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from noiseworthy.calls.folder import RunFolder
+    from noiseworthy.studies.typed_record import RunRecord
+
+
+class Callback:
+    """What a run tells; override what is of interest. An error that a callback raises ends the run."""
+
+    def on_note(self, said: str) -> None:
+        """What a user should know of the study before it is opened."""
+
+    def on_planning(self, done: float) -> None:
+        """The share of planning that is done; a plan that is given is not planned again."""
+
+    def on_plan(self, record: RunRecord, folder: Path) -> None:
+        """The record of the plan, before anything is trained, and the folder of the run."""
+
+    def on_segment(self, done: float, curves: pd.DataFrame) -> None:
+        """The share of rounds that is done, after every evaluation.
+
+        Args:
+            done: between 0 and 1.
+            curves: all test scores so far, as `RunFolder.curves`; those before a resume are among them.
+        """
+
+    def on_end(self, run: RunFolder) -> None:
+        """The run, with its record and its report."""
+
+    def on_failure(self, error: BaseException) -> None:
+        """What ended the run before its end: an error, or the user."""
+
+
+@dataclass(frozen=True)
+class Several(Callback):
+    """Callbacks that are told one after the other."""
+
+    told: Sequence[Callback]
+
+    def on_note(self, said: str) -> None:
+        """As each is told."""
+        for one in self.told:
+            one.on_note(said)
+
+    def on_planning(self, done: float) -> None:
+        """As each is told."""
+        for one in self.told:
+            one.on_planning(done)
+
+    def on_plan(self, record: RunRecord, folder: Path) -> None:
+        """As each is told."""
+        for one in self.told:
+            one.on_plan(record, folder)
+
+    def on_segment(self, done: float, curves: pd.DataFrame) -> None:
+        """As each is told."""
+        for one in self.told:
+            one.on_segment(done, curves)
+
+    def on_end(self, run: RunFolder) -> None:
+        """As each is told."""
+        for one in self.told:
+            one.on_end(run)
+
+    def on_failure(self, error: BaseException) -> None:
+        """As each is told."""
+        for one in self.told:
+            one.on_failure(error)

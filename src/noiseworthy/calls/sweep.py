@@ -1,0 +1,226 @@
+"""Many runs of a study, with other values under some keys: a folder for each, one table, one figure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from noiseworthy.calls.callbacks import Callback
+from noiseworthy.calls.folder import COLUMNS, RunFolder, load_run, row_of
+from noiseworthy.calls.run import run
+from noiseworthy.calls.stated import stated
+from noiseworthy.errors import ConfigError, DataError, InvalidInput, ResumeError, UnsoundClaim
+from noiseworthy.reports.html import write_report
+from noiseworthy.reports.style import png
+from noiseworthy.reports.sweep import Reached, sweep_figure
+from noiseworthy.studies.changes import Changes
+from noiseworthy.studies.checkpoints import FILE as CHECKPOINT
+from noiseworthy.studies.record import FILE as RECORD
+from noiseworthy.studies.record import written
+from noiseworthy.studies.tables import Study
+from noiseworthy.sweeps.variants import Over, Variant, variants, words
+
+OnVariant = Callable[[float, str], None]
+TABLE, FIGURE = "sweep.csv", "sweep.png"
+_KEPT = "variant.json"
+"""What a folder of a sweep says of its variant, beside its run."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep as its folder keeps it.
+
+    Attributes:
+        folder: of the sweep, with a run folder for each variant below.
+        keys: that were varied.
+        table: a row for each variant: its values under the keys, all that `runs` says of it, and `refused`,
+            why it could not be planned, empty where it could.
+    """
+
+    folder: Path
+    keys: tuple[str, ...]
+    table: pd.DataFrame
+
+    @property
+    def csv(self) -> Path:
+        """The table as a file."""
+        return self.folder / TABLE
+
+    @property
+    def figure(self) -> Path:
+        """Scores over the first key, a line for every choice of the others; absent without a training."""
+        return self.folder / FIGURE
+
+
+def sweep(
+    study: Path | str,
+    over: Over,
+    out: Path | str | None = None,
+    *,
+    seeds: int | Sequence[int] | None = None,
+    set: Changes | None = None,
+    data: Path | str | None = None,
+    budget_seconds: float | None = None,
+    on_progress: OnVariant = lambda done, what: None,
+) -> Sweep:
+    """Train a study for every choice of values, a run folder each; after a kill the same call goes on.
+
+    Variants that are done are kept, and one that was trained when it ended goes on from its checkpoint. More
+    values may be added to a sweep that is done.
+
+    Args:
+        study: path of the study's file.
+        over: values of each key that is varied, such as `{"privacy.epsilon": [0.5, 1, 2]}`.
+        out: folder of the sweep; by default `runs/NAME-OF-STUDY-sweep`.
+        seeds: as `run`.
+        set: as `run`, for all variants.
+        data: as `run`.
+        budget_seconds: time for planning of each variant.
+        on_progress: told the share of variants done, and which one is at work.
+
+    Raises:
+        ConfigError: keys or values that no study has; before anything is trained.
+        ResumeError: a folder of another sweep.
+        InvalidInput: no variant that can be planned.
+    """
+    chosen = variants(over)
+    folder = Path("runs") / f"{Path(study).stem}-sweep" if out is None else Path(out)
+    _check_apart(over, set, seeds)
+    options: dict[str, Any] = {"data": data, "seeds": seeds}
+    marks = [
+        _mark(stated(study, changes=_all(set, one), seconds=budget_seconds, **options)) for one in chosen
+    ]
+    done = [_done(folder / one.name, mark) for one, mark in zip(chosen, marks, strict=True)]
+    refused, kept = [""] * len(chosen), sum(one is not None for one in done)
+    on_progress(kept / len(chosen), "")
+    for i, (one, mark) in enumerate(zip(chosen, marks, strict=True)):
+        if done[i] is not None:
+            continue
+        place, told = folder / one.name, _Told(on_progress, kept, len(chosen), words(one.changes))
+        try:
+            done[i] = run(
+                study, place, set=_all(set, one), resume=_begin(place, one, mark), callbacks=[told],
+                budget_seconds=budget_seconds, **options,
+            )  # fmt: skip
+        except (ConfigError, InvalidInput, UnsoundClaim) as error:
+            refused[i] = str(error)
+            if all(refused):
+                raise
+        kept += 1
+        on_progress(kept / len(chosen), words(one.changes))
+    made = Sweep(folder, tuple(over), _table(chosen, done, refused))
+    _save(
+        made, [Reached(one.changes, found.record) for one, found in zip(chosen, done, strict=True) if found]
+    )
+    return made
+
+
+class _Told(Callback):
+    """How far a variant is, half of it planning, as a share of all variants."""
+
+    def __init__(self, on_progress: OnVariant, before: int, of: int, what: str):
+        self._tell = lambda done: on_progress((before + done) / of, what)
+
+    def on_planning(self, done: float) -> None:
+        """Up to a half of the variant."""
+        self._tell(done / 2)
+
+    def on_segment(self, done: float, curves: pd.DataFrame) -> None:
+        """The other half."""
+        self._tell((1 + done) / 2)
+
+
+def _all(set: Changes | None, variant: Variant) -> dict[str, Any]:
+    return {**(set or {}), **variant.changes}
+
+
+def _check_apart(over: Over, set: Changes | None, seeds: int | Sequence[int] | None) -> None:
+    """Refuse a key that is varied and stated at once."""
+    given = {**(set or {}), **({} if seeds is None else {"training.seeds": seeds})}
+    for key in over:
+        if key in given:
+            raise ConfigError(f"{key} is varied, and set to one value as well; leave one of them out")
+
+
+def _mark(study: Study) -> str:
+    """A digest of all that a variant states; where its data lie is left out."""
+    return hashlib.sha256(study.model_dump_json(exclude={"federation": {"data_dir"}}).encode()).hexdigest()
+
+
+def _done(folder: Path, mark: str) -> RunFolder | None:
+    """The run of a variant where its folder holds it whole.
+
+    Raises:
+        ResumeError: a folder of another sweep.
+    """
+    if not folder.exists():
+        return None
+    if _kept(folder) != mark:
+        raise ResumeError(
+            f"{folder} holds a run of another study or of other seeds; name another folder for the sweep "
+            "with --out"
+        )
+    if not (folder / RECORD).exists():
+        return None
+    found = load_run(folder)
+    if found.record.training is None and found.record.plan.train:
+        return None
+    if not found.report.exists():
+        write_report(found.record, folder)
+    return found
+
+
+def _kept(folder: Path) -> str:
+    try:
+        return str(json.loads((folder / _KEPT).read_text())["study"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+
+
+def _begin(folder: Path, variant: Variant, mark: str) -> bool:
+    """Make a variant's folder ready; whether its run goes on from a checkpoint.
+
+    What a kill left before the first checkpoint is removed: it is a simulated training, and the ledger in
+    its folder is its alone.
+    """
+    if (folder / CHECKPOINT).exists():
+        return True
+    if folder.exists():
+        shutil.rmtree(folder)
+    written({"study": mark, "changes": variant.changes}, folder, _KEPT)
+    return False
+
+
+def _table(
+    chosen: Sequence[Variant], done: Sequence[RunFolder | None], refused: Sequence[str]
+) -> pd.DataFrame:
+    rows = [
+        {**one.changes, **(row_of(found) if found else {}), "refused": reason}
+        for one, found, reason in zip(chosen, done, refused, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=[*chosen[0].changes, *COLUMNS, "refused"])
+
+
+def _save(made: Sweep, reached: Sequence[Reached]) -> None:
+    """Write the table and the figure.
+
+    Raises:
+        DataError: a folder that cannot be written to.
+    """
+    figure = sweep_figure(reached)
+    try:
+        made.folder.mkdir(parents=True, exist_ok=True)
+        made.table.to_csv(made.csv, index=False)
+        if figure is not None:
+            made.figure.write_bytes(png(figure))
+    except OSError as error:
+        raise DataError(
+            f"folder {made.folder} cannot be written ({error}); choose another with --out"
+        ) from None

@@ -1,0 +1,1 @@
+"""Trackers of experiments: each notes with one product what a run publishes, and nothing else."""

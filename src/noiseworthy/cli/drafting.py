@@ -1,0 +1,141 @@
+"""What init does with a table: guesses, a draft, and what it tells the owner on the way."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noiseworthy.cli.console import out
+from noiseworthy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from noiseworthy.data.intake.guesses import Guess
+    from noiseworthy.studies.drafting import Draft
+
+
+def write_study(
+    table: str,
+    label: str | None,
+    client: str | None,
+    query: str | None,
+    out_file: Path,
+    *,
+    owners: bool,
+    public: list[str],
+    simulation: bool,
+) -> None:
+    """A study of a table, with a schema of its columns to fill in; what cells hold is shown here alone.
+
+    Args:
+        table: file, or `sql:` and a connection string.
+        label: column to predict.
+        client: column of owners.
+        query: of a database.
+        out_file: that is written.
+        owners: whether every owner gets a file beside it.
+        public: columns whose values are public just as they occur.
+        simulation: whether everything is answered by the records.
+
+    Raises:
+        ConfigError: columns that the table does not have, or a file that is there already.
+        DataError: a table that cannot be read.
+    """
+    from noiseworthy.data.intake.guesses import guesses
+    from noiseworthy.data.tables import opened, read_cells
+    from noiseworthy.studies.drafting import Draft
+
+    cells = read_cells(opened(table, None, query))
+    columns = guesses(cells, label, client)
+    _check_public(public, columns)
+    draft = Draft(columns, _from(table, out_file.parent), query, public, simulation)
+    written = _files(draft, out_file, _clients(columns, cells) if owners else None)
+    if there := [path for path in written if path.exists()]:
+        raise ConfigError(f"{there[0]} is there already and is left as it is; name another by --out")
+    for path, text in written.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_new(path, text)
+    _say(draft, [*written])
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that is not there yet.
+
+    Raises:
+        ConfigError: it is, or it cannot be written.
+    """
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ConfigError(f"{path} is there already and is left as it is; name another file") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}; name another file") from None
+
+
+def _check_public(public: list[str], columns: list[Guess]) -> None:
+    listed = [one.name for one in columns if one.of_values]
+    if unknown := [name for name in public if name not in listed]:
+        raise ConfigError(
+            f"--public must be a column with values or classes to state, got {unknown[0]!r}; these are: "
+            f"{', '.join(listed) or 'none'}"
+        )
+
+
+def _clients(columns: list[Guess], cells: dict) -> list[str]:
+    from noiseworthy.data.schema.values import keys
+
+    name = next((one.name for one in columns if one.stated.get("role") == "client"), None)
+    if name is None:
+        raise ConfigError("--owners needs a column that says whose each record is; name it: --client COLUMN")
+    return sorted(set(keys(cells[name])) - {""})
+
+
+def _from(table: str, folder: Path) -> str:
+    """A path as it is written in a file of a folder."""
+    prefix = "sql:sqlite:///" if table.startswith("sql:sqlite:///") else ""
+    path = table.removeprefix(prefix)
+    if (table.startswith("sql:") and not prefix) or Path(path).is_absolute() or not Path(path).exists():
+        return table
+    return f"{prefix}{Path(os.path.relpath(path, folder)).as_posix()}"
+
+
+def _files(draft: Draft, study: Path, clients: list[str] | None) -> dict[Path, str]:
+    """Texts by their paths."""
+    if clients is None:
+        return {study: draft.study(study.name)}
+    schema = study.parent / "columns.toml"
+    files = {study: draft.study(study.name, apart=schema.name), schema: draft.tables()}
+    for client in clients:
+        path = study.parent / "owners" / f"{_file_name(client)}.toml"
+        files[path] = draft.owner(client, path.name)
+    return files
+
+
+def _file_name(client: str) -> str:
+    return "".join(one if one.isalnum() or one in "-_." else "_" for one in client)
+
+
+def _say(draft: Draft, paths: list[Path]) -> None:
+    """What was written, and what is asked; the cells' own answers are shown here and nowhere else."""
+    from noiseworthy.studies.drafting import pasted
+
+    asked = draft.asked()
+    lines = [f"Wrote {path}." for path in paths]
+    if values := [one for one in asked if one.of_values]:
+        lines += [
+            "",
+            "What cells hold, for your eyes; it is in no file. Where a code book lists just this, take the "
+            "line, or name the column by --public:",
+            *map(pasted, values),
+        ]
+    if ranges := [one.name for one in asked if not one.of_values]:
+        lines += ["", f"Ranges to state from what is public: {', '.join(ranges)}."]
+    lines += ["", f"Next: {_next(draft, paths[0])}"]
+    out.print("\n".join(lines), soft_wrap=True, highlight=False)
+
+
+def _next(draft: Draft, study: Path) -> str:
+    questions = len(draft.asked())
+    first = f"answer {questions} question{'s' * (questions != 1)}, " if questions else ""
+    return f"{first}noiseworthy check {study}"

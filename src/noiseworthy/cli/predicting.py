@@ -1,0 +1,111 @@
+"""Commands that use a model: predict, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noiseworthy.cli.console import out
+from noiseworthy.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from noiseworthy.model.model import Model
+
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="folder of a run, or of a model", show_default=False)
+]
+_TABLES = (".csv", ".csv.gz", ".parquet")
+_ARRAYS = (".npy", ".npz")
+
+
+def predict(
+    run: RunFolder,
+    records: Annotated[
+        Path, typer.Argument(help="new records: a table in any format, or .npy", show_default=False)
+    ],
+    out_file: Annotated[
+        Path, typer.Option("--out", "-o", help="file to write: .csv, .csv.gz or .parquet", show_default=False)
+    ],
+) -> None:
+    """Predict new records: their own columns, what is predicted, and a probability for every class."""
+    from noiseworthy.model.model import load_model
+
+    if not out_file.name.endswith(_TABLES):
+        raise ConfigError(f"-o must end in one of {', '.join(_TABLES)}, got {out_file}")
+    if out_file.exists() and records.exists() and out_file.samefile(records):
+        raise ConfigError(f"-o {out_file} is the file of the records; name another one")
+    model = load_model(run)
+    table, given = _read(records, model)
+    added = _predicted(model, given)
+    if twice := [name for name in added if name in table.columns]:
+        raise DataError(f"{records} has a column {twice[0]!r} already; rename it")
+    table = table.assign(**added)
+    try:
+        if out_file.suffix == ".parquet":
+            table.to_parquet(out_file, index=False)
+        else:
+            table.to_csv(out_file, index=False)
+    except OSError as error:
+        raise DataError(f"{out_file} cannot be written ({error}); name another with -o") from None
+    out.print(f"Wrote {out_file}: {len(table):,} records predicted.", soft_wrap=True)
+
+
+def export(
+    run: RunFolder,
+    onnx: Annotated[Path, typer.Option("--onnx", help="file to write", show_default=False)],
+) -> None:
+    """Write a model as ONNX: one graph from encoded records to probabilities."""
+    from noiseworthy.model.export import export_onnx
+    from noiseworthy.model.model import load_model
+
+    out.print(f"Wrote {export_onnx(load_model(run), onnx)}", soft_wrap=True)
+
+
+def _read(path: Path, model: Model) -> tuple[Any, Any]:
+    """The table that is written again, and the records in it."""
+    import pandas as pd
+
+    from noiseworthy.data.files import existing, read_frame, read_npz
+    from noiseworthy.data.tables import FORMATS, read_cells
+
+    others = tuple(one for one in FORMATS if one not in (*_TABLES, *_ARRAYS))
+    if path.name.endswith(_TABLES):
+        as_text = {} if path.suffix == ".parquet" else {"dtype": str, "keep_default_na": False}
+        table = read_frame(path, **as_text)
+        return table, table
+    if path.name.endswith(others):
+        table = pd.DataFrame(read_cells(path))
+        return table, table
+    if not path.name.endswith(_ARRAYS):
+        raise ConfigError(f"{path} must end in one of {', '.join((*_TABLES, *others, *_ARRAYS))}")
+    try:
+        array = read_npz(path)["x"] if path.suffix == ".npz" else _array(existing(path))
+    except KeyError:
+        raise DataError(f"{path} has no array x, which holds the records; name it so") from None
+    return pd.DataFrame(index=range(len(array) if array.ndim else 0)), array
+
+
+def _array(path: Path) -> Any:
+    import numpy as np
+
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise DataError(f"{path} is no .npy file of plain numbers: {error}") from None
+
+
+def _predicted(model: Model, records: Any) -> dict[str, Any]:
+    """Columns of what is predicted."""
+    if model.description.label_shape:
+        raise ConfigError(
+            "records with a label for every token or voxel make no table; use nw.load_model(run).predict"
+        )
+    encoded = model.encoded(records)
+    z = model.answers(encoded)
+    added = {"prediction": model.named(z)}
+    if model.gives_probabilities:
+        shares = model.probabilities(z)
+        added |= {f"probability {name}": shares[:, k] for k, name in enumerate(model.classes or ())}
+    return added

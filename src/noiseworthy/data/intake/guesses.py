@@ -1,0 +1,243 @@
+"""What the columns of a table seem to be, by its header and its cells; what only cells tell stays apart."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.data.intake.common import Common, common_range
+from noiseworthy.data.schema.stated import QUESTION
+from noiseworthy.data.schema.values import GAPS, NO, YES, days, key, numbers
+from noiseworthy.errors import ConfigError
+
+_LABELS = ("label", "target", "outcome", "diagnosis", "class", "y", "response")
+_CLIENTS = ("client", "owner", "site", "hospital", "clinic", "center", "centre", "institution", "bank",
+            "school", "ward", "branch", "device", "sensor")  # fmt: skip
+_CODES = ("?", "-", "--", ".", "*", "missing")
+"""Texts that stand for a gap where they are among numbers, or among few other values."""
+_IDENTIFIER = re.compile(
+    r"(^|[^a-z])(id|ids|nr|no|mrn|index|key|uuid|name|ticket|record|row)([^a-z]|$)"
+    r"|(patient|person|subject|case|user|customer|sample|record)id$"
+)
+_AMOUNT = re.compile(r"^(num|n|no of|nr of|number|count)[_ .-]|[_ .-](count|number)$")
+_FORMS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")
+_MOST_CODES, _MOST_VALUES = 6, 60
+_WITHIN, _SPREAD = 0.8, 0.02
+"""Share of the values that a range must hold, and of the range that they must take, to be of one unit."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a column seems to be.
+
+    Attributes:
+        name: of the column.
+        stated: its keys as in `[columns]`, as far as header, common knowledge and kind of its cells go.
+        seen: the keys that are left to answer, as the cells would answer them: private, and never written
+            unless somebody says that they are public.
+        why: a comment for whoever fills in.
+        last: more of its keys, of gaps.
+    """
+
+    name: str
+    stated: dict[str, Any]
+    seen: dict[str, Any] = field(default_factory=dict)
+    why: str = ""
+    last: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """Its keys, with questions where only the cells have an answer."""
+        return self.stated | dict.fromkeys(self.seen, QUESTION) | self.last
+
+    @property
+    def answered(self) -> dict[str, Any]:
+        """Its keys with the cells' own answers."""
+        return self.stated | self.seen | self.last
+
+    @property
+    def of_values(self) -> bool:
+        """Whether it is answered by a list of values, which a code book has, and not by a range."""
+        return bool({"values", "classes"} & self.seen.keys())
+
+
+def guesses(table: Mapping[str, NDArray], label: str | None, client: str | None) -> list[Guess]:
+    """A guess for every column of a table, in its order.
+
+    Args:
+        table: cells by column, shape (n,), each by itself.
+        label: the column to predict; None takes the one that is called as labels often are.
+        client: the column of owners; None takes the one that is called so, if any is.
+
+    Raises:
+        ConfigError: columns that the table does not have, or no column that is called like a label.
+    """
+    label = _role("--label", label, _LABELS, table)
+    client = _role("--client", client, _CLIENTS, table)
+    if label is None:
+        raise ConfigError(f"say which column is to be predicted: --label COLUMN, one of {', '.join(table)}")
+    if label == client:
+        raise ConfigError(f"--label and --client must be two columns, got {label!r} for both")
+    return [_guess(name, values, label, client) for name, values in table.items()]
+
+
+def _role(option: str, stated: str | None, usual: Sequence[str], names: Mapping[str, Any]) -> str | None:
+    if stated is None:
+        return next((name for known in usual for name in names if name.lower() == known), None)
+    if stated not in names:
+        there = ", ".join(names)
+        raise ConfigError(f"{option} must be a column of the table, got {stated!r}; it has {there}")
+    return stated
+
+
+def _guess(name: str, values: NDArray, label: str, client: str | None) -> Guess:
+    if values.ndim != 1:
+        raise ConfigError(f"column {name!r} must hold one value per record, got shape {values.shape}")
+    cells = _Cells.of(values)
+    if name == client:
+        return Guess(name, {"role": "client"}, why="whose each record is")
+    if name == label:
+        return _label(name, cells)
+    if name.lower() == "split" and set(cells.texts) <= {"train", "test"}:
+        return Guess(name, {"role": "split"}, why="train or test")
+    found = _feature(name, cells)
+    if found.stated["kind"] == "left-out" or not cells.gaps:
+        return found
+    codes = {"gaps": cells.codes} if cells.codes else {}
+    return replace(found, last=codes | {"missing": True})
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The distinct cells of a column as text, how often each occurs, and how many are gaps."""
+
+    texts: Counter[str]
+    gaps: int
+    codes: list[str]
+
+    @classmethod
+    def of(cls, values: NDArray) -> _Cells:
+        counted: Counter[str] = Counter()
+        for value, times in Counter(values.tolist()).items():
+            counted[key(value)] += times
+        gaps = [text for text in counted if text.lower() in GAPS]
+        codes = [text for text in counted if text.lower() in _CODES]
+        lost = sum(counted.pop(text) for text in (*gaps, *codes))
+        return cls(counted, lost, codes)
+
+    @property
+    def among_numbers(self) -> bool:
+        return bool(self.texts) and not np.isnan(self.numbers).any()
+
+    @property
+    def numbers(self) -> NDArray[np.float64]:
+        return numbers(np.array([*self.texts], object))
+
+    @property
+    def whole(self) -> bool:
+        return all(re.fullmatch(r"[+-]?\d+", text) for text in self.texts)
+
+    @property
+    def several(self) -> bool:
+        """Whether few values occur often."""
+        return len(self.texts) <= min(_MOST_VALUES, max(2, self.texts.total() // 2))
+
+    @property
+    def in_order(self) -> list[str] | list[int]:
+        if self.whole and all(text == str(int(text)) for text in self.texts):
+            return sorted(map(int, self.texts))
+        return sorted(self.texts, key=float) if self.among_numbers else sorted(self.texts)
+
+    @property
+    def ends(self) -> list[float]:
+        """A range around the numbers, in two digits of its width."""
+        least, most = float(self.numbers.min()), float(self.numbers.max())
+        step = 10.0 ** np.floor(np.log10(max(most - least, 1e-9)) - 1)
+        down, up = np.floor(least / step) * step, np.ceil(most / step) * step
+        low, high = round(float(down), 9), round(float(up), 9)
+        return [_plain(low), _plain(high if high > low else low + 1)]
+
+
+def _label(name: str, cells: _Cells) -> Guess:
+    amount = cells.among_numbers and (not cells.whole or len(cells.texts) > 2 * _MOST_CODES)
+    if not amount:
+        several = len(cells.texts) > 2
+        why = "all classes, in their order" + ("; or { no = [0], yes = [1, 2] } of several values" * several)
+        return Guess(name, {"role": "label"}, {"classes": cells.in_order}, why)
+    if (known := _common(name, cells)) is not None:
+        return Guess(name, {"role": "label", "range": [known.least, known.most]}, why=_confirm(known))
+    why = "least and most that it can be; clipped to it"
+    return Guess(name, {"role": "label"}, {"range": cells.ends}, why)
+
+
+def _feature(name: str, cells: _Cells) -> Guess:
+    if not cells.texts:
+        return Guess(name, {"kind": "left-out"}, why="empty in this table")
+    if {text.lower() for text in cells.texts} <= YES | NO:
+        return Guess(name, {"kind": "yes-no"})
+    if _identifies(name, cells):
+        return Guess(name, {"kind": "left-out"}, why="an identifier: tells nothing of other records")
+    if cells.among_numbers:
+        return _number(name, cells)
+    if (found := _date(name, cells)) is not None:
+        return found
+    if not cells.several:
+        return Guess(name, {"kind": "left-out"}, why="free text, or almost as many values as rows")
+    why = "all values, as the code book lists them"
+    return Guess(name, {"kind": "category"}, {"values": cells.in_order}, why)
+
+
+def _identifies(name: str, cells: _Cells) -> bool:
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+    return bool(_IDENTIFIER.search(spaced)) and not cells.several
+
+
+def _number(name: str, cells: _Cells) -> Guess:
+    if (known := _common(name, cells)) is not None:
+        return Guess(name, {"kind": "number", "range": [known.least, known.most]}, why=_confirm(known))
+    if cells.whole and len(cells.texts) <= _MOST_CODES and cells.several and not _AMOUNT.search(name.lower()):
+        why = 'all codes; of amounts, kind = "number" and range = [least, most]'
+        return Guess(name, {"kind": "category"}, {"values": cells.in_order}, why)
+    why = "least and most that it can be, from public sources"
+    return Guess(name, {"kind": "number"}, {"range": cells.ends}, why)
+
+
+def _date(name: str, cells: _Cells) -> Guess | None:
+    texts = np.array([*cells.texts], object)
+    read = [form for form in (None, *_FORMS) if not np.isnan(days(texts, form)).any()]
+    if not read:
+        return None
+    found = days(texts, read[0])
+    first, last = int(found.min()), int(found.max())
+    ends = [date.fromordinal(day).isoformat() for day in (first, max(last, first + 1))]
+    form = {} if read[0] is None else {"format": read[0]}
+    stated, seen = {"kind": "date"} | form, {"range": ends}
+    why = "first and last day that it can be, from the design of the study"
+    if len(read) > 1:
+        why = f"{why}; format may be {' or '.join(map(str, read))}"
+    return Guess(name, stated, seen, why)
+
+
+def _common(name: str, cells: _Cells) -> Common | None:
+    """The range that is common knowledge, where the numbers look as if they were in its unit."""
+    known = common_range(name)
+    if known is None:
+        return None
+    within = (cells.numbers >= known.least) & (cells.numbers <= known.most)
+    spread = np.ptp(cells.numbers) / (known.most - known.least)
+    return known if within.mean() > _WITHIN and spread > _SPREAD else None
+
+
+def _confirm(known: Common) -> str:
+    return f"{known.unit}: common knowledge, to be confirmed"
+
+
+def _plain(number: float) -> float:
+    return int(number) if number.is_integer() else number

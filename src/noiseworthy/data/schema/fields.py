@@ -1,0 +1,66 @@
+"""Values that a column may state: numbers, days, and values in the writing by which they are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from noiseworthy._tables import Number
+from noiseworthy.data.schema.values import key
+
+
+def _as_key(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or not (text := key(value)):
+        raise ValueError(f"values must be text or numbers, got {value!r}; write true and false in quotes")
+    return text
+
+
+def _as_day(value: Any) -> Any:
+    if isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"days must be written like 2024-12-31, got {value!r}") from None
+
+
+def _pair(kind: dict[str, Any]) -> WithJsonSchema:
+    return WithJsonSchema({"type": "array", "items": kind, "minItems": 2, "maxItems": 2})
+
+
+_KEY = {"anyOf": [{"type": "string"}, {"type": "number"}]}
+_KEYS = {"type": "array", "items": _KEY}
+_CLASSES = {"type": "object", "additionalProperties": {"anyOf": [_KEY, _KEYS]}}
+Real = Annotated[Number, Field(allow_inf_nan=False)]
+Key = Annotated[str, BeforeValidator(_as_key), WithJsonSchema(_KEY)]
+"""A value in the writing by which values are compared: 1, "1" and 1.0 are one."""
+Day = Annotated[date, BeforeValidator(_as_day)]
+Keys = Annotated[tuple[Key, ...], Field(strict=False)]
+Classes = Annotated[Keys, WithJsonSchema({"anyOf": [_KEYS, _CLASSES]})]
+Ends = Annotated[tuple[Real, Real], Field(strict=False), _pair({"type": "number"})]
+Days = Annotated[tuple[Day, Day], Field(strict=False), _pair({"type": "string", "format": "date"})]
+
+
+def check_distinct(what: str, values: Sequence[str], least: int) -> None:
+    """Refuse values that are too few, or of which one is stated twice.
+
+    Raises:
+        ValueError: with the value.
+    """
+    if twice := [value for value in dict.fromkeys(values) if values.count(value) > 1]:
+        raise ValueError(f"{what} must be different, got {twice[0]!r} twice")
+    if len(values) < least:
+        raise ValueError(f"{what} must be at least {least}, got {[*values]}")
+
+
+def check_ordered(first: float, last: float, stated: Sequence[Any]) -> None:
+    """Refuse a range that does not lead upwards.
+
+    Raises:
+        ValueError: with the range.
+    """
+    if not first < last:
+        raise ValueError(f"range must be [least, most], got [{', '.join(map(str, stated))}]")

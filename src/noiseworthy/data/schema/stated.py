@@ -1,0 +1,107 @@
+"""From `[columns]`, in a study or in a file of its own, to a schema; all that is wrong in one error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from noiseworthy._names import nearest, shown
+from noiseworthy._tables import read_toml
+from noiseworthy.data.schema.schema import COLUMNS, KINDS, ROLES, Schema, misfits, named
+from noiseworthy.errors import ConfigError
+
+_WHERE = "[columns]"
+QUESTION = "?"
+"""What stands for an answer in a study that `noiseworthy init` wrote."""
+
+
+def read_schema(stated: Any, folder: Path = Path()) -> Schema:
+    """The schema that a file states: its table `[columns]`, or the path of a file that has one.
+
+    Args:
+        stated: tables by the names of columns, or a path.
+        folder: from which a relative path is looked up.
+
+    Raises:
+        ConfigError: everything that is wrong, a line each.
+
+    Example:
+        >>> read_schema({"age": {"kind": "numbr", "range": [0, 1]}, "ill": {"role": "label"}})
+        Traceback (most recent call last):
+        ...
+        noiseworthy.errors.ConfigError: [columns] age: kind must be one of number, category, yes-no, ...
+    """
+    if isinstance(stated, str):
+        stated = _in_file(folder / stated)
+    if isinstance(stated, Schema):
+        return stated
+    if not isinstance(stated, Mapping):
+        raise ConfigError(f"{_WHERE} must be a table of columns, or the path of a file that has one")
+    try:
+        return Schema.model_validate(stated)
+    except ValidationError as error:
+        raise ConfigError(*(f"{_WHERE} {one}" for one in _said(error, stated))) from None
+
+
+def _in_file(path: Path) -> Any:
+    tables = read_toml(path, "file of columns")
+    if set(tables) != {"columns"} or isinstance(tables["columns"], str):
+        raise ConfigError(f"{path} must hold one table, {_WHERE}, and nothing else; got {', '.join(tables)}")
+    return tables["columns"]
+
+
+def _said(error: ValidationError, stated: Mapping[str, Any]) -> list[str]:
+    """Everything that is wrong, a sentence each, in the order of the columns."""
+    tables = stated.get("columns")
+    listed = tables if isinstance(tables, list | tuple) else [named(*one) for one in stated.items()]
+    complaints = error.errors(include_url=False)
+    said: dict[str, list[str]] = {}
+    for one in complaints:
+        if len(one["loc"]) > 1:
+            who, what = _of_column(one, listed)
+            said.setdefault(who, []).append(what)
+    whole = [_message(one) for one in complaints if len(one["loc"]) <= 1]
+    roles = [(str(one.get("name")), _role(one)) for one in listed if isinstance(one, Mapping)]
+    each = [f"{shown(who)} {' or '.join(dict.fromkeys(what))}" for who, what in said.items()]
+    return [*each, *(whole or misfits(roles))]
+
+
+def _of_column(one: Any, listed: Sequence[Any]) -> tuple[str, str]:
+    """Whose a complaint is, a column's or one of its keys', and what it says of that."""
+    _, place, *below = one["loc"]
+    column = listed[place] if isinstance(place, int) and isinstance(listed[place], Mapping) else {}
+    who = f"{column.get('name', place)}:"
+    if one["type"].startswith("union_tag"):
+        return who, _unknown_kind(column)
+    if one["type"] == "value_error" or len(below) < 2:
+        return who, _message(one)
+    wrong = f"{who} {below[1]}"
+    if one["type"] == "extra_forbidden":
+        allowed = [key for key in COLUMNS[str(below[0])].model_fields if key != "name"]
+        return wrong, f"is no key here{nearest(str(below[1]), allowed)}; allowed: {', '.join(allowed)}"
+    if one["input"] == QUESTION:
+        return wrong, "is a question that is still open; answer it from what is public"
+    if one["type"] == "missing":
+        return wrong, "is missing"
+    return wrong, f"must be {_message(one).removeprefix('Input should be ')}, got {one['input']!r}"
+
+
+def _unknown_kind(column: Mapping[str, Any]) -> str:
+    if (role := column.get("role", "feature")) not in ROLES:
+        return f"role must be one of {', '.join(ROLES)}, got {role!r}{nearest(str(role), ROLES)}"
+    kind = column.get("kind")
+    if kind is None or isinstance(kind, str):
+        given = "" if kind is None else f", got {kind!r}{nearest(kind, KINDS)}"
+        return f"kind must be one of {', '.join(KINDS)}{given}"
+    return 'must be a table such as { kind = "number", range = [0, 100] }'
+
+
+def _message(one: Any) -> str:
+    return one["msg"].removeprefix("Value error, ")
+
+
+def _role(stated: Mapping[str, Any]) -> str:
+    return "none" if stated.get("kind") == "left-out" else str(stated.get("role", "feature"))

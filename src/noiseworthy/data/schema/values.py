@@ -1,0 +1,135 @@
+"""Single values of a table as text, numbers and days, the same whatever type a file or a frame gives them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+GAPS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none"})
+"""Texts in small letters that are gaps in every column, unless a column states them among its values."""
+YES, NO = frozenset({"yes", "y", "true", "t", "1"}), frozenset({"no", "n", "false", "f", "0"})
+_POINT = re.compile(r"([+-]?\d+)\.(\d*?)0*")
+
+
+def key(value: Any) -> str:
+    """A value as the text by which values are compared; a missing one is the empty text.
+
+    Example:
+        >>> key(1), key("1 "), key(1.0), key("1.0"), key(np.float32(0.1)), key(None), key(float("nan"))
+        ('1', '1', '1', '1', '0.1', '', '')
+        >>> key("01"), key(True), key("-0.0"), key(2**60 + 1)
+        ('01', 'True', '0', '1152921504606846977')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float | np.floating):
+        if value != value:
+            return ""
+        return str(int(value)) if value.is_integer() else str(value)
+    text = str(value).strip()
+    if found := _POINT.fullmatch(text):
+        text = f"{found[1]}.{found[2]}" if found[2] else found[1]
+    return "0" if text == "-0" else text
+
+
+def keys(values: NDArray) -> list[str]:
+    """`key` of every value, shape (n,)."""
+    return [key(value) for value in values.tolist()]
+
+
+def gaps_among(texts: Sequence[str], codes: Collection[str], own: Collection[str] = ()) -> NDArray[np.bool_]:
+    """Which values are missing.
+
+    Args:
+        texts: `keys` of the values, n of them.
+        codes: texts that stand for a gap in this column.
+        own: values of the column, which are no gaps whatever they look like.
+    """
+    return np.array(
+        [text in codes or (text.lower() in GAPS and text not in own) for text in texts], dtype=bool
+    )
+
+
+def numbers(values: NDArray) -> NDArray[np.float64]:
+    """Values as numbers, NaN where one is none; shape (n,).
+
+    Example:
+        >>> numbers(np.array(["1.5", " 2", "1_0", "much", ""], object)).tolist()
+        [1.5, 2.0, nan, nan, nan]
+    """
+    if values.dtype.kind in "biuf":
+        return values.astype(np.float64)
+    return np.array([_number(value) for value in values.tolist()], np.float64)
+
+
+def days(values: NDArray, form: str | None) -> NDArray[np.float64]:
+    """Dates as days of the calendar, NaN where a value is none; shape (n,).
+
+    Args:
+        values: dates, times or text.
+        form: of text, as `datetime.strptime` reads it; None reads ISO 8601, whose time of day is left out.
+
+    Example:
+        >>> days(np.array(["0001-01-01", "0001-01-02 10:30", "soon"]), None).tolist()
+        [1.0, 2.0, nan]
+    """
+    if values.dtype.kind == "M":
+        since_1970 = values.astype("datetime64[D]")
+        found = since_1970.astype(np.float64) + date(1970, 1, 1).toordinal()
+        return np.where(np.isnat(since_1970), np.nan, found)
+
+    def read(text: str) -> datetime:
+        return datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)
+
+    return np.array([_day(value, read) for value in values.tolist()], np.float64)
+
+
+def numbered(known: Sequence[str]) -> dict[str, int]:
+    """Texts by their places."""
+    return {text: place for place, text in enumerate(known)}
+
+
+def places(texts: Sequence[str], known: Mapping[str, int]) -> NDArray[np.float64]:
+    """Places of texts by their numbers, NaN for a stranger; shape (n,)."""
+    return np.array([known.get(text, np.nan) for text in texts], np.float64)
+
+
+def _number(value: Any) -> float:
+    if value is None or (isinstance(value, str) and "_" in value):
+        return np.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
+
+
+def _day(value: Any, read: Callable[[str], datetime]) -> float:
+    try:
+        moment = value if isinstance(value, date) else read(str(value).strip())
+        return float(moment.toordinal())
+    except (ValueError, OverflowError):
+        return np.nan
+
+
+def columns_of(table: Any) -> dict[str, NDArray]:
+    """The columns of a mapping or a frame as arrays by name; what a frame calls missing becomes None.
+
+    Args:
+        table: a mapping of names to columns, or a pandas or polars frame.
+    """
+    return {str(name): _array(table[name]) for name in (table if hasattr(table, "keys") else table.columns)}
+
+
+def _array(column: Any) -> NDArray:
+    values = np.asarray(column)
+    if values.dtype == object and hasattr(column, "isna"):
+        values = values.copy()
+        values[np.asarray(column.isna())] = None
+    return values

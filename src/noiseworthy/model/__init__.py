@@ -1,0 +1,1 @@
+"""A model that can be used: its folder, its predictions, its card; docs/model.md."""

@@ -1,0 +1,163 @@
+"""The card of a model, in Markdown: what it was trained on and promises, how well it does, its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from noiseworthy._names import shown
+from noiseworthy._wording import count, level, number, percent, shortened, span
+from noiseworthy.data.schema.columns import Column
+from noiseworthy.model.description import Description
+from noiseworthy.model.metrics import Metrics
+from noiseworthy.privacy.uploads import WORDS
+
+MOST_NAMES = 20
+"""Clients, classes or values that are named; the file has all."""
+
+
+def card_of(description: Description) -> str:
+    """The card of a model, every word of it from its description."""
+    parts = [
+        [f"# Model of {_text(description.name)}", _what(description), _use(description)],
+        ["## What it was trained on", _trained_on(description)],
+        ["## Privacy", *_privacy(description)],
+        ["## Records", *_records(description)],
+        ["## How well it does", *_scores(description)],
+        ["## Limits", *_limits(description)],
+    ]
+    return "\n\n".join(paragraph for part in parts for paragraph in part) + "\n"
+
+
+def _text(name: str) -> str:
+    """A name that is data, in one line in which nothing is markup."""
+    plain = shortened(shown(name), 80)
+    return "".join(f"\\{one}" if one in "\\`*_[]<>|#&!" else one for one in plain)
+
+
+def _listed(names: list[str]) -> str:
+    told = ", ".join(map(_text, names[:MOST_NAMES]))
+    return told if len(names) <= MOST_NAMES else f"{told} and {len(names) - MOST_NAMES:,} more"
+
+
+def _what(description: Description) -> str:
+    predicts = (
+        f"predicts the number {_text(description.label_name)}"
+        if description.classes is None
+        else f"tells {len(description.classes)} classes apart: {_listed(description.classes)}"
+    )
+    seeds = len(description.seeds)
+    which = (
+        f" Of {seeds} trainings, which are for measuring, it is that of seed {description.seed}."
+        if seeds > 1
+        else ""
+    )
+    return (
+        f"A model of kind `{description.task.model}` that {predicts}. Written by noiseworthy "
+        f"{description.version}.{which}"
+    )
+
+
+def _use(description: Description) -> str:
+    file = "new.npy" if description.columns is None else "new.csv"
+    return (
+        '```python\nimport noiseworthy as nw\n\nmodel = nw.load_model("this/folder")\n'
+        f"model.predict(records)\n```\n\nor `noiseworthy predict RUN {file} -o out.csv`."
+    )
+
+
+def _trained_on(description: Description) -> str:
+    on = description.trained_on
+    return (
+        f"{_text(on.data)}: {count(len(on.clients), 'client')} ({_listed(on.clients)}) with "
+        f"{span(on.records)} records each, {sum(on.records):,} in all. Names and sizes are all that is kept "
+        "of them here."
+    )
+
+
+def _privacy(description: Description) -> Iterator[str]:
+    promised = description.privacy
+    if promised.warning:
+        yield f"**Not for release.** {promised.warning}"
+    yield promised.claim
+    if not promised.private:
+        return
+    protects = "Deployed, a training by this plan protects" if promised.warning else "Protected is"
+    free = "" if promised.warning else " Predictions, and whatever else is made of it, cost no more epsilon."
+    yield (
+        f"{protects} one {promised.unit} ({promised.relation} neighbours), against {promised.adversary}. "
+        f"Noise: {promised.mechanism}; assurance: {promised.assurance}, {WORDS[promised.assurance]}.{free}"
+    )
+
+
+def _records(description: Description) -> Iterator[str]:
+    if description.columns is None:
+        yield f"Arrays of shape (n, {', '.join(map(str, description.record_shape))})."
+        return
+    yield "Columns by name, in any order; those that are no features may be absent."
+    rows = [f"| {_text(one.name)} | {_column(one)} |" for one in description.columns.columns]
+    yield "\n".join(["| column | what it is |", "|---|---|", *rows])
+
+
+def _column(column: Column) -> str:
+    """A column in words, from all that is stated of it."""
+    stated = column.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
+    kind = stated.pop("role", None) or stated.pop("kind", "number")
+    stated.pop("kind", None)
+    return "; ".join([_text(kind), *(f"{key} {_text(_value(value))}" for key, value in stated.items())])
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_value, value))
+    if value is True:
+        return "true"
+    return number(value, 6) if isinstance(value, float) else str(value)
+
+
+def _scores(description: Description) -> Iterator[str]:
+    found = description.metrics
+    if found is None:
+        yield "Not measured."
+        return
+    yield f"On {count(found.records, 'test record')}, which were not trained on:"
+    lines = ["| | this model | always the same answer |", "|---|---|---|"]
+    yield "\n".join([*lines, *(f"| {name} | {own} | {other} |" for name, own, other in scores(found))])
+    if found.calibration_error is not None:
+        yield (
+            f"Calibration error {percent(found.calibration_error, 1)}: by so much, on average, its "
+            "probability for the class that it names differs from how often it is right."
+        )
+
+
+def scores(found: Metrics) -> Iterator[tuple[str, str, str]]:
+    """Names of scores, what a model reaches, and what always answering the same would reach; where known."""
+    rows = [
+        ("accuracy", found.accuracy, found.prior_accuracy, percent),
+        ("balanced accuracy", found.balanced_accuracy, found.prior_balanced_accuracy, percent),
+        ("AUC", found.auc, 0.5, level),
+        ("log loss", found.log_loss, found.prior_log_loss, level),
+        ("R²", found.r2, 0.0, lambda value: f"{value:.2f}"),
+        ("root mean squared error", found.error, found.prior_error, level),
+    ]
+    for name, own, other, write in rows:
+        if own is not None:
+            yield name, write(own), "" if other is None else write(other)
+
+
+def _limits(description: Description) -> Iterator[str]:
+    yield (
+        "The scores are of records like those that were tested; elsewhere, or later, they may be worse. "
+        "Nobody has looked at how it does for single groups of people."
+    )
+    if description.columns is not None:
+        yield "Numbers beyond the stated range of their column are read as its end."
+    yield (
+        "Clipping and noise pull a model towards answering alike for all. It is no ground for a decision "
+        "about one person without somebody who understands it."
+    )
+    if description.privacy.private:
+        yield (
+            f"Epsilon bounds what the model tells of one {description.privacy.unit}; what follows from the "
+            "data as a whole, it tells."
+        )

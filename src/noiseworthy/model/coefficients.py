@@ -1,0 +1,83 @@
+"""The coefficients of linear models under the names of their features."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.data.schema.columns import NumberColumn
+from noiseworthy.model.description import Description
+from noiseworthy.tasks.names import LINEAR
+
+COLUMNS = ("feature", "class", "coefficient", "per_unit")
+INTERCEPT = "(intercept)"
+Row = tuple[str, str, float, float | None]
+"""Of `COLUMNS`: the last one per unit of the column itself, None where that is no number or has no such."""
+
+
+def coefficients_of(description: Description, theta: NDArray[np.float32]) -> list[Row]:
+    """A row for every feature and output, intercepts last; none where the model is not linear.
+
+    A model of two classes with one output has the log odds (logistic) or the margin (svm) of the second one;
+    softmax a row for each class, of which only differences between classes say anything. What holds per unit
+    holds of records that no norm cuts; where all are scaled to a norm, nothing does.
+    """
+    task = description.task
+    if task.model not in LINEAR:
+        return []
+    outputs = _outputs(description)
+    weights = np.asarray(theta, np.float64).reshape(-1, len(outputs))
+    bias = 0.0 if task.bias == "auto" else task.bias
+    slopes, constants = (weights[:-1], bias * weights[-1]) if bias else (weights, 0 * weights[0])
+    centers, units = _scales(description, len(slopes))
+    known = ~np.isnan(units)
+    moved = constants - (centers[known] / units[known]) @ slopes[known]
+    rows: list[Row] = [
+        (name, output, float(slopes[j, k]), float(slopes[j, k] / units[j]) if known[j] else None)
+        for j, name in enumerate(_names(description, len(slopes)))
+        for k, output in enumerate(outputs)
+    ]
+    return rows + [
+        (INTERCEPT, output, float(constants[k]), float(moved[k]) if np.any(known) else None)
+        for k, output in enumerate(outputs)
+    ]
+
+
+def _outputs(description: Description) -> list[str]:
+    """What each output speaks of: a class, or the number that is predicted."""
+    if description.classes is None:
+        return [description.label_name]
+    return description.classes if description.task.model == "softmax" else description.classes[1:]
+
+
+def _names(description: Description, features: int) -> list[str]:
+    """Names of the numbers that the model sees."""
+    plain = _as_encoded(description)
+    if plain and description.columns is not None:
+        return list(description.columns.feature_names)
+    shape = tuple(description.record_shape)
+    if plain and math.prod(shape) == features:
+        return [f"x[{', '.join(map(str, place))}]" for place in np.ndindex(*shape)]
+    return [f"prepared[{j}]" for j in range(features)]
+
+
+def _as_encoded(description: Description) -> bool:
+    """Whether the model sees records as they are encoded, but for their norm."""
+    task = description.task
+    return task.pooling == 1 and task.projection is None and task.reference is None
+
+
+def _scales(description: Description, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Centers and units of columns, where (value - center) / unit is encoded; NaN for all others."""
+    centers, units = np.full((2, features), np.nan)
+    if description.columns is None or description.task.normalise or not _as_encoded(description):
+        return centers, units
+    places = {name: j for j, name in enumerate(description.columns.feature_names)}
+    for one in description.columns.features:
+        if not isinstance(one, NumberColumn) or one.transform != "none":
+            continue
+        least, most = one.range or (one.center - (one.step or 1), one.center + (one.step or 1))
+        centers[places[one.name]], units[places[one.name]] = (least + most) / 2, (most - least) / 2
+    return centers, units

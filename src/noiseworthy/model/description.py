@@ -1,0 +1,150 @@
+"""What `model.json` says of a model: all but its numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from noiseworthy._tables import Table
+from noiseworthy.data.schema import Schema
+from noiseworthy.errors import DataError
+from noiseworthy.model.metrics import Metrics
+from noiseworthy.privacy.uploads import Assurance
+from noiseworthy.tasks.table import TaskTable
+
+FORMAT = 1
+"""Of the folder; another one is refused by name."""
+Ends = Annotated[list[float], Field(min_length=2, max_length=2)]
+"""The least and the greatest over clients."""
+
+
+class TrainedOn(Table):
+    """Names and sizes of what a model was trained on, which are public."""
+
+    data: str
+    clients: list[str]
+    records: list[int]
+
+
+class Statement(Table):
+    """What the training of a model promises.
+
+    Attributes:
+        private: whether clients added noise.
+        claim: in a sentence.
+        assurance: where the noise came from.
+        warning: why the model must not be released; empty where nothing speaks against it.
+        unit, relation: whose change is hidden.
+        epsilon, delta: least and greatest lifetime budget of a client.
+        mechanism: of the noise.
+        adversary: who may look.
+    """
+
+    private: bool
+    claim: str
+    assurance: Assurance
+    warning: str
+    unit: str
+    relation: str
+    epsilon: Ends
+    delta: Ends
+    mechanism: str
+    adversary: str
+
+
+class Description(Table):
+    """Everything that a model is besides its numbers.
+
+    Attributes:
+        format: of the folder.
+        version: of the product that wrote it.
+        name: of the study.
+        trained_on: names and sizes.
+        task: the model by name with all its arguments, none of them left open.
+        record_shape: of one record, as numbers.
+        label_shape: of one label, [] for a class or a number.
+        classes: names in order, or None for a regression.
+        columns: the schema by which columns become numbers, `schema` in the file; None without columns.
+        seed: of the training that made it; `seeds` are all that were measured.
+        plan_digest: of the plan's file.
+        privacy: what its training promises.
+        metrics: on test records.
+        probe: mean and mean size of the outputs on public records that `model.probed` draws, by which a
+            program that computes otherwise is noticed; None where training diverged.
+    """
+
+    format: Literal[1] = FORMAT
+    version: str
+    name: str
+    trained_on: TrainedOn
+    task: TaskTable
+    record_shape: list[int]
+    label_shape: list[int]
+    classes: list[str] | None
+    columns: Schema | None = Field(default=None, alias="schema")
+    seed: int
+    seeds: list[int]
+    plan_digest: str | None
+    privacy: Statement
+    metrics: Metrics | None
+    probe: list[float] | None
+
+    @model_validator(mode="after")
+    def _one_record(self) -> Self:
+        """Columns, where there are any, make the records and have the classes."""
+        if self.columns is None:
+            return self
+        if self.record_shape != [self.columns.width]:
+            raise ValueError(
+                f"its columns make {self.columns.width} numbers of a record, its shape is {self.record_shape}"
+            )
+        named = self.columns.label.classes
+        if (None if named is None else list(named)) != self.classes:
+            raise ValueError("its columns have other classes than it has itself")
+        return self
+
+    @classmethod
+    def read(cls, content: Any) -> Description:
+        """A description from plain values.
+
+        Raises:
+            DataError: values that describe no model, with the first thing that is wrong.
+        """
+        if isinstance(content, dict) and content.get("format", FORMAT) != FORMAT:
+            raise DataError(
+                f"the model is of format {content['format']!r:.20}, this program reads format {FORMAT}; "
+                f"use noiseworthy {content.get('version', 'of another version')!s:.20}, which wrote it"
+            )
+        try:
+            text = json.dumps(content, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            raise DataError("this describes no model: it holds more than plain values; train again") from None
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = "".join(f"{part!s:.40}: " for part in first["loc"])
+            said = first["msg"].removeprefix("Value error, ")
+            raise DataError(
+                f"this describes no model: {where}{said}; train again, or take the whole folder"
+            ) from None
+
+    @property
+    def label_name(self) -> str:
+        """What is predicted, by name."""
+        return "label" if self.columns is None else self.columns.label.name
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """As plain values."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def digest_of(content: dict[str, Any]) -> str:
+    """SHA-256 of plain values without their digest, however they are laid out."""
+    rest = {key: value for key, value in content.items() if key != "digest"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

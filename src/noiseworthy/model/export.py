@@ -1,0 +1,211 @@
+"""A model as ONNX: one graph from encoded records to probabilities, for programs without Python or jax.
+
+The graph does what a task's `prepare` and `answers` do, node by node: a linear model's preparation, norm,
+matrix and intercept; or two convolutions and a dense layer, the networks of `tasks.models.cnn`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy.errors import ConfigError, DataError, InvalidInput
+from noiseworthy.model.model import Model
+from noiseworthy.tasks.batch import SAFETY
+from noiseworthy.tasks.clipping import upper_norm
+from noiseworthy.tasks.images import image_shape
+from noiseworthy.tasks.linear import LinearModel
+from noiseworthy.tasks.models.cnn import DESIGNS, named_layers
+from noiseworthy.tasks.preparation import Preparation
+
+OPSET, IR = 17, 9
+"""Old enough for every runtime since 2023."""
+INPUT, CLASSES, NUMBER = "records", "probabilities", "prediction"
+
+
+def export_onnx(model: Model, file: Path | str) -> Path:
+    """Write a model as an ONNX file.
+
+    The input `records` is float32 of shape (n, *record_shape), as `Model.encoded` makes it. The output is
+    `probabilities` (n, K), or `prediction` (n, 1): the number of a regression, the margin of an svm. Names of
+    the features and classes and the privacy claim go along as metadata.
+
+    Raises:
+        InvalidInput: a model that cannot be exported, by name.
+        ConfigError: an installation without onnx.
+        DataError: a file that cannot be written.
+    """
+    if find_spec("onnx") is None:
+        raise ConfigError("onnx is not installed; pip install 'noiseworthy[onnx]'")
+    import onnx
+    from onnx import TensorProto, helper
+
+    name, z = _outputs(graph := _Graph(), model)
+    shape = ["n", *model.description.record_shape]
+    width = 1 if name == NUMBER else len(model.classes or ())
+    made = helper.make_model(
+        helper.make_graph(
+            [*graph.nodes, helper.make_node("Identity", [z], [name])],
+            "noiseworthy",
+            [helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, shape)],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", width])],
+            graph.constants,
+        ),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR,
+        producer_name="noiseworthy",
+        producer_version=model.description.version,
+    )
+    helper.set_model_props(made, _said(model))
+    onnx.checker.check_model(made, full_check=True)
+    try:
+        Path(file).write_bytes(made.SerializeToString())
+    except OSError as error:
+        raise DataError(f"{file} cannot be written ({error}); name another file") from None
+    return Path(file)
+
+
+def _said(model: Model) -> dict[str, str]:
+    """What a graph has no place for, as text."""
+    description = model.description
+    features = None if description.columns is None else list(description.columns.feature_names)
+    said = {"features": features, "classes": description.classes, "privacy": description.privacy.model_dump()}
+    return {name: json.dumps(value, ensure_ascii=False) for name, value in said.items()}
+
+
+class _Graph:
+    """Nodes under way; every value has a name."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def put(self, value: ArrayLike, kind: type = np.float32) -> str:
+        """A constant."""
+        from onnx import numpy_helper
+
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value, kind), name))
+        return name
+
+    def add(self, operation: str, *inputs: str, **attributes: Any) -> str:
+        """A node; returns the name of its one output."""
+        from onnx import helper
+
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operation, inputs, [name], **attributes))
+        return name
+
+    def shaped(self, x: str, *shape: int) -> str:
+        """A value in another shape; -1 is the number of records."""
+        return self.add("Reshape", x, self.put(shape, np.int64))
+
+    def sum(self, x: str) -> str:
+        """Sum along the last axis, which stays with length 1."""
+        return self.add("ReduceSum", x, self.put([-1], np.int64), keepdims=1)
+
+
+def _outputs(graph: _Graph, model: Model) -> tuple[str, str]:
+    """The name of what comes out, and the value that it is."""
+    task, said = model.task, model.description
+    theta, shape = np.asarray(model.kept.theta, np.float32), tuple(said.record_shape)
+    if isinstance(task, LinearModel):
+        z = _linear(graph, task, theta, shape)
+    elif said.task.model in DESIGNS:
+        z = _network(graph, said.task.model, theta, shape, len(said.classes or ()))
+    else:
+        raise InvalidInput(
+            f"{said.task.model or 'a network of your own'} cannot be exported to ONNX; linear models and "
+            f"{', '.join(DESIGNS)} can, use nw.load_model for others"
+        )
+    if model.loss == "softmax":
+        return CLASSES, graph.add("Softmax", z, axis=-1)
+    if model.loss == "logistic":
+        other = graph.add("Sigmoid", graph.add("Neg", z))
+        return CLASSES, graph.add("Concat", other, graph.add("Sigmoid", z), axis=1)
+    return NUMBER, z
+
+
+def _linear(graph: _Graph, task: LinearModel, theta: NDArray[np.float32], shape: tuple[int, ...]) -> str:
+    rows = _scaled(graph, task, _prepared(graph, task.preparation, shape))
+    weights = theta.reshape(-1, task.outputs)
+    intercept = task.bias * weights[-1] if task.bias else np.zeros(task.outputs)
+    return graph.add("Gemm", rows, graph.put(weights[: task.features]), graph.put(intercept))
+
+
+def _prepared(graph: _Graph, preparation: Preparation, shape: tuple[int, ...]) -> str:
+    """Records as rows: pooled, seen against a reference, projected."""
+    rows, numbers = INPUT, math.prod(shape)
+    if preparation.pooling > 1:
+        rows = _pooled(graph, preparation.pooling, image_shape("pooling", shape))
+        numbers = math.prod(Preparation(preparation.pooling).shape_after(shape))
+    rows = graph.shaped(rows, -1, numbers)
+    if preparation.reference is not None:
+        norms = graph.add("Sqrt", graph.sum(graph.add("Mul", rows, rows)))
+        zero = graph.add("Equal", norms, graph.put(0.0))
+        units = graph.add("Div", rows, graph.add("Where", zero, graph.put(1.0), norms))
+        rows = graph.add("Sub", units, graph.put(preparation.reference.mean))
+    if preparation.projection is None:
+        return rows
+    if preparation.reference is not None:
+        directions = preparation.reference.directions[: preparation.projection].T
+    else:
+        alone = Preparation(projection=preparation.projection, seed=preparation.seed)
+        directions = np.asarray(alone(jnp.eye(numbers)))
+    return graph.add("MatMul", rows, graph.put(directions))
+
+
+def _pooled(graph: _Graph, side: int, image: tuple[int, ...]) -> str:
+    """Sums over blocks, divided by their side; channels last again."""
+    height, width, *_ = image
+    beyond = [0, 0, -height % side, -width % side]
+    means = graph.add(
+        "AveragePool", _channels_first(graph, image), kernel_shape=[side, side], strides=[side, side],
+        pads=beyond, count_include_pad=1,
+    )  # fmt: skip
+    return graph.add("Transpose", graph.add("Mul", means, graph.put(side)), perm=[0, 2, 3, 1])
+
+
+def _channels_first(graph: _Graph, image: tuple[int, ...]) -> str:
+    height, width, *channels = image
+    images = graph.shaped(INPUT, -1, height, width, *(channels or [1]))
+    return graph.add("Transpose", images, perm=[0, 3, 1, 2])
+
+
+def _scaled(graph: _Graph, task: LinearModel, rows: str) -> str:
+    """Rows within the ball of the task, or on its sphere."""
+    if task.feature_norm is None:
+        return rows
+    sizes = graph.add("Abs", rows)
+    peak = graph.add("ReduceMax", sizes, axes=[-1], keepdims=1)
+    safe = graph.add("Where", graph.add("Greater", peak, graph.put(0.0)), peak, graph.put(1.0))
+    units = graph.add("Div", rows, safe)
+    least = np.square(float(upper_norm(jnp.zeros(task.features), "l2")))
+    squares = graph.add("Add", graph.sum(graph.add("Mul", units, units)), graph.put(least))
+    reach = graph.add("Div", graph.put(SAFETY * task.feature_norm), graph.add("Sqrt", squares))
+    moved = graph.add("Mul", units, reach)
+    if task.normalise:
+        return moved
+    return graph.add("Where", graph.add("LessOrEqual", peak, reach), rows, moved)
+
+
+def _network(
+    graph: _Graph, model: str, theta: NDArray[np.float32], shape: tuple[int, ...], classes: int
+) -> str:
+    layers = named_layers(model, classes, image := image_shape(model, shape), theta)
+    x = _channels_first(graph, image)
+    for name in ("conv1", "conv2"):
+        weight, bias = (np.asarray(layers[name][part]) for part in ("weight", "bias"))
+        margin = [weight.shape[0] // 2] * 4
+        x = graph.add("Conv", x, graph.put(weight.transpose(3, 2, 0, 1)), graph.put(bias), pads=margin)
+        x = graph.add("Relu", graph.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]))
+    weight, bias = (np.asarray(layers["dense"][part]) for part in ("weight", "bias"))
+    flat = graph.shaped(graph.add("Transpose", x, perm=[0, 2, 3, 1]), -1, len(weight))
+    return graph.add("Gemm", flat, graph.put(weight), graph.put(bias))

@@ -1,0 +1,146 @@
+"""The folder of a model: JSON, safetensors, a card and coefficients; written whole, read without pickle."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.errors import DataError
+from noiseworthy.model.card import card_of
+from noiseworthy.model.coefficients import COLUMNS, coefficients_of
+from noiseworthy.model.description import Description, digest_of
+from noiseworthy.tasks.reference import Reference
+
+NAME = "model"
+"""Of the folder within a run's."""
+FILE, ARRAYS, CARD, COEFFICIENTS = "model.json", "parameters.safetensors", "README.md", "coefficients.csv"
+_AGAIN = "take the whole folder from where it was written, or train again"
+
+
+class Kept(NamedTuple):
+    """What a folder holds.
+
+    Attributes:
+        description: all but the numbers.
+        theta: parameters, float32, shape (p,).
+        reference: public records that others are seen against, with the directions that are kept.
+    """
+
+    description: Description
+    theta: NDArray[np.float32]
+    reference: Reference | None = None
+
+
+def save_folder(kept: Kept, folder: Path, *, private: bool = False) -> Path:
+    """Write the folder of a model; one that is there is replaced whole.
+
+    Args:
+        kept: the model.
+        folder: to write.
+        private: for its owner's eyes alone (mode 0700).
+
+    Raises:
+        DataError: a place that cannot be written to.
+    """
+    fresh = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    old = fresh.with_name(f"{fresh.name}.old")
+    try:
+        fresh.mkdir(mode=0o700 if private else 0o777, parents=True)
+        _fill(fresh, kept)
+        if folder.exists():
+            os.rename(folder, old)
+        os.rename(fresh, folder)
+    except OSError as error:
+        raise DataError(f"the model cannot be written to {folder} ({error}); choose another place") from None
+    finally:
+        for left in (fresh, old):
+            shutil.rmtree(left, ignore_errors=True)
+    return folder
+
+
+def load_folder(path: Path) -> Kept:
+    """The model of a folder, or of a run's folder, every byte of it held against its digests.
+
+    Raises:
+        DataError: no model, one of another format, or one that is damaged or was changed.
+    """
+    folder = _found(path)
+    content = _content(folder / FILE)
+    description = Description.read({k: v for k, v in content.items() if k not in ("parameters", "digest")})
+    if content.get("digest") != digest_of(content):
+        raise DataError(f"{folder / FILE} was changed after it was written; {_AGAIN}")
+    arrays = _arrays(folder / ARRAYS, content["parameters"])
+    names: tuple[str, ...] = ("theta", "mean", "directions") if description.task.reference else ("theta",)
+    if missing := [name for name in names if name not in arrays]:
+        raise DataError(f"{folder / ARRAYS} lacks the array {missing[0]}; {_AGAIN}")
+    reference = Reference(arrays["mean"], arrays["directions"]) if description.task.reference else None
+    return Kept(description, arrays["theta"], reference)
+
+
+def _fill(folder: Path, kept: Kept) -> None:
+    """Write the files of a model into a new folder."""
+    from safetensors.numpy import save  # here, because owners' gateways write one in a run
+
+    arrays = {"theta": np.ascontiguousarray(kept.theta, np.float32)}
+    if kept.reference is not None:
+        directions = kept.reference.directions[: kept.description.task.projection or 0]
+        arrays |= {"mean": kept.reference.mean, "directions": np.ascontiguousarray(directions)}
+    packed = save(arrays)
+    shapes = {name: list(array.shape) for name, array in arrays.items()}
+    parameters = {"sha256": hashlib.sha256(packed).hexdigest(), "arrays": shapes}
+    content = {**kept.description.plain, "parameters": parameters}
+    text = json.dumps({**content, "digest": digest_of(content)}, indent=1, ensure_ascii=False)
+    (folder / ARRAYS).write_bytes(packed)
+    (folder / FILE).write_text(text, encoding="utf-8")
+    (folder / CARD).write_text(card_of(kept.description), encoding="utf-8")
+    if rows := coefficients_of(kept.description, kept.theta):
+        with (folder / COEFFICIENTS).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([COLUMNS, *rows])
+
+
+def _found(path: Path) -> Path:
+    """The folder of the model itself."""
+    for folder in (path, path / NAME):
+        if (folder / FILE).is_file():
+            return folder
+    if (path / "model.npz").is_file():
+        raise DataError(
+            f"{path} was written by an earlier version, whose model.npz names no columns, classes or model; "
+            "train the study again"
+        )
+    raise DataError(f"{path} holds no model; give the folder of a run that was trained, or of a model")
+
+
+def _content(path: Path) -> dict:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path} cannot be read ({error}); {_AGAIN}") from None
+    if not isinstance(content, dict) or not isinstance(content.get("parameters"), dict):
+        raise DataError(f"{path} describes no model; {_AGAIN}")
+    return content
+
+
+def _arrays(path: Path, parameters: dict) -> dict[str, NDArray]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        packed = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error}); {_AGAIN}") from None
+    if hashlib.sha256(packed).hexdigest() != parameters.get("sha256"):
+        raise DataError(f"{path} is damaged or of another model; {_AGAIN}")
+    try:
+        return load(packed)
+    except SafetensorError as error:
+        raise DataError(f"{path} holds no arrays ({error}); {_AGAIN}") from None

@@ -1,0 +1,121 @@
+"""How well a model does on test records, beside what always answering the same would reach."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy._tables import Table
+
+BINS = 15
+"""Of the calibration error."""
+Number = float | None
+
+
+class Metrics(Table):
+    """Scores of one model on test records; None where a score is not defined.
+
+    Attributes:
+        records: number of test records.
+        accuracy: share of records whose class is named.
+        balanced_accuracy: mean over the classes of that share.
+        auc: area under the ROC curve, the mean of one class against the rest where there are more than two.
+        log_loss: mean of -log p of the true class; None where a model gives no probabilities.
+        calibration_error: mean distance between the probability of the named class and how often it is
+            right, in bins of equal width, weighted by their records (ECE).
+        prior_accuracy, prior_balanced_accuracy, prior_log_loss: of always answering the shares of the classes
+            among the test records.
+        r2: share of the variance that is explained.
+        error: root of the mean squared error; `prior_error` that of always answering the mean.
+    """
+
+    records: int
+    accuracy: Number = None
+    balanced_accuracy: Number = None
+    auc: Number = None
+    log_loss: Number = None
+    calibration_error: Number = None
+    prior_accuracy: Number = None
+    prior_balanced_accuracy: Number = None
+    prior_log_loss: Number = None
+    r2: Number = None
+    error: Number = None
+    prior_error: Number = None
+
+    @property
+    def constant_loss(self) -> Number:
+        """Test loss of always answering the same, in the unit of trainings; None where they have another."""
+        return self.prior_log_loss if self.prior_error is None else self.prior_error**2 / 2
+
+
+def of_classes(y: ArrayLike, scores: NDArray, *, probabilities: bool = True) -> Metrics:
+    """Scores of a classifier.
+
+    Args:
+        y: true classes 0..K-1, shape (n,), n at least 1.
+        scores: of every class, shape (n, K), the largest of which names the class.
+        probabilities: whether scores are probabilities.
+
+    Example:
+        >>> found = of_classes([0, 0, 1], np.array([[0.9, 0.1], [0.6, 0.4], [0.4, 0.6]]))
+        >>> found.accuracy, found.auc, round(found.log_loss, 3), round(found.prior_log_loss, 3)
+        (1.0, 1.0, 0.376, 0.637)
+    """
+    from sklearn import metrics  # here, because it takes a second to import
+
+    true, scores = np.asarray(y), np.asarray(scores, np.float64)
+    named, shares = scores.argmax(axis=1), np.bincount(true) / len(true)
+    occurring = shares[shares > 0]
+    found = {
+        "accuracy": float(np.mean(named == true)),
+        "balanced_accuracy": float(np.mean([np.mean(named[true == k] == k) for k in np.unique(true)])),
+        "auc": _auc(true, scores),
+        "prior_accuracy": float(shares.max()),
+        "prior_balanced_accuracy": 1 / len(occurring),
+        "prior_log_loss": float(-np.sum(occurring * np.log(occurring))),
+    }
+    if probabilities:
+        scores = scores / scores.sum(axis=1, keepdims=True)
+        labels = np.arange(scores.shape[1])
+        found |= {
+            "log_loss": float(metrics.log_loss(true, scores, labels=labels)),
+            "calibration_error": _calibration_error(named == true, scores.max(axis=1)),
+        }
+    return Metrics(records=len(true), **found)
+
+
+def of_numbers(y: ArrayLike, predicted: ArrayLike) -> Metrics:
+    """Scores of a regression, of n at least 1 records.
+
+    Example:
+        >>> of_numbers([0.0, 2.0], [0.0, 1.0]).r2
+        0.5
+    """
+    from sklearn import metrics
+
+    true, given = np.asarray(y, np.float64).ravel(), np.asarray(predicted, np.float64).ravel()
+    return Metrics(
+        records=len(true),
+        r2=float(metrics.r2_score(true, given)) if len(true) > 1 else None,
+        error=float(metrics.root_mean_squared_error(true, given)),
+        prior_error=float(true.std()),
+    )
+
+
+def _auc(true: NDArray, scores: NDArray[np.float64]) -> Number:
+    """None where a class does not occur: nothing can be told apart from it."""
+    from sklearn.metrics import roc_auc_score
+
+    classes = scores.shape[1]
+    if len(np.unique(true)) < classes:
+        return None
+    if classes == 2:
+        return float(roc_auc_score(true, scores[:, 1] - scores[:, 0]))
+    return float(np.mean([roc_auc_score(true == k, scores[:, k]) for k in range(classes)]))
+
+
+def _calibration_error(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> float:
+    """scikit-learn draws reliability curves and has no such number."""
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    gaps = np.bincount(bins, weights=right.astype(float) - confidence, minlength=BINS)
+    return float(np.abs(gaps).sum() / len(right))

@@ -1,0 +1,326 @@
+"""A model in use: predictions of records that are new to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, softmax
+
+from noiseworthy._names import nearest
+from noiseworthy._wording import shortened
+from noiseworthy.data.labels import scaled_images
+from noiseworthy.data.schema.values import columns_of
+from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.model.card import card_of
+from noiseworthy.model.coefficients import COLUMNS, coefficients_of
+from noiseworthy.model.description import Description
+from noiseworthy.model.folder import Kept, load_folder, save_folder
+from noiseworthy.model.metrics import Metrics, of_classes, of_numbers
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.factory import make_task
+from noiseworthy.tasks.linear import LinearModel
+from noiseworthy.tasks.names import MODELS
+from noiseworthy.tasks.networks import ModelTask
+from noiseworthy.tasks.structured_losses import LOSSES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from noiseworthy.data.schema import Schema
+
+CHUNK = 4096
+"""Records that are predicted at once."""
+_PROBED = 2
+_ROUNDING = 1e-3
+"""Relative difference of a probe that is a matter of rounding."""
+
+
+def load_model(path: Path | str, task: Task | None = None) -> Model:
+    """The model of a run's folder, or of a model's own.
+
+    Args:
+        path: the folder.
+        task: the network, where it is one of your own.
+
+    Raises:
+        DataError: no model, one of another format, one that is damaged or was changed, or whose parameters
+            this program would read otherwise than the one that wrote it.
+    """
+    path = Path(path)
+    kept = load_folder(path)
+    own = task_of(kept) if task is None else task
+    if kept.theta.shape != (own.dimension,):
+        raise DataError(
+            f"{path} holds {kept.theta.size} parameters and its model has {own.dimension}; give the network "
+            "that it was trained with"
+        )
+    model = Model(kept, own)
+    if kept.description.probe is None:
+        raise DataError(
+            f"the training of {path} diverged, its model predicts nothing; train with a smaller step size"
+        )
+    found = probed(own, kept.theta, kept.description.record_shape)
+    if found is None or not np.allclose(found, kept.description.probe, rtol=_ROUNDING, atol=_ROUNDING):
+        raise DataError(
+            f"the model of {path} does not answer as it did when it was written; load it with noiseworthy "
+            f"{kept.description.version} and the jax of that time"
+        )
+    return model
+
+
+def task_of(kept: Kept) -> Task:
+    """The task of a model, made as its description says.
+
+    Raises:
+        DataError: a network that only its user can make.
+    """
+    said = kept.description
+    table, classes = said.task, said.classes
+    if table.model not in MODELS:
+        raise DataError(
+            "the model is a network of your own, which no file can hold; give it to "
+            "nw.load_model(path, task=...)"
+        )
+    return make_task(
+        table.model, said.record_shape, None if classes is None else len(classes), ridge=table.ridge,
+        feature_norm=table.radius, normalise=table.normalise, bias=table.intercept(table.model),
+        pooling=table.pooling, projection=table.projection, reference=kept.reference,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model that was trained, with its columns and classes.
+
+    Attributes:
+        kept: what its folder holds.
+        task: that computes it.
+
+    Example:
+        >>> model = load_model("runs/hearts")  # doctest: +SKIP
+        >>> model.predict({"age": [61], "sex": ["female"]})  # doctest: +SKIP
+        array(['no'], dtype='<U3')
+    """
+
+    kept: Kept
+    task: Task
+
+    @property
+    def description(self) -> Description:
+        """All but the numbers."""
+        return self.kept.description
+
+    @property
+    def schema(self) -> Schema | None:
+        """What its columns are, or None where records are no named columns."""
+        return self.description.columns
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Names of the classes in order; None for a regression."""
+        return None if self.description.classes is None else tuple(self.description.classes)
+
+    @property
+    def card(self) -> str:
+        """The model card, in Markdown."""
+        return card_of(self.description)
+
+    def predict(self, records: Any) -> NDArray:
+        """What it says of each record: the name of a class, or a number.
+
+        Args:
+            records: a frame, or columns by name, where the model has a schema; else an array of shape
+                (n, *record_shape). Bytes of images are divided by 255.
+
+        Returns:
+            Shape (n,), text or float32; of tokens and masks (n, *label_shape).
+
+        Raises:
+            DataError: columns that are missing, unknown or hold what they may not; another shape.
+        """
+        return self.named(self.answers(self.encoded(records)))
+
+    def named(self, z: NDArray) -> NDArray:
+        """What outputs say of each record: the name of a class, or a number."""
+        if self.loss == "own":
+            raise InvalidInput("a loss of your own says nothing of its outputs; use encoded and answers")
+        if self.classes is None:
+            return z.reshape(len(z), -1)[:, 0]
+        if self.loss in ("softmax", "tokens"):
+            return np.asarray(self.classes)[z.argmax(axis=-1)]
+        places = (z if self.loss == "dice" else z[:, 0]) > 0
+        return np.asarray(self.classes)[places.astype(int)]
+
+    def predict_proba(self, records: Any) -> NDArray[np.float64]:
+        """Probabilities of the classes in their order, shape (n, K); of tokens (n, L, V), of masks (n, ...).
+
+        Raises:
+            InvalidInput: a model that gives none: a regression, or an svm.
+            DataError: as `predict`.
+        """
+        return self.probabilities(self.answers(self.encoded(records)))
+
+    def probabilities(self, z: NDArray) -> NDArray[np.float64]:
+        """Outputs as probabilities."""
+        z = np.asarray(z, np.float64)
+        if self.loss in ("softmax", "tokens"):
+            return softmax(z, axis=-1)
+        if self.loss == "dice":
+            return expit(z)
+        if self.loss == "logistic":
+            return np.concatenate([expit(-z), expit(z)], axis=1)
+        kind = "a regression" if self.classes is None else f"the {self.description.task.model}"
+        raise InvalidInput(f"{kind} gives no probabilities; use predict")
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether `predict_proba` has an answer."""
+        return self.loss in ("softmax", "tokens", "dice", "logistic")
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the model into a folder of its own; one that is there is replaced whole.
+
+        Raises:
+            DataError: a place that cannot be written to.
+        """
+        return save_folder(self.kept, Path(folder))
+
+    def coefficients(self) -> pd.DataFrame:
+        """Coefficients of a linear model by feature and class, with their intercepts.
+
+        Returns:
+            Columns `feature`, `class`, `coefficient` of the encoded feature, and `per_unit` of the column
+            itself, NaN where that is no number.
+
+        Raises:
+            InvalidInput: a model that is not linear.
+        """
+        import pandas as pd  # here, because it takes most of a second to import
+
+        rows = coefficients_of(self.description, self.kept.theta)
+        if not rows:
+            raise InvalidInput(f"{self.description.task.model} is no linear model and has no coefficients")
+        return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"per_unit": float})
+
+    def measured(self, encoded: ArrayLike, labels: ArrayLike) -> Metrics | None:
+        """How well it does on encoded records; None without records, or where a record has many labels.
+
+        Args:
+            encoded: shape (n, *record_shape).
+            labels: classes 0..K-1, or numbers, shape (n,).
+        """
+        y = np.asarray(labels)
+        if y.ndim != 1 or not len(y) or self.loss == "own":
+            return None
+        z = self.answers(encoded)
+        if not np.all(np.isfinite(z)):
+            return None
+        if self.classes is None:
+            return of_numbers(y, z)
+        if self.loss == "hinge":
+            return of_classes(y, np.concatenate([-z, z], axis=1), probabilities=False)
+        return of_classes(y, self.probabilities(z))
+
+    @property
+    def loss(self) -> str:
+        """Name of the loss that it was trained by, which says what its outputs are."""
+        return loss_of(self.task)
+
+    def encoded(self, records: Any) -> NDArray:
+        """Records as the numbers that the model takes, shape (n, *record_shape).
+
+        Raises:
+            DataError: as `predict`.
+        """
+        named = hasattr(records, "columns") or hasattr(records, "keys")
+        if self.schema is None:
+            return self._array(records, named)
+        if not named:
+            wanted = shortened(", ".join(one.name for one in self.schema.features), 80)
+            raise DataError(
+                f"the model takes columns by name ({wanted}); give a frame or a dictionary of them"
+            )
+        columns = columns_of(records)
+        stated = [one.name for one in self.schema.columns]
+        if strange := [name for name in columns if name not in stated]:
+            raise DataError(
+                f"the model knows no column {strange[0]!r}{nearest(strange[0], stated)}; leave it out, or "
+                'train with a schema that states it as "left-out"'
+            )
+        return self.schema.encode(columns, "the records")
+
+    def answers(self, encoded: ArrayLike) -> NDArray[np.float32]:
+        """Outputs z of encoded records, shape (n, ...): a number, log odds, or a score for every class."""
+        x = np.asarray(encoded)
+        parts = [self._answers(x[start : start + CHUNK]) for start in range(0, max(1, len(x)), CHUNK)]
+        return np.concatenate(parts)
+
+    def _answers(self, x: NDArray) -> NDArray[np.float32]:
+        """Outputs of at most `CHUNK` records, filled up to a power of two: few programs are compiled."""
+        filled = np.zeros((1 << max(0, len(x) - 1).bit_length(), *x.shape[1:]), x.dtype)
+        filled[: len(x)] = x
+        return np.asarray(self._run(jnp.asarray(filled)))[: len(x)]
+
+    @cached_property
+    def _run(self) -> Callable[[Array], Array]:
+        return answering(self.task, self.kept.theta)
+
+    def _array(self, records: Any, named: bool) -> NDArray:
+        shape = tuple(self.description.record_shape)
+        if named:
+            raise DataError(
+                f"this model has no named columns; give an array of shape (n, {', '.join(map(str, shape))})"
+            )
+        x = np.asarray(records)
+        if x.dtype.kind not in "biuf" or x.shape[1:] != shape:
+            raise DataError(
+                f"records must be numbers of shape (n, {', '.join(map(str, shape))}), got {x.dtype} of shape "
+                f"{x.shape}"
+            )
+        if self.loss == "tokens":
+            return x.astype(np.int32)
+        numbers = scaled_images(x) if x.dtype == np.uint8 and x.ndim > 2 else x.astype(np.float32)
+        if bad := int(np.sum(~np.isfinite(numbers).all(axis=(*range(1, x.ndim),)))):
+            raise DataError(f"{bad} records have NaN or infinite numbers; impute or drop them first")
+        return numbers
+
+
+def loss_of(task: Task) -> str:
+    """Name of a task's loss; `own` for one that only its user knows."""
+    if isinstance(task, LinearModel):
+        return task.loss
+    loss = task.loss if isinstance(task, ModelTask) else None
+    return next((name for name, known in LOSSES.items() if known == loss), "own")
+
+
+def answering(task: Task, theta: NDArray[np.float32]) -> Callable[[Array], Array]:
+    """What computes the outputs of encoded records, compiled once for each number of them."""
+    if not isinstance(task, LinearModel | ModelTask):
+        raise InvalidInput("only models of nw.make_task, nw.model_task and nw.equinox_task have outputs")
+
+    @jax.jit
+    def run(x: Array) -> Array:
+        with jax.default_matmul_precision("highest"):
+            return task.answers(jnp.asarray(theta), task.prepare(x))
+
+    return run
+
+
+def probed(task: Task, theta: NDArray[np.float32], record_shape: list[int]) -> list[float] | None:
+    """Mean and mean size of the outputs on a few public records; None where they are not finite."""
+    generator = np.random.default_rng(0)
+    shape = (_PROBED, *record_shape)
+    tokens = loss_of(task) == "tokens"
+    x = generator.integers(0, 2, shape, np.int32) if tokens else generator.random(shape, np.float32)
+    z = np.asarray(answering(task, theta)(jnp.asarray(x)), np.float64).reshape(_PROBED, -1)
+    found = np.concatenate([z.mean(axis=1), np.abs(z).mean(axis=1)])
+    return found.tolist() if np.all(np.isfinite(found)) else None

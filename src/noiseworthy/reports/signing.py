@@ -1,0 +1,151 @@
+"""Claim cards that somebody answers for: an Ed25519 signature over the card's file, and its check.
+
+Keys are files of OpenSSH (`ssh-keygen -t ed25519`) or OpenSSL (`openssl genpkey -algorithm ed25519`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noiseworthy.errors import ConfigError, DataError
+from noiseworthy.reports.claim_card import FILE, Card
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+SIGNATURE = "claim_card.sig"
+_INSTALL = "pip install 'noiseworthy[sign]'"
+_SSH, _SSH_PUBLIC = b"-----BEGIN OPENSSH PRIVATE KEY-----", b"ssh-ed25519 "
+
+
+def sign(folder: Path, key: Path, password: Callable[[], str]) -> Path:
+    """Sign the claim card of a run folder.
+
+    Args:
+        folder: of the run.
+        key: file of a private key.
+        password: asks for its password, where it has one.
+
+    Returns:
+        The file with the signature, in base64.
+
+    Raises:
+        DataError: no card; a folder that cannot be written to.
+        ConfigError: no private key of Ed25519, or a wrong password.
+    """
+    card, private = _card(folder), _private(key, password)
+    path = folder / SIGNATURE
+    try:
+        path.write_bytes(base64.b64encode(private.sign(card)) + b"\n")
+    except OSError as error:
+        raise DataError(f"{path} cannot be written ({error})") from None
+    return path
+
+
+def verify(folder: Path, key: Path, today: date) -> Card:
+    """The claim card of a run folder, if the owner of a key has signed it and it is valid still.
+
+    Args:
+        folder: of the run.
+        key: file of the public key.
+        today: on which the card is relied on.
+
+    Raises:
+        DataError: no card, no signature, a card that was changed since or that another key signed, one whose
+            day has passed.
+        ConfigError: no public key of Ed25519.
+    """
+    from cryptography.exceptions import InvalidSignature
+
+    card, public, path = _card(folder), _public(key), folder / SIGNATURE
+    try:
+        public.verify(base64.b64decode(path.read_bytes(), validate=False), card)
+    except FileNotFoundError:
+        raise DataError(f"{folder} has no {SIGNATURE}; noiseworthy card sign writes it") from None
+    except (InvalidSignature, binascii.Error):
+        raise DataError(
+            f"{folder / FILE} was changed since it was signed, or another key than {key} signed it; do not "
+            "rely on it"
+        ) from None
+    told = json.loads(card)
+    until = told.get("valid_until")
+    if until is not None and today > date.fromisoformat(until):
+        raise DataError(f"{folder / FILE} was valid until {until}; ask {_who(told)} for another")
+    return told
+
+
+def _who(card: Card) -> str:
+    return card.get("responsible") or "who signed it"
+
+
+def _card(folder: Path) -> bytes:
+    try:
+        return (folder / FILE).read_bytes()
+    except OSError:
+        raise DataError(f"{folder / FILE} does not exist; noiseworthy report {folder} writes it") from None
+
+
+def _private(path: Path, password: Callable[[], str]) -> Ed25519PrivateKey:
+    """The key of a file, whose password is asked for where it has one."""
+    keys, (ed25519, serialization) = _read(path), _library()
+    load: Any = (
+        serialization.load_ssh_private_key if keys.startswith(_SSH) else serialization.load_pem_private_key
+    )
+    try:
+        try:
+            found = load(keys, None)
+        except TypeError:  # of a key that is encrypted
+            found = load(keys, password().encode())
+    except _unsupported():
+        raise ConfigError(f"{path} has a password, for which OpenSSH keys need bcrypt; {_INSTALL}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path} is no private key, or the password is wrong ({error})") from None
+    if not isinstance(found, ed25519.Ed25519PrivateKey):
+        raise ConfigError(f"{path} is no Ed25519 key; ssh-keygen -t ed25519 -f {path} makes one")
+    return found
+
+
+def _public(path: Path) -> Ed25519PublicKey:
+    keys, (ed25519, serialization) = _read(path), _library()
+    load: Any = (
+        serialization.load_ssh_public_key
+        if keys.startswith(_SSH_PUBLIC)
+        else serialization.load_pem_public_key
+    )
+    try:
+        found: Any = load(keys)
+    except ValueError:
+        found = None
+    if isinstance(found, ed25519.Ed25519PublicKey):
+        return found
+    raise ConfigError(f"{path} is no public Ed25519 key; name the file that ends in .pub")
+
+
+def _unsupported() -> type[Exception]:
+    """What cryptography raises where a package that it needs is not installed."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    return UnsupportedAlgorithm
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"key {path} cannot be read ({error})") from None
+
+
+def _library() -> tuple[Any, Any]:
+    """Modules of cryptography."""
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise ConfigError(f"signatures need the package cryptography; {_INSTALL}") from None
+    return ed25519, serialization

@@ -1,0 +1,272 @@
+"""Whether records can be trained on: everything that is wrong, found at their owner's machine, without jax.
+
+Nothing is written or sent. What is found tells of records, its counts too; it is for their owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy.data.federation import Federation
+from noiseworthy.data.intake.checks import Examples, check_columns, check_norm
+from noiseworthy.data.intake.findings import LEVELS, Finding, note, refused, warning
+from noiseworthy.data.schema import Schema
+from noiseworthy.data.schema.tables import plain_schema
+from noiseworthy.data.schema.values import keys
+from noiseworthy.data.table import OWNERS, FederationTable
+from noiseworthy.data.tables import SPLIT_COLUMN, SQL, Columns, is_table, opened, read_cells
+from noiseworthy.errors import ConfigError, DataError, InvalidInput
+from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.studies.tables import Drawn, Study
+from noiseworthy.tasks.table import TaskTable
+
+_UNSTATED = (
+    "columns are taken as the numbers that they hold, whatever their scales; [columns] says what each is, "
+    "and noiseworthy init drafts it"
+)
+_SIMULATED = "ranges and values were read off the records: this study is a simulation, and is never deployed"
+_LISTED = 12
+_FEW_TESTS = 100
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found.
+
+    Attributes:
+        source: of the records.
+        records: how many there are.
+        columns: how many the table has, 0 where it is none.
+        findings: in order of weight.
+    """
+
+    source: str
+    records: int
+    columns: int
+    findings: Sequence[Finding]
+
+    @property
+    def refused(self) -> bool:
+        """Whether training would be refused."""
+        return any(one.level == "refused" for one in self.findings)
+
+    def told(self) -> dict[str, Any]:
+        """All of it but the cells, as plain values."""
+        findings = [asdict(one) for one in self.findings]
+        for one in findings:
+            del one["examples"]
+        return {
+            "source": self.source, "records": self.records, "columns": self.columns, "refused": self.refused,
+            "findings": findings,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What owners' noise follows from: one budget for all of them or one for each."""
+
+    mechanism: Family
+    epsilon: ArrayLike
+    delta: ArrayLike
+    relation: Any = "replace-one"
+
+
+def check_study(study: Study) -> Checked:
+    """What is found in the records of a study, or in its test records where the others lie at their owners.
+
+    Raises:
+        ConfigError: a study of sizes alone.
+    """
+    from noiseworthy.studies.opening import open_federation
+
+    table = study.federation
+    if table.data is None:
+        raise ConfigError("[federation] has sizes and no data, so there is nothing to check; set data")
+    if table.of_owners:
+        source = study.located(str(table.test))
+        return _checked(table, source, study.columns, study.task, whole=True)
+    source = study.located(table.data)
+    return _checked(
+        table, source, study.columns, study.task, lambda: open_federation(study), _terms_of(study)
+    )
+
+
+def check_own(table: FederationTable, columns: Schema | None, terms: Terms) -> Checked:
+    """What is found in the records of an owner, as its gateway reads them.
+
+    Args:
+        table: `[federation]` of the owner's file.
+        columns: what they are; None takes what `table` says of them.
+        terms: of its budget, which is spent at most once.
+    """
+    from noiseworthy.data.datasets import load_federation
+
+    def dealt() -> Federation:
+        settings = table.model_dump(exclude={"sizes", "data", "test"})
+        return load_federation(str(table.data), **settings, columns=columns)
+
+    whole = table.clients == 1 and is_table(str(table.data))
+    return _checked(
+        table, str(table.data), columns, TaskTable(), None if whole else dealt, terms, whole=whole
+    )
+
+
+def _checked(
+    table: FederationTable,
+    source: str,
+    columns: Schema | None,
+    task: TaskTable,
+    deal: Callable[[], Federation] | None = None,
+    terms: Terms | None = None,
+    *,
+    whole: bool = False,
+) -> Checked:
+    cells = _cells(source, table) if is_table(source) else {}
+    found, examples, schema = _of_cells(cells, source, table, columns, whole=whole)
+    if examples is not None and schema is not None and len(examples.x):
+        found += _norm(examples, schema, task)
+    records = max((len(values) for values in cells.values()), default=0)
+    if not any(one.level == "refused" for one in found):
+        try:
+            federation = None if deal is None else deal()
+        except (DataError, InvalidInput) as error:
+            found.append(refused("", "records cannot be dealt out to clients", None, str(error)))
+        else:
+            classes = None if schema is None else schema.n_classes
+            found += _of_clients(federation, examples, classes, terms, task)
+            if federation is not None:
+                records = records or int(federation.sizes.sum()) + len(federation.test_y)
+    found.sort(key=lambda one: LEVELS.index(one.level))
+    return Checked(source.removeprefix(OWNERS), records, len(cells), found)
+
+
+def _cells(source: str, table: FederationTable) -> dict[str, NDArray]:
+    place = opened(source, table.data_dir, table.query)
+    cells = read_cells(place)
+    if source.startswith(SQL) and not _same(cells, read_cells(place)):
+        raise DataError(
+            f"{source} answers otherwise the second time; end the query with order by and columns that no "
+            "two rows share"
+        )
+    return cells
+
+
+def _same(one: Mapping[str, NDArray], other: Mapping[str, NDArray]) -> bool:
+    return all(keys(values) == keys(other[name]) for name, values in one.items())
+
+
+def _of_cells(
+    cells: Mapping[str, NDArray],
+    source: str,
+    table: FederationTable,
+    columns: Schema | None,
+    *,
+    whole: bool,
+) -> tuple[list[Finding], Examples | None, Schema | None]:
+    """What is found in a table, its usable records, and what its columns are taken for."""
+    said = [warning("", _SIMULATED)] if table.simulation else []
+    schema = columns
+    if cells and columns is None:
+        schema, unstated = _plain(cells, table.columns)
+        said += unstated
+    if not cells or schema is None:
+        return said, None, None
+    found, examples = check_columns(cells, schema, whole=whole)
+    return [*said, *found], examples, schema
+
+
+def _plain(cells: Mapping[str, NDArray], columns: Columns) -> tuple[Schema | None, list[Finding]]:
+    """The schema of numbers as they are, of the older keys; None where a record is no row of numbers."""
+    if any(values.ndim != 1 for values in cells.values()):
+        return None, []
+    others = (columns.label, columns.client, SPLIT_COLUMN)
+    features = columns.features or tuple(name for name in cells if name not in others)
+    said = [note("", _UNSTATED)]
+    found: list[str] = []
+    if not (columns.regression or columns.classes) and columns.label in cells:
+        found = sorted(set(keys(cells[columns.label])) - {""})
+        said.append(warning(columns.label, "its classes are read off the records, in simulation only"))
+    return plain_schema(cells, columns, features, found), said
+
+
+def _norm(examples: Examples, schema: Schema, task: TaskTable) -> list[Finding]:
+    return check_norm(examples.x, schema, task.intercept(_model(task, schema.n_classes)), task.radius)
+
+
+def _model(task: TaskTable, classes: int | None) -> str:
+    return task.model or ("linear" if classes is None else "softmax")
+
+
+def _of_clients(
+    federation: Federation | None,
+    examples: Examples | None,
+    classes: int | None,
+    terms: Terms | None,
+    task: TaskTable,
+) -> list[Finding]:
+    """What is found in the records as clients hold them, and in those that test."""
+    if federation is not None:
+        sizes, names = federation.sizes, federation.clients
+        said = [*_tests(len(federation.test_y)), *_sizes(sizes, names)]
+        dimension = _dimension(federation.record_shape, federation.classes, task)
+        return said + _drowned(sizes, names, dimension, terms)
+    if examples is None or terms is None:
+        return []
+    kept = len(examples.y) if examples.tests is None else int(np.sum(~examples.tests))
+    if not kept:
+        return [refused("", "no record is marked 'train'")]
+    said = [] if examples.tests is None else [note("", f"{kept} records train, those marked 'train'")]
+    dimension = _dimension(examples.x.shape[1:], classes, task)
+    return said + _drowned(np.array([kept]), ("this owner",), dimension, terms)
+
+
+def _tests(count: int) -> list[Finding]:
+    says = f"{count} records test the model, so that an accuracy is known to +-{50 / count**0.5:.1f} points"
+    return [(warning if count < _FEW_TESTS else note)("", says)]
+
+
+def _sizes(sizes: NDArray, names: Sequence[str]) -> list[Finding]:
+    told = [f"{name} {size}" for name, size in zip(names, sizes.tolist(), strict=True)][:_LISTED]
+    more = ", ..." if len(names) > _LISTED else ""
+    return [note("", f"training records of {len(names)} clients: {', '.join(told)}{more}")]
+
+
+def _dimension(shape: tuple[int, ...], classes: int | None, task: TaskTable) -> int:
+    """Numbers of the linear model; of a network there are more, and the noise is larger."""
+    model = _model(task, classes)
+    outputs = (classes or 1) if model == "softmax" else 1
+    return outputs * (int(np.prod(shape)) + (task.intercept(model) > 0))
+
+
+def _drowned(sizes: NDArray, names: Sequence[str], dimension: int, terms: Terms | None) -> list[Finding]:
+    """Clients whose noise is above their signal even if all of epsilon pays for one answer."""
+    if terms is None or not law_of(terms.mechanism).noisy:
+        return []
+    from noiseworthy.plans.problem import Problem  # here, because it takes scipy
+    from noiseworthy.privacy.budget import PrivacyBudget
+
+    budget = PrivacyBudget.of(terms.epsilon, terms.delta, len(sizes), terms.relation)
+    noise = np.sqrt(Problem(sizes, dimension, budget, terms.mechanism, 1.0).upload_variance)
+    few = np.flatnonzero(noise > 1)
+    if not len(few):
+        return []
+    worst = ", ".join(f"{names[one]} ({sizes[one]} records)" for one in few[:_LISTED])
+    more = ", ..." if len(few) > _LISTED else ""
+    says = (
+        "too few records for this epsilon: even if all of it pays for one answer, the noise on it is up to "
+        f"{noise[few].max():.2g} times the largest signal that there can be, at {worst}{more}"
+    )
+    return [warning("", says)]
+
+
+def _terms_of(study: Study) -> Terms | None:
+    """Budgets that are stated as one number; those that differ or are drawn are the plan's to look at."""
+    table = study.privacy
+    if isinstance(table.epsilon, Drawn | dict) or isinstance(table.delta, Drawn | dict):
+        return None
+    return Terms(table.mechanism, table.epsilon, table.delta, table.relation)

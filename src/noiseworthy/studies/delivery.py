@@ -1,0 +1,99 @@
+"""The model that leaves a run: that of its first seed, with all that is needed to use it."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from noiseworthy._json import strict_json
+from noiseworthy.model.description import Description, TrainedOn
+from noiseworthy.model.folder import NAME, Kept, save_folder
+from noiseworthy.model.model import Model, probed, task_of
+from noiseworthy.studies.prepare import Prepared, default_model
+from noiseworthy.studies.record import Record
+from noiseworthy.studies.statement import statement_of
+from noiseworthy.studies.typed_record import view
+from noiseworthy.tasks import LinearModel, ModelTask
+from noiseworthy.tasks.own import is_own
+from noiseworthy.tasks.table import TaskTable
+
+
+def deliver(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[int], folder: Path) -> Record:
+    """Write the model of a training into its run's folder; returns the record with its scores.
+
+    Args:
+        prepared, theta, record, seeds: as `delivered`.
+        folder: of the run.
+
+    Raises:
+        DataError: a folder that cannot be written to.
+    """
+    if (kept := delivered(prepared, theta, record, seeds)) is None:
+        return record
+    save_folder(kept, folder / NAME)
+    scores = kept.description.metrics
+    measured = {} if scores is None else {"metrics": strict_json(scores.model_dump())}
+    return {**record, "training": {**record["training"], **measured}}
+
+
+def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[int]) -> Kept | None:
+    """The model of a training, measured on the test records and described; None of a task of another kind.
+
+    Args:
+        prepared: the study with the model that was trained.
+        theta: its parameters, shape (p,).
+        record: of the run, with its training.
+        seeds: of all trainings; the first one made the model.
+    """
+    federation, task = prepared.trained()
+    if not isinstance(task, LinearModel | ModelTask):
+        return None
+    found, seen = view(record), task.preparation.reference if isinstance(task, LinearModel) else None
+    values = np.asarray(theta, np.float32)
+    described = Description(
+        version=version("noiseworthy"),
+        name=found.name,
+        trained_on=TrainedOn(
+            data=federation.name, clients=list(federation.clients), records=federation.sizes.tolist()
+        ),
+        task=task_table(prepared),
+        record_shape=list(federation.record_shape),
+        label_shape=list(federation.label_shape),
+        classes=class_names(prepared),
+        schema=federation.schema,
+        seed=seeds[0],
+        seeds=seeds,
+        plan_digest=found.plan_digest,
+        privacy=statement_of(found),
+        metrics=None,
+        probe=probed(task, values, list(federation.record_shape)),
+    )
+    kept = Kept(described, values, seen)
+    named = is_own(described.task.model) or task_of(kept) == task
+    if not named:  # a network of the user's own, whose name no file knows
+        described = described.model_copy(update={"task": described.task.model_copy(update={"model": None})})
+        kept = kept._replace(description=described)
+    metrics = Model(kept, task).measured(federation.test_x, federation.test_y)
+    return kept._replace(description=described.model_copy(update={"metrics": metrics}))
+
+
+def class_names(prepared: Prepared) -> list[str] | None:
+    """Names of the classes in their order, their numbers where they have none; None for a regression."""
+    federation, _ = prepared.trained()
+    if federation.classes is None:
+        return None
+    if federation.schema is not None and federation.schema.label.classes is not None:
+        return list(federation.schema.label.classes)
+    stated = prepared.study.federation.classes or federation.classes_found or range(federation.classes)
+    return [str(one) for one in stated]
+
+
+def task_table(prepared: Prepared) -> TaskTable:
+    """`[task]` of the model that is trained, with nothing left to be chosen."""
+    federation, _ = prepared.trained()
+    table = prepared.study.task
+    model = table.model or default_model(federation.classes)
+    return table.model_copy(update={"model": model, "dimension": None, "bias": table.intercept(model)})

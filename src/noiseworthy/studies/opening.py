@@ -1,0 +1,58 @@
+"""The data that a study names; neither model nor planner is loaded for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noiseworthy._validate import count
+from noiseworthy.data.datasets import load_federation
+from noiseworthy.data.federation import Federation
+from noiseworthy.data.files import locate
+from noiseworthy.data.table import OWNERS
+from noiseworthy.studies.clients import in_order
+from noiseworthy.studies.loading import PER_CLIENT
+from noiseworthy.studies.tables import Study
+
+
+def open_federation(study: Study) -> Federation:
+    """The federation of `[federation]`."""
+    table = study.federation
+    if table.of_owners:
+        return _of_owners(study)
+    keys = {"clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction",
+            "data_dir", "query", "regression", "label_column", "client_column", "feature_columns", "classes",
+            "seed"}  # fmt: skip
+    settings: dict[str, Any] = table.model_dump(include=keys)
+    held_out = "records" if study.privacy.relation == "add-remove" else "rows"
+    return load_federation(
+        study.located(str(table.data)), **settings, columns=study.columns, held_out=held_out
+    )
+
+
+def check_clients(study: Study, federation: Federation) -> None:
+    """Refuse what a study says of clients that the data do not have, before anything is planned.
+
+    Raises:
+        ConfigError: numbers of clients that are not there, or none for one that is.
+        InvalidInput: more clients to ask in a round than there are.
+    """
+    names, named = federation.clients, federation.named
+    for table, keys in PER_CLIENT.items():
+        for key in keys:
+            stated = getattr(getattr(study, table), key, None)
+            if isinstance(stated, list | dict):
+                in_order(f"[{table}] {key}", stated, names, named=named)
+    asked = getattr(study.algorithm, "clients_per_round", None)
+    if isinstance(asked, int):
+        remedy = f"the federation has {len(names)} clients"
+        count("[algorithm] clients_per_round", asked, most=len(names), remedy=remedy)
+
+
+def _of_owners(study: Study) -> Federation:
+    """A federation whose records lie at their owners."""
+    from noiseworthy.data.owners import federation_of_owners
+
+    table = study.federation
+    named = study.located(str(table.data)).removeprefix(OWNERS), study.located(str(table.test))
+    file, test = (locate(name, table.data_dir) for name in named)
+    return federation_of_owners(file, test, study.meaning)

@@ -1,0 +1,80 @@
+"""What a plan rests on, with its type: the bound as curves, trials beside it, and what they foretell."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from noiseworthy.studies.typed_parts import Curve, Number, OrInfinite, Part
+
+
+class LinePart(Part):
+    """A curve of a bound."""
+
+    label: str
+    x: list[float]
+    bound: Curve
+
+
+class MarkPart(Part):
+    """A trial beside a curve."""
+
+    x: float
+    label: str
+    loss: Number
+
+
+class CoursePart(Part):
+    """How trials foretell the loss round by round: mean over public data sets, least and most."""
+
+    rounds: list[int]
+    loss: Curve
+    least: Curve
+    most: Curve
+
+
+class EvidencePart(Part):
+    """The bound that was minimised, and trials beside it."""
+
+    unit: str
+    no_training: OrInfinite
+    axis: str
+    chosen: Number
+    curves: list[LinePart]
+    trials: list[MarkPart]
+    spread: Number
+    course: CoursePart | None = None
+
+
+class BandPart(Part):
+    """A prediction with its band."""
+
+    mean: Number
+    least: Number
+    most: Number
+
+
+class ForetoldPart(Part):
+    """What trials foretell of a training."""
+
+    loss: BandPart
+    accuracy: BandPart
+
+
+class WhatIfCurvePart(Part):
+    """Predictions along one axis, with the trials on it."""
+
+    axis: str
+    x: list[float]
+    loss: Curve
+    accuracy: list[float]
+    inside: list[bool]
+    own: float
+    trials: list[tuple[float, float]]
+
+
+class WhatIfPart(Part):
+    """What other budgets, more clients or other costs would give."""
+
+    curves: dict[Literal["epsilon", "clients", "cost"], WhatIfCurvePart]
+    prices: list[tuple[float, float]]
+    fit: str

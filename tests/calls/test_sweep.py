@@ -1,0 +1,166 @@
+"""A sweep trains every choice once, goes on after a kill, and says what it found in a table and a figure."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+import noiseworthy as nw
+from noiseworthy.calls import sweep as sweeps
+from noiseworthy.errors import ConfigError, InvalidInput, ResumeError
+from noiseworthy.studies.checkpoints import FILE as CHECKPOINT
+from noiseworthy.sweeps.variants import over_of, variants
+
+OVER = {"privacy.epsilon": [2, 8], "algorithm.rounds": [4, 6]}
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Folders that were trained in, with whether they went on."""
+    seen, run = [], sweeps.run
+
+    def watched(study, place, **options):
+        seen.append((place.name, options["resume"]))
+        return run(study, place, **options)
+
+    monkeypatch.setattr(sweeps, "run", watched)
+    return seen
+
+
+def killed(study, at, **options):
+    """A sweep that ends when so much of it is done."""
+
+    def stop(done, what):
+        if done >= at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        nw.sweep(study, OVER, **options, on_progress=stop)
+
+
+def test_every_choice_is_one_row_and_what_its_own_run_would_be(study, trained):
+    made = nw.sweep(study, OVER, "swept", seeds=[5, 6], set={"task.feature_norm": 0.5})
+    assert [name for name, _ in trained] == [
+        "epsilon=2,rounds=4", "epsilon=2,rounds=6", "epsilon=8,rounds=4", "epsilon=8,rounds=6",
+    ]  # fmt: skip
+    assert made.keys == ("privacy.epsilon", "algorithm.rounds")
+    assert made.table[["privacy.epsilon", "algorithm.rounds"]].values.tolist() == [
+        [2, 4],
+        [2, 6],
+        [8, 4],
+        [8, 6],
+    ]
+    assert made.table["rounds"].tolist() == [4, 6, 4, 6]
+    changes = {"task.feature_norm": 0.5, "privacy.epsilon": 8, "algorithm.rounds": 4}
+    alone = nw.run(study, "alone", seeds=[5, 6], set=changes)
+    third = made.table.loc[2]
+    assert third.accuracy == alone.accuracy
+    assert nw.load_run(third.folder).record.study["task"]["feature_norm"] == 0.5
+    kept, table = (frame.drop(columns="refused") for frame in (pd.read_csv(made.csv), made.table))
+    pd.testing.assert_frame_equal(kept, table)
+    assert made.figure.read_bytes().startswith(b"\x89PNG")
+    assert sorted(nw.runs("swept").folder) == sorted(made.table.folder)
+
+
+def test_after_a_kill_what_is_done_is_kept_and_what_was_begun_goes_on(study, trained, tmp_path):
+    whole = nw.sweep(study, OVER, "whole").table
+    del trained[:]
+    killed(study, 0.4, out="swept")  # in the middle of the second variant
+    assert [name for name, _ in trained] == ["epsilon=2,rounds=4", "epsilon=2,rounds=6"]
+    assert (tmp_path / "swept" / "epsilon=2,rounds=6" / CHECKPOINT).exists()
+    first = (tmp_path / "swept" / "epsilon=2,rounds=4" / "record.json").stat().st_mtime_ns
+    del trained[:]
+    made = nw.sweep(study, OVER, "swept")
+    assert trained == [
+        ("epsilon=2,rounds=6", True),
+        ("epsilon=8,rounds=4", False),
+        ("epsilon=8,rounds=6", False),
+    ]
+    assert (tmp_path / "swept" / "epsilon=2,rounds=4" / "record.json").stat().st_mtime_ns == first
+    pd.testing.assert_frame_equal(made.table.drop(columns="folder"), whole.drop(columns="folder"))
+    del trained[:]
+    nw.sweep(study, OVER, "swept")
+    assert trained == []
+
+
+def test_a_variant_that_was_killed_before_its_first_checkpoint_begins_anew(study, trained, tmp_path):
+    killed(study, 1e-9, out="swept")
+    begun = tmp_path / "swept" / "epsilon=2,rounds=4"
+    assert (begun / "variant.json").exists()
+    (begun / CHECKPOINT).unlink(missing_ok=True)
+    del trained[:]
+    nw.sweep(study, OVER, "swept")
+    assert trained[0] == ("epsilon=2,rounds=4", False)
+
+
+def test_values_are_added_to_a_sweep_and_another_study_is_refused(study, trained):
+    nw.sweep(study, {"privacy.epsilon": [8]}, "swept")
+    made = nw.sweep(study, {"privacy.epsilon": [2, 8]}, "swept")
+    assert [name for name, _ in trained] == ["epsilon=8", "epsilon=2"]
+    assert made.table["privacy.epsilon"].tolist() == [2, 8]
+    for other in ({"seeds": 3}, {"set": {"task.feature_norm": 0.5}}):
+        with pytest.raises(ResumeError, match="holds a run of another study or of other seeds"):
+            nw.sweep(study, {"privacy.epsilon": [2]}, "swept", **other)
+
+
+def test_a_variant_that_cannot_be_planned_is_a_row_with_the_reason(study):
+    made = nw.sweep(study, {"algorithm.clients_per_round": [2, 9]}, "swept")
+    assert made.table.refused[0] == ""
+    assert "clients_per_round must be between 1 and 4" in made.table.refused[1]
+    assert pd.isna(made.table.accuracy[1])
+    with pytest.raises(InvalidInput, match="clients_per_round"):
+        nw.sweep(study, {"algorithm.clients_per_round": [8, 9]}, "none")
+
+
+@pytest.mark.parametrize(
+    ("over", "options", "said"),
+    [
+        ({}, {}, "a sweep needs a key and its values"),
+        ({"privacy.epsilon": []}, {}, "needs a list of values"),
+        ({"algorithm.name": "dp-fedavg"}, {}, "needs a list of values"),
+        ({"privacy.epsilom": [1]}, {}, r"did you mean privacy\.epsilon"),
+        ({"privacy.epsilon": [1, "two"]}, {}, "got 'two'"),
+        ({"privacy.epsilon": [1]}, {"set": {"privacy.epsilon": 2}}, "is varied, and set"),
+        ({"training.seeds": [[1]]}, {"seeds": 2}, "is varied, and set"),
+        ({"training.evaluations": range(1, 1002)}, {}, "may have 1000 variants"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_trained(study, trained, tmp_path, over, options, said):
+    with pytest.raises(ConfigError, match=said):
+        nw.sweep(study, over, **options)
+    assert trained == []
+    assert not (tmp_path / "runs").exists()
+
+
+def test_values_are_toml_or_bare_words():
+    stated = ["a.b=1,2", "a.c=x, y", "a.d=[0, 1], [2]", "a.e='p,q'"]
+    assert over_of(stated) == {"a.b": [1, 2], "a.c": ["x", "y"], "a.d": [[0, 1], [2]], "a.e": ["p,q"]}
+    with pytest.raises(ConfigError, match="twice"):
+        over_of(["a.b=1", "a.b=2"])
+
+
+def test_folders_tell_variants_apart():
+    names = [one.name for one in variants({"a.x": ["p/q", "p?q", 1], "b.x": [1, 1, "1" * 90]})]
+    assert len(set(names)) == len(names) == 6
+    assert names[-2] == "a.x=1,b.x=1"
+    assert not any(set("/?") & set(name) for name in names)
+    assert max(map(len, names)) <= 87
+
+
+def test_the_command_is_the_call(study, capsys, monkeypatch):
+    from noiseworthy.cli import main
+
+    words = ["--over", "privacy.epsilon=2,8", "--seeds", "1", "--out", "swept", "--progress", "json"]
+    monkeypatch.setattr("sys.argv", ["noiseworthy", "sweep", str(study), *words, "--json"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    said = capsys.readouterr()
+    rows = json.loads(said.out)
+    made = nw.sweep(study, {"privacy.epsilon": [2, 8]}, "swept", seeds=1)
+    assert [row["accuracy"] for row in rows] == made.table.accuracy.tolist()
+    lines = [json.loads(line) for line in said.err.splitlines()]
+    assert lines[0]["stage"] == "Sweeping"
+    assert lines[-1]["done"] == lines[-1]["total"] == 2

@@ -1,0 +1,137 @@
+"""From a run's folder to predictions and a graph: the command, the object and ONNX say the same."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+
+import noiseworthy as nw
+
+STUDY = {
+    "task": {"model": "logistic", "feature_norm": 1.0, "normalise": True},
+    "privacy": {"mechanism": "gaussian", "epsilon": 20.0, "delta": 1e-5, "clip_norm": 0.5},
+    "algorithm": {"rounds": 20, "clients_per_round": 3, "step_size": 5.0},
+    "training": {"seeds": [3, 1], "evaluations": 2},
+}
+
+
+@pytest.fixture
+def trained(run, write, site_records, tmp_path):
+    """A run on three sites, whose folder is `here`, and new records of nobody."""
+    table = {"data": str(site_records()), "classes": ["no", "yes"]}
+    assert run("train", write({"federation": table, **STUDY}), "--out", "here").code == 0
+    new = pd.DataFrame(np.random.default_rng(1).normal(size=(12, 3)), columns=["c", "a", "b"])
+    new.insert(0, "client", [f"00{i}" for i in range(12)])
+    new.to_csv(tmp_path / "new.csv", index=False)
+    return new
+
+
+def test_command_object_and_graph_agree(run, trained, tmp_path):
+    assert run("predict", "here", "new.csv", "-o", "out.csv").code == 0
+    assert run("export", "here", "--onnx", "model.onnx").code == 0
+    told = pd.read_csv(tmp_path / "out.csv", dtype={"client": str})
+    model = nw.load_model(tmp_path / "here")
+    shares = model.predict_proba(trained)
+    found = told[["probability no", "probability yes"]].to_numpy()
+    np.testing.assert_allclose(found, shares, atol=1e-5)
+    assert told["prediction"].tolist() == model.predict(trained).tolist()
+    assert set(told["prediction"]) == {"no", "yes"}
+    (graph,) = onnxruntime.InferenceSession(tmp_path / "model.onnx").run(
+        None, {"records": model.encoded(trained)}
+    )
+    np.testing.assert_allclose(graph, shares, atol=1e-5)
+    assert (trained["a"] > 0).eq(told["prediction"] == "yes").mean() > 0.7, "it learned nothing"
+
+
+def test_columns_of_the_table_stay_as_they_were_written(run, trained, tmp_path):
+    run("predict", "here", "new.csv", "-o", "out.csv")
+    before, after = ((tmp_path / name).read_text().splitlines() for name in ("new.csv", "out.csv"))
+    assert [line.startswith(old) for old, line in zip(before, after, strict=True)] == [True] * 13
+
+
+def test_a_parquet_table_gives_one(run, trained, tmp_path):
+    trained.to_parquet(tmp_path / "new.parquet")
+    assert run("predict", "here", "new.parquet", "-o", "out.parquet").code == 0
+    told = pd.read_parquet(tmp_path / "out.parquet")
+    expected = nw.load_model(tmp_path / "here").predict_proba(trained)[:, 1]
+    np.testing.assert_allclose(told["probability yes"], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("suffix", [".feather", ".xlsx"])
+def test_tables_of_other_formats_are_predicted(suffix, run, trained, tmp_path):
+    path = tmp_path / f"new{suffix}"
+    if suffix == ".xlsx":
+        trained.to_excel(path, index=False)
+    else:
+        trained.to_feather(path)
+    assert run("predict", "here", path.name, "-o", "out.csv").code == 0
+    told = pd.read_csv(tmp_path / "out.csv")
+    expected = nw.load_model(tmp_path / "here").predict_proba(trained)[:, 1]
+    np.testing.assert_allclose(told["probability yes"], expected, atol=1e-6)
+
+
+def test_the_model_is_that_of_the_first_seed_and_says_so(trained, tmp_path):
+    model = nw.load_model(tmp_path / "here")
+    assert (model.description.seed, model.description.seeds) == (3, [3, 1])
+    assert "it is that of seed 3" in model.card
+    assert "**Not for release.**" in (tmp_path / "here" / "model" / "README.md").read_text()
+
+
+def test_scores_of_the_model_are_in_its_record(trained, tmp_path):
+    training = json.loads((tmp_path / "here" / "record.json").read_text())["training"]
+    model = nw.load_model(tmp_path / "here")
+    assert training["metrics"] == model.description.metrics.model_dump()
+    assert training["metrics"]["log_loss"] == pytest.approx(training["loss"][0][-1], rel=1e-4)
+    assert training["metrics"]["accuracy"] == pytest.approx(training["accuracy"][0][-1])
+    assert training["metrics"]["prior_accuracy"] == training["prior"]
+    assert training["metrics"]["auc"] > 0.7
+
+
+WRONG = {
+    "no such run": (("predict", "none", "new.csv", "-o", "out.csv"), "none holds no model"),
+    "no such file": (("predict", "here", "gone.csv", "-o", "out.csv"), "no file gone.csv"),
+    "its own input": (
+        ("predict", "here", "new.csv", "-o", "new.csv"),
+        "-o new.csv is the file of the records",
+    ),
+    "another kind": (("predict", "here", "new.csv", "-o", "out.txt"), "-o must end in one of .csv"),
+    "records of another kind": (
+        ("predict", "here", "new.doc", "-o", "out.csv"),
+        "new.doc must end in one of",
+    ),
+    "no place": (("predict", "here", "new.csv", "-o", "no/out.csv"), "no/out.csv cannot be written"),
+    "a place for no graph": (("export", "here", "--onnx", "no/m.onnx"), "no/m.onnx cannot be written"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_mistakes_end_in_a_sentence(run, trained, case):
+    arguments, says = WRONG[case]
+    answer = run(*arguments)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert says in answer.err
+
+
+def test_a_column_that_is_missing_or_taken_is_named(run, trained, tmp_path):
+    trained.drop(columns="b").to_csv(tmp_path / "few.csv", index=False)
+    trained.assign(prediction=1).to_csv(tmp_path / "many.csv", index=False)
+    assert "has no column 'b'" in run("predict", "here", "few.csv", "-o", "out.csv").err
+    assert "knows no column 'prediction'" in run("predict", "here", "many.csv", "-o", "out.csv").err
+
+
+def test_images_are_predicted_from_arrays(run, write, tmp_path):
+    digits = {"data": "digits", "clients": 4, "partition": "iid", "records_per_client": 30}
+    task = {"model": "softmax", "feature_norm": 1.0, "normalise": True}
+    assert run("train", write({"federation": digits, **STUDY, "task": task}), "--out", "here").code == 0
+    x = np.random.default_rng(0).random((5, 8, 8)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    np.savez(tmp_path / "x.npz", x=x)
+    for name in ("x.npy", "x.npz"):
+        assert run("predict", "here", name, "-o", "out.csv").code == 0
+        told = pd.read_csv(tmp_path / "out.csv", dtype={"prediction": str})
+        assert told["prediction"].tolist() == nw.load_model(tmp_path / "here").predict(x).tolist()
+        assert len(told.columns) == 11

@@ -1,0 +1,194 @@
+"""A run folder of another study, or one in which a command is at work, is refused and left as it is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from noiseworthy.errors import ResumeError
+from noiseworthy.studies import studies
+from noiseworthy.studies.checkpoints import FILE, load_checkpoint
+from noiseworthy.studies.loading import load_study
+from noiseworthy.studies.occupied import held
+from noiseworthy.studies.plan_file import planned
+from noiseworthy.studies.prepare import prepare
+
+STUDY = {
+    "federation": {"data": "own.csv"},
+    "privacy": {"mechanism": "gaussian", "epsilon": 5.0, "delta": 1e-5, "clip_norm": 1.0},
+    "algorithm": {
+        "rounds": 2, "clients_per_round": 1, "step_size": 0.1, "momentum": 0.0, "averaging": 0.0,
+        "weighting": 0.0,
+    },
+}  # fmt: skip
+DPFL = {"name": "dpfl-bcs", "weighting": None}
+RESOURCES = {"cost_per_round": 1.0, "budget": 10.0}
+
+
+@pytest.fixture
+def begun(run, write, site_records, tmp_path) -> Path:
+    """The study's folder with what a training leaves: the plan, a record and a checkpoint."""
+    site_records("csv")
+    made = planned(prepare(load_study(write(STUDY))))
+    folder = tmp_path / "runs" / "study"
+    made.file.save(folder)
+    (folder / "record.json").write_text(json.dumps(made.record("study") | {"training": {"seeds": [0]}}))
+    (folder / FILE).write_bytes(b"kept")
+    return folder
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+COMMANDS = {
+    "train": ({"privacy": {"epsilon": 6.0}}, "study.privacy.epsilon is 5.0 and not 6.0"),
+    "compare": ({"algorithm": {"rounds": 3}}, "study.algorithm.rounds is 2 and not 3"),
+    "tradeoff": (
+        {"privacy": {"delta": 1e-6}, "resources": RESOURCES},
+        "study.privacy.delta is 1e-05",
+    ),
+    "rivals": ({"algorithm": DPFL}, "study.algorithm."),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_run_of_another_study_is_refused_and_left_as_it_is(command, run, write, begun):
+    """`compare` and `train` wrote over it without a word."""
+    change, says = COMMANDS[command]
+    before = content(begun)
+    answer = run(command, write(STUDY, **change))
+    assert answer.code == 2
+    assert f"belongs to another study, whose {says}" in answer.err
+    assert "choose another folder with --out" in answer.err
+    assert content(begun) == before
+
+
+def test_other_records_under_the_same_tables_are_another_study(run, write, begun, tmp_path):
+    rows = (tmp_path / "own.csv").read_text().splitlines()
+    (tmp_path / "own.csv").write_text("\n".join(rows[:-5]))
+    answer = run("train", write(STUDY))
+    assert "belongs to another study, whose facts.sizes" in answer.err
+    assert answer.code == 2
+
+
+def test_a_sweep_without_a_plan_of_its_own_is_known_by_its_record(run, write, begun):
+    (begun / "plan.json").unlink()
+    (begun / FILE).unlink()
+    answer = run("train", write(STUDY, privacy={"epsilon": 6.0}))
+    assert "belongs to another study, whose study.privacy.epsilon is 5.0 and not 6.0" in answer.err
+
+
+def test_a_plan_alone_is_no_run_and_may_be_planned_again(run, write, begun):
+    for name in (FILE, "record.json"):
+        (begun / name).unlink()
+    assert run("plan", write(STUDY, privacy={"epsilon": 6.0})).code == 0
+
+
+def test_a_plan_of_another_study_leaves_the_record_of_a_run_alone(run, write, begun):
+    """`plan --out` wrote a record without a training over it."""
+    before = content(begun)
+    assert run("plan", write(STUDY, privacy={"epsilon": 6.0}), "--out", begun).code == 0
+    after = content(begun)
+    (new,) = after.keys() - before.keys()
+    assert Path(new).name.startswith("plan-")
+    assert {name: after[name] for name in before} == before
+
+
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_a_folder_in_which_a_command_is_at_work_is_refused(command, run, write, begun):
+    before = content(begun)
+    with held(begun):
+        answer = run(command, write(STUDY))
+    assert answer.code == 2
+    assert f"another command is at work in {Path('runs/study')}; wait until it ends, or choose" in answer.err
+    assert content(begun) == before
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from noiseworthy.studies.occupied import held
+with held(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_command_that_is_killed_holds_its_folder_no_longer(tmp_path):
+    at_work = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert at_work.stdout is not None
+    assert at_work.stdout.readline() == b"held\n"
+    with pytest.raises(ResumeError, match="another command is at work"), held(tmp_path):
+        pass
+    at_work.kill()
+    at_work.communicate()
+    with held(tmp_path):
+        pass
+
+
+def test_a_folder_that_nothing_was_written_into_is_gone_again(tmp_path):
+    with pytest.raises(KeyboardInterrupt), held(tmp_path / "runs"):
+        raise KeyboardInterrupt
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("reached", "says"),
+    [
+        (False, "No checkpoint was kept yet; there is nothing to go on from."),
+        (True, "The same command with --resume goes on from the last checkpoint."),
+    ],
+)
+def test_resume_is_promised_where_there_is_a_checkpoint(
+    reached, says, run, write, site_records, monkeypatch, tmp_path
+):
+    """Every command promised it, whatever was interrupted, and before the first checkpoint, too."""
+    site_records("csv")
+
+    def interrupted(planned, folder, **rest):
+        folder.mkdir(parents=True)
+        if reached:
+            (folder / FILE).write_bytes(b"")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(studies, "train_in", interrupted)
+    answer = run("train", write(STUDY))
+    assert (answer.code, answer.err.splitlines()[-2:]) == (130, [says, "interrupted"])
+
+
+def test_what_cannot_go_on_promises_nothing(run, write, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("noiseworthy.studies.loading.load_study", interrupted)
+    for command in ("plan", "advise", "compare", "audit"):
+        answer = run(command, write(STUDY))
+        assert (answer.code, answer.err.strip()) == (130, "interrupted")
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", b"\x80\x04K\x01."])
+def test_a_damaged_checkpoint_says_what_to_do(damage, tmp_path):
+    """It said that pickled data cannot be loaded when allow_pickle=False."""
+    (tmp_path / FILE).write_bytes(damage)
+    with pytest.raises(ResumeError) as caught:
+        load_checkpoint(tmp_path, "mark")
+    text = str(caught.value)
+    assert f"{tmp_path / FILE} is damaged" in text
+    assert "put a copy of it back, or start anew without --resume in another folder with --out" in text
+    assert "pickle" not in text
+
+
+def test_a_checkpoint_that_is_cut_off_says_what_to_do(tmp_path):
+    np.savez(tmp_path / FILE, theta=np.zeros(1000))
+    whole = (tmp_path / FILE).read_bytes()
+    (tmp_path / FILE).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ResumeError, match=r"checkpoint\.npz is damaged \(.*\); put a copy of it back"):
+        load_checkpoint(tmp_path, "mark")

@@ -1,0 +1,305 @@
+"""A table comes in alike from every format: file, database, frame; what cannot be read is refused by name."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noiseworthy.cli import main
+from noiseworthy.data import load_federation, load_records
+from noiseworthy.data.datasets import FRAME
+from noiseworthy.data.schema import read_schema
+from noiseworthy.data.sql import PASSWORD_VARIABLE, Query
+from noiseworthy.data.tables import FORMATS, is_table, opened, read_cells
+from noiseworthy.errors import ConfigError, DataError
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.opening import open_federation
+
+ROWS = 40
+STATED = {
+    "ward": {"role": "client"},
+    "ill": {"role": "label", "classes": ["no", "yes"]},
+    "age": {"kind": "number", "range": [0, 100], "missing": True},
+    "sex": {"kind": "category", "values": ["f", "m"], "missing": True},
+    "smoker": {"kind": "yes-no"},
+    "seen": {"kind": "date", "range": ["2020-01-01", "2021-01-01"]},
+    "stage": {"kind": "ordered", "values": [1, 2, 3]},
+}
+SCHEMA = read_schema(STATED)
+QUERY = "select ward, ill, age, sex, smoker, seen, stage from patients order by nr"
+
+
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "ward": [["north", "south"][i % 2] for i in range(ROWS)],
+            "ill": [["no", "yes"][i // 2 % 2] for i in range(ROWS)],
+            "age": [None if i % 7 == 3 else float(i) for i in range(ROWS)],
+            "sex": [None if i % 5 == 1 else "fm"[i % 3 % 2] for i in range(ROWS)],
+            "smoker": [i % 3 == 0 for i in range(ROWS)],
+            "seen": [date(2020, 1 + i % 12, 5) for i in range(ROWS)],
+            "stage": [1 + i % 3 for i in range(ROWS)],
+        }
+    )
+
+
+def written(folder: Path, suffix: str) -> str:
+    """The source of the same table in a format."""
+    path, table = folder / f"wards{suffix}", frame()
+    if suffix.startswith(".csv"):
+        table.to_csv(path, index=False)
+    elif suffix == ".parquet":
+        table.to_parquet(path)
+    elif suffix == ".feather":
+        table.to_feather(path)
+    elif suffix == ".arrow":
+        import pyarrow as pa
+
+        arrow = pa.Table.from_pandas(table, preserve_index=False)
+        with path.open("wb") as file, pa.ipc.new_stream(file, arrow.schema) as stream:
+            stream.write_table(arrow)
+    elif suffix == ".xlsx":
+        pytest.importorskip("openpyxl")
+        table.to_excel(path, index=False)
+    elif suffix == ".npz":
+        seen = np.array([str(day) for day in table["seen"]])
+        text = {name: table[name].fillna("").to_numpy(str) for name in ("ward", "ill", "sex")}
+        numbers = {name: table[name].to_numpy() for name in ("age", "smoker", "stage")}
+        np.savez(path, seen=seen, **text, **numbers)
+    else:
+        pytest.importorskip("sqlalchemy")
+        with closing(sqlite3.connect(folder / "wards.db")) as database:
+            table.to_sql("patients", database, index_label="nr")
+        return f"sql:sqlite:///{folder / 'wards.db'}"
+    return str(path)
+
+
+def same(one, other) -> None:
+    np.testing.assert_array_equal(one.x, other.x)
+    np.testing.assert_array_equal(one.y, other.y)
+    np.testing.assert_array_equal(one.test_x, other.test_x)
+    assert one.client_ids.tolist() == other.client_ids.tolist()
+
+
+@pytest.mark.parametrize("suffix", [*FORMATS, ".db"])
+def test_every_format_gives_the_same_records(suffix, tmp_path):
+    """Cell by cell: dates, gaps, truth values and whole numbers mean the same whatever holds them."""
+    source = written(tmp_path, suffix)
+    query = QUERY if suffix == ".db" else None
+    found = load_records(source, columns=SCHEMA, query=query)
+    same(found, load_records(frame(), columns=SCHEMA))
+    assert found.name == "wards"
+    assert found.x.shape == (32, SCHEMA.width)
+    again = load_records(source, columns=SCHEMA, query=query)
+    assert found.x.tobytes() == again.x.tobytes()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".feather", ".arrow", ".xlsx", ".db"])
+def test_numbers_as_they_are_come_from_every_format(suffix, tmp_path):
+    """The older keys, without a schema: columns of numbers, owners and classes."""
+    settings = {"label_column": "ill", "client_column": "ward", "classes": ["no", "yes"]}
+    settings |= {"feature_columns": ["stage"]}
+    query = QUERY if suffix == ".db" else None
+    found = load_records(written(tmp_path, suffix), query=query, **settings)
+    same(found, load_records(frame(), **settings))
+    assert set(found.x[:, 0].tolist()) == {1.0, 2.0, 3.0}
+
+
+def test_frames_of_all_kinds_are_sources():
+    polars = pytest.importorskip("polars")
+    import pyarrow as pa
+
+    wanted = load_records(frame(), columns=SCHEMA)
+    assert wanted.name == FRAME
+    for table in (polars.from_pandas(frame()), pa.Table.from_pandas(frame())):
+        same(load_records(table, columns=SCHEMA), wanted)
+    same(load_records(frame().to_dict("list"), columns=SCHEMA), wanted)
+    assert load_federation(frame(), columns=STATED, seed=0).clients == ("north", "south")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".arrow", ".xlsx", ".npz", ".csv.gz"])
+def test_a_damaged_file_is_refused_by_name(suffix, tmp_path):
+    source = Path(written(tmp_path, suffix))
+    whole = source.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"\x00" * 64):
+        source.write_bytes(damaged)
+        with pytest.raises(DataError, match="wards") as refused:
+            load_records(str(source), columns=SCHEMA)
+        assert "\n" not in str(refused.value)
+
+
+def test_a_missing_file_is_refused_by_name(tmp_path):
+    for source in ("wards.arrow", "wards.xlsx", "sql:sqlite:///wards.db"):
+        with pytest.raises(DataError, match="wards"):
+            load_records(source, columns=SCHEMA, data_dir=tmp_path, query=QUERY)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_what_is_not_installed_is_named_with_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    (tmp_path / "wards.xlsx").write_bytes(b"")
+    with pytest.raises(DataError, match=r"openpyxl; pip install 'noiseworthy\[excel\]'"):
+        load_records(str(tmp_path / "wards.xlsx"), columns=SCHEMA)
+    with pytest.raises(DataError, match=r"sqlalchemy; pip install 'noiseworthy\[sql\]'"):
+        load_records("sql:sqlite:///wards.db", columns=SCHEMA, query=QUERY)
+
+
+def test_a_driver_that_is_not_installed_is_named():
+    pytest.importorskip("sqlalchemy")
+    with pytest.raises(DataError, match=r"psycopg2.*pip install"):
+        Query("postgresql+psycopg2://reader@nowhere/wards", QUERY).read(cells=True)
+
+
+def test_a_spreadsheet_needs_a_name_for_every_column(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    for rows, said in (
+        ([["age", "age"], [1, 2]], "two columns called 'age'"),
+        ([["age", None, "sex"], [1, 2, "f"]], "a column without a name"),
+        ([["age"], [1, 2]], "beside the columns"),
+        ([[]], "empty first sheet"),
+    ):
+        book = openpyxl.Workbook()
+        for row in rows:
+            book.active.append(row)
+        book.save(tmp_path / "wards.xlsx")
+        with pytest.raises(DataError, match=said):
+            read_cells(tmp_path / "wards.xlsx")
+
+
+def test_cells_of_a_spreadsheet_are_read_by_themselves(tmp_path):
+    """One cell of text must not change what the numbers beside it are; empty rows are no records."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in ([" age ", "sex"], [61, "f"], [None, None], ["old", "m"], [2.5, None]):
+        book.active.append(row)
+    book.save(tmp_path / "wards.xlsx")
+    assert {name: values.tolist() for name, values in read_cells(tmp_path / "wards.xlsx").items()} == {
+        "age": [61, "old", 2.5],
+        "sex": ["f", "m", None],
+    }
+
+
+def test_a_csv_of_semicolons_says_so(tmp_path):
+    (tmp_path / "wards.csv").write_text("age;sex\n61;f\n")
+    with pytest.raises(DataError, match=r"one column, 'age;sex'; separate columns by commas"):
+        read_cells(tmp_path / "wards.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("select age from patients", "leaves the order of its rows open"),
+        ("select age from (select * from patients order by nr)", "leaves the order of its rows open"),
+        ("select 'order by' as age from patients -- order by nr", "leaves the order of its rows open"),
+        ("delete from patients", "must be one select"),
+        ("select 1 order by 1; drop table patients", "must be one select"),
+        ("", "must be one select"),
+    ],
+)
+def test_a_query_that_may_be_read_otherwise_the_next_time_is_refused(text, said):
+    with pytest.raises(ConfigError, match=said):
+        Query("sqlite:///wards.db", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT age FROM patients\nORDER  BY nr;", "with a as (select 1) select * from a order by 1",
+     "select age from patients where name = 'a;b' order by nr"],
+)  # fmt: skip
+def test_a_query_with_an_order_is_taken(text):
+    assert Query("sqlite:///wards.db", text).name == "wards"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["postgresql://reader:hunter2@host/wards", "mysql://host/wards?user=a&password=hunter2",
+     "mssql+pyodbc:///?odbc_connect=DRIVER%3DX%3BPWD%3Dhunter2"],
+)  # fmt: skip
+def test_a_password_is_refused_and_not_repeated(url):
+    with pytest.raises(ConfigError, match=PASSWORD_VARIABLE) as refused:
+        opened(f"sql:{url}", None, QUERY)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_what_a_database_says_does_not_show_the_password(monkeypatch):
+    """Drivers put connection strings into their complaints."""
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    monkeypatch.setenv(PASSWORD_VARIABLE, "hunter2")
+    asked = []
+
+    def refuse(url):
+        asked.append(url.password)
+        raise sqlalchemy.exc.ArgumentError(f"no host for {url.render_as_string(hide_password=False)}")
+
+    monkeypatch.setattr(sqlalchemy, "create_engine", refuse)
+    with pytest.raises(DataError, match=r"\*\*\*") as refused:
+        Query("postgresql://reader@host/wards", QUERY).read(cells=True)
+    assert asked == ["hunter2"]
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_query_writes_nothing_and_its_mistakes_are_said(tmp_path):
+    source = written(tmp_path, ".db")
+    before = (tmp_path / "wards.db").read_bytes()
+    with pytest.raises(DataError, match="no such column: agee"):
+        load_records(source, columns=SCHEMA, query="select agee from patients order by nr")
+    with pytest.raises(DataError, match="readonly"):
+        load_records(
+            source, columns=SCHEMA,
+            query="with x as (select 1) insert into patients (nr) select 1 from x order by 1",
+        )  # fmt: skip
+    assert (tmp_path / "wards.db").read_bytes() == before
+
+
+def test_what_is_a_table():
+    assert is_table("a.xlsx")
+    assert is_table("sql:sqlite:///a.db")
+    assert not is_table("leaf:folder")
+
+
+def study(federation: dict) -> dict:
+    return {"federation": federation, "privacy": {"mechanism": "gaussian", "epsilon": 2.0, "delta": 1e-5}}
+
+
+def test_a_study_names_a_database_and_its_query(tmp_path):
+    """A relative path starts from the study's folder; what the study writes down is what it was told."""
+    written(tmp_path, ".db")
+    told = {"data": "sql:sqlite:///wards.db", "query": QUERY, "client_column": "ward", "label_column": "ill",
+            "feature_columns": ["stage"], "classes": ["no", "yes"]}  # fmt: skip
+    found = open_federation(parse_study(study(told)).beside(tmp_path))
+    assert found.clients == ("north", "south")
+    assert found.name == "wards"
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"data": "sql:sqlite:///wards.db"}, "query goes with data"),
+        ({"data": "wards.csv", "query": QUERY}, "query goes with data"),
+        ({"data": "sql:sqlite:///wards.db", "query": "select 1"}, "order of its rows open"),
+        ({"data": "sql:postgresql://a:hunter2@b/c", "query": QUERY}, PASSWORD_VARIABLE),
+    ],
+)
+def test_a_study_of_a_database_is_refused_before_it_is_read(told, said):
+    with pytest.raises(ConfigError, match=said) as refused:
+        parse_study(study(told))
+    assert "hunter2" not in str(refused.value)
+
+
+def test_no_complaint_of_the_command_line_shows_a_password(tmp_path, monkeypatch, capsys):
+    """A line of TOML that cannot be read is quoted."""
+    monkeypatch.setattr(sys, "argv", ["noiseworthy", "plan", str(tmp_path / "study.toml")])
+    (tmp_path / "study.toml").write_text("[federation]\ndata = sql:postgresql://ann:hunter2@host/wards\n")
+    with pytest.raises(SystemExit):
+        main()
+    said = capsys.readouterr().err
+    assert "ann:***@host" in said
+    assert "hunter2" not in said

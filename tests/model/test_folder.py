@@ -1,0 +1,167 @@
+"""A model's folder: written whole, read without pickle, refused where it is not what was written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load, save
+
+from noiseworthy.errors import DataError
+from noiseworthy.model.description import digest_of
+from noiseworthy.model.folder import ARRAYS, CARD, FILE, load_folder, save_folder
+from noiseworthy.model.model import load_model
+from noiseworthy.tasks import Reference
+
+from .conftest import model_of
+
+X = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+
+
+@pytest.fixture
+def folder(logistic, tmp_path):
+    return save_folder(logistic.kept, tmp_path / "run" / "model")
+
+
+def rewritten(folder, **changed):
+    """The file of a model with other content, and a digest that fits it."""
+    content = json.loads((folder / FILE).read_text()) | changed
+    (folder / FILE).write_text(json.dumps(content | {"digest": digest_of(content)}))
+
+
+def packed(folder, arrays):
+    """Other arrays, and a file that says so."""
+    import hashlib
+
+    data = save(arrays)
+    (folder / ARRAYS).write_bytes(data)
+    content = json.loads((folder / FILE).read_text())
+    rewritten(folder, parameters={**content["parameters"], "sha256": hashlib.sha256(data).hexdigest()})
+
+
+def test_a_model_comes_back_from_its_own_folder_and_from_its_runs(logistic, folder):
+    for path in (folder, folder.parent, str(folder)):
+        model = load_model(path)
+        np.testing.assert_array_equal(model.predict_proba(X), logistic.predict_proba(X))
+        assert model.description == logistic.description
+    assert {path.name for path in folder.iterdir()} == {FILE, ARRAYS, CARD, "coefficients.csv"}
+
+
+def test_a_reference_comes_with_it(tmp_path):
+    seen = Reference.of([np.random.default_rng(2).random((30, 4, 4))])
+    task = {"model": "softmax", "projection": 3, "reference": ["public.npz"]}
+    model = model_of(task, (4, 4), 3, seen)
+    images = np.random.default_rng(0).random((6, 4, 4)).astype(np.float32)
+    loaded = load_model(save_folder(model.kept, tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.predict_proba(images), model.predict_proba(images))
+
+
+def test_one_that_is_there_is_replaced_whole_and_nothing_else_is_left(logistic, folder):
+    (folder / "of another").write_text("")
+    save_folder(logistic.kept._replace(theta=2 * logistic.kept.theta), folder)
+    assert not (folder / "of another").exists()
+    np.testing.assert_array_equal(load_folder(folder).theta, 2 * logistic.kept.theta)
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
+def test_a_folder_that_cannot_be_written_leaves_the_model_that_is_there(logistic, folder, monkeypatch):
+    def full(*_):
+        raise OSError("No space left on device")
+
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    monkeypatch.setattr("noiseworthy.model.folder.card_of", full)
+    with pytest.raises(DataError, match=r"cannot be written to .*No space left.*choose another place"):
+        save_folder(logistic.kept, folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
+def test_nothing_is_unpickled(logistic, folder, monkeypatch):
+    def never(*_, **__):
+        pytest.fail("a model was unpickled")
+
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(f"pickle.{name}", never)
+    assert load_folder(folder).theta.shape == (4,)
+
+
+DAMAGED = {
+    "no folder": (lambda f: shutil.rmtree(f), "holds no model; give the folder of a run that was trained"),
+    "an old run": (
+        lambda f: [shutil.rmtree(f), (f.parent / "model.npz").write_bytes(b"")],
+        "written by an earlier version, whose model.npz names no columns.*train the study again",
+    ),
+    "cut file": (lambda f: (f / FILE).write_text((f / FILE).read_text()[:99]), "cannot be read"),
+    "no description": (lambda f: (f / FILE).write_text("[]"), "describes no model"),
+    "other classes": (
+        lambda f: (f / FILE).write_text((f / FILE).read_text().replace('"class 1"', '"healthy"')),
+        "was changed after it was written; take the whole folder",
+    ),
+    "other sizes": (
+        lambda f: (f / FILE).write_text((f / FILE).read_text().replace('"theta": [', '"theta": [1,')),
+        "was changed after it was written",
+    ),
+    "another format": (lambda f: rewritten(f, format=2), "is of format 2, this program reads format 1; use"),
+    "a strange key": (lambda f: rewritten(f, colour="red"), "describes no model: colour: Extra inputs"),
+    "no arrays": (lambda f: (f / ARRAYS).unlink(), "parameters.safetensors cannot be read"),
+    "a flipped bit": (
+        lambda f: (f / ARRAYS).write_bytes((f / ARRAYS).read_bytes()[:-1] + b"\x7f"),
+        "parameters.safetensors is damaged or of another model",
+    ),
+    "no theta": (lambda f: packed(f, {"mean": np.zeros(3, np.float32)}), "lacks the array theta"),
+    "other theta": (
+        lambda f: packed(f, {"theta": np.ones(4, np.float32)}),
+        "does not answer as it did when it was written",
+    ),
+    "short theta": (lambda f: packed(f, {"theta": np.ones(3, np.float32)}), "holds 3 parameters .* has 4"),
+    "no numbers": (lambda f: rewritten(f, probe=None), "diverged.*smaller step size"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_what_is_not_as_it_was_written_is_refused_in_a_sentence(folder, case):
+    damage, says = DAMAGED[case]
+    damage(folder)
+    with pytest.raises(DataError, match=says) as refused:
+        load_model(folder.parent)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_program_that_computes_otherwise_is_noticed(folder, monkeypatch):
+    """Say, a release of jax that draws other projections."""
+    from noiseworthy.tasks import LinearModel
+
+    answers = LinearModel.answers
+    monkeypatch.setattr(LinearModel, "answers", lambda self, theta, x: 1.1 * answers(self, theta, x))
+    with pytest.raises(DataError, match=r"load it with noiseworthy 0\.1\.0 and the jax of that time"):
+        load_model(folder)
+
+
+def test_a_network_of_ones_own_is_given_to_what_loads_it(tmp_path):
+    import jax.numpy as jnp
+
+    from noiseworthy.model.model import Model, probed
+    from noiseworthy.tasks import model_task
+
+    task = model_task(lambda w, x: x @ w["w"], {"w": jnp.ones((3, 2)).at[0, 0].set(2.0)})
+    theta = np.asarray(task.initial(None))
+    kept = model_of({"model": "softmax"}, (3,), 2).kept
+    said = kept.description.model_copy(
+        update={
+            "task": kept.description.task.model_copy(update={"model": None}),
+            "probe": probed(task, theta, [3]),
+        }
+    )
+    folder = save_folder(kept._replace(description=said, theta=theta), tmp_path / "model")
+    with pytest.raises(DataError, match=r"a network of your own.*nw\.load_model\(path, task="):
+        load_model(folder)
+    model = load_model(folder, task)
+    assert isinstance(model, Model)
+    assert model.predict(X).shape == (5,)
+
+
+def test_the_arrays_are_plain_safetensors(logistic, folder):
+    arrays = load((folder / ARRAYS).read_bytes())
+    np.testing.assert_array_equal(arrays["theta"], logistic.kept.theta)

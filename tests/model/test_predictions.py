@@ -1,0 +1,168 @@
+"""A model predicts by names: columns in any order, classes by their names, refusals by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noiseworthy.data.schema import Schema
+from noiseworthy.errors import DataError, InvalidInput
+
+from .conftest import model_of
+
+COLUMNS = {
+    "hospital": {"role": "client"},
+    "ill": {"role": "label", "classes": ["no", "yes"]},
+    "age": {"kind": "number", "range": [20, 80]},
+    "sex": {"kind": "category", "values": ["female", "male"]},
+    "dose": {"kind": "number", "center": 5.0, "step": 2.0, "missing": True},
+    "weight": {"kind": "number", "range": [10, 1000], "transform": "log"},
+    "notes": {"kind": "left-out"},
+}
+SCHEMA = Schema.model_validate(COLUMNS)
+FRAME = pd.DataFrame(
+    {
+        "age": [30, 50, 79, 20],
+        "sex": ["male", "female", "female", "male"],
+        "dose": [5.0, np.nan, 9.0, 1.0],
+        "weight": [100, 10, 1000, 50],
+    }
+)
+SCALED = {"model": "logistic", "feature_norm": 1.0, "normalise": True, "bias": 0.3}
+
+
+def of_table(task=SCALED, classes=2, schema=SCHEMA):
+    names = None if classes is None else ["no", "yes"]
+    return model_of(task, (schema.width,), classes, schema=schema, classes=names)
+
+
+def test_a_frame_is_encoded_by_the_schema():
+    model = of_table()
+    shares = model.predict_proba(FRAME)
+    np.testing.assert_array_equal(shares, model.probabilities(model.answers(SCHEMA.encode(FRAME))))
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    assert model.predict(FRAME).tolist() == [("no", "yes")[k] for k in shares.argmax(axis=1)]
+    assert len(set(model.predict(FRAME).tolist())) == 2, "a model that names one class tests nothing"
+
+
+def test_the_order_of_columns_says_nothing_and_neither_do_those_that_are_no_features():
+    model, other = of_table(), FRAME[["weight", "dose", "sex", "age"]].assign(ill="no", notes="x", hospital=1)
+    np.testing.assert_array_equal(model.predict_proba(other), model.predict_proba(FRAME))
+    text = {name: FRAME[name].astype(str).to_numpy() for name in FRAME}
+    np.testing.assert_array_equal(model.predict_proba(text), model.predict_proba(FRAME))
+
+
+REFUSED = {
+    "missing": (FRAME.drop(columns="age"), "no column 'age'"),
+    "unknown": (FRAME.assign(agee=1), "knows no column 'agee'.*left-out"),
+    "a strange value": (FRAME.assign(sex="other"), "sex.*other"),
+    "a gap": (FRAME.assign(age=np.nan), "age"),
+    "no names": (np.zeros((4, 6)), r"takes columns by name \(age, sex, dose, weight\); give a frame"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_fit_is_refused_by_name(case):
+    records, says = REFUSED[case]
+    with pytest.raises(DataError, match=says) as refused:
+        of_table().predict(records)
+    assert "\n" not in str(refused.value)
+
+
+def test_coefficients_have_the_names_of_features_and_an_intercept():
+    model = of_table()
+    table = model.coefficients()
+    assert table["feature"].tolist() == [*SCHEMA.feature_names, "(intercept)"]
+    assert set(table["class"]) == {"yes"}
+    encoded = SCHEMA.encode(FRAME)
+    scaled = encoded / np.linalg.norm(encoded, axis=1, keepdims=True)
+    z = scaled @ table["coefficient"].to_numpy()[:-1] + table["coefficient"].iloc[-1]
+    np.testing.assert_allclose(model.answers(encoded)[:, 0], z, rtol=1e-4)
+    assert table["per_unit"].isna().all(), "a record that is scaled as a whole is no linear map of columns"
+
+
+def test_coefficients_per_unit_predict_from_raw_numbers():
+    model = of_table({"model": "logistic", "bias": 0.3})
+    table = model.coefficients().set_index("feature")
+    per_unit, encoded = table["per_unit"], SCHEMA.encode(FRAME)
+    raw = {"age": FRAME["age"], "dose": FRAME["dose"].fillna(5.0)}
+    others = [name for name in SCHEMA.feature_names if name not in raw]
+    z = per_unit["(intercept)"] + sum(per_unit[name] * raw[name].to_numpy() for name in raw)
+    z = z + encoded[:, [SCHEMA.feature_names.index(name) for name in others]] @ table["coefficient"][others]
+    np.testing.assert_allclose(model.answers(encoded)[:, 0], z, rtol=1e-4)
+    assert np.isnan(per_unit["weight"]), "the logarithm is no multiple of the column"
+
+
+def test_softmax_has_a_coefficient_for_every_class():
+    table = of_table({"model": "softmax", "feature_norm": 1.0}).coefficients()
+    assert table.groupby("class").size().to_dict() == {"no": SCHEMA.width + 1, "yes": SCHEMA.width + 1}
+
+
+def test_a_regression_gives_numbers_and_no_probabilities():
+    schema = Schema.model_validate({**COLUMNS, "ill": {"role": "label", "range": [0, 10]}})
+    model = of_table({"model": "linear", "feature_norm": 1.0}, None, schema)
+    assert model.predict(FRAME).dtype == np.float32
+    assert model.classes is None
+    assert set(model.coefficients()["class"]) == {"ill"}
+    with pytest.raises(InvalidInput, match="a regression gives no probabilities; use predict"):
+        model.predict_proba(FRAME)
+
+
+def test_an_svm_names_classes_and_gives_no_probabilities():
+    model = of_table({"model": "svm", "feature_norm": 1.0})
+    assert set(model.predict(FRAME)) <= {"no", "yes"}
+    with pytest.raises(InvalidInput, match="the svm gives no probabilities; use predict"):
+        model.predict_proba(FRAME)
+
+
+def test_a_network_has_no_coefficients():
+    with pytest.raises(InvalidInput, match="cnn is no linear model"):
+        model_of({"model": "cnn"}, (8, 8), 3).coefficients()
+
+
+def test_bytes_of_images_are_what_their_readers_make_of_them():
+    model = model_of({"model": "softmax"}, (4, 4), 3)
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 4, 4), np.uint8)
+    np.testing.assert_array_equal(model.predict_proba(pixels), model.predict_proba(pixels / np.float32(255)))
+
+
+SHAPES = {
+    "one record": (np.zeros((4, 4)), r"numbers of shape \(n, 4, 4\), got float64 of shape \(4, 4\)"),
+    "text": (np.full((2, 4, 4), "a"), "got <U1"),
+    "gaps": (np.full((2, 4, 4), np.nan), "2 records have NaN or infinite numbers; impute or drop"),
+    "a frame": (FRAME, r"has no named columns; give an array of shape \(n, 4, 4\)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_arrays_that_do_not_fit_are_refused(case):
+    records, says = SHAPES[case]
+    with pytest.raises(DataError, match=says):
+        model_of({"model": "softmax"}, (4, 4), 3).predict(records)
+
+
+def test_many_records_are_predicted_in_parts(monkeypatch):
+    model, x = model_of({"model": "softmax"}, (5,), 3), np.random.default_rng(0).normal(size=(10, 5))
+    whole = model.predict_proba(x)
+    monkeypatch.setattr("noiseworthy.model.model.CHUNK", 4)
+    np.testing.assert_allclose(model.predict_proba(x), whole, rtol=1e-6)
+    assert model.predict(x[:0]).shape == (0,)
+
+
+def test_the_card_says_what_the_columns_are_and_what_is_promised():
+    card = of_table().card
+    assert "| age | number; range 20, 80 |" in card
+    assert "| sex | category; values female, male |" in card
+    assert "| ill | label; classes no, yes |" in card
+    assert "Epsilon 2 at delta 1e-05 for each record." in card
+    assert "Not for release" not in card
+    assert "cost no more epsilon" in card
+
+
+def test_names_in_a_card_are_data(logistic):
+    loud = logistic.description.model_copy(update={"name": "# <b>a</b>\n|x|"})
+    assert (
+        "# Model of \\# \\<b\\>a\\</b\\>\\\\n\\|x\\|"
+        in type(logistic)(logistic.kept._replace(description=loud), logistic.task).card
+    )

@@ -1,0 +1,82 @@
+"""What `--set` changes of a study, and what it refuses by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from noiseworthy.errors import ConfigError
+from noiseworthy.studies.changes import changed, changes_of, seeds_of
+from noiseworthy.studies.loading import load_study
+
+STUDY = """
+[federation]
+sizes = [100, 200]
+[task]
+dimension = 3
+[privacy]
+mechanism = "gaussian"
+epsilon = 1.0
+delta = 1e-5
+[algorithm]
+max_rounds = 5
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def test_values_are_those_of_toml_and_the_file_stays(path):
+    stated = ["privacy.epsilon=[1.0, 2.0]", "constants.smoothness = 1e-2", "training.seeds=[4]"]
+    study = load_study(path, changes_of(stated))
+    assert study.privacy.epsilon == [1.0, 2.0]
+    assert study.privacy.delta == 1e-5
+    assert study.constants.smoothness == 0.01
+    assert study.training.seeds == [4]
+    assert path.read_text() == STUDY
+
+
+def test_another_algorithm_takes_its_own_keys(path):
+    study = load_study(path, changes_of(["algorithm.local_steps=2", "algorithm={ name = 'dp-fedavg' }"]))
+    assert (study.algorithm.name, study.algorithm.local_steps) == ("dp-fedavg", 2)
+
+
+def test_a_whole_table_can_be_set_and_a_key_inside_what_is_stated_by_name():
+    raw = {"privacy": {"epsilon": 1.0}, "resources": {"budget": 1.0}}
+    made = changed(raw, {"resources": {"budget": 5.0}, "privacy.epsilon.north": 0.5})
+    assert made == {"privacy": {"epsilon": {"north": 0.5}}, "resources": {"budget": 5.0}}
+    assert raw["privacy"] == {"epsilon": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ("privacy.epsilom=2", r"\[privacy\] has no key 'epsilom'; did you mean privacy\.epsilon\?"),
+        ("pricavy.epsilon=2", r"a study has no table 'pricavy'; did you mean privacy\?"),
+        ("algorithm.max_round=2", r"did you mean algorithm\.max_rounds\?"),
+        ("training.zzz=2", r"\[training\] has no key 'zzz'; there are seeds, evaluations"),
+        ("privacy.epsilon=many", r"\[privacy\] epsilon must be .*got 'many'"),
+        ("privacy=2", r"name a key of \[privacy\]"),
+        ("privacy.epsilon", "takes KEY=VALUE"),
+        ("=2", "takes KEY=VALUE"),
+        ("privacy.epsilon=", "takes KEY=VALUE"),
+    ],
+)
+def test_what_is_no_key_or_no_value_is_one_sentence(path, stated, said):
+    with pytest.raises(ConfigError, match=said) as refused:
+        load_study(path, changes_of([stated]))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_key_is_set_once():
+    with pytest.raises(ConfigError, match=r"privacy\.epsilon is set twice"):
+        changes_of(["privacy.epsilon=1", "privacy.epsilon=2"])
+
+
+@pytest.mark.parametrize("stated", ["0", "two", "1,x", "", 0, []])
+def test_seeds_are_a_number_or_seeds(stated):
+    with pytest.raises(ConfigError, match="seeds must be"):
+        seeds_of(stated)
