@@ -86,9 +86,9 @@ def examples() -> str:
 
 def public_names() -> str:
     """What `import noiseworthy` offers, by the modules that hold it."""
-    import noiseworthy
+    from noiseworthy.exports import HOME
 
-    homes = sorted((home, name) for name, home in noiseworthy._HOME.items())
+    homes = sorted((home, name) for name, home in HOME.items())
     parts = ["# Python", "What `import noiseworthy as nw` offers. A name is loaded on first use.", ""]
     parts += [f"::: {home}.{name}" for home, name in homes]
     return "\n\n".join([*parts, "::: noiseworthy.rounds", "::: noiseworthy.errors"])

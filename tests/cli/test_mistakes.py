@@ -351,7 +351,7 @@ def test_a_missing_extra_is_named(module, extra, run, monkeypatch, tmp_path):
         raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
     monkeypatch.setattr("importlib.metadata.requires", lambda _: EXTRAS)
-    monkeypatch.setattr("noiseworthy.studies.loading.load_study", missing)
+    monkeypatch.setattr("noiseworthy.cli.planning.prepare_study", missing)
     scene(Mistake(()), tmp_path)
     answer = run("plan", "s.toml")
     assert (answer.code, answer.out) == (2, "")
@@ -363,7 +363,7 @@ def test_a_missing_module_of_no_extra_is_a_fault_of_ours(run, monkeypatch):
         raise ModuleNotFoundError("No module named 'hypothesis'", name="hypothesis")
 
     monkeypatch.setattr("importlib.metadata.requires", lambda _: EXTRAS)
-    monkeypatch.setattr("noiseworthy.studies.loading.load_study", missing)
+    monkeypatch.setattr("noiseworthy.cli.planning.prepare_study", missing)
     with pytest.raises(ModuleNotFoundError):
         run("plan", "s.toml")
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from noiseworthy.errors import ResumeError
-from noiseworthy.studies import studies
 from noiseworthy.studies.checkpoints import FILE, load_checkpoint
 from noiseworthy.studies.loading import load_study
 from noiseworthy.studies.occupied import held
@@ -159,7 +158,7 @@ def test_resume_is_promised_where_there_is_a_checkpoint(
             (folder / FILE).write_bytes(b"")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(studies, "train_in", interrupted)
+    monkeypatch.setattr("noiseworthy.calls.steps.train_in", interrupted)
     answer = run("train", write(STUDY))
     assert (answer.code, answer.err.splitlines()[-2:]) == (130, [says, "interrupted"])
 
@@ -168,7 +167,7 @@ def test_what_cannot_go_on_promises_nothing(run, write, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("noiseworthy.studies.loading.load_study", interrupted)
+    monkeypatch.setattr("noiseworthy.calls.stated.load_study", interrupted)
     for command in ("plan", "advise", "compare", "audit"):
         answer = run(command, write(STUDY))
         assert (answer.code, answer.err.strip()) == (130, "interrupted")

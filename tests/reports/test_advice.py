@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from rich.console import Console
 
 from noiseworthy.errors import DataError
@@ -17,6 +18,7 @@ from noiseworthy.reports.advice import advice_panel, headline, in_bytes, prices,
 from noiseworthy.reports.advice_figures import advice_figure, outlook_figure
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.sweeps.advice_words import recommendation, remarks, warnings
+from noiseworthy.sweeps.typed_advice import AdviceValues, view
 
 STUDY = {"federation": {"data": "digits", "clients": 10}, "privacy": {"mechanism": "gaussian", "delta": 1e-5}}
 
@@ -74,8 +76,9 @@ def advice(**changes: Any) -> dict[str, Any]:
         "left_out": [{"name": "dmldp", "reason": "it is defined for Laplace noise only"}], "outlook": outlook,
         "study": STUDY,
     } | changes  # fmt: skip
+    found = AdviceValues.model_validate({key: values[key] for key in AdviceValues.model_fields})
     words = {"recommendation": recommendation, "remarks": remarks, "warnings": warnings}
-    return {**values, **{name: say(values) for name, say in words.items()}}
+    return {**values, **{name: say(found) for name, say in words.items()}}
 
 
 def nobody() -> dict[str, Any]:
@@ -92,7 +95,7 @@ def marks(figure, gid):
 
 
 def test_a_row_has_its_mean_its_bands_and_a_tick_for_each_public_data_set():
-    figure = advice_figure(advice())
+    figure = advice_figure(view(advice()))
     means = [float(mark.get_xdata()[0]) for mark in marks(figure, "mean")]
     assert means == [0.83, 0.82, 0.7, 0.5, 0.4]
     bands = [mark.get_segments()[0][:, 0].tolist() for mark in marks(figure, "band")]
@@ -106,20 +109,20 @@ def test_a_row_has_its_mean_its_bands_and_a_tick_for_each_public_data_set():
 
 
 def test_only_a_tie_lies_on_a_common_ground():
-    assert len(marks(advice_figure(advice()), "ties")) == 1
+    assert len(marks(advice_figure(view(advice())), "ties")) == 1
     alone = advice(algorithms=[row("fedsgd-dpc", 1, 0.8), row("pfa", 2, 0.7)])
-    assert marks(advice_figure(alone), "ties") == []
+    assert marks(advice_figure(view(alone)), "ties") == []
 
 
 def test_the_outlook_has_a_panel_for_each_axis_and_a_ring_where_the_answer_flips():
-    figure = outlook_figure(advice())
+    figure = outlook_figure(view(advice()))
     assert figure is not None
     assert [axes.get_xlabel() for axes in figure.axes] == [axis for axis, _ in AXES]
     (ring,) = marks(figure, "flip")
     assert ring.get_xdata()[0] == 1.5
     solid = next(line for line in figure.axes[1].lines if line.get_gid() == "dp-pasgd")
     assert np.isnan(solid.get_ydata()).tolist() == [True, *[False] * 5, True]
-    assert outlook_figure(nobody()) is None
+    assert outlook_figure(view(nobody())) is None
 
 
 # The page and the files ---------------------------------------------------------------------------------
@@ -149,7 +152,7 @@ def test_nobody_should_train_leaves_no_study_of_an_earlier_advice(tmp_path):
     text = path.read_text()
     assert "<h1>Do not train</h1>" in text
     assert "with N = 80 like these it would work" in text
-    assert headline(nobody()) == "Do not train"
+    assert headline(view(nobody())) == "Do not train"
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
@@ -174,13 +177,22 @@ def test_the_terminal_shows_all_in_eighty_columns(made):
 def test_costs_in_resources_are_a_column_of_their_own():
     paid = row("weiavg", 1, 0.8)
     paid["cost"] |= {"resources": 120.5, "unit": "joules"}
-    (shown,) = prices(advice(algorithms=[paid], recommended="weiavg"))
+    (shown,) = prices(view(advice(algorithms=[paid], recommended="weiavg")))
     assert shown["joules"] == "120"
     assert shown["sends"] == in_bytes(2560 * 90) == "230 kB"
 
 
 def test_a_regression_has_no_per_cent():
     made = advice(score="R^2")
-    assert rows(made)[0]["reaches"] == "0.83"
+    assert rows(view(made))[0]["reaches"] == "0.83"
     assert "0.83 R²" in made["recommendation"]
-    assert advice_figure(made).axes[0].get_xlabel() == "predicted test R²"
+    assert advice_figure(view(made)).axes[0].get_xlabel() == "predicted test R²"
+
+
+def test_a_record_that_is_none_is_refused_by_the_key_that_is_wrong():
+    torn = advice()
+    torn["algorithms"][0]["costs"] = torn["algorithms"][0].pop("cost")
+    with pytest.raises(ValidationError) as refused:
+        view(torn)
+    wrong = {error["loc"] for error in refused.value.errors()}
+    assert wrong == {("algorithms", 0, "cost"), ("algorithms", 0, "costs")}

@@ -18,6 +18,7 @@ from noiseworthy.reports.html import card_page, write_report
 from noiseworthy.studies.claims import claim_facts
 from noiseworthy.studies.statement import assurance
 from noiseworthy.studies.typed_record import view
+from noiseworthy.sweeps.typed_advice import AdviceRecord, AdvisedPart, PromisedPart
 
 AUDIT = {
     "epsilon_lower": 3.7189, "epsilon_claimed": 4.0, "delta": 1e-5, "confidence": 0.95, "trials": 40_000,
@@ -195,22 +196,17 @@ def test_what_was_bought_before_is_counted_alone_and_in_all():
 
 
 def test_an_advice_claims_for_its_plans_and_cost_nothing():
-    row = {
-        "name": "dp-fedavg",
-        "privacy": {
-            "unit": "client",
-            "relation": "replace-one",
-            "spent_epsilon": 3.999,
-            "epsilon": 4.0,
-            "delta": 1e-5,
-        },
-    }
-    advice = {"name": "ward", "version": "0.1.0", "recommended": "dp-fedavg", "algorithms": [row]}
-    card = advice_card(advice)
+    spent = PromisedPart(unit="client", relation="replace-one", spent_epsilon=3.999, epsilon=4.0, delta=1e-5)
+    row = AdvisedPart.model_construct(name="dp-fedavg", privacy=spent)
+    values = {"name": "ward", "version": "0.1.0", "algorithms": [row]}
+    card = advice_card(AdviceRecord.model_construct(recommended="dp-fedavg", **values))
     assert "at most epsilon 3.999 at delta 1e-05 for each client" in card["claim"]
-    assert card["plans"] == {"dp-fedavg": row["privacy"]}
+    assert card["plans"] == {"dp-fedavg": spent.model_dump()}
     assert card["questions"][0]["answer"].startswith("Nothing: it was made on public data")
-    assert "Nothing is recommended" in advice_card({**advice, "recommended": None})["claim"]
+    assert (
+        "Nothing is recommended"
+        in advice_card(AdviceRecord.model_construct(recommended=None, **values))["claim"]
+    )
 
 
 STATED = {

@@ -29,6 +29,16 @@ from noiseworthy.sweeps.advisor import (
     entrants,
     with_algorithm,
 )
+from noiseworthy.sweeps.typed_advice import (
+    AdviceValues,
+    AdvisedPart,
+    BandsPart,
+    CostPart,
+    FlipPart,
+    OutlookPart,
+    PromisedPart,
+    view,
+)
 from noiseworthy.trials import landscape, race, spaces
 
 WINE = {
@@ -143,7 +153,7 @@ def test_every_row_has_bands_privacy_costs_and_assumptions(advice):
 def test_the_record_is_json_and_its_study_is_a_study_that_states_everything(advice):
     record = advice_record(advice, "wine")
     json.dumps(record, allow_nan=False)
-    assert record["name"] == "wine"
+    assert view(record).name == record["name"] == "wine"
     assert {row["name"] for row in record["left_out"]} == set()
     study = parse_study(record["study"])
     assert study.algorithm.name == record["recommended"]
@@ -234,19 +244,19 @@ def test_sizes_alone_are_not_enough():
 
 
 def row(name, place=1, unit="record", uploads=9, **changes):
-    bands = {"mean": 0.8, "least": 0.6, "most": 0.9}
-    return {
-        "name": name, "place": place, "train": True, "same_as": None, "accuracy": bands, "spread": 0.0,
-        "outcome": "Train 9 rounds, chosen by trial.", "privacy": {"unit": unit},
-        "cost": {"all_uploads": uploads}, "unfinished": False, **changes,
-    }  # fmt: skip
+    return AdvisedPart.model_construct(
+        name=name, place=place, train=True, outcome="Train 9 rounds, chosen by trial.",
+        accuracy=BandsPart.model_construct(mean=0.8, least=0.6, most=0.9),
+        privacy=PromisedPart.model_construct(unit=unit), cost=CostPart.model_construct(all_uploads=uploads),
+        **({"same_as": None, "spread": 0.0, "unfinished": False} | changes),
+    )  # fmt: skip
 
 
-def said(*rows, **changes):
-    return {
-        "recommended": rows[0]["name"], "score": "accuracy", "clients_that_work": None, "outlook": None,
-        "algorithms": list(rows), **changes,
-    }  # fmt: skip
+def said(*rows, outlook=None):
+    return AdviceValues.model_construct(
+        recommended=rows[0].name, score="accuracy", clients_that_work=None, outlook=outlook,
+        algorithms=list(rows),
+    )  # fmt: skip
 
 
 def test_the_recommendation_has_plan_score_and_band():
@@ -280,10 +290,11 @@ def test_disagreement_and_lack_of_time_are_warnings_nobody_misses():
 
 def test_flips_are_said_with_their_range_and_a_poor_fit():
     flips = [
-        {"axis": "epsilon", "below": None, "above": 7.93, "low": 1.0, "high": 16.0},
-        {"axis": "clients", "below": None, "above": None, "low": 5, "high": 40},
+        FlipPart(axis="epsilon", below=None, above=7.93, low=1.0, high=16.0),
+        FlipPart(axis="clients", below=None, above=None, low=5, high=40),
     ]
-    outlook = {"other": "pfa", "flips": flips, "fits": ["fits: 1% off", "fits poorly: 14% off"]}
+    fits = ["fits: 1% off", "fits poorly: 14% off"]
+    outlook = OutlookPart(other="pfa", flips=flips, ours=[], theirs=[], fits=fits)
     (text,) = remarks(said(row("weiavg", unit="record"), outlook=outlook))
     assert "that of pfa fits poorly: 14% off" in text
     assert "pfa does better at epsilon above 7.9" in text

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from noiseworthy._tables import Positive, Size, Table
-from noiseworthy.data.tables import SQL, Columns, is_table
+from noiseworthy.data.tables import SQL, Columns
 
 
 class FederationTable(Table):
@@ -111,33 +111,8 @@ class FederationTable(Table):
         """Whether the records lie at their owners."""
         return self.data is not None and self.data.startswith(OWNERS)
 
-    def check_columns(self) -> None:
-        """Refuse what does not go with `[columns]`, which say all that is to be said of columns.
-
-        Raises:
-            ValueError: data that are no table, or keys that `[columns]` replaces.
-        """
-        if not (self.of_owners or is_table(str(self.data))):
-            raise ValueError(
-                "[columns] goes with a table (.csv, .csv.gz, .npz, .parquet) or with owners:FILE, got data "
-                f"= {self.data!r}; leave [columns] out"
-            )
-        if older := [key for key in _OF_COLUMNS if key in self.model_fields_set]:
-            raise ValueError(
-                f"[federation] {', '.join(older)} beside [columns], which say it; leave out, and "
-                f"{', and '.join(_OF_COLUMNS[key] for key in older)}"
-            )
-
 
 OWNERS = "owners:"
 """How a source begins that is a file of what owners tell."""
 _LATER = ("query", "simulation")
 _DEALING = ("clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction")
-_OF_COLUMNS = {
-    "client_column": 'give that column role = "client"',
-    "feature_columns": 'give all others kind = "left-out"',
-    "label_column": 'give that column role = "label"',
-    "regression": "give the label its range",
-    "classes": "give the label its classes",
-}
-"""Keys that `[columns]` replaces, and by what."""

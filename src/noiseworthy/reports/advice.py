@@ -22,19 +22,19 @@ from noiseworthy.reports.html import PAGES, toml
 from noiseworthy.reports.style import png, svg
 from noiseworthy.reports.tables import WIDTH
 from noiseworthy.sweeps.advice_words import band, written
+from noiseworthy.sweeps.typed_advice import AdviceRecord, AdvisedPart, CostPart, view
 
-Record = dict[str, Any]
 FILE, PAGE, STUDY = "advice.json", "report.html", "recommended.toml"
 _NAMES = {1: "kB", 2: "MB", 3: "GB", 4: "TB"}
 
 
-def write_advice(advice: Record, folder: Path) -> Path:
+def write_advice(record: dict[str, Any], folder: Path) -> Path:
     """Write `advice.json`, `claim_card.json`, `report.html`, the figure, and what to train as a study.
 
     What an earlier advice left there and this one has no use for is removed.
 
     Args:
-        advice: its plain values.
+        record: the advice, as plain values.
         folder: the run folder.
 
     Returns:
@@ -43,11 +43,12 @@ def write_advice(advice: Record, folder: Path) -> Path:
     Raises:
         DataError: a folder that cannot be written to.
     """
+    advice = view(record)
     figures = {"advice": advice_figure(advice), "outlook": outlook_figure(advice)}
     drawn = {name: figure for name, figure in figures.items() if figure is not None}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / FILE).write_text(json.dumps(advice, indent=1, allow_nan=False))
+        (folder / FILE).write_text(json.dumps(record, indent=1, allow_nan=False))
         (folder / CARD).write_text(json.dumps(advice_card(advice), indent=1, ensure_ascii=False))
         for name in figures:
             _write_png(drawn.get(name), folder / f"{name}.png")
@@ -67,14 +68,14 @@ def _write_png(figure: Figure | None, path: Path) -> None:
         path.write_bytes(png(figure))
 
 
-def _write_study(advice: Record, path: Path) -> None:
-    if advice["study"] is None:
+def _write_study(advice: AdviceRecord, path: Path) -> None:
+    if advice.study is None:
         path.unlink(missing_ok=True)
     else:
-        path.write_text(f"# {advice['recommendation']}\n{toml(advice['study'])}\n")
+        path.write_text(f"# {advice.recommendation}\n{toml(advice.study)}\n")
 
 
-def page(advice: Record, figures: dict[str, Figure]) -> str:
+def page(advice: AdviceRecord, figures: dict[str, Figure]) -> str:
     """The page as a string, which loads nothing over the network."""
     return PAGES.get_template("advice.html.jinja").render(
         advice=advice,
@@ -84,92 +85,83 @@ def page(advice: Record, figures: dict[str, Figure]) -> str:
         rows=rows(advice),
         prices=prices(advice),
         plans=plans(advice),
-        study=None if advice["study"] is None else toml(advice["study"]),
+        study=None if advice.study is None else toml(advice.study),
     )
 
 
-def headline(advice: Record) -> str:
-    """The answer in a few words.
-
-    Example:
-        >>> headline({"recommended": None}), headline({"recommended": "weiavg"})
-        ('Do not train', 'Train with weiavg')
-    """
-    return "Do not train" if advice["recommended"] is None else f"Train with {advice['recommended']}"
+def headline(advice: AdviceRecord) -> str:
+    """The answer in a few words."""
+    return "Do not train" if advice.recommended is None else f"Train with {advice.recommended}"
 
 
 # Tables -----------------------------------------------------------------------------------------------
 
 
-def rows(advice: Record) -> list[dict[str, str]]:
+def rows(advice: AdviceRecord) -> list[dict[str, str]]:
     """A row for each algorithm with what it would reach: place, score with its bands, loss, spread."""
     return [
         {
-            "algorithm": one["name"],
-            "place": str(one["place"]),
-            "reaches": written(advice, one["accuracy"]["mean"]) if one["train"] else "do not train",
+            "algorithm": one.name,
+            "place": str(one.place),
+            "reaches": written(advice.score, one.accuracy.mean) if one.train else "do not train",
             "over data sets and seeds": band(advice, one).removesuffix(" over data sets and seeds"),
             "over seeds": _over_seeds(advice, one),
-            "loss": f"{one['loss']['mean']:.3f} ± {number(one['loss']['standard_error'], 2)}",
-            "spread": percent(one["spread"]),
+            "loss": f"{one.loss.mean:.3f} ± {number(one.loss.standard_error, 2)}",
+            "spread": percent(one.spread),
         }
-        for one in advice["algorithms"]
+        for one in advice.algorithms
     ]
 
 
-def _over_seeds(advice: Record, one: Record) -> str:
-    least, most = (written(advice, one["accuracy"][end]) for end in ("seeds_least", "seeds_most"))
+def _over_seeds(advice: AdviceRecord, one: AdvisedPart) -> str:
+    least, most = (written(advice.score, getattr(one.accuracy, end)) for end in ("seeds_least", "seeds_most"))
     return f"{least.removesuffix(' %')} to {most}"
 
 
-def prices(advice: Record) -> list[dict[str, str]]:
+def prices(advice: AdviceRecord) -> list[dict[str, str]]:
     """A row for each algorithm with what it takes: privacy, uploads, bytes, local steps and resources."""
     return [
         {
-            "algorithm": one["name"],
-            "epsilon": rounded_up(one["privacy"]["spent_epsilon"]),
-            "of one": one["privacy"]["unit"],
-            **_costs(one["cost"]),
+            "algorithm": one.name,
+            "epsilon": rounded_up(one.privacy.spent_epsilon),
+            "of one": one.privacy.unit,
+            **_costs(one.cost),
         }
-        for one in advice["algorithms"]
+        for one in advice.algorithms
     ]
 
 
-def _costs(cost: Record) -> dict[str, str]:
-    paid = {} if cost["resources"] is None else {cost["unit"]: number(cost["resources"])}
+def _costs(cost: CostPart) -> dict[str, str]:
+    paid = {} if cost.resources is None else {cost.unit or "": number(cost.resources)}
     return {
-        "uploads": span(cost["uploads"]),
-        "sends": in_bytes(cost["bytes"]),
-        "local steps": f"{cost['local_steps']:,}",
+        "uploads": span(cost.uploads),
+        "sends": in_bytes(cost.bytes),
+        "local steps": f"{cost.local_steps:,}",
         **paid,
     }
 
 
-def plans(advice: Record) -> list[dict[str, str]]:
+def plans(advice: AdviceRecord) -> list[dict[str, str]]:
     """What each algorithm would do, and what it takes for granted."""
     return [
-        {"algorithm": one["name"], "plan": settings(one), "takes for granted": "; ".join(one["assumes"])}
-        for one in advice["algorithms"]
+        {"algorithm": one.name, "plan": settings(one), "takes for granted": "; ".join(one.assumes)}
+        for one in advice.algorithms
     ]
 
 
-def settings(one: Record) -> str:
-    """The plan of an algorithm in a line.
-
-    Example:
-        >>> plan = {"clip_norm": 0.5, "clip": "l2", "step_size": 2.0, "momentum": 0.8}
-        >>> settings({"train": True, "outcome": "Train 10 rounds, chosen by trial.", "plan": plan})
-        'Train 10 rounds; clip 0.5 (L2), step 2, momentum 0.8'
-    """
-    if not one["train"]:
-        return one["outcome"]
-    plan = one["plan"]
-    said = [f"clip {number(plan['clip_norm'])} ({plan['clip'].upper()})", f"step {number(plan['step_size'])}"]
+def settings(one: AdvisedPart) -> str:
+    """The plan of an algorithm in a line."""
+    if not one.train:
+        return one.outcome
+    plan = one.plan
+    said = [f"clip {number(plan.clip_norm)} ({plan.clip.upper()})", f"step {number(plan.step_size)}"]
     said += [
-        f"{name} {number(plan[name])}" for name in ("momentum", "averaging", "weighting") if plan.get(name)
+        f"{name} {number(value)}"
+        for name in ("momentum", "averaging", "weighting")
+        if (value := getattr(plan, name))
     ]
-    said += [f"mode {plan['clipping_mode']}"] if "clipping_mode" in plan else []
-    return f"{one['outcome'].removesuffix('.').removesuffix(', chosen by trial')}; {', '.join(said)}"
+    said += [f"mode {plan.clipping_mode}"] if plan.clipping_mode else []
+    return f"{one.outcome.removesuffix('.').removesuffix(', chosen by trial')}; {', '.join(said)}"
 
 
 def in_bytes(many: float) -> str:
@@ -185,11 +177,12 @@ def in_bytes(many: float) -> str:
     return f"{number(many)} {_NAMES.get(power, 'B')}"
 
 
-def advice_panel(advice: Record) -> Group:
+def advice_panel(record: dict[str, Any] | AdviceRecord) -> Group:
     """The recommendation and the table, readable at 80 columns."""
-    parts = [Text(advice["recommendation"], style="bold")]
-    parts += [Text(line) for line in advice["remarks"]]
-    parts += [Text(f"! {line}", style="yellow") for line in advice["warnings"]]
+    advice = view(record)
+    parts = [Text(advice.recommendation, style="bold")]
+    parts += [Text(line) for line in advice.remarks]
+    parts += [Text(f"! {line}", style="yellow") for line in advice.warnings]
     said = Panel(Group(*parts), title="[bold]advice[/]", title_align="left", border_style="dim", width=WIDTH)
     return Group(said, _table(advice), *_details(advice))
 
@@ -197,23 +190,21 @@ def advice_panel(advice: Record) -> Group:
 _COLUMNS = ("place", "algorithm", "reaches", "loss", "epsilon", "of one", "uploads", "sends")
 
 
-def _table(advice: Record) -> Table:
+def _table(advice: AdviceRecord) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", width=WIDTH)
     for name in _COLUMNS:
         table.add_column(
             "" if name == "place" else name, justify="left" if name == "algorithm" else "right", no_wrap=True
         )
-    for row, price, one in zip(rows(advice), prices(advice), advice["algorithms"], strict=True):
-        chosen = one["name"] == advice["recommended"]
-        shown = {**row, **price, "loss": f"{one['loss']['mean']:.3f}"}
-        shown["reaches"] = shown["reaches"] if one["train"] else "–"
+    for row, price, one in zip(rows(advice), prices(advice), advice.algorithms, strict=True):
+        chosen = one.name == advice.recommended
+        shown = {**row, **price, "loss": f"{one.loss.mean:.3f}"}
+        shown["reaches"] = shown["reaches"] if one.train else "–"
         table.add_row(*(shown[name] for name in _COLUMNS), style="bold dark_orange3" if chosen else None)
     return table
 
 
-def _details(advice: Record) -> list[Text]:
+def _details(advice: AdviceRecord) -> list[Text]:
     """What the table has no room for: plans, and who is left out."""
     lines = [Text(f"{one['algorithm']}: {one['plan']}", style="dim") for one in plans(advice)]
-    return lines + [
-        Text(f"without {one['name']}: {one['reason']}", style="dim") for one in advice["left_out"]
-    ]
+    return lines + [Text(f"without {one.name}: {one.reason}", style="dim") for one in advice.left_out]

@@ -7,6 +7,7 @@ from typing import Any
 from noiseworthy._wording import number, rounded_up
 from noiseworthy.privacy.budget import ADVERSARY
 from noiseworthy.reports.claim_card import NOT_COVERED, SCHEMA
+from noiseworthy.sweeps.typed_advice import AdviceRecord
 
 Record = dict[str, Any]
 
@@ -16,11 +17,11 @@ _NEIGHBOURS = {
 }
 
 
-def advice_card(advice: Record) -> Record:
+def advice_card(advice: AdviceRecord) -> Record:
     """The claim card of an advice, after the questions of NIST SP 800-226.
 
     Args:
-        advice: its plain values.
+        advice: its record.
 
     Returns:
         Plain values: the claim of the recommended plan in a sentence, what each plan would spend, and
@@ -28,12 +29,12 @@ def advice_card(advice: Record) -> Record:
     """
     return {
         "schema": SCHEMA,
-        "run": advice["name"],
-        "version": advice["version"],
+        "run": advice.name,
+        "version": advice.version,
         "claim": _claim(advice),
         "adversary": ADVERSARY,
         "assurance": None,
-        "plans": {one["name"]: one["privacy"] for one in advice["algorithms"]},
+        "plans": {one.name: one.privacy.written for one in advice.algorithms},
         "questions": [
             {"question": question, "answer": answer, "points": []}
             for question, answer in _answers(advice).items()
@@ -41,20 +42,20 @@ def advice_card(advice: Record) -> Record:
     }
 
 
-def _claim(advice: Record) -> str:
-    chosen = [one for one in advice["algorithms"] if one["name"] == advice["recommended"]]
+def _claim(advice: AdviceRecord) -> str:
+    chosen = [one for one in advice.algorithms if one.name == advice.recommended]
     if not chosen:
         return "Nothing is recommended, so nothing is spent."
-    privacy = chosen[0]["privacy"]
+    privacy = chosen[0].privacy
     return (
-        f"Training with {advice['recommended']} would spend at most epsilon "
-        f"{rounded_up(privacy['spent_epsilon'])} at delta {number(privacy['delta'], 6)} for each "
-        f"{privacy['unit']}, over all uploads, against everybody who sees them."
+        f"Training with {advice.recommended} would spend at most epsilon "
+        f"{rounded_up(privacy.spent_epsilon)} at delta {number(privacy.delta, 6)} for each "
+        f"{privacy.unit}, over all uploads, against everybody who sees them."
     )
 
 
-def _answers(advice: Record) -> dict[str, str]:
-    relation = advice["algorithms"][0]["privacy"]["relation"]
+def _answers(advice: AdviceRecord) -> dict[str, str]:
+    relation = advice.algorithms[0].privacy.relation
     return {
         "What did this advice cost?": "Nothing: it was made on public data and public facts (sizes, budgets, "
         "shape of records). No private record was read and no noise was drawn.",
@@ -63,7 +64,7 @@ def _answers(advice: Record) -> dict[str, str]:
         f"Under {relation} neighbours: it is {_NEIGHBOURS[relation]}.",
         "From whom?": f"From {ADVERSARY}.",
         "How is the loss counted?": "For the client that is worst off, by its greatest number of releases, "
-        f"exactly, in noiseworthy {advice['version']}. Plans are alternatives: to train several adds up.",
+        f"exactly, in noiseworthy {advice.version}. Plans are alternatives: to train several adds up.",
         "Has it been measured?": "No: nothing has been trained. The command audit attacks a plan.",
         "What is not covered by any epsilon?": NOT_COVERED,
     }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,8 +11,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from noiseworthy._wording import count, number, rounded_up
 from noiseworthy.reports.style import INK, MUTED, PAPER, PLAN, RULE, TONES, head, new_figure, styled
 from noiseworthy.sweeps.advice_words import written
+from noiseworthy.sweeps.typed_advice import AdviceRecord, AdvisedPart, CurvePart, FlipPart
 
-Record = dict[str, Any]
 WIDTH = 8.6
 _ROW, _AROUND = 0.42, 1.5
 """Inches of a row, and of everything around the rows."""
@@ -24,25 +22,25 @@ _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
 
 
 @styled
-def advice_figure(advice: Record) -> Figure:
+def advice_figure(advice: AdviceRecord) -> Figure:
     """Predicted score of every algorithm, the best on top: mean, bands, and each public data set.
 
     Args:
-        advice: its plain values.
+        advice: its record.
 
     Returns:
         A figure in which those that tie for the first place lie on one ground.
     """
-    rows = advice["algorithms"]
+    rows = advice.algorithms
     figure = new_figure(WIDTH, _AROUND + _ROW * len(rows))
     axes = figure.subplots()
     head(axes, "What each algorithm would reach, by mean loss", _reading(advice), _name(advice))
     axes.grid(visible=False)
     _limits(axes, advice)
-    _ground(axes, [one for one in rows if one["place"] == 1 and one["train"]])
+    _ground(axes, [one for one in rows if one.place == 1 and one.train])
     for i, one in enumerate(rows):
         _row(axes, advice, i, one)
-    axes.set_yticks(range(len(rows)), [one["name"] for one in rows])
+    axes.set_yticks(range(len(rows)), [one.name for one in rows])
     for label, one in zip(axes.get_yticklabels(), rows, strict=True):
         label.set(color=_colour(advice, one), fontweight="bold" if _chosen(advice, one) else "normal")
     axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -50,86 +48,87 @@ def advice_figure(advice: Record) -> Figure:
 
 
 @styled
-def outlook_figure(advice: Record) -> Figure | None:
+def outlook_figure(advice: AdviceRecord) -> Figure | None:
     """The recommended algorithm beside the next best along epsilon, clients and cost; None without bounds.
 
     Lines are bounds fitted to trials, dashed where no trial had as much noise; a line at the study's own
     value, and marks where the answer flips.
     """
-    outlook = advice["outlook"]
+    outlook = advice.outlook
     if outlook is None:
         return None
-    pairs = list(zip(outlook["ours"], outlook["theirs"], strict=True))
+    pairs = list(zip(outlook.ours, outlook.theirs, strict=True))
     figure = new_figure(WIDTH, 3.0)
     panels = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
     for axes, (ours, theirs) in zip(panels, pairs, strict=True):
-        _along(axes, advice, ours, theirs)
-    head(panels[0], "When the answer would flip", _name(advice), pairs[0][0]["axis"])
+        _along(axes, (advice.recommended, outlook.other), outlook.flips, ours, theirs)
+    head(panels[0], "When the answer would flip", _name(advice), pairs[0][0].axis)
     for axes, (ours, _) in zip(panels[1:], pairs[1:], strict=True):
-        head(axes, "", "", ours["axis"])
-    if advice["score"] == "accuracy":
+        head(axes, "", "", ours.axis)
+    if advice.score == "accuracy":
         panels[0].yaxis.set_major_formatter(_PERCENT)
     return figure
 
 
-def _along(axes: Axes, advice: Record, ours: Record, theirs: Record) -> None:
-    names = (advice["recommended"], advice["outlook"]["other"])
+def _along(
+    axes: Axes, names: tuple[str | None, str], flips: list[FlipPart], ours: CurvePart, theirs: CurvePart
+) -> None:
     for curve, name, colour in zip((ours, theirs), names, (PLAN, TONES[2]), strict=True):
-        x, y, inside = (np.array(curve[key]) for key in ("x", "accuracy", "inside"))
+        x, y, inside = (np.array(getattr(curve, key)) for key in ("x", "accuracy", "inside"))
         axes.plot(x, y, color=colour, linewidth=1.0, linestyle=(0, (2, 2)))
         axes.plot(x, np.where(inside, y, np.nan), color=colour, linewidth=2.0, label=name, gid=name)
-    axes.axvline(ours["own"], color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
-    for flip in advice["outlook"]["flips"]:
-        if flip["axis"] == ours["axis"]:
+    axes.axvline(ours.own, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
+    for flip in flips:
+        if flip.axis == ours.axis:
             _mark_flips(axes, ours, flip)
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(FixedLocator(_ticks(ours)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 2)))
     axes.xaxis.set_minor_locator(NullLocator())
-    if ours["axis"] == "epsilon":
+    if ours.axis == "epsilon":
         axes.legend(frameon=False, loc="lower right", handlelength=1.2)
 
 
-def _mark_flips(axes: Axes, ours: Record, flip: Record) -> None:
-    for x in (flip["below"], flip["above"]):
+def _mark_flips(axes: Axes, ours: CurvePart, flip: FlipPart) -> None:
+    for x in (flip.below, flip.above):
         if x is not None:
-            y = np.interp(np.log(x), np.log(ours["x"]), ours["accuracy"])
+            y = np.interp(np.log(x), np.log(ours.x), ours.accuracy)
             axes.plot([x], [y], "o", color=PAPER, markeredgecolor=INK, markersize=7, zorder=5, gid="flip")
 
 
-def _ticks(curve: Record) -> list[float]:
+def _ticks(curve: CurvePart) -> list[float]:
     """The ends of a curve and the study's own value."""
-    return sorted({curve["x"][0], curve["own"], curve["x"][-1]})
+    return sorted({curve.x[0], curve.own, curve.x[-1]})
 
 
-def _row(axes: Axes, advice: Record, i: int, one: Record) -> None:
-    colour, values = _colour(advice, one), one["accuracy"]
+def _row(axes: Axes, advice: AdviceRecord, i: int, one: AdvisedPart) -> None:
+    colour, values = _colour(advice, one), one.accuracy
     axes.axhline(i, color=RULE, linewidth=0.6, zorder=0)
     axes.annotate(
         _beside(advice, one), (1, i), (8, 0), ("axes fraction", "data"), textcoords="offset points",
         va="center", color=colour, annotation_clip=False, fontsize=_small(),
     )  # fmt: skip
-    if one["train"]:
-        axes.hlines([i], values["least"], values["most"], color=colour, linewidth=1.1, gid="band")
-        axes.hlines([i], values["seeds_least"], values["seeds_most"], color=colour, linewidth=5, gid="seeds")
-    each = values["of_each_public"]
+    if one.train:
+        axes.hlines([i], values.least, values.most, color=colour, linewidth=1.1, gid="band")
+        axes.hlines([i], values.seeds_least, values.seeds_most, color=colour, linewidth=5, gid="seeds")
+    each = values.of_each_public
     axes.scatter(each, np.full(len(each), i), 26, colour, marker="|", linewidths=1.3, zorder=3, gid="public")
     axes.plot(
-        [values["mean"]], [i], "D" if _chosen(advice, one) else "o", color=colour, markersize=7.5,
+        [values.mean], [i], "D" if _chosen(advice, one) else "o", color=colour, markersize=7.5,
         markeredgecolor=PAPER, zorder=4, gid="mean",
     )  # fmt: skip
 
 
-def _beside(advice: Record, one: Record) -> str:
+def _beside(advice: AdviceRecord, one: AdvisedPart) -> str:
     """What a row says at its right end: the mean, the price, and whom the epsilon covers."""
-    if not one["train"]:
+    if not one.train:
         return "do not train"
-    uploads = count(one["cost"]["uploads"][1], "upload")
-    epsilon = rounded_up(one["privacy"]["spent_epsilon"])
-    return f"{written(advice, one['accuracy']['mean'])}, {uploads}, ε {epsilon} of a {one['privacy']['unit']}"
+    uploads = count(one.cost.uploads[1], "upload")
+    epsilon = rounded_up(one.privacy.spent_epsilon)
+    return f"{written(advice.score, one.accuracy.mean)}, {uploads}, ε {epsilon} of a {one.privacy.unit}"
 
 
-def _ground(axes: Axes, ties: list[Record]) -> None:
+def _ground(axes: Axes, ties: list[AdvisedPart]) -> None:
     """A light ground under those that tie for the first place."""
     if len(ties) < 2:
         return
@@ -140,22 +139,20 @@ def _ground(axes: Axes, ties: list[Record]) -> None:
     )  # fmt: skip
 
 
-def _reading(advice: Record) -> str:
+def _reading(advice: AdviceRecord) -> str:
     """How a row is read."""
-    return (
-        f"dot: mean; thick: over seeds; thin: over data sets and seeds; ticks: {', '.join(advice['public'])}"
-    )
+    return f"dot: mean; thick: over seeds; thin: over data sets and seeds; ticks: {', '.join(advice.public)}"
 
 
-def _limits(axes: Axes, advice: Record) -> None:
-    shown = [one["accuracy"] for one in advice["algorithms"]]
-    low, high = min(one["least"] for one in shown), max(one["most"] for one in shown)
-    if advice["score"] != "accuracy":
+def _limits(axes: Axes, advice: AdviceRecord) -> None:
+    shown = [one.accuracy for one in advice.algorithms]
+    low, high = min(one.least for one in shown), max(one.most for one in shown)
+    if advice.score != "accuracy":
         low, high = max(low, -1.0), min(high, 1.0)
     room = _FREE * (high - low or 1.0)
     axes.set_xlim(low - room, high + room)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    if advice["score"] == "accuracy":
+    if advice.score == "accuracy":
         axes.xaxis.set_major_formatter(_PERCENT)
 
 
@@ -163,15 +160,15 @@ def _small() -> float:
     return 0.9 * matplotlib.rcParams["font.size"]
 
 
-def _name(advice: Record) -> str:
-    return f"predicted test {advice['score'].replace('^2', '²')}"
+def _name(advice: AdviceRecord) -> str:
+    return f"predicted test {advice.score.replace('^2', '²')}"
 
 
-def _chosen(advice: Record, one: Record) -> bool:
-    return one["name"] == advice["recommended"]
+def _chosen(advice: AdviceRecord, one: AdvisedPart) -> bool:
+    return one.name == advice.recommended
 
 
-def _colour(advice: Record, one: Record) -> str:
+def _colour(advice: AdviceRecord, one: AdvisedPart) -> str:
     if _chosen(advice, one):
         return PLAN
-    return (TONES[2] if one["place"] == 1 else INK) if one["train"] else MUTED
+    return (TONES[2] if one.place == 1 else INK) if one.train else MUTED

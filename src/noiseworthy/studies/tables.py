@@ -31,7 +31,7 @@ from noiseworthy._tables import (
     Seed,
     Table,
 )
-from noiseworthy.data.schema.schema import Schema
+from noiseworthy.data.schema import Schema, check_beside
 from noiseworthy.data.table import OWNERS, FederationTable
 from noiseworthy.data.tables import Columns, is_table
 from noiseworthy.methods.registry import FIRST, method, table
@@ -447,7 +447,7 @@ class Study(Table):
     @model_validator(mode="after")
     def _columns_of_a_table(self) -> Study:
         if self.columns is not None:
-            self.federation.check_columns()
+            check_beside(self.federation)
         return self
 
     @model_validator(mode="after")

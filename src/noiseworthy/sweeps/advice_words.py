@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.plan import Plan
+from noiseworthy.sweeps.typed_advice import AdviceValues, AdvisedPart, FlipPart
 
-Record = dict[str, Any]
 SPREAD_WARNING = 0.1
 """Lost gain on one public data set above which a plan is warned of."""
 _CONVEX = "privacy: a convex loss and steps of at most 2 over its smoothness"
@@ -42,55 +41,50 @@ def _proof(plan: Plan) -> str:
 # What to do -------------------------------------------------------------------------------------------
 
 
-def recommendation(advice: Record) -> str:
+def recommendation(advice: AdviceValues) -> str:
     """What to do, in a sentence.
 
     Args:
-        advice: its plain values.
+        advice: what was found.
     """
-    if advice["recommended"] is None:
+    if advice.recommended is None:
         return (
             f"Do not train: in trials on public data no algorithm beat the untrained model. {_more(advice)}"
         )
-    best = find(advice, advice["recommended"])
-    what = best["outcome"].removeprefix("Train ").removesuffix(".").removesuffix(", chosen by trial")
+    best = find(advice, advice.recommended)
+    what = best.outcome.removeprefix("Train ").removesuffix(".").removesuffix(", chosen by trial")
     trials = f"{reached(advice, best)} in trials on public data, {band(advice, best)}"
-    return f"Train with {best['name']}: {what}; {trials}."
+    return f"Train with {best.name}: {what}; {trials}."
 
 
-def find(advice: Record, name: str) -> Record:
+def find(advice: AdviceValues, name: str) -> AdvisedPart:
     """An algorithm of the advice by its name."""
-    return next(one for one in advice["algorithms"] if one["name"] == name)
+    return next(one for one in advice.algorithms if one.name == name)
 
 
-def reached(advice: Record, one: Record) -> str:
-    """The mean score that is predicted.
-
-    Example:
-        >>> reached({"score": "accuracy"}, {"accuracy": {"mean": 0.8314}})
-        '83.1 % accuracy'
-    """
-    return f"{written(advice, one['accuracy']['mean'])} {advice['score'].replace('^2', '²')}"
+def reached(advice: AdviceValues, one: AdvisedPart) -> str:
+    """The mean score that is predicted."""
+    return f"{written(advice.score, one.accuracy.mean)} {advice.score.replace('^2', '²')}"
 
 
-def band(advice: Record, one: Record) -> str:
+def band(advice: AdviceValues, one: AdvisedPart) -> str:
     """From the least to the greatest score over public data sets and seeds."""
-    least, most = (written(advice, one["accuracy"][end]) for end in ("least", "most"))
+    least, most = (written(advice.score, getattr(one.accuracy, end)) for end in ("least", "most"))
     return f"{least.removesuffix(' %')} to {most} over data sets and seeds"
 
 
-def written(advice: Record, score: float) -> str:
+def written(kind: str, score: float) -> str:
     """An accuracy in per cent, an R² to two digits.
 
     Example:
-        >>> written({"score": "accuracy"}, 0.5), written({"score": "R^2"}, 0.5)
+        >>> written("accuracy", 0.5), written("R^2", 0.5)
         ('50.0 %', '0.50')
     """
-    return f"{100 * score:.1f} %" if advice["score"] == "accuracy" else f"{score:.2f}"
+    return f"{100 * score:.1f} %" if kind == "accuracy" else f"{score:.2f}"
 
 
-def _more(advice: Record) -> str:
-    enough = advice["clients_that_work"]
+def _more(advice: AdviceValues) -> str:
+    enough = advice.clients_that_work
     if enough is None:
         return "Not even 64 times as many clients like these would do: allow a larger epsilon."
     return f"Collect more clients: with N = {enough:,} like these it would work. Or allow a larger epsilon."
@@ -99,41 +93,41 @@ def _more(advice: Record) -> str:
 # What else to know ------------------------------------------------------------------------------------
 
 
-def remarks(advice: Record) -> list[str]:
+def remarks(advice: AdviceValues) -> list[str]:
     """What to know before following the recommendation: ties, whose protection, when it would flip."""
-    if advice["recommended"] is None:
+    if advice.recommended is None:
         return []
-    best = find(advice, advice["recommended"])
+    best = find(advice, advice.recommended)
     said = [_same(advice), _ties(advice, best), _protected(advice, best), *_flips(advice, best)]
     return [one for one in said if one]
 
 
-def _flips(advice: Record, best: Record) -> list[str]:
+def _flips(advice: AdviceValues, best: AdvisedPart) -> list[str]:
     """When another algorithm would do better, and how far the bounds that say so can be trusted."""
-    outlook = advice["outlook"]
-    if outlook is None or not outlook["flips"]:
+    outlook = advice.outlook
+    if outlook is None or not outlook.flips:
         return []
-    fits = zip((best["name"], outlook["other"]), outlook["fits"], strict=True)
+    fits = zip((best.name, outlook.other), outlook.fits, strict=True)
     poor = [f"that of {name} {fit}" for name, fit in fits if "poorly" in fit]
     doubt = f" ({'; '.join(poor)})" if poor else ""
-    return [f"By bounds fitted to trials{doubt}: {when(best['name'], outlook['other'], outlook['flips'])}."]
+    return [f"By bounds fitted to trials{doubt}: {when(best.name, outlook.other, outlook.flips)}."]
 
 
-def when(name: str, other: str, flips: Sequence[Record]) -> str:
+def when(name: str, other: str, flips: Sequence[FlipPart]) -> str:
     """Where another algorithm does better, and where trials say that it does not.
 
     Example:
-        >>> epsilon = {"axis": "epsilon", "below": None, "above": 7.93, "low": 1.0, "high": 16.0}
-        >>> clients = {"axis": "clients", "below": None, "above": None, "low": 5, "high": 40}
+        >>> epsilon = FlipPart(axis="epsilon", below=None, above=7.93, low=1.0, high=16.0)
+        >>> clients = FlipPart(axis="clients", below=None, above=None, low=5, high=40)
         >>> when("weiavg", "pfa", [epsilon, clients])
         'pfa does better at epsilon above 7.9; weiavg stays ahead of pfa at clients 5 to 40'
     """
-    sides = [(flip, side) for flip in flips for side in ("below", "above") if flip[side] is not None]
-    better = [f"{flip['axis']} {side} {_short(flip[side])}" for flip, side in sides]
+    sides = [(flip, side) for flip in flips for side in ("below", "above") if getattr(flip, side) is not None]
+    better = [f"{flip.axis} {side} {_short(getattr(flip, side))}" for flip, side in sides]
     ahead = [
-        f"{flip['axis']} {_short(flip['low'])} to {_short(flip['high'])}"
+        f"{flip.axis} {_short(flip.low)} to {_short(flip.high)}"
         for flip in flips
-        if flip["below"] is None and flip["above"] is None
+        if flip.below is None and flip.above is None
     ]
     said = [f"{other} does better at {listed(better)}"] if better else []
     return "; ".join(said + ([f"{name} stays ahead of {other} at {listed(ahead)}"] if ahead else []))
@@ -143,8 +137,8 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _ties(advice: Record, best: Record) -> str:
-    ties = {_done_by(one): None for one in advice["algorithms"] if one["place"] == 1}
+def _ties(advice: AdviceValues, best: AdvisedPart) -> str:
+    ties = {_done_by(one): None for one in advice.algorithms if one.place == 1}
     names = [name for name in ties if name != _done_by(best)]
     if not names:
         return ""
@@ -152,48 +146,48 @@ def _ties(advice: Record, best: Record) -> str:
     return f"{listed(names)} {verb} with it: trials cannot tell them apart, and none takes fewer uploads."
 
 
-def _same(advice: Record) -> str:
+def _same(advice: AdviceValues) -> str:
     """Who does the same here, because of equal budgets or because all are asked always."""
     groups: dict[str, list[str]] = {}
-    for one in advice["algorithms"]:
-        if one["same_as"]:
-            groups.setdefault(one["same_as"], []).append(one["name"])
+    for one in advice.algorithms:
+        if one.same_as:
+            groups.setdefault(one.same_as, []).append(one.name)
     return " ".join(
         f"{listed(names)} {'does' if len(names) == 1 else 'do'} the same as {name} here."
         for name, names in groups.items()
     )
 
 
-def _done_by(one: Record) -> str:
+def _done_by(one: AdvisedPart) -> str:
     """The algorithm that stands for all that do the same."""
-    return one["same_as"] or one["name"]
+    return one.same_as or one.name
 
 
-def _protected(advice: Record, best: Record) -> str:
+def _protected(advice: AdviceValues, best: AdvisedPart) -> str:
     """Beside a claim for records the best that covers whole clients, which is more."""
-    if best["privacy"]["unit"] == "client":
-        return f"The epsilon of {best['name']} covers a whole client: a stronger claim than one for records."
-    whole = [one for one in advice["algorithms"] if one["privacy"]["unit"] == "client" and one["train"]]
+    if best.privacy.unit == "client":
+        return f"The epsilon of {best.name} covers a whole client: a stronger claim than one for records."
+    whole = [one for one in advice.algorithms if one.privacy.unit == "client" and one.train]
     if not whole:
         return ""
     return (
-        f"Its epsilon covers one record. {whole[0]['name']} covers a whole client, a stronger claim, and "
+        f"Its epsilon covers one record. {whole[0].name} covers a whole client, a stronger claim, and "
         f"reaches {reached(advice, whole[0])}."
     )
 
 
-def warnings(advice: Record) -> list[str]:
+def warnings(advice: AdviceValues) -> list[str]:
     """What a user must not miss: public data that disagree, races that were cut short."""
     said = []
-    if advice["recommended"] is not None:
-        best = find(advice, advice["recommended"])
-        if best["spread"] > SPREAD_WARNING:
+    if advice.recommended is not None:
+        best = find(advice, advice.recommended)
+        if best.spread > SPREAD_WARNING:
             said.append(
-                f"The public data sets disagree: on one of them the plan of {best['name']} loses "
-                f"{100 * best['spread']:.0f} % of the attainable gain. Name public data closer to yours "
+                f"The public data sets disagree: on one of them the plan of {best.name} loses "
+                f"{100 * best.spread:.0f} % of the attainable gain. Name public data closer to yours "
                 "under [planning] public."
             )
-    cut = [one["name"] for one in advice["algorithms"] if one["unfinished"]]
+    cut = [one.name for one in advice.algorithms if one.unfinished]
     if cut:
         said.append(
             f"The time ran out before the races of {listed(cut)} were over; they may do better with more "

@@ -33,6 +33,7 @@ from noiseworthy.sweeps.advice_words import (
     remarks,
     warnings,
 )
+from noiseworthy.sweeps.typed_advice import ADVICE_VERSION, AdviceValues
 from noiseworthy.trials.advisor import (
     CAP,
     Entry,
@@ -121,8 +122,9 @@ class Advice:
             "outlook": None if self.outlook is None else asdict(self.outlook),
             "study": None if self.study is None else self.study.model_dump(mode="json", exclude_none=True),
         }
-        words = {name: say(values) for name, say in _WORDS.items()}
-        return strict_json({"recommendation": recommendation(values), **values, **words})
+        found = AdviceValues.model_validate(values)
+        words = {name: say(found) for name, say in _WORDS.items()}
+        return strict_json({"recommendation": recommendation(found), **values, **words})
 
 
 _WORDS = {"remarks": remarks, "warnings": warnings}
@@ -130,7 +132,11 @@ _WORDS = {"remarks": remarks, "warnings": warnings}
 
 def advice_record(advice: Advice, name: str) -> dict[str, Any]:
     """The advice with what it was made for, when and by what: what a run folder holds."""
-    made = {"name": name, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+    made = {
+        "record_version": ADVICE_VERSION,
+        "name": name,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     return {**made, "version": version("noiseworthy"), **advice.as_dict()}
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -58,3 +61,22 @@ def test_a_table_of_several_owners_is_still_dealt_out_as_a_study_does(save):
 def test_a_part_of_an_own_table_is_refused(save, keys):
     with pytest.raises(DataError, match="all records of an owner's own table are taken; leave out"):
         held(save(), **keys)
+
+
+@pytest.mark.parametrize("suffix", [".feather", ".xlsx", ".db"])
+def test_records_of_any_format_keep_their_fingerprint(suffix, tmp_path):
+    """Read twice they are the same bytes, by which an account knows them, and those of the csv."""
+    frame, path = pd.DataFrame(COLUMNS).sample(frac=1, random_state=0), tmp_path / f"records{suffix}"
+    frame.to_csv(tmp_path / "records.csv", index=False)
+    keys, source = {}, str(path)
+    if suffix == ".db":
+        with closing(sqlite3.connect(path)) as database:
+            frame.assign(nr=range(10)).to_sql("records", database, index=False)
+        source, keys = f"sql:sqlite:///{path}", {"query": "select age, site, label from records order by nr"}
+    elif suffix == ".xlsx":
+        frame.to_excel(path, index=False)
+    else:
+        frame.reset_index(drop=True).to_feather(path)
+    parts = [b"".join(bytes(part) for part in held(source, **keys).parts) for _ in range(2)]
+    expected = b"".join(bytes(part) for part in held(tmp_path / "records.csv").parts)
+    assert parts == [expected, expected]

@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from noiseworthy._names import nearest, shown
 from noiseworthy._tables import read_toml
 from noiseworthy.data.schema.schema import COLUMNS, KINDS, ROLES, Schema, misfits, named
+from noiseworthy.data.table import FederationTable
+from noiseworthy.data.tables import is_table
 from noiseworthy.errors import ConfigError
 
 _WHERE = "[columns]"
@@ -105,3 +107,34 @@ def _message(one: Any) -> str:
 
 def _role(stated: Mapping[str, Any]) -> str:
     return "none" if stated.get("kind") == "left-out" else str(stated.get("role", "feature"))
+
+
+def check_beside(table: FederationTable) -> None:
+    """Refuse what does not go with `[columns]`, which say all that is to be said of columns.
+
+    Args:
+        table: `[federation]` beside them.
+
+    Raises:
+        ValueError: data that are no table, or keys that `[columns]` replaces.
+    """
+    if not (table.of_owners or is_table(str(table.data))):
+        raise ValueError(
+            f"{_WHERE} goes with a table (.csv, .csv.gz, .npz, .parquet) or with owners:FILE, got data "
+            f"= {table.data!r}; leave {_WHERE} out"
+        )
+    if older := [key for key in _OLDER if key in table.model_fields_set]:
+        raise ValueError(
+            f"[federation] {', '.join(older)} beside {_WHERE}, which say it; leave out, and "
+            f"{', and '.join(_OLDER[key] for key in older)}"
+        )
+
+
+_OLDER = {
+    "client_column": 'give that column role = "client"',
+    "feature_columns": 'give all others kind = "left-out"',
+    "label_column": 'give that column role = "label"',
+    "regression": "give the label its range",
+    "classes": "give the label its classes",
+}
+"""Keys of `[federation]` that `[columns]` replaces, and by what."""

@@ -126,7 +126,9 @@ class Owner(Table):
         """Classes that are read off the records would tell of them, and be numbered otherwise elsewhere."""
         table = self.federation
         if self.columns is not None:
-            table.check_columns()
+            from noiseworthy.data.schema import check_beside
+
+            check_beside(table)
         elif is_table(str(table.data)) and not table.regression and table.classes is None:
             raise ValueError("[federation] needs classes; list all labels that a record may have")
         return self
