@@ -36,7 +36,7 @@ def shape_of(name):
 def problem(name, seed=0):
     """A task, phi near the identity and random records, the last of which are padding."""
     rng, personal = np.random.default_rng(seed), personalised(task_of(name))
-    x = personal.shared.prepare(rng.normal(size=(N, *shape_of(name))))
+    x = prepared(personal.shared)(jnp.asarray(rng.normal(size=(N, *shape_of(name)))))
     labels = rng.integers(0, 2, N) if "squared" not in name else rng.normal(size=N)
     phi = rng.normal(size=personal.dimension) * 0.5
     phi[: personal.transform_dimension] += np.asarray(personal.identity())
@@ -72,6 +72,11 @@ def by_hand(name, phi, batch, clip_norm, norm):
     gradients = gradients[np.asarray(batch.mask) > 0]
     sizes = np.linalg.norm(gradients, ORDER[norm], axis=1)
     return (gradients / np.maximum(1, sizes / clip_norm)[:, None]).sum(axis=0), sizes
+
+
+@cache
+def prepared(task):
+    return jax.jit(task.prepare)
 
 
 @cache
