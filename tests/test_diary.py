@@ -1,0 +1,83 @@
+"""A stranger's diary: from a raw table of four hospitals to predictions, by what README says and no more."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+WORDS = {
+    "sex": {0: "female", 1: "male"},
+    "cp": {1: "typical angina", 2: "atypical angina", 3: "other pain", 4: "no pain"},
+    "fbs": {0: "no", 1: "yes"},
+    "restecg": {0: "normal", 1: "ST-T abnormal", 2: "hypertrophy"},
+    "exang": {0: "no", 1: "yes"},
+    "slope": {1: "up", 2: "flat", 3: "down"},
+    "thal": {3: "normal", 6: "fixed defect", 7: "reversible defect"},
+}
+ANSWERS = {
+    **{name: f"values = {[*words.values()]}" for name, words in WORDS.items()},
+    "ca": "values = [0, 1, 2, 3]",
+    "oldpeak": "range = [-3, 7]",
+    "examined": 'range = ["1981-01-01", "1987-12-31"]',
+    "diagnosis": 'classes = ["clear", "narrowed"]',
+}
+"""What somebody who has the code book answers."""
+NEW = 120
+pytestmark = [pytest.mark.data, pytest.mark.full]
+
+
+@pytest.fixture
+def hospitals(data_dir, tmp_path) -> pd.DataFrame:
+    """The table with words, gaps and dates; some patients come later. Returns those, with their truth."""
+    coded = pd.read_csv(data_dir / "heart-disease" / "heart_disease_4sites.csv.gz")
+    draw = np.random.default_rng(0)
+    days = draw.integers(0, 6 * 365, len(coded))
+    table = coded.assign(
+        **{name: coded[name].map(words) for name, words in WORDS.items()},
+        **{name: coded[name].mask(coded[name] == 0) for name in ("trestbps", "chol")},
+        examined=(np.datetime64("1981-05-01") + days).astype(str), hospital=coded["site"],
+        diagnosis=np.where(coded["num"] > 0, "narrowed", "clear"),
+    ).drop(columns=["site", "num"])  # fmt: skip
+    later = draw.permutation(len(table))[:NEW]
+    table.drop(index=later).to_csv(tmp_path / "patients.csv", index=False)
+    new = table.loc[later]
+    new.drop(columns="diagnosis").to_csv(tmp_path / "new.csv", index=False)
+    return new
+
+
+def commands() -> list[list[str]]:
+    """The commands of README's section, word by word."""
+    section = README.read_text().split("## From a table to predictions")[1].split("\n## ")[0]
+    (block,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    return [shlex.split(line, comments=True) for line in block.splitlines()]
+
+
+def answered(draft: str) -> str:
+    """The draft with every question answered."""
+    question = re.compile(r'^(\w+) = (.*?)\w+ = "[?]"', re.MULTILINE)
+    return question.sub(lambda found: f"{found[1]} = {found[2]}{ANSWERS[found[1]]}", draft)
+
+
+def test_a_stranger_comes_from_a_raw_table_to_predictions(hospitals, tmp_path):
+    typed = commands()
+    assert len(typed) <= 6
+    for program, *words in typed:
+        assert program == "noiseworthy"
+        done = subprocess.run(
+            [sys.executable, "-m", program, *words], cwd=tmp_path, capture_output=True, text=True, timeout=900
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        if words[0] == "init":
+            study = tmp_path / "study.toml"
+            study.write_text(answered(study.read_text()))
+    predicted = pd.read_csv(tmp_path / "predicted.csv")
+    assert predicted.columns.tolist()[-3:] == ["prediction", "probability clear", "probability narrowed"]
+    assert (predicted["prediction"].to_numpy() == hospitals["diagnosis"].to_numpy()).mean() >= 0.77
