@@ -105,7 +105,9 @@ def test_a_draft_that_is_filled_in_passes_check_and_plan(run, tmp_path):
     assert "Nothing stands against training." in said.out
     text = (tmp_path / "study.toml").read_text()
     stated = "rounds = 3\nclients_per_round = 3\nstep_size = 1.0\n"
-    text = text.replace("max_rounds = 200\n", stated).replace("[privacy]\n", "[privacy]\nclip_norm = 1.0\n")
+    text = text.replace("[algorithm]\n", f"[algorithm]\n{stated}").replace(
+        "[privacy]\n", "[privacy]\nclip_norm = 1.0\n"
+    )
     (tmp_path / "study.toml").write_text(text)
     planned = run("plan", "study.toml", "--json")
     assert planned.code == 0, planned.err

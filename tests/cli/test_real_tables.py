@@ -328,7 +328,7 @@ def test_a_real_table_is_planned_trained_and_predicted(name, data_dir, run, tmp_
     drafted(name, run, tmp_path, data_dir)
     path = tmp_path / "study.toml"
     stated = "rounds = 2\nclients_per_round = 2\nstep_size = 0.5\n"
-    text = path.read_text().replace("max_rounds = 200\n", stated)
+    text = path.read_text().replace("[algorithm]\n", f"[algorithm]\n{stated}")
     path.write_text(text.replace("[privacy]\n", "[privacy]\nclip_norm = 1.0\n"))
     planned = run("plan", "study.toml", "--json")
     assert planned.code == 0, planned.err

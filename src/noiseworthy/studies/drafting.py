@@ -25,21 +25,13 @@ _ASKED = """\
 #   3. noiseworthy check {file} at every owner's own machine, then noiseworthy plan {file}.
 """
 _STUDY = """
-[task]
-feature_norm = 1.0              # a public bound on the norm of every record
-normalise = true                # records are scaled to it; the model follows from the label
-
 [privacy]
 mechanism = "gaussian"          # or "laplace", with delta = 0.0, for pure epsilon
 epsilon = 2.0                   # of every client
 delta = 1e-5                    # far below 1/records
 
 [algorithm]
-name = "fedsgd-dpc"             # rounds, clients per round, clip and step size are planned
-max_rounds = 200
-
-[planning]
-budget_seconds = 60.0           # the best found in it on public data is taken; left out: five minutes
+name = "fedsgd-dpc"             # rounds, clients, clip, step size and how records are scaled are planned
 """
 _OWNER = """\
 # The file of {client}, kept and changed by {client} alone; docs/gateway.md explains every key.
