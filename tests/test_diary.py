@@ -81,6 +81,4 @@ def test_a_stranger_comes_from_a_raw_table_to_predictions(hospitals, tmp_path):
     predicted = pd.read_csv(tmp_path / "predicted.csv")
     assert predicted.columns.tolist()[-3:] == ["prediction", "probability clear", "probability narrowed"]
     right = predicted["prediction"].to_numpy() == hospitals["diagnosis"].to_numpy()
-    assert (
-        right.mean() >= 0.72
-    )  # 79 % here; one model of this plan varies by 4 points, 55 % have the majority
+    assert right.mean() >= 0.72  # 79 % here, give or take 4 with the seed; the majority has 55 %
