@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-MOST_LINES = 8_350
+MOST_LINES = 8_000
 """A ceiling to lower."""
 OURS = ("studies", "plans.", "engines", "trials", "audit", "tasks.networks", "tasks.models", "tasks.personal",
         "privacy.laplace", "privacy.loss_distribution", "privacy.calibration", "privacy.accountants",
         "privacy.noise", "privacy.mechanisms.analysis", "methods.algorithm", "methods.making", "exports",
-        "data.datasets")  # fmt: skip
+        "data.datasets", "data.records", "data.table_records", "data.frames", "data.spreadsheets",
+        "data.sql")  # fmt: skip
 ABSENT = (
     *(f"noiseworthy.{part}" for part in OURS),
     *("pandas", "optax", "dp_accounting", "sklearn", "scipy.optimize", "scipy.linalg", "flwr"),

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noiseworthy.data.tables import opened, read_cells
+from noiseworthy.data.readers import opened, read_cells
 from noiseworthy.studies.loading import load_study
 
 

@@ -15,9 +15,9 @@ import pytest
 from noiseworthy.cli import main
 from noiseworthy.data import load_federation, load_records
 from noiseworthy.data.datasets import FRAME
+from noiseworthy.data.readers import FORMATS, is_table, opened, read_cells
 from noiseworthy.data.schema import read_schema
 from noiseworthy.data.sql import PASSWORD_VARIABLE, Query
-from noiseworthy.data.tables import FORMATS, is_table, opened, read_cells
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.opening import open_federation

@@ -42,7 +42,7 @@ def write_study(
         DataError: a table that cannot be read.
     """
     from noiseworthy.data.intake.guesses import guesses
-    from noiseworthy.data.tables import opened, read_cells
+    from noiseworthy.data.readers import opened, read_cells
     from noiseworthy.studies.drafting import Draft
 
     cells = read_cells(opened(table, None, query))

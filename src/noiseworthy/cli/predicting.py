@@ -67,8 +67,9 @@ def _read(path: Path, model: Model) -> tuple[Any, Any]:
     """The table that is written again, and the records in it."""
     import pandas as pd
 
-    from noiseworthy.data.files import existing, read_frame, read_npz
-    from noiseworthy.data.tables import FORMATS, read_cells
+    from noiseworthy.data.files import existing, read_npz
+    from noiseworthy.data.frames import read_frame
+    from noiseworthy.data.readers import FORMATS, read_cells
 
     others = tuple(one for one in FORMATS if one not in (*_TABLES, *_ARRAYS))
     if path.name.endswith(_TABLES):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from noiseworthy.data.files import read_frame
+from noiseworthy.data.frames import read_frame
 from noiseworthy.data.records import Records
 from noiseworthy.data.schema import read_schema
 from noiseworthy.data.schema.tables import stated_examples

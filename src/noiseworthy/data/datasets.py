@@ -16,18 +16,10 @@ from noiseworthy.data.federation import Federation, numbered
 from noiseworthy.data.files import locate, required_folder
 from noiseworthy.data.partitions import Parts
 from noiseworthy.data.partitions import partition as deal_out
+from noiseworthy.data.readers import FORMATS, SQL, is_table, opened
 from noiseworthy.data.records import Records
-from noiseworthy.data.tables import (
-    CLIENT_COLUMN,
-    FORMATS,
-    SQL,
-    Columns,
-    HeldOut,
-    from_columns,
-    is_table,
-    opened,
-    read_table,
-)
+from noiseworthy.data.table_records import HeldOut, from_columns, read_table
+from noiseworthy.data.tables import CLIENT_COLUMN, Columns
 from noiseworthy.errors import DataError, InvalidInput
 
 if TYPE_CHECKING:
@@ -109,7 +101,7 @@ def load_records(
     stated = None if classes is None else tuple(classes)
     plain = Columns(label_column, client_column, features, regression, stated)
     if not isinstance(source, str):
-        from noiseworthy.data.readers import of_frame
+        from noiseworthy.data.frames import of_frame
 
         table = source if isinstance(source, Mapping) else of_frame(source)
         return from_columns(table, _schema(columns, FRAME, plain) or plain, FRAME, held_out=held_out)

@@ -10,7 +10,8 @@ from noiseworthy.data.partitions import PARTITIONS, partition
 from noiseworthy.data.records import Records
 from noiseworthy.data.schema import Schema, read_schema
 from noiseworthy.data.synthetic import LeastSquares, least_squares
-from noiseworthy.data.tables import Columns, from_columns, read_table
+from noiseworthy.data.table_records import from_columns, read_table
+from noiseworthy.data.tables import Columns
 from noiseworthy.data.volumes import synthetic_volumes
 
 __all__ = [

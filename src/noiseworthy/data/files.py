@@ -6,7 +6,6 @@ import os
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,23 +81,3 @@ def read_npz(path: Path) -> dict[str, NDArray]:
     except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as cause:
         why = "it is cut off, or holds Python objects" if "pickle" in str(cause) else cause
         raise DataError(f"{path} is not an npz file of plain arrays: {why}") from None
-
-
-def read_frame(path: Path, **options: Any) -> Any:
-    """The table in a CSV or parquet file, as a pandas DataFrame.
-
-    Args:
-        path: the file; one that ends in .gz is decompressed on the way.
-        options: arguments of `pandas.read_csv` or, for .parquet, `pandas.read_parquet`.
-
-    Raises:
-        DataError: the file is missing, damaged or no table.
-    """
-    import pandas as pd  # here, because it takes most of a second to import
-
-    existing(path)
-    read = pd.read_parquet if path.suffix == ".parquet" else pd.read_csv
-    try:
-        return read(path, **options)
-    except (ValueError, OSError, EOFError, zlib.error) as cause:
-        raise DataError(f"{path} cannot be read as a table: {cause}") from None

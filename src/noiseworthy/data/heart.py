@@ -7,7 +7,7 @@ from pathlib import Path
 
 from noiseworthy.data.records import Records
 from noiseworthy.data.schema import read_schema
-from noiseworthy.data.tables import read_table
+from noiseworthy.data.table_records import read_table
 
 COLUMNS = Path(__file__).with_name("heart.toml")
 

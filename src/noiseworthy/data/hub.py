@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data.records import Records
-from noiseworthy.data.tables import CLIENT_COLUMN, SPLIT_COLUMN, Columns, HeldOut, from_columns
+from noiseworthy.data.table_records import HeldOut, from_columns
+from noiseworthy.data.tables import CLIENT_COLUMN, SPLIT_COLUMN, Columns
 from noiseworthy.errors import DataError
 
 Load = Callable[[str], Mapping[str, Any]]

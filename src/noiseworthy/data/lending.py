@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.data.files import read_frame
+from noiseworthy.data.frames import read_frame
 from noiseworthy.data.records import Records, holdout, split_records
 from noiseworthy.errors import DataError
 

@@ -77,7 +77,6 @@ def split_records(
     name: str,
     client_ids: NDArray | None = None,
     test_origin: TestOrigin = "rows",
-    classes_found: tuple[str, ...] = (),
 ) -> Records:
     """Records from one table and a mask of its test rows.
 
@@ -97,9 +96,7 @@ def split_records(
             "bring more records or mark rows 'train' and 'test' in a column named split"
         )
     owners = None if client_ids is None else client_ids[~is_test]
-    return Records(
-        x[~is_test], y[~is_test], x[is_test], y[is_test], classes, name, owners, test_origin, classes_found
-    )
+    return Records(x[~is_test], y[~is_test], x[is_test], y[is_test], classes, name, owners, test_origin)
 
 
 def holdout(groups: NDArray) -> NDArray[np.bool_]:

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from noiseworthy.data.files import locate
-from noiseworthy.data.readers import Arrays, needed, of_rows
-from noiseworthy.data.tables import SQL
+from noiseworthy.data.frames import Arrays, needed, of_rows
+from noiseworthy.data.readers import SQL
 from noiseworthy.errors import ConfigError, DataError
 
 PASSWORD_VARIABLE = "NOISEWORTHY_SQL_PASSWORD"

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from noiseworthy._tables import Positive, Size, Table
-from noiseworthy.data.tables import SQL, Columns
+from noiseworthy.data.readers import SQL
+from noiseworthy.data.tables import Columns
 
 
 class FederationTable(Table):

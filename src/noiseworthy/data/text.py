@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from noiseworthy._validate import count
-from noiseworthy.data.files import read_frame
+from noiseworthy.data.frames import read_frame
 from noiseworthy.data.records import HOLDOUT_FRACTION, Records
 from noiseworthy.errors import DataError
 

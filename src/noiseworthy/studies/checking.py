@@ -15,11 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.intake.checks import Examples, check_columns, check_norm
 from noiseworthy.data.intake.findings import LEVELS, Finding, note, refused, warning
+from noiseworthy.data.readers import SQL, is_table, opened, read_cells
 from noiseworthy.data.schema import Schema
-from noiseworthy.data.schema.tables import plain_schema
+from noiseworthy.data.schema.plain import plain_schema
 from noiseworthy.data.schema.values import keys
 from noiseworthy.data.table import OWNERS, FederationTable
-from noiseworthy.data.tables import SPLIT_COLUMN, SQL, Columns, is_table, opened, read_cells
+from noiseworthy.data.tables import SPLIT_COLUMN, Columns
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.studies.tables import Drawn, Study

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from noiseworthy.data import Federation
+from noiseworthy.data.readers import is_table
 from noiseworthy.data.table import FederationTable
-from noiseworthy.data.tables import is_table
 from noiseworthy.errors import ConfigError
 
 _BY_LABELS = ("dirichlet", "sorted", "label-shards")

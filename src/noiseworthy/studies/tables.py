@@ -31,9 +31,10 @@ from noiseworthy._tables import (
     Seed,
     Table,
 )
+from noiseworthy.data.readers import is_table
 from noiseworthy.data.schema import Schema, check_beside
 from noiseworthy.data.table import OWNERS, FederationTable
-from noiseworthy.data.tables import Columns, is_table
+from noiseworthy.data.tables import Columns
 from noiseworthy.methods.registry import FIRST, method, table
 from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.resources import ResourceUnit

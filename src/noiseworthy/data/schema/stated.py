@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from noiseworthy._names import nearest, shown
 from noiseworthy._tables import read_toml
+from noiseworthy.data.readers import is_table
 from noiseworthy.data.schema.schema import COLUMNS, KINDS, ROLES, Schema, misfits, named
 from noiseworthy.data.table import FederationTable
-from noiseworthy.data.tables import is_table
 from noiseworthy.errors import ConfigError
 
 _WHERE = "[columns]"

@@ -13,8 +13,9 @@ from jax import Array
 
 from noiseworthy import _validate as check
 from noiseworthy.data.labels import Features, Labels
+from noiseworthy.data.readers import is_table, opened
 from noiseworthy.data.table import FederationTable
-from noiseworthy.data.tables import is_table, opened, read_whole
+from noiseworthy.data.tables import read_whole
 from noiseworthy.deploy.gateway.messages import Seen
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.tasks.batch import Batch

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from noiseworthy._tables import Count, Positive, Table, checked, read_toml
+from noiseworthy.data.readers import is_table
 from noiseworthy.data.table import FederationTable
-from noiseworthy.data.tables import is_table
 from noiseworthy.deploy.gateway.work import AlgorithmName
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import Account, accounts_of

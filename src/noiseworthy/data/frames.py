@@ -1,0 +1,151 @@
+"""Tables as frames and as rows of cells, and their columns by name."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.data.files import existing
+from noiseworthy.errors import DataError
+
+Arrays = dict[str, NDArray]
+
+
+def read_frame(path: Path, **options: Any) -> Any:
+    """The table in a CSV or parquet file, as a pandas DataFrame.
+
+    Args:
+        path: the file; one that ends in .gz is decompressed on the way.
+        options: arguments of `pandas.read_csv` or, for .parquet, `pandas.read_parquet`.
+
+    Raises:
+        DataError: the file is missing, damaged or no table.
+    """
+    import pandas as pd  # here, because it takes most of a second to import
+
+    existing(path)
+    read = pd.read_parquet if path.suffix == ".parquet" else pd.read_csv
+    try:
+        return read(path, **options)
+    except (ValueError, OSError, EOFError, zlib.error) as cause:
+        raise DataError(f"{path} cannot be read as a table: {cause}") from None
+
+
+def read_arrow(path: Path) -> Any:
+    """A file of Arrow's or Feather's, in the format of files or of streams, as a pandas frame.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        DataError: the file is damaged or holds no table.
+    """
+
+    def read() -> Any:
+        from pyarrow import feather, ipc
+
+        try:
+            return feather.read_table(path).to_pandas()
+        except ValueError:  # ArrowInvalid
+            with path.open("rb") as file, ipc.open_stream(file) as stream:
+                return stream.read_all().to_pandas()
+
+    return unharmed(path, read, "an Arrow table")
+
+
+def of_frame(frame: Any) -> Arrays:
+    """The columns of a pandas frame, or of what gives its columns to Arrow, as a polars frame does.
+
+    Args:
+        frame: has `columns`, or `__arrow_c_stream__`.
+    """
+    if not hasattr(frame, "iloc"):
+        import pyarrow as pa
+
+        frame = pa.table(frame).to_pandas()
+    return {str(name): _plain(frame[name]) for name in frame.columns}
+
+
+def of_rows(names: Sequence[Any], rows: Iterable[Sequence[Any]], name: str, *, cells: bool) -> Arrays:
+    """The columns of rows whose cells are of any type.
+
+    Args:
+        names: of the columns.
+        rows: cells in the order of the columns.
+        name: what they are of, for errors.
+        cells: as in `readers.read_columns`.
+
+    Raises:
+        DataError: a column without a name, or two of one name.
+
+    Example:
+        >>> of_rows(["age", "sex"], [(61, "f"), (None, "m")], "ward", cells=False)["age"].tolist()
+        [61.0, nan]
+    """
+    known = ["" if one is None else str(one).strip() for one in names]
+    if wrong := [one for one in known if not one or known.count(one) > 1]:
+        said = f"two columns called {wrong[0]!r}" if wrong[0] else "a column without a name"
+        raise DataError(f"{name} has {said}; give every column a name of its own in the first row")
+    columns = {one: np.empty(0, object) for one in known}
+    for one, values in zip(known, zip(*rows, strict=True), strict=False):
+        columns[one] = np.empty(len(values), object)
+        columns[one][:] = values
+    if cells:
+        return columns
+    import pandas as pd  # here, because it takes most of a second to import
+
+    return of_frame(pd.DataFrame(columns).infer_objects())
+
+
+def needed(package: str, extra: str, what: str) -> Any:
+    """A package of an extra.
+
+    Args:
+        package: to import.
+        extra: of noiseworthy, which brings it.
+        what: needs it, for the error.
+
+    Raises:
+        DataError: it is not installed.
+    """
+    try:
+        return import_module(package)
+    except ImportError:
+        raise DataError(f"{what} needs the package {package}; pip install 'noiseworthy[{extra}]'") from None
+
+
+def unharmed(path: Path, read: Callable[[], Any], what: str) -> Any:
+    """What is read of a file, or an error that names the file.
+
+    Args:
+        path: of the file.
+        read: reads it.
+        what: it should be.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    try:
+        return read()
+    except Exception as cause:  # readers of broken files raise whatever they stumble over
+        raise DataError(f"{path} cannot be read as {what}: {_first_line(cause)}") from None
+
+
+def _first_line(cause: Exception) -> str:
+    return (str(cause).splitlines() or [type(cause).__name__])[0]
+
+
+def _plain(column: Any) -> NDArray:
+    """A pandas column as a NumPy array; nullable numbers become floats with NaN, what is missing None."""
+    values = column.to_numpy()
+    if values.dtype != object:
+        return values
+    if column.dtype.kind in "biuf":
+        return column.to_numpy(np.float64, na_value=np.nan)
+    return column.astype(object).where(column.notna(), None).to_numpy()
