@@ -23,8 +23,8 @@ MOVED = {
 """Pages outside docs/, and where the site has them."""
 LINK = re.compile(r"(\]\()([^)#\s]+)(#[^)]*)?(\))")
 ROOMS = (
-    "privacy", "plans", "data", "tasks", "methods", "engines", "trials", "studies", "sweeps", "audit",
-    "deploy", "reports", "cli", "testing",
+    "privacy", "plans", "data", "tasks", "model", "methods", "engines", "trials", "studies", "sweeps",
+    "audit", "deploy", "reports", "calls", "cli", "testing",
 )  # fmt: skip
 
 

@@ -85,6 +85,9 @@ def test_the_loss_of_a_regression_is_a_share_of_the_untrained_one():
     assert flags(record, ended(49.0, 0.8, untrained=98.0)) == []
     (said,) = flags(record, ended(6.0, 0.8, untrained=98.0))
     assert "predicted share of the untrained test loss 0.5 [0.32, 0.75], measured 0.0612" in said
+    useless, said = flags(record, ended(6.0, 0.8, untrained=0.0))
+    assert useless == "Training did not help: test loss 6 against 0 untrained."
+    assert "measured diverged" in said
 
 
 @pytest.mark.parametrize(

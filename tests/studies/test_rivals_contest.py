@@ -399,13 +399,17 @@ def test_a_network_whose_records_have_no_transform_is_refused(prepared):
     [
         ({"algorithm": {"clients_per_round": 7}}, "the federation has 6 clients"),
         ({"resources": {"cost_per_round": 1.0, "budget": 2.0}}, "budget pays for"),
-        ({"privacy": {"delta": 0.0}}, "delta"),
     ],
-    ids=["clients", "resources", "delta"],
+    ids=["clients", "resources"],
 )
 def test_what_cannot_be_planned_is_refused_before_training(tables, says):
     with pytest.raises(InvalidInput, match=says):
         planned_from(changed(**tables))
+
+
+def test_gaussian_noise_without_a_delta_is_refused_when_the_study_is_read():
+    with pytest.raises(ConfigError, match="delta"):
+        planned_from(changed(privacy={"delta": 0.0}))
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,8 @@ def _useless(end: _End, regression: bool) -> list[str]:
 def _contradicted(said: Record, end: _End, regression: bool) -> list[str]:
     """Whether loss or score lie outside the bands that were foretold."""
     loss, score, missed = said["loss"], said["accuracy"], []
-    ended = end.loss / end.untrained if regression else end.loss
+    unit = end.untrained if regression else 1.0
+    ended = end.loss / unit if unit else math.inf  # nothing is a share of a loss of 0
     if not loss["least"] <= ended <= loss["most"]:
         name = "share of the untrained test loss" if regression else "test loss"
         missed.append(_missed(name, loss, ended, _loss))
