@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -101,7 +101,7 @@ class Axes:
     series: str
     place: Callable[[Plan], tuple[float, float]]
     cells: Callable[[Beside], list[Plan]]
-    papers: Mapping[Norm, Usual] = field(default_factory=dict)
+    papers: Mapping[Norm, Usual]
 
     def usual(self, norm: Norm) -> tuple[Usual, ...]:
         """What people take without planning: common defaults, and what the paper reports."""

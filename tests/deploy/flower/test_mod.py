@@ -311,7 +311,7 @@ def test_terms_that_do_not_hold_are_refused_in_one_fixed_sentence(terms, changed
 
 def test_a_missing_file_of_terms_is_refused(tmp_path):
     assert Trainer(tmp_path / "none.toml").asked().error.reason == mod.NO_TERMS
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="does not exist"):
         load_terms(tmp_path / "none.toml")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 
+import jax
 import numpy as np
 import pytest
 
@@ -56,10 +57,14 @@ def test_no_file_is_opened_by_a_name_that_was_sent(gateway, holding, silent, mon
     np.savez(path, x=holding.x, label=holding.y)
     task = against()["task"] | {"reference": [str(path) if name == path.name else name]}
 
-    def opened(*args, **_):
+    kept, look = str(jax.config.jax_compilation_cache_dir), builtins.open
+
+    def opened(*args, **more):
+        if str(args[0]).startswith(kept):  # a program that was compiled
+            return look(*args, **more)
         raise RuntimeError(f"opened {args}")
 
-    places = [(holdings, ("locate", "read_whole")), (files, ("locate", "existing"))]
+    places = [(holdings, ("opened", "read_whole")), (files, ("locate", "existing"))]
     places += [(datasets, ("load_records", "load_federation")), (np, ("load",)), (builtins, ("open",))]
     for place, functions in places:
         for function in functions:

@@ -48,4 +48,4 @@ def cells(beside: Beside) -> list[Plan]:
     return [stated(clipped(e), t, e, b, beside.step, batch) for t, e in pairs if affordable(problem, t, e, b)]
 
 
-AXES = Axes(across="local_steps", series="iterations", place=place, cells=cells)
+AXES = Axes(across="local_steps", series="iterations", place=place, cells=cells, papers={})

@@ -35,4 +35,4 @@ def cells(beside: Beside) -> list[Plan]:
     ]
 
 
-AXES = Axes(across="local_steps", series="rounds", place=place, cells=cells)
+AXES = Axes(across="local_steps", series="rounds", place=place, cells=cells, papers={})

@@ -30,4 +30,4 @@ def cells(beside: Beside) -> list[Plan]:
     return [cell for cell in made if cell.train]
 
 
-AXES = Axes(across="communication_probability", series="iterations", place=place, cells=cells)
+AXES = Axes(across="communication_probability", series="iterations", place=place, cells=cells, papers={})

@@ -30,4 +30,4 @@ def cells(beside: Beside) -> list[Plan]:
     return [replace(cell, **own) for cell in made]
 
 
-AXES = Axes(across="clients_per_round", series="rounds", place=place, cells=cells)
+AXES = Axes(across="clients_per_round", series="rounds", place=place, cells=cells, papers={})
