@@ -1,0 +1,91 @@
+"""The notebooks of examples/ run from top to bottom in a process of their own, and print what they claim."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).parents[1] / "examples" / "notebooks"
+NAMES = ("deploying", "hospital_table", "images", "own_network")
+
+
+def cells(name: str) -> Any:
+    return nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+
+
+def test_four_notebooks_are_kept_without_outputs():
+    assert sorted(path.name for path in FOLDER.iterdir()) == [f"{name}.ipynb" for name in NAMES]
+    for name in NAMES:
+        book = cells(name)
+        nbformat.validate(book)
+        assert 6 <= len(book.cells) <= 13
+        code = [cell for cell in book.cells if cell.cell_type == "code"]
+        assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+
+
+@pytest.fixture
+def printed(tmp_path, monkeypatch):
+    """What a notebook prints, run in an empty folder in which it leaves nothing; a cell that fails raises."""
+    here, temporary = tmp_path / "here", tmp_path / "t"
+    here.mkdir()
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "jupyter"))
+
+    def call(name: str) -> str:
+        book = cells(name)
+        NotebookClient(
+            book, timeout=600, kernel_name="python3", resources={"metadata": {"path": here}}
+        ).execute()
+        assert list(here.iterdir()) == []
+        outputs = [output for cell in book.cells for output in cell.get("outputs", [])]
+        return "\n".join(output.get("text", "") for output in outputs)
+
+    return call
+
+
+def number(said: str, before: str) -> float:
+    """The first number after some words."""
+    found = re.search(re.escape(before) + r" ([\d.]+)", said)
+    assert found, f"{before!r} is not in\n{said}"
+    return float(found[1])
+
+
+@pytest.mark.full
+def test_a_hospitals_table_ends_in_predictions_above_the_majority(printed):
+    said = printed("hospital_table")
+    assert 'range = "?"' in said
+    assert "Nothing stands against training." in said
+    assert number(said, "accuracy") > number(said, "majority") + 0.15
+    assert number(said, "right on") > 75
+
+
+@pytest.mark.full
+def test_images_are_told_apart_within_the_budget(printed):
+    said = printed("images")
+    assert number(said, "accuracy") > number(said, "majority") + 0.5
+    assert 3.99 < number(said, "epsilon spent") <= 4.0
+
+
+@pytest.mark.full
+def test_a_network_of_ones_own_learns_and_a_changed_one_is_refused(printed):
+    said = printed("own_network")
+    assert number(said, "accuracy") > number(said, "majority") + 0.3
+    assert number(said, "parameters, accuracy") > number(said, "majority") + 0.3
+    assert "refused:" in said
+    assert number(said, "the kept model is right on") > 40
+
+
+@pytest.mark.full
+def test_two_owners_are_deployed_spend_their_budgets_and_end(printed):
+    said = printed("deploying")
+    assert number(said, "deployed: accuracy") > number(said, "majority") + 0.15
+    assert "noise: grid-csprng, simulated" in said
+    assert "(refused)" in said
+    assert "5 processes ended" in said
