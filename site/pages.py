@@ -1,13 +1,14 @@
 """Pages of the site that lie outside docs/ or are made from code: a hook of mkdocs.
 
 README.md, CONTRIBUTING.md, ...   -> index.md, contributing.md, ..., links turned to where things lie now
-examples/                         -> examples.md, every file in full
+examples/, its notebooks          -> examples.md, every file in full
 noiseworthy's public names        -> reference/python.md, reference/rooms.md
 the command line                  -> reference/commands.md
 """
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,20 @@ def examples() -> str:
         if path.suffix in (".py", ".toml"):
             language = path.suffix[1:].replace("py", "python")
             parts.append(f"## `{path.name}`\n\n```{language}\n{path.read_text().strip()}\n```")
+    parts += [notebook(path) for path in sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))]
+    return "\n\n".join(parts)
+
+
+def notebook(path: Path) -> str:
+    """A notebook in full, its headings below that of the page."""
+    parts = []
+    for cell in json.loads(path.read_text())["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            language = "sh" if text.startswith("%%sh") else "toml" if ".toml\n" in text[:40] else "python"
+            parts.append(f"```{language}\n{text}\n```")
+        else:
+            parts.append(re.sub("^#", "##", text, flags=re.MULTILINE).replace("](../../docs/", "]("))
     return "\n\n".join(parts)
 
 
