@@ -22,7 +22,7 @@ from noiseworthy.studies.prepare import (
     open_task,
     prepare,
 )
-from noiseworthy.studies.tables import Drawn
+from noiseworthy.studies.privacy_table import Drawn
 from noiseworthy.tasks import LinearModel, make_task
 from noiseworthy.trials.reference import reference_of
 from noiseworthy.trials.treatment import Treatment

@@ -23,7 +23,8 @@ from noiseworthy.data.table import OWNERS, FederationTable
 from noiseworthy.data.tables import SPLIT_COLUMN, Columns
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.privacy.mechanisms import Family, law_of
-from noiseworthy.studies.tables import Drawn, Study
+from noiseworthy.studies.privacy_table import Drawn
+from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.table import TaskTable
 
 _UNSTATED = (

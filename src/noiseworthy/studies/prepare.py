@@ -26,7 +26,8 @@ from noiseworthy.privacy.releases import Release
 from noiseworthy.studies.clients import Stated, by_name, in_order
 from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import open_federation
-from noiseworthy.studies.tables import Drawn, Study
+from noiseworthy.studies.privacy_table import Drawn
+from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import Reference, Task, make_task, seen_shape
 from noiseworthy.tasks.factory import check_plain
 from noiseworthy.tasks.own import is_own, own_task

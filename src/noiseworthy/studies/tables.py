@@ -7,21 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
-    Discriminator,
     Field,
     PrivateAttr,
     SerializeAsAny,
-    Tag,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from noiseworthy import _validate as check
 from noiseworthy._tables import (
-    LEAST,
-    LEAST_DELTA,
-    MOST,
     Auto,
     Chance,
     Count,
@@ -38,62 +32,15 @@ from noiseworthy.data.tables import Columns
 from noiseworthy.methods.registry import FIRST, method, table
 from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.resources import ResourceUnit
-from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.privacy.mechanisms.fields import AnyMechanism, NoisyMechanism
+from noiseworthy.privacy.mechanisms.fields import NoisyMechanism
 from noiseworthy.studies.claim_table import ClaimTable
 from noiseworthy.studies.clients import (
     Stated,
-    StatedDelta,
     forms,
     is_named,
 )
+from noiseworthy.studies.privacy_table import PrivacyTable
 from noiseworthy.tasks.table import TaskTable
-
-
-class Drawn(Table):
-    """A number for every client, drawn in public: evenly between two ends, or evenly in its logarithm."""
-
-    uniform: list[float] | None = None
-    """Least and greatest, drawn evenly."""
-    loguniform: list[float] | None = None
-    """Least and greatest, drawn evenly in the logarithm."""
-
-    @property
-    def ends(self) -> list[float]:
-        """The least and the greatest number that may be drawn."""
-        return self.uniform or self.loguniform or []
-
-
-Budget = Annotated[
-    Annotated[Stated, Tag("stated")] | Annotated[Drawn, Tag("drawn")],
-    Discriminator(lambda budget: "drawn" if isinstance(budget, Drawn) else "stated"),
-]
-"""One number for all clients, one for each, or a range to draw them from."""
-DeltaBudget = Annotated[
-    Annotated[StatedDelta, Tag("stated")] | Annotated[Drawn, Tag("drawn")],
-    Discriminator(lambda budget: "drawn" if isinstance(budget, Drawn) else "stated"),
-]
-_MOST_DELTA = 0.99
-_LAWS = ("{ uniform = [least, greatest] }", "{ loguniform = [least, greatest] }")
-
-
-def _drawn(key: str, source: dict[str, Any]) -> Drawn:
-    """A range of budgets, with its ends checked."""
-    if len(source) != 1 or not source.keys() <= Drawn.model_fields.keys():
-        raise ValueError(forms(f"[privacy] {key}", source, _LAWS))
-    ((law, ends),) = source.items()
-    where = f"[privacy] {key} {law}"
-    numbers = isinstance(ends, list) and all(type(end) in (int, float) for end in ends)
-    if not numbers or len(ends) != 2 or not ends[0] <= ends[1] < float("inf"):
-        raise ValueError(f"{where} must be two numbers, the least and the greatest, got {ends!r}")
-    least = LEAST_DELTA if key == "delta" else LEAST
-    if not all(least <= abs(end) <= MOST for end in ends if end):
-        raise ValueError(f"{where} must have ends between {least:g} and {MOST:g} in size, got {ends}")
-    if (key == "epsilon" or law == "loguniform") and ends[0] <= 0:
-        raise ValueError(f"{where} must begin above 0, got {ends[0]}")
-    if key == "delta" and not 0 <= ends[0] <= ends[1] < 1:
-        raise ValueError(f"{where} must lie in [0, 1), got {ends}; use a delta far below 1/records")
-    return Drawn(**{law: [float(end) for end in ends]})
 
 
 def _of_clients(where: str, value: Any) -> Any:
@@ -101,88 +48,6 @@ def _of_clients(where: str, value: Any) -> Any:
     if isinstance(value, dict) and not is_named(value):
         raise ValueError(forms(where, value))
     return value
-
-
-_DELTA = {
-    False: "use a delta far below 1/records",
-    True: "Gaussian noise needs a delta above 0; use Laplace noise for pure epsilon",
-}
-"""Remedies for a delta out of range, by whether the noise needs one."""
-
-
-def _each(key: str, stated: Stated) -> list[tuple[str, float | list[float]]]:
-    """Numbers with whose they are, for complaints."""
-    if isinstance(stated, dict):
-        return [(f"[privacy] {key} of {name}", value) for name, value in stated.items()]
-    return [(f"[privacy] {key}", stated)]
-
-
-class PrivacyTable(Table):
-    """`[privacy]`: mechanism, budgets, clip, neighbours."""
-
-    mechanism: AnyMechanism
-    """Kind of noise."""
-    epsilon: Budget = 1.0
-    """Privacy loss that each client allows, above 0."""
-    delta: DeltaBudget = 0.0
-    """Probability of a larger loss, in [0, 1), far below 1/records; 0 with `laplace` for pure epsilon."""
-    clip_norm: Number | Auto = "auto"
-    """Norm that gradients or updates are clipped to, L2 or L1 as the noise needs; `auto` is planned."""
-    relation: Literal["replace-one", "add-remove"] = "replace-one"
-    """What neighbours are: one record exchanged (sizes are public), or one more or less."""
-    sampling_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Share of its records that a client draws for each reply, in (0, 1]."""
-    accountant: Literal["auto", "pure"] = "auto"
-    """`pure` counts Laplace noise as pure epsilon; `auto` takes the tightest exact count."""
-
-    @field_validator("epsilon", "delta", mode="before")
-    @classmethod
-    def _range(cls, value: Any, info: ValidationInfo) -> Any:
-        if not isinstance(value, dict) or is_named(value):
-            return value
-        return _drawn(str(info.field_name), value)
-
-    @model_validator(mode="after")
-    def _budgets(self) -> PrivacyTable:
-        """What every planner refuses later, said before anything is loaded."""
-        if not isinstance(self.epsilon, Drawn):
-            for whose, epsilon in _each("epsilon", self.epsilon):
-                check.positive(whose, epsilon, remedy="ask such a client for nothing, or give it a budget")
-        if not isinstance(self.delta, Drawn):
-            needed = law_of(self.mechanism).needs_delta
-            for whose, delta in _each("delta", self.delta):
-                check.in_unit_interval(whose, delta, closed_left=not needed, remedy=_DELTA[needed])
-        if self.clip_norm != "auto":
-            remedy = "a clip of 0 would remove every gradient"
-            check.positive("[privacy] clip_norm", self.clip_norm, remedy=remedy)
-        return self
-
-    @model_validator(mode="after")
-    def _is_a_delta(self) -> PrivacyTable:
-        if any(_MOST_DELTA < delta < 1 for delta in self._deltas()):
-            raise ValueError(
-                f"[privacy] delta must be at most {_MOST_DELTA:g}, got {max(self._deltas())!r}; use a delta "
-                "far below 1/records"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _pure_is_pure(self) -> PrivacyTable:
-        if self.accountant == "pure" and (not law_of(self.mechanism).pure or any(self._deltas())):
-            delta = self.delta.ends if isinstance(self.delta, Drawn) else self.delta
-            raise ValueError(
-                f'accountant = "pure" is Laplace noise with delta = 0, got {self.mechanism} with delta '
-                f"{delta}; "
-                "set delta = 0.0, or leave accountant out to account with a delta"
-            )
-        return self
-
-    def _deltas(self) -> list[float]:
-        """Every delta that is stated, the ends of a range."""
-        stated = self.delta.ends if isinstance(self.delta, Drawn) else self.delta
-        if isinstance(stated, dict):
-            return [*stated.values()]
-        return stated if isinstance(stated, list) else [stated]
 
 
 class ResourcesTable(Table):

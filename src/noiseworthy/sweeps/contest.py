@@ -27,7 +27,7 @@ from noiseworthy.studies.many import carried_out_each
 from noiseworthy.studies.pace import LEAST_ROUNDS, Pace, pace_of
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import Prepared, prepare
-from noiseworthy.studies.tables import Drawn, PrivacyTable
+from noiseworthy.studies.privacy_table import Drawn, PrivacyTable
 from noiseworthy.studies.training import Run
 from noiseworthy.sweeps.compare import search_epsilon
 from noiseworthy.tasks import LinearModel, Task
