@@ -6,6 +6,7 @@ import json
 from importlib.metadata import version
 
 import pytest
+import shellingham
 import typer.main
 
 from noiseworthy.cli import app, console
@@ -102,7 +103,8 @@ def test_the_program_says_its_version(run):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_can_complete_commands(shell, run):
-    answer = run("--show-completion", shell)
+def test_a_shell_can_complete_commands(shell, run, monkeypatch):
+    monkeypatch.setattr(shellingham, "detect_shell", lambda: (shell, f"/usr/bin/{shell}"))
+    answer = run("--show-completion")
     assert answer.code == 0
     assert "_NOISEWORTHY_COMPLETE" in answer.out
