@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from noiseworthy.data import Records, load_records
 from noiseworthy.data.files import locate
 from noiseworthy.data.mixture import MIXTURE, mixture
+from noiseworthy.data.shipped import PARENTS
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.trials.facts import PublicFacts
 
@@ -49,7 +50,7 @@ def public_records(facts: PublicFacts, source: str, data_dir: str | Path | None 
 
 def same_data(one: str, other: str, data_dir: str | Path | None = None) -> bool:
     """Whether two sources hold the same records: one name, one file, or one data set in two forms."""
-    if one == other or {one, other} in TWINS:
+    if PARENTS.get(one, one) == PARENTS.get(other, other) or {one, other} in TWINS:
         return True
     try:
         paths = [locate(source.split(":", 1)[-1], data_dir).resolve() for source in (one, other)]
