@@ -178,6 +178,14 @@ class Prepared:
             raise ConfigError(NO_DATA)
         return self.federation, self.task
 
+    @property
+    def steering_floor(self) -> float:
+        """Floor of steering: a tenth of the loss that a model without any knowledge has."""
+        classes = None if self.federation is None else self.federation.classes
+        if classes is not None:
+            return _KNOWN * math.log(classes)
+        return _KNOWN / 2 * (_label_scale(self.study, self.federation) or 1.0) ** 2
+
     def public_facts(self) -> PublicFacts:
         """What trials may imitate: sizes, shapes, classes and the stated skew, no record."""
         federation, _ = self.trained()
@@ -200,6 +208,7 @@ class Prepared:
         )
 
 
+_KNOWN = 0.1
 _EPSILON, _DELTA = 0xE9517, 0xDE17A
 """What tells the public draws of a study apart."""
 
