@@ -30,6 +30,26 @@ _HIDDEN = 0.4
 _NUDGE = 1e-6
 
 
+def prior_seed(source: str) -> int | None:
+    """K of a source that is named `prior:K`; None of other sources.
+
+    Raises:
+        InvalidInput: a K that is no whole number of at most 9 digits.
+
+    Example:
+        >>> prior_seed("prior:3"), prior_seed("adult")
+        (3, None)
+    """
+    kind, _, seed = source.partition(":")
+    if kind != PRIOR:
+        return None
+    if not (seed.isascii() and seed.isdigit() and len(seed) <= 9):
+        raise InvalidInput(
+            f"{PRIOR}:K takes a whole number of at most 9 digits, such as prior:0; got {source!r}"
+        )
+    return int(seed)
+
+
 def prior_table(
     record_shape: tuple[int, ...],
     classes: int | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtr
 
 if TYPE_CHECKING:
     from noiseworthy.data.schema import Schema
@@ -118,8 +118,8 @@ def encoded(
     )
     if not block.indicated:
         return numbers
-    missing = rng.random(len(views)) < rng.beta(0.7, 3)
-    return np.hstack([np.where(missing[:, None], 0, numbers), missing[:, None]])
+    missing = np.asarray(rng.random((len(views), 1)) < rng.beta(0.7, 3), np.float64)
+    return np.hstack([numbers * (1 - missing), missing])
 
 
 def _number(
@@ -132,7 +132,7 @@ def _number(
     elif drawn < marginals.skewed + marginals.tailed:
         values = np.sinh(rng.uniform(0.8, 1.6) * views)
     elif rng.random() < 0.3:
-        values = norm.cdf(views)
+        values = ndtr(views)
     low, high = np.quantile(values, [marginals.narrow, 1 - marginals.narrow])
     spare = marginals.slack * (high - low) * rng.exponential(0.5, 2)
     low, high = low - spare[0], high + spare[1]
