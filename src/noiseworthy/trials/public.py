@@ -16,6 +16,7 @@ from noiseworthy.data.files import locate
 from noiseworthy.data.mixture import MIXTURE, mixture
 from noiseworthy.data.prior import prior_seed, prior_table
 from noiseworthy.data.prior_columns import Block
+from noiseworthy.data.shipped import PARENTS
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.trials.facts import PublicFacts
 
@@ -66,7 +67,7 @@ def is_made(source: str) -> bool:
 
 def same_data(one: str, other: str, data_dir: str | Path | None = None) -> bool:
     """Whether two sources hold the same records: one name, one file, or one data set in two forms."""
-    if one == other or {one, other} in TWINS:
+    if PARENTS.get(one, one) == PARENTS.get(other, other) or {one, other} in TWINS:
         return True
     try:
         paths = [locate(source.split(":", 1)[-1], data_dir).resolve() for source in (one, other)]
