@@ -14,6 +14,7 @@ from noiseworthy import _validate as check
 from noiseworthy._tables import PerClient
 from noiseworthy.data import Federation
 from noiseworthy.data.federation import numbered
+from noiseworthy.data.prior_columns import blocks_of
 from noiseworthy.engines.pilot import pilot_gradients
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
@@ -205,6 +206,7 @@ class Prepared:
             settings=settings,
             label_scale=_label_scale(self.study, federation),
             model=self.study.task.model_dump_json(),
+            columns=() if federation.schema is None else blocks_of(federation.schema),
         )
 
 
