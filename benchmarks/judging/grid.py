@@ -64,7 +64,7 @@ _FINALISTS = 6
 _MOST_UPLOADS = {"laplace": 100, "gaussian": 200}
 _WORK = 5e6
 """Numbers that one round touches for one setting, records times parameters, where a table is large."""
-RECORDS, TEST = (600, 3000), 2000
+RECORDS, TEST = (1200, 3000), 2000
 _PROJECTED = 16
 """Tables wider than this are also projected, to half and to a quarter of their features."""
 Progress = Callable[[float], None]
@@ -106,19 +106,16 @@ class Ground:
     _fields: dict[Seen, Field] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def records(self) -> int:
-        """Most records of a client to hold, so that a round of one setting touches a bounded number."""
-        federation, task = self.made.trained()
-        whole = int(np.clip(_WORK / task.dimension, *RECORDS))
-        sizes = federation.sizes
-        fitting = [n for n in range(4, whole + 1) if np.minimum(sizes, n).sum() <= whole]
-        return max(fitting, default=4)
+    def records(self) -> NDArray[np.int64]:
+        """Records of each client to hold, a share of all, so that a round of one setting touches few."""
+        whole = np.clip(_WORK / self.made.dimension, *RECORDS)
+        share = min(1.0, whole / self.made.sizes.sum())
+        return np.ceil(share * self.made.sizes).astype(np.int64)
 
     @cached_property
     def effort(self) -> Effort:
         """How thoroughly it is searched: the smaller, the more."""
-        _, task = self.made.trained()
-        work = task.dimension * np.minimum(self.made.sizes, self.records).sum()
+        work = self.made.dimension * self.records.sum()
         return next(effort for most, effort in EFFORTS.items() if work <= most)
 
     @property
