@@ -51,7 +51,7 @@ class Effort(NamedTuple):
     refined: int
 
 
-EFFORTS = {3e5: Effort(12, 4, 8), 1e6: Effort(6, 3, 6), np.inf: Effort(4, 2, 4)}
+EFFORTS = {3e5: Effort(8, 3, 6), 1e6: Effort(6, 3, 6), np.inf: Effort(4, 2, 4)}
 """By the most numbers that a round touches for one setting: records times parameters."""
 CHOOSING, SCORING = np.arange(100, 124), np.arange(1000, 1024)
 """Seeds that choose among the best lines, and seeds that report."""
