@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,9 @@ from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
 T = TypeVar("T")
+P = TypeVar("P")
+Outcomes: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Losses over the untrained one and accuracies."""
 _WIDTH, _SEEDS, _HORIZON = 16, 2, 512
 """Settings and seeds that are trained side by side, and rounds that schedules have room for.
 
@@ -65,17 +68,25 @@ class Scores(NamedTuple):
 class Bench:
     """Where candidates are tried: the proxies of a federation, opened once for every treatment."""
 
-    def __init__(self, facts: PublicFacts, sources: Sequence[str], data_dir: str | Path | None = None):
+    def __init__(
+        self,
+        facts: PublicFacts,
+        sources: Sequence[str],
+        data_dir: str | Path | None = None,
+        weights: Sequence[float] | None = None,
+    ):
         """Proxies are opened when they are first needed.
 
         Args:
             facts: the private federation's public facts.
             sources: names of public data sets.
             data_dir: folder of data files.
+            weights: what the word of each source weighs; None weighs all alike.
         """
         self.facts = facts
         self.sources = tuple(sources)
         self.data_dir = data_dir
+        self.weights = np.ones(len(self.sources)) if weights is None else np.array(weights, float)
         self._opened: dict[Treatment | None, tuple[list[Proxy], GradientScale]] = {}
 
     def proxies(self, treatment: Treatment | None = None) -> list[Proxy]:
@@ -143,7 +154,7 @@ class Bench:
         """Train every candidate under every seed on every proxy.
 
         Proxies run side by side in threads: most of the time of small trials is compilation, which uses one
-        core.
+        core. Those with records of one shape and as many classes share plans and algorithms.
         """
         shape = (len(self.sources), len(candidates), len(seeds))
         scores = Scores(np.full(shape, np.inf), np.full(shape, np.nan))
@@ -151,21 +162,40 @@ class Bench:
         for done, kind in enumerate(kinds):
             places = [i for i, candidate in enumerate(candidates) if candidate.treatment == kind]
             few = [candidates[i] for i in places]
-            results = on_each(self.proxies(kind), lambda proxy, few=few: self._on(proxy, space, few, seeds))
-            for j, result in enumerate(results):
-                scores.loss[j, places], scores.accuracy[j, places] = result
+            proxies = self.proxies(kind)
+            alike = _of_one_shape(proxies)
+            results = on_each(
+                [[proxies[j] for j in few] for few in alike],
+                lambda group, few=few: self._on(group, space, few, seeds),
+            )
+            for group, result in zip(alike, results, strict=True):
+                for j, (loss, accuracy) in zip(group, result, strict=True):
+                    scores.loss[j, places], scores.accuracy[j, places] = loss, accuracy
             on_progress((done + 1) / len(kinds))
         return scores
 
     def _on(
-        self, proxy: Proxy, space: Space, candidates: Sequence[Candidate], seeds: Sequence[int]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return outcomes(proxy, [self.plan(space, candidate, proxy) for candidate in candidates], seeds)
+        self, proxies: Sequence[Proxy], space: Space, candidates: Sequence[Candidate], seeds: Sequence[int]
+    ) -> list[Outcomes]:
+        plans = [self.plan(space, candidate, proxies[0]) for candidate in candidates]
+        return [(loss[..., -1], accuracy) for loss, accuracy in _courses(proxies, plans, seeds, LAST)]
 
 
-def outcomes(
-    proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _of_one_shape(proxies: Sequence[Proxy]) -> list[list[int]]:
+    """Places of proxies whose models and plans are the same: records of one shape, and as many classes.
+
+    What is seen against public data is seen against others on each proxy.
+    """
+
+    def kind(place: int) -> tuple[object, ...]:
+        records = proxies[place].records
+        return records.record_shape, records.classes, place if len(records.record_shape) > 1 else None
+
+    kinds = [kind(place) for place in range(len(proxies))]
+    return [[i for i, one in enumerate(kinds) if one == wanted] for wanted in dict.fromkeys(kinds)]
+
+
+def outcomes(proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]) -> Outcomes:
     """Final loss over the untrained one, and accuracy, of any plans, shape (plans, seeds)."""
     loss, accuracy = courses(proxy, plans, seeds, LAST)
     return loss[..., -1], accuracy
@@ -173,7 +203,7 @@ def outcomes(
 
 def courses(
     proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> Outcomes:
     """Losses over the untrained one along the rounds of any plans, and their final accuracies.
 
     Args:
@@ -185,18 +215,26 @@ def courses(
     Returns:
         Losses of shape (plans, seeds, shares) and accuracies of shape (plans, seeds).
     """
-    loss = np.full((len(plans), len(seeds), len(shares)), np.inf)
-    accuracy = np.full((len(plans), len(seeds)), np.nan)
+    return _courses([proxy], plans, seeds, shares)[0]
+
+
+def _courses(
+    proxies: Sequence[Proxy], plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> list[Outcomes]:
+    """`courses` on each of some proxies of one shape."""
+    loss = np.full((len(proxies), len(plans), len(seeds), len(shares)), np.inf)
+    accuracy = np.full((len(proxies), len(plans), len(seeds)), np.nan)
     for places in _alike(plans):
         few = [one for i in places if (one := plans[i]) is not None]
-        loss[places], accuracy[places] = _side_by_side(proxy, few, seeds, shares)
-    return loss, accuracy
+        for j, found in enumerate(_side_by_side(proxies, few, seeds, shares)):
+            loss[j, places], accuracy[j, places] = found
+    return list(zip(loss, accuracy, strict=True))
 
 
-def on_each(proxies: Sequence[Proxy], work: Callable[[Proxy], T]) -> list[T]:
-    """What some work gives on each proxy, two at a time."""
+def on_each(parts: Sequence[P], work: Callable[[P], T]) -> list[T]:
+    """What some work gives on each proxy, or group of them, two at a time."""
     with ThreadPoolExecutor(max_workers=2) as pool:
-        return list(pool.map(work, proxies))
+        return list(pool.map(work, parts))
 
 
 def _identity(plan: Plan) -> tuple[object, ...]:
@@ -225,9 +263,7 @@ def _alike(plans: Sequence[Plan | None]) -> Iterator[list[int]]:
             yield places[start : start + _WIDTH]
 
 
-def trained(
-    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def trained(proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int]) -> Outcomes:
     """Final loss over the untrained one, and accuracy, of at most `_WIDTH` plans of as many rounds.
 
     Each pair of seeds trains on another deal of the public records, so that a few of them decide nothing.
@@ -235,33 +271,37 @@ def trained(
     Returns:
         Two arrays of shape (plans, seeds).
     """
-    loss, accuracy = _side_by_side(proxy, plans, seeds, LAST)
+    ((loss, accuracy),) = _side_by_side([proxy], plans, seeds, LAST)
     return loss[..., -1], accuracy
 
 
 def _side_by_side(
-    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> Iterator[Outcomes]:
     filled = [*plans, *[plans[-1]] * (_WIDTH - len(plans))]
     paired = [*seeds, *seeds[: len(seeds) % _SEEDS]]
-    parts = [_few(proxy, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
-    loss, accuracy = (np.concatenate(few, axis=1) for few in zip(*parts, strict=True))
-    return loss[: len(plans), : len(seeds)], accuracy[: len(plans), : len(seeds)]
+    parts = [_few(proxies, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
+    for of_one in zip(*parts, strict=True):
+        loss, accuracy = (np.concatenate(few, axis=1) for few in zip(*of_one, strict=True))
+        yield loss[: len(plans), : len(seeds)], accuracy[: len(plans), : len(seeds)]
 
 
 def _few(
-    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`trained` for the number of plans and seeds that the compiled program has."""
-    algorithms = [_algorithm(proxy, plan, seed) for plan in plans for seed in seeds]
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> list[Outcomes]:
+    """`trained` on each proxy for the number of plans and seeds that the compiled program has."""
+    algorithms = [_algorithm(proxies[0], plan, seed) for plan in plans for seed in seeds]
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
-    deal = proxy.deal(seeds[0] // _SEEDS)
-    shards = deal.condensed if algorithms[0].condensed else deal.shards
     at, every = np.ceil(plans[0].rounds * shares).astype(int), list(seeds) * len(plans)
-    run = simulate(padded(algorithms, _HORIZON), planned, shards, at, every)
-    shape = (len(plans), len(seeds))
-    loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
-    return np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
+    roomy, shape = padded(algorithms, _HORIZON), (len(plans), len(seeds))
+    found = []
+    for proxy in proxies:
+        deal = proxy.deal(seeds[0] // _SEEDS)
+        shards = deal.condensed if algorithms[0].condensed else deal.shards
+        run = simulate(roomy, planned, shards, at, every)
+        loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
+        found.append((np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)))
+    return found
 
 
 def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
