@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -124,16 +123,13 @@ def _check(prepared: Prepared) -> None:
 def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
     """Treatments of records to choose from: of a linear model whose `[task]` says nothing about them.
 
-    A random projection is tried where all public records are wide enough to be projected alike; a reference
-    where the records are images and at least two public data sets are real images, too.
+    A reference is tried where the records are images and at least two public data sets are real images, too.
     """
     linear = isinstance(prepared.task, LinearModel)
     if not linear or prepared.study.task.model_fields_set & _TREATED:
         return [None]
     shape, data_dir = prepared.trained()[0].record_shape, prepared.study.federation.data_dir
-    narrowest = min(math.prod(one) for one in bench.record_shapes)
-    every = treatments(shape, alike(bench.sources, shape, data_dir) if len(shape) > 1 else ())
-    return [one for one in every if one.reference or one.projection is None or one.projection < narrowest]
+    return [*treatments(shape, alike(bench.sources, shape, data_dir) if len(shape) > 1 else ())]
 
 
 def space_of(prepared: Prepared) -> Space:

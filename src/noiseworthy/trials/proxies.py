@@ -117,7 +117,7 @@ def make_proxies(
 
 
 def shape_of(facts: PublicFacts, source: str, data_dir: str | Path | None) -> tuple[int, ...]:
-    """Shape of a public record, resized to the study's where it is an image."""
+    """Shape of a public record, resized to the study's where it is an image or a narrower row."""
     if is_made(source):
         return facts.record_shape
     return seen_as(whole(source, data_dir).record_shape, facts.record_shape)

@@ -77,13 +77,15 @@ def same_data(one: str, other: str, data_dir: str | Path | None = None) -> bool:
 
 
 def seen_as(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """The wanted shape where both are of images, else the shape as it is.
+    """The wanted shape of images for images; rows at least as wide as the wanted ones for rows.
 
     Example:
-        >>> seen_as((8, 8), (28, 28)), seen_as((30,), (28, 28))
-        ((28, 28), (30,))
+        >>> seen_as((8, 8), (28, 28)), seen_as((30,), (28, 28)), seen_as((9,), (12,)), seen_as((30,), (12,))
+        ((28, 28), (30,), (12,), (30,))
     """
-    return wanted if len(wanted) > 1 and len(shape) == len(wanted) else shape
+    if len(shape) != len(wanted):
+        return shape
+    return max(shape, wanted) if len(wanted) == 1 else wanted
 
 
 def is_alike(source: str, shape: tuple[int, ...], data_dir: str | Path | None = None) -> bool:
@@ -92,9 +94,14 @@ def is_alike(source: str, shape: tuple[int, ...], data_dir: str | Path | None = 
 
 
 def resized(images: NDArray, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Images of another size; pixels that are merged are averaged, as scanners and cameras do."""
+    """Images of another size; pixels that are merged are averaged, as scanners and cameras do.
+
+    Rows are followed by zeros, which teach nothing: stand-ins of one width share a compiled program.
+    """
     if images.shape[1:] == shape:
         return np.asarray(images, np.float32)
+    if len(shape) == 1:
+        return np.pad(np.asarray(images, np.float32), [(0, 0), (0, shape[0] - images.shape[1])])
     resize = jax.jit(lambda image: jax.image.resize(image, shape, "linear"))
     return np.asarray(jax.lax.map(resize, jnp.asarray(images, jnp.float32), batch_size=1024))
 

@@ -11,7 +11,7 @@ from noiseworthy.data.prior import PRIOR
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.public import same_data
 
-_REAL, _DRAWN = 2, 3
+_REAL, _DRAWN = 4, 3
 """Real tables at most, the nearest of their kind, and tables of the prior beside them."""
 _DRAWN_LIKENESS = 0.4
 """What a table of the prior weighs: as much as a real one about a factor of e off in features or records."""

@@ -12,14 +12,10 @@ _LEAST_SIDE = 4
 """Images are pooled to no fewer pixels a side."""
 _DIRECTIONS = (100, 40, 16)
 """Principal directions of a reference that are tried, where records have half as many more numbers."""
-_WIDE = 16
-"""Records of more numbers than this are also tried after random projections."""
 _FEW = 8
 """Of so few numbers the norm says much: records are also tried in their public ranges."""
-_SHARES = (2, 4)
-"""Such a projection keeps one of so many numbers."""
 _LARGEST = 2000
-"""Wider records are not projected: drawing a projection would take longer than trials do."""
+"""Larger images are not seen against others: their principal directions would take longer than trials do."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +52,9 @@ def treatments(record_shape: tuple[int, ...], alike: Sequence[str] = ()) -> list
 
     With one norm the clip and the step mean the same on every data set, so that trials carry over. Of a few
     numbers the norm is a good part of what they say, so that these are tried in their ranges, too. Pooling
-    and projection shrink the L1 norm, which Laplace noise pays for, and the number of parameters. What
-    records have in common with public ones of their kind tells no class from another.
+    images, and projecting them, shrinks the L1 norm, which Laplace noise pays for, and the number of
+    parameters; of rows a random projection loses more than it saves. What images have in common with public
+    ones tells no class from another.
 
     Args:
         record_shape: of the private records.
@@ -65,19 +62,17 @@ def treatments(record_shape: tuple[int, ...], alike: Sequence[str] = ()) -> list
             against others, so that none becomes a reference.
 
     Example:
-        >>> [p.pooling for p in treatments((28, 28))], [p.projection for p in treatments((100,))]
-        ([1, 2, 4], [None, 50, 25])
-        >>> [p.normalise for p in treatments((3,))]
-        [True, False]
+        >>> [p.pooling for p in treatments((28, 28))], [p.normalise for p in treatments((3,))]
+        ([1, 2, 4], [True, False])
+        >>> treatments((100,)) == [Treatment()]
+        True
         >>> [p.projection for p in treatments((8, 8), ["mnist", "fashion-mnist"]) if p.reference]
         [None, 40, 16]
     """
     plain, features = Treatment(), math.prod(record_shape)
     if len(record_shape) not in (2, 3):
-        shares = _SHARES if _WIDE < features <= _LARGEST else ()
-        in_ranges = [Treatment(feature_norm=math.sqrt(features), normalise=False)]
-        sized = in_ranges if features <= _FEW else []
-        return [plain, *sized, *(Treatment(projection=features // share) for share in shares)]
+        in_ranges = Treatment(feature_norm=math.sqrt(features), normalise=False)
+        return [plain, in_ranges] if features <= _FEW else [plain]
     pooled = [Treatment(k) for k in _SIDES if min(record_shape[:2]) >= k * _LEAST_SIDE]
     if len(alike) < 2 or features > _LARGEST:
         return [plain, *pooled]
