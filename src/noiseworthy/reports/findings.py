@@ -160,6 +160,8 @@ def preparation(task: Mapping[str, Any]) -> str:
         parts.append(f"records scaled down to norm {number(radius)} where theirs is above it")
     if isinstance(bias := task.get("bias"), float) and bias > 0:
         parts.append(f"a constant of {number(bias)} appended, whose weight is the intercept")
+    if isinstance(weights := task.get("class_weights"), list):
+        parts.append(f"losses of the classes times {', '.join(map(number, weights))}")
     return ", ".join(parts)
 
 

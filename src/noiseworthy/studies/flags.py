@@ -79,6 +79,8 @@ def flags(record: Record, training: Record) -> list[str]:
     score = float(np.mean(scores)) if _known(scores) else None
     end = _End(loss, score, training["untrained_loss"], training["prior"])
     federation, said = record["federation"], record.get("foretold")
+    if record.get("study", {}).get("task", {}).get("class_weights"):
+        end = end._replace(prior=None)  # rare classes are worth more than the accuracy that they cost
     regression = federation is not None and federation["classes"] is None
     return _useless(end, regression) + ([] if said is None else _contradicted(said, end, regression))
 

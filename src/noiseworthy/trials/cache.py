@@ -108,7 +108,16 @@ def _treatment(values: dict[str, Any]) -> Treatment:
 
 
 def _facts(facts: PublicFacts) -> dict[str, Any]:
-    names = ("record_shape", "classes", "model", "source", "partition", "settings", "label_scale")
+    names = (
+        "record_shape",
+        "classes",
+        "model",
+        "source",
+        "partition",
+        "settings",
+        "label_scale",
+        "class_shares",
+    )
     return {"problem": _problem(facts.problem), **{name: getattr(facts, name) for name in names}}
 
 

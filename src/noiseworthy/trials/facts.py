@@ -51,6 +51,7 @@ class PublicFacts:
         partition: name of the partition that the clients are believed to follow; `natural` of given owners.
         settings: its settings, e.g. `labels_per_client`.
         label_scale: public root mean square of the numbers that a regression predicts.
+        class_shares: public shares of the classes, in their order; None where nobody states them.
         model: the settings of the model in words, by which results are kept; empty keeps none.
     """
 
@@ -62,6 +63,7 @@ class PublicFacts:
     partition: str
     settings: dict[str, Any] = field(default_factory=dict)
     label_scale: float | None = None
+    class_shares: tuple[float, ...] | None = None
     model: str = ""
 
     def thinned(self, most: int = MOST_CLIENTS) -> PublicFacts:
