@@ -199,6 +199,7 @@ class Prepared:
             settings=settings,
             label_scale=_label_scale(self.study, federation),
             class_shares=shares_of(self.study.task),
+            metric=self.study.planning.metric,
             model=self.study.task.model_dump_json(),
         )
 

@@ -23,6 +23,7 @@ from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.qualities import answers_of, constant_quality, quality
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.proxies import Proxy, make_proxies, shape_of
 from noiseworthy.trials.spaces import Space
@@ -36,6 +37,8 @@ A program is compiled for these numbers, which takes longer than trials do: miss
 """
 LAST = np.ones(1)
 """Share of the rounds after which a trial is scored where nothing but its end counts."""
+_LEAST_GAIN = 1e-3
+"""What a metric of the best constant answer lacks at least, so that it can be divided by."""
 _FEW = 64
 """Records of a proxy that gradients are measured on."""
 
@@ -53,10 +56,30 @@ class Scores(NamedTuple):
     Attributes:
         loss: final test loss over that of the untrained start.
         accuracy: final accuracy (R^2 of a regression).
+        quality: final value of the metric that the study names; None where that is the loss.
+        missed: 1 - quality, over that of the best constant answer.
     """
 
     loss: NDArray[np.float64]
     accuracy: NDArray[np.float64]
+    quality: NDArray[np.float64] | None = None
+    missed: NDArray[np.float64] | None = None
+
+    @property
+    def voted(self) -> NDArray[np.float64]:
+        """What settings are compared by: 0 is perfect, 1 is not training."""
+        return self.loss if self.missed is None else self.missed
+
+    def beside(self, other: Scores) -> Scores:
+        """Those of these candidates and of others."""
+        return Scores._make(
+            one if one is None or its is None else np.concatenate([one, its], axis=1)
+            for one, its in zip(self, other, strict=True)
+        )
+
+    def of(self, places: list[int]) -> Scores:
+        """Those of some candidates."""
+        return Scores._make(None if leaf is None else leaf[:, places] for leaf in self)
 
 
 class Bench:
@@ -135,21 +158,27 @@ class Bench:
         core.
         """
         shape = (len(self.sources), len(candidates), len(seeds))
-        scores = Scores(np.full(shape, np.inf), np.full(shape, np.nan))
+        named = self.facts.metric != "loss"
+        more = (np.full(shape, np.nan), np.full(shape, np.inf)) if named else ()
+        scores = Scores(np.full(shape, np.inf), np.full(shape, np.nan), *more)
         kinds = list(dict.fromkeys(candidate.treatment for candidate in candidates))
         for done, kind in enumerate(kinds):
             places = [i for i, candidate in enumerate(candidates) if candidate.treatment == kind]
             few = [candidates[i] for i in places]
             results = on_each(self.proxies(kind), lambda proxy, few=few: self._on(proxy, space, few, seeds))
             for j, result in enumerate(results):
-                scores.loss[j, places], scores.accuracy[j, places] = result
+                for known, found in zip(scores, result, strict=True):
+                    if known is not None:
+                        known[j, places] = found
             on_progress((done + 1) / len(kinds))
         return scores
 
     def _on(
         self, proxy: Proxy, space: Space, candidates: Sequence[Candidate], seeds: Sequence[int]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return outcomes(proxy, [self.plan(space, candidate, proxy) for candidate in candidates], seeds)
+    ) -> Scores:
+        plans = [self.plan(space, candidate, proxy) for candidate in candidates]
+        every = _courses(proxy, plans, seeds, LAST)
+        return every._replace(loss=every.loss[..., -1])
 
 
 def outcomes(
@@ -174,12 +203,23 @@ def courses(
     Returns:
         Losses of shape (plans, seeds, shares) and accuracies of shape (plans, seeds).
     """
-    loss = np.full((len(plans), len(seeds), len(shares)), np.inf)
-    accuracy = np.full((len(plans), len(seeds)), np.nan)
+    loss, accuracy, *_ = _courses(proxy, plans, seeds, shares)
+    return loss, accuracy
+
+
+def _courses(
+    proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> Scores:
+    """The same, with losses along the rounds, and what else is known at the end."""
+    shape = (len(plans), len(seeds))
+    more = (np.full(shape, np.nan), np.full(shape, np.inf)) if proxy.facts.metric != "loss" else ()
+    every = Scores(np.full((*shape, len(shares)), np.inf), np.full(shape, np.nan), *more)
     for places in _alike(plans):
         few = [one for i in places if (one := plans[i]) is not None]
-        loss[places], accuracy[places] = _side_by_side(proxy, few, seeds, shares)
-    return loss, accuracy
+        for known, found in zip(every, _side_by_side(proxy, few, seeds, shares), strict=True):
+            if known is not None:
+                known[places] = found
+    return every
 
 
 def on_each(proxies: Sequence[Proxy], work: Callable[[Proxy], T]) -> list[T]:
@@ -224,23 +264,23 @@ def trained(
     Returns:
         Two arrays of shape (plans, seeds).
     """
-    loss, accuracy = _side_by_side(proxy, plans, seeds, LAST)
+    loss, accuracy, *_ = _side_by_side(proxy, plans, seeds, LAST)
     return loss[..., -1], accuracy
 
 
 def _side_by_side(
     proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> Scores:
     filled = [*plans, *[plans[-1]] * (_WIDTH - len(plans))]
     paired = [*seeds, *seeds[: len(seeds) % _SEEDS]]
     parts = [_few(proxy, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
-    loss, accuracy = (np.concatenate(few, axis=1) for few in zip(*parts, strict=True))
-    return loss[: len(plans), : len(seeds)], accuracy[: len(plans), : len(seeds)]
+    every = parts[0]
+    for part in parts[1:]:
+        every = every.beside(part)
+    return Scores._make(None if leaf is None else leaf[: len(plans), : len(seeds)] for leaf in every)
 
 
-def _few(
-    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _few(proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]) -> Scores:
     """`trained` for the number of plans and seeds that the compiled program has."""
     algorithms = [_algorithm(proxy, plan, seed) for plan in plans for seed in seeds]
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
@@ -250,7 +290,16 @@ def _few(
     run = simulate(padded(algorithms, _HORIZON), planned, shards, at, every)
     shape = (len(plans), len(seeds))
     loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
-    return np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
+    loss, accuracy = np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
+    if (metric := proxy.facts.metric) == "loss":
+        return Scores(loss, accuracy)
+    if metric in ("accuracy", "r2"):
+        found = accuracy
+    else:
+        outputs = answers_of(proxy.task, jnp.asarray(run.theta), deal.shards.test_x)
+        found = quality(metric, np.nan_to_num(outputs), deal.shards.test_y).reshape(shape)
+    share = (1 - found) / max(1 - constant_quality(metric, deal.shards.test_y), _LEAST_GAIN)
+    return Scores(loss, accuracy, found, np.where(np.isfinite(loss[..., -1]), share, np.inf))
 
 
 def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:

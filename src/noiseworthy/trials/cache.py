@@ -91,13 +91,16 @@ def _written(result: Result) -> dict[str, Any]:
         "lost": result.lost.tolist(),
         "loss": result.scores.loss.tolist(),
         "accuracy": result.scores.accuracy.tolist(),
+        "quality": None if result.scores.quality is None else result.scores.quality.tolist(),
+        "missed": None if result.scores.missed is None else result.scores.missed.tolist(),
         "trainings": result.trainings,
     }
 
 
 def _read(values: dict[str, Any]) -> Result:
     treatment = values["treatment"] and _treatment(values["treatment"])
-    scores = Scores(np.array(values["loss"], float), np.array(values["accuracy"], float))
+    known = (values[name] for name in Scores._fields)
+    scores = Scores._make(None if one is None else np.array(one, float) for one in known)
     lost = np.array(values["lost"], float)
     winner = Candidate(Setting(**values["setting"]), treatment)
     return Result(winner, float(lost.max()), lost, scores, int(values["trainings"]), unfinished=False)
@@ -109,15 +112,9 @@ def _treatment(values: dict[str, Any]) -> Treatment:
 
 def _facts(facts: PublicFacts) -> dict[str, Any]:
     names = (
-        "record_shape",
-        "classes",
-        "model",
-        "source",
-        "partition",
-        "settings",
-        "label_scale",
-        "class_shares",
-    )
+        "record_shape", "classes", "model", "source", "partition", "settings", "label_scale", "class_shares",
+        "metric",
+    )  # fmt: skip
     return {"problem": _problem(facts.problem), **{name: getattr(facts, name) for name in names}}
 
 

@@ -12,6 +12,7 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.names import Metric
 from noiseworthy.trials.treatment import Treatment
 
 OWNERS = "natural"
@@ -52,6 +53,7 @@ class PublicFacts:
         settings: its settings, e.g. `labels_per_client`.
         label_scale: public root mean square of the numbers that a regression predicts.
         class_shares: public shares of the classes, in their order; None where nobody states them.
+        metric: by which settings are chosen.
         model: the settings of the model in words, by which results are kept; empty keeps none.
     """
 
@@ -64,6 +66,7 @@ class PublicFacts:
     settings: dict[str, Any] = field(default_factory=dict)
     label_scale: float | None = None
     class_shares: tuple[float, ...] | None = None
+    metric: Metric = "loss"
     model: str = ""
 
     def thinned(self, most: int = MOST_CLIENTS) -> PublicFacts:

@@ -88,14 +88,12 @@ class _Standing:
 
     @property
     def losses(self) -> NDArray[np.float64]:
-        """Mean over seeds, shape (proxies, candidates)."""
-        return self.scores.loss.mean(axis=2)
+        """What is voted on, mean over seeds, shape (proxies, candidates)."""
+        return self.scores.voted.mean(axis=2)
 
     def beside(self, other: _Standing) -> _Standing:
         """Both together."""
-        pairs = zip(self.scores, other.scores, strict=True)
-        joined = Scores(*(np.concatenate(pair, axis=1) for pair in pairs))
-        return _Standing([*self.candidates, *other.candidates], joined)
+        return _Standing([*self.candidates, *other.candidates], self.scores.beside(other.scores))
 
 
 class Deadline:
@@ -186,7 +184,7 @@ def _result(
     best = np.minimum(best, standing.losses.min(axis=1))
     place = _settled(bench, space, standing.candidates, _vote(bench, standing.losses, best))
     lost = _lost(standing.losses, best)[:, place]
-    scores = Scores(*(leaf[:, [place]] for leaf in standing.scores))
+    scores = standing.scores.of([place])
     return Result(standing.candidates[place], float(lost.max()), lost, scores, trainings, unfinished)
 
 

@@ -22,7 +22,7 @@ from noiseworthy.trials.treatment import Treatment
 SPREAD_WARNING = 0.1
 """Lost gain on one proxy above which a plan warns."""
 WORTHLESS = 0.995
-"""Loss as a share of the untrained one, above which training is not worth its noise."""
+"""What is voted on as a share of that of no training, above which training is not worth its noise."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def planned(bench: Bench, space: Space, result: Result) -> TrialPlan:
     plan = space.plan(problem, task, bench.scale(treatment), setting)
     found = TrialPlan(plan, task, treatment, result, bench.sources)
     notes = (*plan.notes, *_notes(found))
-    if found.loss.mean() > WORTHLESS:
+    if result.scores.voted.mean(axis=2)[:, 0].mean() > WORTHLESS:
         return replace(found, plan=replace(_untrained(plan), notes=notes))
     return replace(found, plan=replace(plan, outcome=_outcome(plan), notes=notes))
 
