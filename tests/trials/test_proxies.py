@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from noiseworthy.data.prior_columns import Block
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.plans.resources import Resources
 from noiseworthy.trials.facts import MOST_CLIENTS
@@ -134,7 +135,7 @@ def test_a_regression_meets_numbers_of_the_size_that_the_study_states(facts_of, 
     ("model", "classes", "source", "says"),
     [
         ("linear", None, "wine", "predicts numbers, but the public data wine hold classes"),
-        ("linear", None, "mixture", "mixture has classes, .* use diabetes-progression"),
+        ("linear", None, "mixture", "mixture has classes, .* use diabetes-progression or prior:0"),
         ("softmax", 3, "diabetes-progression", "predicts 3 classes, but .* hold numbers"),
     ],
 )
@@ -149,3 +150,24 @@ def test_resources_are_those_of_the_kept_clients(facts_of):
     facts = replace(facts, problem=replace(facts.problem, resources=resources))
     thinned = facts.thinned().problem
     np.testing.assert_array_equal(thinned.resources.budget, thinned.sizes + 10)
+
+
+@pytest.mark.parametrize(("classes", "model"), [(3, "softmax"), (None, "linear")])
+def test_a_table_of_the_prior_has_the_shape_and_the_columns_of_the_study(facts_of, classes, model):
+    columns = (Block("category", 3), Block("yes-no"), Block("number", indicated=True))
+    facts = facts_of(record_shape=(6,), classes=classes, model=model, label_scale=3.0, columns=columns)
+    one, other = make_proxies(facts, ["prior:0", "prior:1"])
+    for proxy in (one, other):
+        assert proxy.records.x.shape == (3000, 6)
+        assert proxy.records.classes == classes
+        assert set(np.unique(proxy.records.x[:, :3])) == {0, 1}
+        assert set(np.unique(proxy.records.x[:, 3])) == {-1, 1}
+        if classes is None:
+            assert np.sqrt(np.mean(proxy.records.y**2)) == pytest.approx(3.0, rel=1e-3)
+    assert not np.array_equal(one.records.x, other.records.x)
+
+
+@pytest.mark.parametrize("source", ["prior:", "prior:-1", "prior:1.5", "prior:x", "prior:1234567890"])
+def test_a_table_of_the_prior_is_named_by_a_whole_number(facts_of, source):
+    with pytest.raises(InvalidInput, match="prior:K takes a whole number of at most 9 digits"):
+        make_proxies(facts_of(), [source])

@@ -43,6 +43,23 @@ class StepSize:
 
 
 @dataclass(frozen=True)
+class Steering:
+    """How far the noised uploads themselves may scale the planned steps (`methods.steered`).
+
+    Attributes:
+        gain: k, the most by which the logarithm of the scale moves in a round, over 2; 0 steers nothing.
+        floor: loss below which a slope says little, above 0.
+    """
+
+    gain: float
+    floor: float
+
+    def __post_init__(self):
+        check.in_unit_interval("steering", self.gain, closed_left=True, remedy="0 keeps the planned steps")
+        check.positive("floor of steering", self.floor)
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What the bound says of the plan, beside what it says of not training.
 
@@ -141,6 +158,7 @@ class Plan:
         personal_step: step size of what clients keep to themselves, where the algorithm has such a thing.
         averaging: share of the last rounds, in [0, 1), whose models' mean is delivered; 0 delivers the last.
         weighting: q in [0, 1], how far uploads are weighted by their precision; 0 weighs clients by records.
+        steering: of the steps by what was uploaded; None takes them as planned.
     """
 
     algorithm: str
@@ -163,6 +181,7 @@ class Plan:
     personal_step: float = 0.0
     averaging: float = 0.0
     weighting: float = 0.0
+    steering: Steering | None = None
 
     @property
     def train(self) -> bool:
@@ -298,6 +317,7 @@ class Plan:
             **({"momentum": self.momentum} if self.momentum else {}),
             **({"averaging": self.averaging} if self.averaging else {}),
             **({"weighting": self.weighting} if self.weighting else {}),
+            **({"steering": vars(self.steering)} if self.steering else {}),
             **({"personal_step_size": self.personal_step} if self.personal_step else {}),
             **(self.pilot.as_dict() if self.pilot else {}),
             **self._resource_keys(),

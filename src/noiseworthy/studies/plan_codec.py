@@ -27,6 +27,7 @@ from noiseworthy.plans.plan import (
     Pilot,
     Plan,
     Prediction,
+    Steering,
     StepSize,
 )
 from noiseworthy.plans.problem import Constant, Problem
@@ -39,7 +40,7 @@ from noiseworthy.privacy.sensitivity import Sensitivity
 SCHEMA, VERSION = "noiseworthy plan", 1
 _KIND, _ARRAY, _FLOAT = "kind", "array", "float"
 _CLASSES: tuple[type, ...] = (
-    Plan, Problem, Constant, PrivacyBudget, Resources, Release, Sensitivity, StepSize,
+    Plan, Problem, Constant, PrivacyBudget, Resources, Release, Sensitivity, StepSize, Steering,
     Prediction, LocalSteps, NoisySteps, Coins, Pilot,
 )  # fmt: skip
 CLASSES = {one.__name__: one for one in _CLASSES}

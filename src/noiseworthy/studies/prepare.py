@@ -14,6 +14,7 @@ from noiseworthy import _validate as check
 from noiseworthy._tables import PerClient
 from noiseworthy.data import Federation
 from noiseworthy.data.federation import numbered
+from noiseworthy.data.prior_columns import blocks_of
 from noiseworthy.engines.pilot import pilot_gradients
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
@@ -180,6 +181,14 @@ class Prepared:
             raise ConfigError(NO_DATA)
         return self.federation, self.task
 
+    @property
+    def steering_floor(self) -> float:
+        """Floor of steering: a tenth of the loss that a model without any knowledge has."""
+        classes = None if self.federation is None else self.federation.classes
+        if classes is not None:
+            return _KNOWN * math.log(classes)
+        return _KNOWN / 2 * (_label_scale(self.study, self.federation) or 1.0) ** 2
+
     def public_facts(self) -> PublicFacts:
         """What trials may imitate: sizes, shapes, classes and the stated skew, no record."""
         federation, _ = self.trained()
@@ -201,9 +210,11 @@ class Prepared:
             class_shares=shares_of(self.study.task),
             metric=self.study.planning.metric,
             model=self.study.task.model_dump_json(),
+            columns=() if federation.schema is None else blocks_of(federation.schema),
         )
 
 
+_KNOWN = 0.1
 _EPSILON, _DELTA = 0xE9517, 0xDE17A
 """What tells the public draws of a study apart."""
 

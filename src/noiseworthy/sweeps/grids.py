@@ -55,5 +55,8 @@ def grid_of(
     beside = Beside(
         plan, replace(plan.problem, budget=plan.budget, clip_norm=clip), step, table.wanted, longest, several
     )
-    levers = {"momentum": plan.momentum, "averaging": plan.averaging, "weighting": plan.weighting}
+    levers = {
+        "momentum": plan.momentum, "averaging": plan.averaging, "weighting": plan.weighting,
+        "steering": plan.steering,
+    }  # fmt: skip
     return [replace(cell, **levers) for cell in method(plan.algorithm).axes.cells(beside)]

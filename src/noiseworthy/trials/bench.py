@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.algorithm import Algorithm
-from noiseworthy.methods.averaged import Averaged
+from noiseworthy.methods.averaged import averaged
 from noiseworthy.methods.making import padded
-from noiseworthy.methods.registry import make
+from noiseworthy.methods.registry import method
 from noiseworthy.methods.space import GradientScale, Setting
+from noiseworthy.methods.steered import steered
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch
@@ -233,7 +234,7 @@ def _identity(plan: Plan) -> tuple[object, ...]:
     problem, local = plan.problem, plan.local
     return (
         plan.rounds, plan.clients_per_round, problem.clip_norm, problem.clipping, plan.step, plan.momentum,
-        plan.averaging, tuple(plan.weights), local,
+        plan.averaging, tuple(plan.weights), plan.steering, local,
     )  # fmt: skip
 
 
@@ -303,10 +304,15 @@ def _few(proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDAr
 
 
 def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
-    """The plan's algorithm with its share of noise; all average, so that one program serves any share."""
-    made = make(plan, proxy.task, seed)
-    one = made if plan.averaging else Averaged(made, np.asarray(plan.rounds, np.int32))
-    return one.with_noise(proxy.noise_factor)
+    """The plan's algorithm with its share of noise.
+
+    All average, and all that may be steered are, if only by nothing, so that one program serves every plan.
+    """
+    own = method(plan.algorithm)
+    made = own.make(plan, proxy.task, seed)
+    if "steering" in own.space.levers:
+        made = steered(made, plan)
+    return averaged(made, plan.rounds, plan.averaging).with_noise(proxy.noise_factor)
 
 
 def _typical(proxy: Proxy, norm: Norm) -> GradientScale:

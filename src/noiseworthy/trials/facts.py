@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.data.prior_columns import Block
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
@@ -55,6 +56,7 @@ class PublicFacts:
         class_shares: public shares of the classes, in their order; None where nobody states them.
         metric: by which settings are chosen.
         model: the settings of the model in words, by which results are kept; empty keeps none.
+        columns: what the numbers of a record are, where a schema says it.
     """
 
     problem: Problem
@@ -68,6 +70,7 @@ class PublicFacts:
     class_shares: tuple[float, ...] | None = None
     metric: Metric = "loss"
     model: str = ""
+    columns: tuple[Block, ...] = ()
 
     def thinned(self, most: int = MOST_CLIENTS) -> PublicFacts:
         """The same facts with at most so many clients: of N clients, in order of size, every (N/M)-th.

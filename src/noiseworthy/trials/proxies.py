@@ -17,7 +17,7 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.dealing import dealt, weighted
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.public import REGRESSION, TWINS, public_records, same_data, seen_as, whole
+from noiseworthy.trials.public import REGRESSION, TWINS, is_made, public_records, same_data, seen_as, whole
 from noiseworthy.trials.treatment import Treatment
 
 DEALS = 4
@@ -136,6 +136,6 @@ def make_proxies(
 
 def shape_of(facts: PublicFacts, source: str, data_dir: str | Path | None) -> tuple[int, ...]:
     """Shape of a public record, resized to the study's where it is an image."""
-    if source == MIXTURE:
+    if is_made(source):
         return facts.record_shape
     return seen_as(whole(source, data_dir).record_shape, facts.record_shape)

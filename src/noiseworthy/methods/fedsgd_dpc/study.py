@@ -49,7 +49,7 @@ def answer(question: Question, table: FedSGDTable) -> Answer:
 def leaves_free(table: FedSGDTable) -> bool:
     """Whether counts or the step size are left open, or a lever of the server is: off unless it is named."""
     counts = (table.rounds, table.clients_per_round, table.step_size)
-    levers = [getattr(table, name) for name in ("momentum", "averaging", "weighting")
+    levers = [getattr(table, name) for name in ("momentum", "averaging", "weighting", "steering")
               if name in table.model_fields_set]  # fmt: skip
     return "auto" in (*counts, *levers)
 

@@ -34,13 +34,14 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
         momentum=free.momentum_of(setting),
         averaging=free.averaging_of(setting),
         weighting=free.weighting_of(setting, made),
+        steering=free.steering_of(setting),
     )
 
 
 SPACE = SearchSpace(
     grid=ONE_GRADIENT_GRID,
     keys=Keys(rounds="rounds", work=None, most="max_rounds", own=()),
-    levers=frozenset({"momentum", "weighting", "cohorts", "decay"}),
+    levers=frozenset({"momentum", "weighting", "cohorts", "decay", "steering"}),
     plan=plan,
     decided=rounds_and_clients,
 )
