@@ -66,6 +66,7 @@ class ForetoldPart(Part):
     loss: BandPart
     accuracy: BandPart
     metric: MetricPart | None = None
+    temperature: Number = None
 
 
 class WhatIfCurvePart(Part):
