@@ -240,9 +240,9 @@ def _persons(record: RunRecord, persons: PersonsPart) -> str:
     if privacy.unit == "client":
         return f"All that a client holds is one unit, however much of it is one person's: epsilon {ends}."
     return (
-        f"The {persons.records} records that a person has at most at one client, as the study states, cost "
-        f"together epsilon {ends} at delta {delta}: every upload counts with {persons.records} times what one "
-        "record changes. What a person has at several clients adds up."
+        f"The {persons.records} records that a person has at most at one client, as the study states, "
+        f"cost together epsilon {ends} at delta {delta}: every upload counts with {persons.records} times "
+        "what one record changes. What a person has at several clients adds up."
     )
 
 
