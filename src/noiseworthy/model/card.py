@@ -140,12 +140,6 @@ def _scores(description: Description) -> Iterator[str]:
             f"Calibration error {percent(found.calibration_error, 1)}: by so much, on average, its "
             "probability for the class that it names differs from how often it is right."
         )
-    if description.temperature != 1:
-        yield (
-            f"Outputs are divided by {number(description.temperature, 4)} before they become probabilities: "
-            "so the log loss of this plan's models was least on public data, in trials before the training. "
-            "No private record was read for it, nothing was charged, and the classes named stay the same."
-        )
 
 
 def scores(found: Metrics) -> Iterator[tuple[str, str, str]]:

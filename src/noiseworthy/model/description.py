@@ -72,7 +72,6 @@ class Description(Table):
         plan_digest: of the plan's file.
         privacy: what its training promises.
         metrics: on test records.
-        temperature: what outputs are divided by on their way to probabilities, chosen on public data.
         probe: mean and mean size of the outputs on public records that `model.probed` draws, by which a
             program that computes otherwise is noticed; None where training diverged.
     """
@@ -91,7 +90,6 @@ class Description(Table):
     plan_digest: str | None
     privacy: Statement
     metrics: Metrics | None
-    temperature: float = Field(default=1.0, gt=0, exclude_if=lambda temperature: temperature == 1.0)
     probe: list[float] | None
 
     @model_validator(mode="after")

@@ -171,8 +171,8 @@ class Model:
         return self.probabilities(self.answers(self.encoded(records)))
 
     def probabilities(self, z: NDArray) -> NDArray[np.float64]:
-        """Outputs as probabilities, divided by the model's temperature first, which moves no class."""
-        z = np.asarray(z, np.float64) / self.description.temperature
+        """Outputs as probabilities."""
+        z = np.asarray(z, np.float64)
         if self.loss in ("softmax", "tokens"):
             return softmax(z, axis=-1)
         if self.loss == "dice":

@@ -24,7 +24,6 @@ from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.reference import alike
 from noiseworthy.trials.search import TrialPlan, plan_by_trial
 from noiseworthy.trials.spaces import Space
-from noiseworthy.trials.temperature import temperature_of
 from noiseworthy.trials.treatment import Treatment, treatments
 
 _TREATED = {"normalise", "feature_norm", "pooling", "projection", "reference"}
@@ -82,13 +81,11 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
         deadline=deadline,
         on_progress=lambda done: on_progress(_RACE * done),
     )
-    alive = found.plan.train and not deadline.passed
-    temperature = temperature_of(bench, space, found.result.winner) if alive else None
     decision = Decision(
         found.plan,
         None,
         spread=found.result.spread,
-        foretold=replace(_foretold(found, study.planning.metric), temperature=temperature),
+        foretold=_foretold(found, study.planning.metric),
         study=resolved(study, found),
     )
     return explained(

@@ -48,7 +48,6 @@ class Foretold:
         sources: names of the public data sets.
         lost: share of the attainable gain that the plan loses on each of them.
         quality: the metric that the study names; None where that is the loss.
-        temperature: what suits the outputs of the plan's models to be divided by; None for 1.
     """
 
     loss: float
@@ -60,7 +59,6 @@ class Foretold:
     sources: tuple[str, ...]
     lost: tuple[float, ...]
     quality: Quality | None = None
-    temperature: float | None = None
 
 
 @dataclass(frozen=True)

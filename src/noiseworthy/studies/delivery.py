@@ -70,7 +70,6 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
         plan_digest=found.plan_digest,
         privacy=statement_of(found),
         metrics=None,
-        temperature=(found.foretold and found.foretold.temperature) or 1.0,
         probe=probed(task, values, list(federation.record_shape)),
     )
     kept = Kept(described, values, seen)

@@ -28,8 +28,7 @@ def foretold(decision: Decision, classes: int | None) -> Record | None:
     Returns:
         `loss` and `accuracy` (R^2), each a prediction `mean` and its band, `least` to `most`: from the least
         to the greatest of any public data set, a quarter wider (loss) or 0.05 wider (accuracy). `metric`
-        where the study names one to choose by, with its band as trials gave it. `temperature` of models that
-        give probabilities.
+        where the study names one to choose by, with its band as trials gave it.
     """
     said, predicted = decision.foretold, decision.plan.prediction
     if said is None or not decision.plan.train:
@@ -37,9 +36,7 @@ def foretold(decision: Decision, classes: int | None) -> Record | None:
     unit = 1.0 if classes is None else math.log(classes)
     mean = unit * said.loss if predicted is None else predicted.bound
     losses = [mean, *(unit * loss for loss in said.losses)]
-    named: Record = {} if said.quality is None else {"metric": vars(said.quality)}
-    if said.temperature is not None:
-        named["temperature"] = said.temperature
+    named = {} if said.quality is None else {"metric": vars(said.quality)}
     return named | {
         "loss": {"mean": mean, "least": min(losses) / WIDER, "most": max(losses) * WIDER},
         "accuracy": {

@@ -66,7 +66,6 @@ class ForetoldPart(Part):
     loss: BandPart
     accuracy: BandPart
     metric: MetricPart | None = None
-    temperature: Number = None
 
 
 class WhatIfCurvePart(Part):

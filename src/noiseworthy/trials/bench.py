@@ -13,7 +13,6 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.algorithm import Algorithm
@@ -27,7 +26,7 @@ from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.qualities import answers_of, constant_quality, quality
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.proxies import Deal, Proxy, make_proxies, shape_of
+from noiseworthy.trials.proxies import Proxy, make_proxies, shape_of
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
@@ -270,28 +269,6 @@ def trained(
     return loss[..., -1], accuracy
 
 
-def final_outputs(
-    proxy: Proxy, plan: Plan, seeds: Sequence[int]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Outputs of a plan's final models for the test records, and their labels.
-
-    Args:
-        proxy: to train on.
-        plan: what to train.
-        seeds: of noise, an even number of them.
-
-    Returns:
-        Shapes (seeds, n, outputs) and (seeds, n).
-    """
-    outputs, labels = [], []
-    for start in range(0, len(seeds), _SEEDS):
-        few = seeds[start : start + _SEEDS]
-        _, run, deal = _ran(proxy, [plan] * _WIDTH, few, LAST)
-        outputs += [*np.asarray(answers_of(proxy.task, run.theta[: len(few)], deal.shards.test_x), float)]
-        labels += [np.asarray(deal.shards.test_y)] * len(few)
-    return np.stack(outputs), np.stack(labels)
-
-
 def _side_by_side(
     proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
 ) -> Scores:
@@ -306,7 +283,12 @@ def _side_by_side(
 
 def _few(proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]) -> Scores:
     """`trained` for the number of plans and seeds that the compiled program has."""
-    at, run, deal = _ran(proxy, plans, seeds, shares)
+    algorithms = [_algorithm(proxy, plan, seed) for plan in plans for seed in seeds]
+    planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
+    deal = proxy.deal(seeds[0] // _SEEDS)
+    shards = deal.condensed if algorithms[0].condensed else deal.shards
+    at, every = np.ceil(plans[0].rounds * shares).astype(int), list(seeds) * len(plans)
+    run = simulate(padded(algorithms, _HORIZON), planned, shards, at, every)
     shape = (len(plans), len(seeds))
     loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
     loss, accuracy = np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
@@ -319,19 +301,6 @@ def _few(proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDAr
         found = quality(metric, np.nan_to_num(outputs), deal.shards.test_y).reshape(shape)
     share = (1 - found) / max(1 - constant_quality(metric, deal.shards.test_y), _LEAST_GAIN)
     return Scores(loss, accuracy, found, np.where(np.isfinite(loss[..., -1]), share, np.inf))
-
-
-def _ran(
-    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], Trajectory, Deal]:
-    """Rounds after which trials are scored, the trials, and what they were trained on."""
-    algorithms = [_algorithm(proxy, plan, seed) for plan in plans for seed in seeds]
-    planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
-    deal = proxy.deal(seeds[0] // _SEEDS)
-    shards = deal.condensed if algorithms[0].condensed else deal.shards
-    at, every = np.ceil(plans[0].rounds * shares).astype(int), list(seeds) * len(plans)
-    run = simulate(padded(algorithms, _HORIZON), planned, shards, at, every)
-    return at, run, deal
 
 
 def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
