@@ -132,7 +132,7 @@ def test_the_slope_that_uploads_tell_is_the_derivative_along_the_model(shards):
 
 @pytest.mark.parametrize("step", [1.0, 1000.0])
 def test_steps_that_are_far_too_small_or_large_are_mended(step, shards):
-    """Mean of 20 noise seeds: a thirtieth of a good step, and thirty times it, end nearer to it with steering."""
+    """Mean of 20 noise seeds: a thirtieth of a good step and thirty times it end nearer to it."""
     seeds = list(range(20))
 
     def loss(steering: Steering | None) -> float:

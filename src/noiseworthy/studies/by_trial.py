@@ -97,7 +97,8 @@ def open_bench(prepared: Prepared) -> Bench:
     """The public data on which a study is planned."""
     facts, public = prepared.public_facts(), prepared.study.planning.public
     located = prepared.study.located
-    sources = public_sources(facts) if public == "auto" else [located(one) for one in public]
+    shipped = public_sources(facts, prepared.relatives)
+    sources = shipped if public == "auto" else [located(one) for one in public]
     return Bench(facts, sources, prepared.study.federation.data_dir)
 
 

@@ -43,13 +43,18 @@ from noiseworthy.trials.treatment import Treatment
 
 @dataclass(frozen=True)
 class Prepared:
-    """A study with what its tables name; federation and task are None when planned from sizes alone."""
+    """A study with what its tables name; federation and task are None when planned from sizes alone.
+
+    Public data called `relatives` hold the study's records under another name: `public = "auto"` leaves them
+    out.
+    """
 
     study: Study
     federation: Federation | None
     task: Task | None
     sizes: np.ndarray
     dimension: int
+    relatives: tuple[str, ...] = ()
 
     def problem(self, clip_norm: float, clipping: ClippingMode = "A") -> Problem:
         """The planner's problem with a given clip, the budget in the unit of its clipping mode."""

@@ -23,6 +23,8 @@ from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.methods.steered import steered
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sensitivity import Norm
+from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.qualities import answers_of, constant_quality, quality
 from noiseworthy.trials.facts import PublicFacts
@@ -108,22 +110,30 @@ class Bench:
         """Shape of a record of each public data set, resized to the study's where it is an image."""
         return [shape_of(self.facts, source, self.data_dir) for source in self.sources]
 
-    def scale(self, treatment: Treatment | None = None) -> GradientScale:
-        """Geometric mean over the proxies of their typical gradients."""
-        return self._open(treatment)[1]
+    def scale(self, treatment: Treatment | None = None, task: Task | None = None) -> GradientScale:
+        """Geometric mean over the proxies of their typical gradients, in units of the largest record.
+
+        Args:
+            treatment: how records are prepared.
+            task: whose largest record is the unit; by default that of the first proxy.
+        """
+        proxies, unit = self._open(treatment)
+        radius = _radius(task or proxies[0].task)
+        return GradientScale(unit.clip * radius, unit.fall * radius**2, unit.mean * radius)
 
     def _open(self, treatment: Treatment | None) -> tuple[list[Proxy], GradientScale]:
         if treatment not in self._opened:
             proxies = make_proxies(self.facts, self.sources, treatment, self.data_dir)
             every = [_typical(proxy, self.facts.problem.norm) for proxy in proxies]
-            scale = GradientScale(*np.exp(np.mean(np.log(every), axis=0)).tolist())
+            radii = np.array([[1.0, 2.0, 1.0]]) * np.log([[_radius(proxy.task)] for proxy in proxies])
+            scale = GradientScale(*np.exp(np.mean(np.log(every) - radii, axis=0)).tolist())
             self._opened[treatment] = proxies, scale
         return self._opened[treatment]
 
     def plan(self, space: Space, candidate: Candidate, proxy: Proxy | None = None) -> Plan | None:
         """The plan of a candidate on a proxy (by default the first); None where nothing allows it."""
         proxy = proxy or self.proxies(candidate.treatment)[0]
-        scale = self.scale(candidate.treatment)
+        scale = self.scale(candidate.treatment, proxy.task)
         try:
             return space.plan(proxy.problem, proxy.task, scale, candidate.setting)
         except (InvalidInput, UnsoundClaim):
@@ -142,7 +152,7 @@ class Bench:
         if not kept:
             first = candidates[0]
             proxy = self.proxies(first.treatment)[0]
-            space.plan(proxy.problem, proxy.task, self.scale(first.treatment), first.setting)
+            space.plan(proxy.problem, proxy.task, self.scale(first.treatment, proxy.task), first.setting)
             raise InvalidInput(f"no setting of {space.algorithm} trains; state its counts")
         return list(kept.values())
 
@@ -313,6 +323,11 @@ def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
     if "steering" in own.space.levers:
         made = steered(made, plan)
     return averaged(made, plan.rounds, plan.averaging).with_noise(proxy.noise_factor)
+
+
+def _radius(task: Task) -> float:
+    """The public bound on the norm of a record, which gradients grow with; 1 where there is none."""
+    return (task.record_norm or 1.0) if isinstance(task, LinearModel) else 1.0
 
 
 def _typical(proxy: Proxy, norm: Norm) -> GradientScale:

@@ -23,7 +23,7 @@ from noiseworthy.methods.space import Setting
 from noiseworthy.plans.problem import Problem
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.race import Result
+from noiseworthy.trials.race import Price, Result
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
@@ -94,6 +94,7 @@ def _written(result: Result) -> dict[str, Any]:
         "quality": None if result.scores.quality is None else result.scores.quality.tolist(),
         "missed": None if result.scores.missed is None else result.scores.missed.tolist(),
         "trainings": result.trainings,
+        "frontier": [list(price) for price in result.frontier],
     }
 
 
@@ -103,7 +104,8 @@ def _read(values: dict[str, Any]) -> Result:
     scores = Scores._make(None if one is None else np.array(one, float) for one in known)
     lost = np.array(values["lost"], float)
     winner = Candidate(Setting(**values["setting"]), treatment)
-    return Result(winner, float(lost.max()), lost, scores, int(values["trainings"]), unfinished=False)
+    frontier = tuple(Price(int(uploads), float(part)) for uploads, part in values["frontier"])
+    return Result(winner, float(lost.max()), lost, scores, int(values["trainings"]), False, frontier)
 
 
 def _treatment(values: dict[str, Any]) -> Treatment:
