@@ -11,7 +11,10 @@ far. The noise of r_t has the known variance v_t = |theta_t - theta_0|^2 sum_i w
 smoothed, R_t = b R_{t-1} + (1 - b) r_t and V_t = b^2 V_{t-1} + (1 - b)^2 v_t, and the model and all further
 steps are scaled by
 
-    f_t = exp(-k (1 - t/T) u_t),    u_t = R_t / sqrt(V_t + floor^2), within [-2, 2].
+    f_t = exp(-k (1 - t/T) u_t),    u_t = R'_t / sqrt(V_t + floor^2), within [-2, 2].
+
+R' is R, but for slopes below 0, which promise something to a larger model: of these the part beyond 0.6 floor
+counts. A model that fits its own records a little better the larger it grows no longer learns of others.
 
 Everything that it reads has been noised and paid for: steering is post-processing.
 
@@ -40,6 +43,8 @@ SMOOTHING = 0.7
 """b: how much of the slopes before a round still counts in it."""
 _MOST = 2.0
 """Largest u: one odd round moves the scale by no more than exp(2 k)."""
+_PROMISE = 0.6
+"""Share of the floor that a larger model must promise to be worth it."""
 _NONE = Steering(gain=0.0, floor=1.0)
 
 
@@ -123,7 +128,8 @@ class Steered(Around):
         variance = jnp.sum(jnp.asarray(self.variances)[self.select(state)]) * jnp.sum(moved**2)
         slope = SMOOTHING * before.slope + (1 - SMOOTHING) * jnp.sum(total * moved)
         variance = SMOOTHING**2 * before.variance + (1 - SMOOTHING) ** 2 * variance
-        told = jnp.clip(slope / jnp.sqrt(variance + self.floor**2), -_MOST, _MOST)
+        worthwhile = jnp.where(slope < 0, jnp.minimum(slope + _PROMISE * self.floor, 0.0), slope)
+        told = jnp.clip(worthwhile / jnp.sqrt(variance + self.floor**2), -_MOST, _MOST)
         factor = jnp.exp(-self.gain * (1 - state.round.astype(jnp.float32) / self.rounds) * told)
         scale = before.scale * factor
         after = self.algorithm.aggregate(own_state(state), total)
