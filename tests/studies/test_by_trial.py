@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import noiseworthy as nw
 from noiseworthy.errors import ConfigError
-from noiseworthy.reports import findings
+from noiseworthy.reports import findings, result
+from noiseworthy.reports.tables import plan_panel, training_panel
 from noiseworthy.studies import by_trial
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide, plan_study
@@ -194,6 +197,11 @@ def test_a_metric_is_foretold_and_measured_by_its_name(tmp_path):
     told = findings.chosen_by(record)
     assert told.startswith("AUC, ")
     assert told.endswith(f"{measured:.3f} measured with seed 0")
+    assert ("chosen by", f"The plan was chosen by its {told}.") in result.explained(record)
+    for panel in (plan_panel(record), training_panel(record)):
+        console = Console(width=200, record=True, file=io.StringIO())
+        console.print(panel)
+        assert f"{measured:.3f} measured" in console.export_text()
     plain = nw.plan(parse_study({**IRIS, "algorithm": TABLES["fedsgd-dpc"]})).record("iris")
     assert "metric" not in plain["foretold"]
     assert findings.chosen_by(view(plain)) == ""
