@@ -19,11 +19,11 @@ from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.names import Metric
 from noiseworthy.trials.bench import Bench
-from noiseworthy.trials.proxies import public_sources
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.reference import alike
 from noiseworthy.trials.search import TrialPlan, plan_by_trial
 from noiseworthy.trials.spaces import Space
+from noiseworthy.trials.stand_ins import public_sources
 from noiseworthy.trials.treatment import Treatment, treatments
 
 _TREATED = {"normalise", "feature_norm", "pooling", "projection", "reference"}
@@ -97,9 +97,11 @@ def open_bench(prepared: Prepared) -> Bench:
     """The public data on which a study is planned."""
     facts, public = prepared.public_facts(), prepared.study.planning.public
     located = prepared.study.located
-    shipped = public_sources(facts, prepared.relatives)
-    sources = shipped if public == "auto" else [located(one) for one in public]
-    return Bench(facts, sources, prepared.study.federation.data_dir)
+    if public == "auto":
+        weights = public_sources(facts, prepared.relatives)
+    else:
+        weights = {located(one): 1.0 for one in public}
+    return Bench(facts, list(weights), prepared.study.federation.data_dir, list(weights.values()))
 
 
 def _check(prepared: Prepared) -> None:

@@ -188,10 +188,15 @@ class Prepared:
 
     @property
     def steering_floor(self) -> float:
-        """Floor of steering: a tenth of the loss that a model without any knowledge has."""
-        classes = None if self.federation is None else self.federation.classes
-        if classes is not None:
-            return _KNOWN * math.log(classes)
+        """Floor of steering: a tenth of the loss that a model without any knowledge has.
+
+        Raises:
+            ConfigError: sizes alone, which do not say what is predicted.
+        """
+        if self.federation is None:
+            raise ConfigError("[algorithm] steering needs data, by which a loss is known; leave it out")
+        if self.federation.classes is not None:
+            return _KNOWN * math.log(self.federation.classes)
         return _KNOWN / 2 * (_label_scale(self.study, self.federation) or 1.0) ** 2
 
     def public_facts(self) -> PublicFacts:
@@ -327,8 +332,13 @@ def _linear_keys(table: TaskTable) -> dict[str, bool]:
 
 
 def default_model(classes: int | None) -> str:
-    """The linear model that fits the labels."""
-    return "linear" if classes is None else "softmax"
+    """The linear model that fits the labels; of two classes one output says as much as two.
+
+    A second output would cost Laplace noise a factor of sqrt(2), and the plan twice the parameters.
+    """
+    if classes is None:
+        return "linear"
+    return "logistic" if classes == 2 else "softmax"
 
 
 def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:

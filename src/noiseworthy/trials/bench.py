@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -28,11 +28,14 @@ from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.qualities import answers_of, constant_quality, quality
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.proxies import Proxy, make_proxies, shape_of
+from noiseworthy.trials.proxies import Deal, Proxy, make_proxies, shape_of
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
 T = TypeVar("T")
+P = TypeVar("P")
+Outcomes: TypeAlias = tuple[NDArray[np.float64], ...]
+"""Losses over the untrained one and accuracies; the metric that a study names, and what is missed of it."""
 _WIDTH, _SEEDS, _HORIZON = 16, 2, 512
 """Settings and seeds that are trained side by side, and rounds that schedules have room for.
 
@@ -88,17 +91,25 @@ class Scores(NamedTuple):
 class Bench:
     """Where candidates are tried: the proxies of a federation, opened once for every treatment."""
 
-    def __init__(self, facts: PublicFacts, sources: Sequence[str], data_dir: str | Path | None = None):
+    def __init__(
+        self,
+        facts: PublicFacts,
+        sources: Sequence[str],
+        data_dir: str | Path | None = None,
+        weights: Sequence[float] | None = None,
+    ):
         """Proxies are opened when they are first needed.
 
         Args:
             facts: the private federation's public facts.
             sources: names of public data sets.
             data_dir: folder of data files.
+            weights: what the word of each source weighs; None weighs all alike.
         """
         self.facts = facts
         self.sources = tuple(sources)
         self.data_dir = data_dir
+        self.weights = np.ones(len(self.sources)) if weights is None else np.array(weights, float)
         self._opened: dict[Treatment | None, tuple[list[Proxy], GradientScale]] = {}
 
     def proxies(self, treatment: Treatment | None = None) -> list[Proxy]:
@@ -166,43 +177,58 @@ class Bench:
         """Train every candidate under every seed on every proxy.
 
         Proxies run side by side in threads: most of the time of small trials is compilation, which uses one
-        core.
+        core. Those with records of one shape and as many classes share plans and algorithms.
         """
         shape = (len(self.sources), len(candidates), len(seeds))
-        named = self.facts.metric != "loss"
-        more = (np.full(shape, np.nan), np.full(shape, np.inf)) if named else ()
-        scores = Scores(np.full(shape, np.inf), np.full(shape, np.nan), *more)
+        scores = Scores(*_blank(shape, self.facts))
         kinds = list(dict.fromkeys(candidate.treatment for candidate in candidates))
         for done, kind in enumerate(kinds):
             places = [i for i, candidate in enumerate(candidates) if candidate.treatment == kind]
             few = [candidates[i] for i in places]
-            results = on_each(self.proxies(kind), lambda proxy, few=few: self._on(proxy, space, few, seeds))
-            for j, result in enumerate(results):
-                for known, found in zip(scores, result, strict=True):
-                    if known is not None:
-                        known[j, places] = found
+            proxies = self.proxies(kind)
+            alike = _of_one_shape(proxies)
+            results = on_each(
+                [[proxies[j] for j in few] for few in alike],
+                lambda group, few=few: self._on(group, space, few, seeds),
+            )
+            for group, result in zip(alike, results, strict=True):
+                for j, reached in zip(group, result, strict=True):
+                    for known, found in zip(scores, reached, strict=False):
+                        if known is not None:
+                            known[j, places] = found
             on_progress((done + 1) / len(kinds))
         return scores
 
     def _on(
-        self, proxy: Proxy, space: Space, candidates: Sequence[Candidate], seeds: Sequence[int]
-    ) -> Scores:
-        plans = [self.plan(space, candidate, proxy) for candidate in candidates]
-        every = _courses(proxy, plans, seeds, LAST)
-        return every._replace(loss=every.loss[..., -1])
+        self, proxies: Sequence[Proxy], space: Space, candidates: Sequence[Candidate], seeds: Sequence[int]
+    ) -> list[Outcomes]:
+        plans = [self.plan(space, candidate, proxies[0]) for candidate in candidates]
+        return [(loss[..., -1], *rest) for loss, *rest in _courses(proxies, plans, seeds, LAST)]
 
 
-def outcomes(
-    proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _of_one_shape(proxies: Sequence[Proxy]) -> list[list[int]]:
+    """Places of proxies whose models and plans are the same: records of one shape, and as many classes.
+
+    What is seen against public data is seen against others on each proxy.
+    """
+
+    def kind(place: int) -> tuple[object, ...]:
+        records = proxies[place].records
+        return records.record_shape, records.classes, place if len(records.record_shape) > 1 else None
+
+    kinds = [kind(place) for place in range(len(proxies))]
+    return [[i for i, one in enumerate(kinds) if one == wanted] for wanted in dict.fromkeys(kinds)]
+
+
+def outcomes(proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]) -> Outcomes:
     """Final loss over the untrained one, and accuracy, of any plans, shape (plans, seeds)."""
-    loss, accuracy = courses(proxy, plans, seeds, LAST)
+    loss, accuracy, *_ = courses(proxy, plans, seeds, LAST)
     return loss[..., -1], accuracy
 
 
 def courses(
     proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> Outcomes:
     """Losses over the untrained one along the rounds of any plans, and their final accuracies.
 
     Args:
@@ -214,29 +240,33 @@ def courses(
     Returns:
         Losses of shape (plans, seeds, shares) and accuracies of shape (plans, seeds).
     """
-    loss, accuracy, *_ = _courses(proxy, plans, seeds, shares)
-    return loss, accuracy
+    return _courses([proxy], plans, seeds, shares)[0][:2]
 
 
 def _courses(
-    proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> Scores:
-    """The same, with losses along the rounds, and what else is known at the end."""
-    shape = (len(plans), len(seeds))
-    more = (np.full(shape, np.nan), np.full(shape, np.inf)) if proxy.facts.metric != "loss" else ()
-    every = Scores(np.full((*shape, len(shares)), np.inf), np.full(shape, np.nan), *more)
+    proxies: Sequence[Proxy], plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> list[Outcomes]:
+    """`courses` on each of some proxies of one shape, with the metric that the study names."""
+    first, *others = _blank((len(proxies), len(plans), len(seeds)), proxies[0].facts)
+    every = [np.repeat(first[..., None], len(shares), axis=-1), *others]
     for places in _alike(plans):
         few = [one for i in places if (one := plans[i]) is not None]
-        for known, found in zip(every, _side_by_side(proxy, few, seeds, shares), strict=True):
-            if known is not None:
-                known[places] = found
-    return every
+        for j, found in enumerate(_side_by_side(proxies, few, seeds, shares)):
+            for known, its in zip(every, found, strict=True):
+                known[j, places] = its
+    return list(zip(*every, strict=True))
 
 
-def on_each(proxies: Sequence[Proxy], work: Callable[[Proxy], T]) -> list[T]:
-    """What some work gives on each proxy, two at a time."""
+def _blank(shape: tuple[int, ...], facts: PublicFacts) -> list[NDArray[np.float64]]:
+    """Scores where training diverged: losses and accuracies, and where the study names a metric, of that."""
+    times = 1 if facts.metric == "loss" else 2
+    return [np.full(shape, value) for value in (np.inf, np.nan, np.nan, np.inf)[: 2 * times]]
+
+
+def on_each(parts: Sequence[P], work: Callable[[P], T]) -> list[T]:
+    """What some work gives on each proxy, or group of them, two at a time."""
     with ThreadPoolExecutor(max_workers=2) as pool:
-        return list(pool.map(work, proxies))
+        return list(pool.map(work, parts))
 
 
 def _identity(plan: Plan) -> tuple[object, ...]:
@@ -265,9 +295,7 @@ def _alike(plans: Sequence[Plan | None]) -> Iterator[list[int]]:
             yield places[start : start + _WIDTH]
 
 
-def trained(
-    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def trained(proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int]) -> Outcomes:
     """Final loss over the untrained one, and accuracy, of at most `_WIDTH` plans of as many rounds.
 
     Each pair of seeds trains on another deal of the public records, so that a few of them decide nothing.
@@ -275,42 +303,56 @@ def trained(
     Returns:
         Two arrays of shape (plans, seeds).
     """
-    loss, accuracy, *_ = _side_by_side(proxy, plans, seeds, LAST)
+    ((loss, accuracy, *_),) = _side_by_side([proxy], plans, seeds, LAST)
     return loss[..., -1], accuracy
 
 
 def _side_by_side(
-    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> Scores:
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> Iterator[Outcomes]:
     filled = [*plans, *[plans[-1]] * (_WIDTH - len(plans))]
     paired = [*seeds, *seeds[: len(seeds) % _SEEDS]]
-    parts = [_few(proxy, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
-    every = parts[0]
-    for part in parts[1:]:
-        every = every.beside(part)
-    return Scores._make(None if leaf is None else leaf[: len(plans), : len(seeds)] for leaf in every)
+    parts = [_few(proxies, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
+    for of_one in zip(*parts, strict=True):
+        every = (np.concatenate(few, axis=1) for few in zip(*of_one, strict=True))
+        yield tuple(one[: len(plans), : len(seeds)] for one in every)
 
 
-def _few(proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]) -> Scores:
-    """`trained` for the number of plans and seeds that the compiled program has."""
-    algorithms = [_algorithm(proxy, plan, seed) for plan in plans for seed in seeds]
+def _few(
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> list[Outcomes]:
+    """`trained` on each proxy for the number of plans and seeds that the compiled program has."""
+    algorithms = [_algorithm(proxies[0], plan, seed) for plan in plans for seed in seeds]
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
-    deal = proxy.deal(seeds[0] // _SEEDS)
-    shards = deal.condensed if algorithms[0].condensed else deal.shards
     at, every = np.ceil(plans[0].rounds * shares).astype(int), list(seeds) * len(plans)
-    run = simulate(padded(algorithms, _HORIZON), planned, shards, at, every)
-    shape = (len(plans), len(seeds))
-    loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
-    loss, accuracy = np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
+    roomy, shape = padded(algorithms, _HORIZON), (len(plans), len(seeds))
+    found = []
+    for proxy in proxies:
+        deal = proxy.deal(seeds[0] // _SEEDS)
+        shards = deal.condensed if algorithms[0].condensed else deal.shards
+        run = simulate(roomy, planned, shards, at, every)
+        loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
+        loss, accuracy = np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
+        found.append((loss, accuracy, *_by_metric(proxy, deal, run.theta, loss[..., -1], accuracy)))
+    return found
+
+
+def _by_metric(
+    proxy: Proxy,
+    deal: Deal,
+    theta: NDArray[np.float32],
+    loss: NDArray[np.float64],
+    accuracy: NDArray[np.float64],
+) -> Outcomes:
+    """The metric that the study names and what is missed of it, in the shape of losses; none for the loss."""
     if (metric := proxy.facts.metric) == "loss":
-        return Scores(loss, accuracy)
-    if metric in ("accuracy", "r2"):
-        found = accuracy
-    else:
-        outputs = answers_of(proxy.task, jnp.asarray(run.theta), deal.shards.test_x)
-        found = quality(metric, np.nan_to_num(outputs), deal.shards.test_y).reshape(shape)
-    share = (1 - found) / max(1 - constant_quality(metric, deal.shards.test_y), _LEAST_GAIN)
-    return Scores(loss, accuracy, found, np.where(np.isfinite(loss[..., -1]), share, np.inf))
+        return ()
+    reached = accuracy
+    if metric not in ("accuracy", "r2"):
+        outputs = answers_of(proxy.task, jnp.asarray(theta), deal.shards.test_x)
+        reached = quality(metric, np.nan_to_num(outputs), deal.shards.test_y).reshape(loss.shape)
+    share = (1 - reached) / max(1 - constant_quality(metric, deal.shards.test_y), _LEAST_GAIN)
+    return reached, np.where(np.isfinite(loss), share, np.inf)
 
 
 def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:

@@ -46,6 +46,7 @@ def place_of(bench: Bench, space: Space, treatments: Sequence[Treatment | None],
     content = {
         "facts": _facts(bench.facts),
         "sources": [(source, _stamps(source, bench.data_dir)) for source in bench.sources],
+        "weights": bench.weights.tolist(),
         "space": asdict(space),
         "treatments": [kind and asdict(kind) for kind in treatments],
         "seeds": seeds,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,14 +10,13 @@ import jax
 import numpy as np
 
 from noiseworthy.data import Records
-from noiseworthy.data.mixture import MIXTURE
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.dealing import dealt, weighted
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.public import REGRESSION, TWINS, is_made, public_records, same_data, seen_as, whole
+from noiseworthy.trials.public import is_made, public_records, same_data, seen_as, whole
 from noiseworthy.trials.treatment import Treatment
 
 DEALS = 4
@@ -93,25 +92,6 @@ class Proxy:
         theta = self.task.initial(jax.random.key(_SEED))
         start = self.task.score(theta, shards.test_x, shards.test_y)
         return Deal(shards, condensed, float(start.loss), float(start.accuracy))
-
-
-def public_sources(facts: PublicFacts, relatives: Collection[str] = ()) -> list[str]:
-    """What ships with the product and may stand in for a study's data, and the mixture made to its facts.
-
-    Images for images; tables with two classes for two classes, one of them hard; else tables that are
-    easy, because a hard two-class problem says little of ten classes: on digits it cost 11 % of the
-    gain. Iris is left out, because without an intercept it is an odd problem. Numbers for numbers, of
-    which no mixture is made. Data called `relatives` hold the study's records under another name.
-    """
-    own = {facts.source, *relatives}
-    if facts.classes is None:
-        same = REGRESSION in own or {facts.source, REGRESSION} in TWINS
-        return [] if same else [REGRESSION]
-    if len(facts.record_shape) > 1 and "digits" not in own:
-        shipped = ("digits",)
-    else:
-        shipped = ("breast-cancer", "diabetes") if facts.classes == 2 else ("breast-cancer", "wine")
-    return [*(name for name in shipped if name not in own), MIXTURE]
 
 
 def make_proxies(

@@ -244,7 +244,7 @@ def _vote(bench: Bench, losses: NDArray[np.float64], best: NDArray[np.float64]) 
     if bench.facts.classes is None:
         losses, best = (1 + np.log(np.maximum(share, 1e-9)) for share in (losses, best))
     lost, gain = _lost(losses, best), np.maximum(1 - best, 1e-3)
-    return np.average(np.minimum(lost, _CAP) + _RUIN * lost, axis=0, weights=gain)
+    return np.average(np.minimum(lost, _CAP) + _RUIN * lost, axis=0, weights=bench.weights * gain)
 
 
 def _leaders(bench: Bench, standing: _Standing, best: NDArray[np.float64], kept: int) -> list[Candidate]:
