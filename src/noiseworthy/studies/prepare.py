@@ -24,6 +24,7 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.releases import Release
+from noiseworthy.studies.believed import believed_partition
 from noiseworthy.studies.class_weights import names_of_classes, of_other_classes, shares_of, with_numbers
 from noiseworthy.studies.clients import Stated, by_name, in_order
 from noiseworthy.studies.drawn_budgets import draw_budgets
@@ -35,7 +36,6 @@ from noiseworthy.tasks import Reference, Task, make_task, seen_shape
 from noiseworthy.tasks.factory import check_plain
 from noiseworthy.tasks.own import is_own, own_task
 from noiseworthy.tasks.table import TaskTable
-from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.reference import apart_from, reference_of
 from noiseworthy.trials.treatment import Treatment
@@ -381,21 +381,6 @@ def proxy_task(
 def with_task(study: Study, keys: dict[str, Any]) -> Study:
     """The study with other keys under `[task]`."""
     return study.model_copy(update={"task": study.task.model_copy(update=keys)})
-
-
-def believed_partition(study: Study) -> tuple[str, dict[str, Any]]:
-    """How trials deal records out: as the study says, as other owners hold theirs, or iid.
-
-    How given owners differ, only the private data could tell; public owners stand in for them.
-    """
-    table = study.federation
-    given = table.partition is None and table.clients is None
-    if table.partition == GIVEN_OWNERS or given:
-        return GIVEN_OWNERS, {}
-    if table.partition in ("label-shards", "dirichlet", "sorted"):
-        settings = {"labels_per_client": table.labels_per_client, "alpha": table.alpha}
-        return table.partition, {name: value for name, value in settings.items() if value is not None}
-    return "iid", {}
 
 
 def check_same_sizes(problem: Problem, federation: Federation) -> None:

@@ -222,13 +222,13 @@ def _of_one_shape(proxies: Sequence[Proxy]) -> list[list[int]]:
 
 def outcomes(proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]) -> Outcomes:
     """Final loss over the untrained one, and accuracy, of any plans, shape (plans, seeds)."""
-    loss, accuracy, *_ = courses(proxy, plans, seeds, LAST)
+    loss, accuracy = courses(proxy, plans, seeds, LAST)
     return loss[..., -1], accuracy
 
 
 def courses(
     proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> Outcomes:
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Losses over the untrained one along the rounds of any plans, and their final accuracies.
 
     Args:
@@ -240,7 +240,8 @@ def courses(
     Returns:
         Losses of shape (plans, seeds, shares) and accuracies of shape (plans, seeds).
     """
-    return _courses([proxy], plans, seeds, shares)[0][:2]
+    loss, accuracy, *_ = _courses([proxy], plans, seeds, shares)[0]
+    return loss, accuracy
 
 
 def _courses(
