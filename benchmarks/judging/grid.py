@@ -51,7 +51,7 @@ class Effort(NamedTuple):
     refined: int
 
 
-EFFORTS = {3e5: Effort(12, 4, 8), 1e6: Effort(6, 3, 6), np.inf: Effort(4, 2, 4)}
+EFFORTS = {3e5: Effort(12, 4, 8), 1e6: Effort(6, 4, 8), np.inf: Effort(4, 2, 4)}
 """By the most numbers that a round touches for one setting: records times parameters."""
 CHOOSING, SCORING = np.arange(100, 124), np.arange(1000, 1024)
 """Seeds that choose among the best lines, and seeds that report."""
@@ -59,12 +59,12 @@ _AT_ONCE = 2
 """Seeds of one call."""
 _PATIENCE = 0.05
 _MOST_TRAVEL = 30.0
-_FINALISTS = 6
+_FINALISTS = 8
 """Lines that are chosen from."""
 _MOST_UPLOADS = {"laplace": 100, "gaussian": 200}
 _WORK = 5e6
 """Numbers that one round touches for one setting, records times parameters, where a table is large."""
-RECORDS, TEST = (600, 3000), 2000
+RECORDS, TEST = (1200, 3000), 2000
 _PROJECTED = 16
 """Tables wider than this are also projected, to half and to a quarter of their features."""
 Progress = Callable[[float], None]
@@ -106,19 +106,16 @@ class Ground:
     _fields: dict[Seen, Field] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def records(self) -> int:
-        """Most records of a client to hold, so that a round of one setting touches a bounded number."""
-        federation, task = self.made.trained()
-        whole = int(np.clip(_WORK / task.dimension, *RECORDS))
-        sizes = federation.sizes
-        fitting = [n for n in range(4, whole + 1) if np.minimum(sizes, n).sum() <= whole]
-        return max(fitting, default=4)
+    def records(self) -> NDArray[np.int64]:
+        """Records of each client to hold, a share of all, so that a round of one setting touches few."""
+        whole = np.clip(_WORK / self.made.dimension, *RECORDS)
+        share = min(1.0, whole / self.made.sizes.sum())
+        return np.ceil(share * self.made.sizes).astype(np.int64)
 
     @cached_property
     def effort(self) -> Effort:
         """How thoroughly it is searched: the smaller, the more."""
-        _, task = self.made.trained()
-        work = task.dimension * np.minimum(self.made.sizes, self.records).sum()
+        work = self.made.dimension * self.records.sum()
         return next(effort for most, effort in EFFORTS.items() if work <= most)
 
     @property
@@ -214,12 +211,13 @@ class Search:
                 self.counts(seen, b)
             on_progress(0.2 + 0.5 * (done + 1) / len(kept))
         refined = self.ground.effort.refined
-        for one in self.lines()[:refined]:
+        for one in self.leading(refined):
             self.finer(one)
-        for one in self.lines()[: refined // 2]:
+        for one in self.leading(refined // 2):
             self.beside(one)
-        for one in self.lines()[: refined // 2]:
+        for one in self.lines()[:2]:
             self.finer(one)
+            self.beside(one)
         on_progress(1.0)
 
     def treatments(self) -> list[Seen]:
@@ -334,11 +332,19 @@ class Search:
             best.setdefault(one.line, one)
         return [*best.values()]
 
+    def leading(self, count: int) -> list[Tried]:
+        """The best line of each treatment and model that was searched in full, then the best others."""
+        lines, first = self.lines(), {}
+        for one in lines:
+            first.setdefault((one.line.seen.keys, one.line.seen.model), one)
+        best = [*first.values()][: min(self.ground.effort.kept, count)]
+        return [*best, *(one for one in lines if one not in best)][:count]
+
     def chosen(self) -> Tried:
         """The best setting of the best lines under seeds that did not search."""
         finalists: list[Tried] = []
         size = len(_FINER)
-        for one in self.lines()[:_FINALISTS]:
+        for one in self.leading(_FINALISTS):
             mine = sorted((other for other in self.tried if other.line == one.line), key=lambda one: one.loss)
             mine = [mine[place % len(mine)] for place in range(size)]
             clips, steps = np.array([other.clip for other in mine]), np.array([other.step for other in mine])

@@ -76,6 +76,8 @@ def rows_of(found: Sequence[Found]) -> list[Row]:
 def summary(found: Sequence[Found]) -> str:
     """What the cells come to, in lines."""
     rows = rows_of(found)
+    if not rows:
+        return "No cell has been searched yet."
     scored = [row for row in rows if row.score is not None]
     worth = [row for row in scored if row.worth]
     lines = [

@@ -9,7 +9,7 @@ noise; for several a Gaussian of gamma-distributed variance, drawn by Wilson and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import jax
@@ -66,6 +66,13 @@ class Field:
             arena.problem.norm, arena.problem.family == "gaussian",
         )  # fmt: skip
 
+    @cached_property
+    def flat(self) -> tuple[Rows, Array]:
+        """All records without padding, and whose each is."""
+        here = np.flatnonzero(np.asarray(self.rows.w).ravel() > 0)
+        rows = Rows(*(leaf.reshape(-1, *leaf.shape[2:])[here] for leaf in self.rows))
+        return rows, jnp.asarray(here // self.rows.w.shape[1])
+
 
 class Law(NamedTuple):
     """Whom to ask, how uploads count and what noise they carry, for T rounds with b clients.
@@ -117,30 +124,29 @@ def trained(field: Field, law: Law, clips: NDArray, steps: NDArray, seeds: NDArr
         seeds: S of them.
     """
     shape = field.rows.x.shape
-    everybody = law.cohorts.shape[2] == shape[0]
-    weight = field.rows.w * jnp.asarray(law.share / law.sizes, jnp.float32)[:, None]
-    rows = field.rows._replace(w=weight)
-    if everybody:
-        here = np.flatnonzero(np.asarray(field.rows.w).ravel() > 0)
-        flat = (leaf.reshape(-1, *leaf.shape[2:])[here][None] for leaf in rows)
-        rows = Rows(*flat)
-    cohorts = np.zeros((len(seeds), 1, 1), np.int32) if everybody else law.cohorts.astype(np.int32)
+    flat, owners = field.flat
+    whole = law.cohorts.shape[2] * shape[1] >= len(owners)  # unasked records weighing nothing, they are fewer
+    rows = flat if whole else field.rows
+    counts = jnp.asarray(law.share / law.sizes, jnp.float32)
+    rows = rows._replace(w=rows.w * (counts[owners] if whole else counts[:, None]))
     loss, accuracy = _trained(
-        rows, field.test_x, field.test_y, jnp.asarray(cohorts), jnp.asarray(clips, jnp.float32),
-        jnp.asarray(steps, jnp.float32), jnp.asarray(seeds, jnp.uint32), law.rounds, law.noise, law.summands,
-        loss=field.loss, outputs=field.outputs, norm=field.norm, gaussian=field.gaussian,
+        rows, owners, field.test_x, field.test_y, jnp.asarray(law.cohorts, jnp.int32),
+        jnp.asarray(clips, jnp.float32), jnp.asarray(steps, jnp.float32), jnp.asarray(seeds, jnp.uint32),
+        law.rounds, law.noise, law.summands, field.norm == "l1", field.gaussian,
+        loss=field.loss, outputs=field.outputs, clients=shape[0],
     )  # fmt: skip
     found = np.asarray(loss, float)
     return Outcome(np.where(np.isfinite(found), found, np.inf), np.asarray(accuracy, float))
 
 
-@partial(jax.jit, static_argnames=("loss", "outputs", "norm", "gaussian"))
+@partial(jax.jit, static_argnames=("loss", "outputs", "clients"))
 def _trained(
-    rows: Rows, test_x: Array, test_y: Array, cohorts: Array, clips: Array, steps: Array, seeds: Array,
-    rounds: Array, noise: Array, summands: Array, *, loss: str, outputs: int, norm: str, gaussian: bool,
+    rows: Rows, owners: Array, test_x: Array, test_y: Array, cohorts: Array, clips: Array, steps: Array,
+    seeds: Array, rounds: Array, noise: Array, summands: Array, taxicab: Array, gaussian: Array, *, loss: str,
+    outputs: int, clients: int,
 ) -> tuple[Array, Array]:  # fmt: skip
     d, m = test_x.shape[1], len(clips)
-    lengths = jnp.sum(jnp.abs(rows.x), -1) if norm == "l1" else jnp.linalg.norm(rows.x, axis=-1)
+    lengths = _norm(rows.x, -1, taxicab)
 
     def one_seed(given: tuple[Array, Array]) -> tuple[Array, Array]:
         seed, asked = given
@@ -148,11 +154,9 @@ def _trained(
 
         def one_round(t: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
             theta, total = state
-            who = asked[jnp.minimum(t, len(asked) - 1)]
-            x = rows.x[who].reshape(-1, d)
-            y, w, length = (leaf[who].reshape(-1) for leaf in (rows.y, rows.w, lengths))
+            x, y, w, length = _asked(rows, lengths, owners, clients, asked[t])
             r = _slopes((x @ theta.reshape(d, outputs * m)).reshape(-1, outputs, m), y, loss)
-            size = jnp.sum(jnp.abs(r), 1) if norm == "l1" else jnp.linalg.norm(r, axis=1)
+            size = _norm(r, 1, taxicab)
             kept = w[:, None] * jnp.minimum(1.0, clips / jnp.maximum(length[:, None] * size, 1e-30))
             kept = jnp.where(w[:, None] > 0, kept, 0.0)
             g = (x.T @ (r * kept[:, None]).reshape(-1, outputs * m)).reshape(d, outputs, m)
@@ -168,15 +172,30 @@ def _trained(
     return jax.lax.map(one_seed, (seeds, cohorts))
 
 
-def _draws(key: Array, shape: tuple[int, int], summands: Array, gaussian: bool) -> Array:
+def _asked(
+    rows: Rows, lengths: Array, owners: Array, clients: int, who: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Records of a cohort, with their weights and lengths: gathered, or all with weight 0 for others."""
+    if rows.w.ndim == 1:
+        asked = jnp.zeros(clients, bool).at[who].set(True)
+        return rows.x, rows.y, jnp.where(asked[owners], rows.w, 0.0), lengths
+    x = rows.x[who]
+    return x.reshape(-1, x.shape[-1]), *(leaf[who].reshape(-1) for leaf in (rows.y, rows.w, lengths))
+
+
+def _norm(values: Array, axis: int, taxicab: Array) -> Array:
+    """The L1 norm or the L2 norm; one program for both."""
+    return jnp.where(taxicab, jnp.sum(jnp.abs(values), axis), jnp.linalg.norm(values, axis=axis))
+
+
+def _draws(key: Array, shape: tuple[int, int], summands: Array, gaussian: Array) -> Array:
     """Noise of unit size: a Gaussian of variance `summands`, or so many Laplace draws summed."""
     first, second = jax.random.split(key)
     z = jax.random.normal(first, shape)
-    if gaussian:
-        return jnp.sqrt(summands) * z
     cube = 1 - 1 / (9 * summands) + jax.random.normal(second, shape) / (3 * jnp.sqrt(summands))
     several = jnp.sqrt(2 * summands * jnp.maximum(cube, 0.0) ** 3) * z
-    return jnp.where(summands < 1.5, jax.random.laplace(second, shape), several)
+    laplace = jnp.where(summands < 1.5, jax.random.laplace(second, shape), several)
+    return jnp.where(gaussian, jnp.sqrt(summands) * z, laplace)
 
 
 def _slopes(z: Array, y: Array, loss: str) -> Array:

@@ -82,7 +82,7 @@ def test_one_odd_proxy_does_not_decide(facts_of):
     odd = replace(BEST, reach=0.042, passes=1.0)
     found = race(Planted(facts_of(), [BEST, odd, BEST]), FREE, [None], 3, Deadline())
     assert max(found.lost[[0, 2]]) < 0.02
-    assert found.spread == found.lost[1] > 0.5
+    assert found.lost[1] > 0.5 > found.spread, "where nothing was gained, nothing is told"
 
 
 def test_proxies_that_differ_a_little_meet_in_the_middle(facts_of):

@@ -90,6 +90,7 @@ def _written(result: Result) -> dict[str, Any]:
         "setting": asdict(setting),
         "treatment": treatment and asdict(treatment),
         "lost": result.lost.tolist(),
+        "spread": result.spread,
         "loss": result.scores.loss.tolist(),
         "accuracy": result.scores.accuracy.tolist(),
         "quality": None if result.scores.quality is None else result.scores.quality.tolist(),
@@ -106,7 +107,7 @@ def _read(values: dict[str, Any]) -> Result:
     lost = np.array(values["lost"], float)
     winner = Candidate(Setting(**values["setting"]), treatment)
     frontier = tuple(Price(int(uploads), float(part)) for uploads, part in values["frontier"])
-    return Result(winner, float(lost.max()), lost, scores, int(values["trainings"]), False, frontier)
+    return Result(winner, float(values["spread"]), lost, scores, int(values["trainings"]), False, frontier)
 
 
 def _treatment(values: dict[str, Any]) -> Treatment:

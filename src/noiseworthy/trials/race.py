@@ -25,6 +25,8 @@ _PER_DECADE = 8
 """Lattice points of passes, clips and reaches in a factor of ten."""
 _TIE = 0.005
 """Lost gain within which settings count as equally good."""
+_TELLING = 0.97
+"""Loss over the untrained one above which a proxy cannot tell how much a setting loses."""
 _CHEAP = 0.01
 """Lost gain that fewer uploads may cost: time and traffic are worth something, too."""
 
@@ -69,7 +71,7 @@ class Result:
 
     Attributes:
         winner: the candidate that loses least of the gain over all proxies.
-        spread: its lost gain on the proxy that it suits least.
+        spread: its lost gain on the proxy that it suits least, of those on which anything can be gained.
         lost: its lost gain on each proxy.
         scores: its last trials, shape (proxies, 1, seeds).
         trainings: how many were run.
@@ -207,7 +209,8 @@ def _result(
     lost = _lost(standing.losses, best)[:, place]
     scores = standing.scores.of([place])
     prices = _frontier(bench, space, standing.candidates, votes)
-    return Result(standing.candidates[place], float(lost.max()), lost, scores, trainings, unfinished, prices)
+    spread = float(lost[told].max()) if np.any(told := best < _TELLING) else float(lost.max())
+    return Result(standing.candidates[place], spread, lost, scores, trainings, unfinished, prices)
 
 
 def _frontier(

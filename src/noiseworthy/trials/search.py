@@ -21,6 +21,8 @@ from noiseworthy.trials.treatment import Treatment
 
 SPREAD_WARNING = 0.1
 """Lost gain on one proxy above which a plan warns."""
+_WORTH_A_WORD = 0.05
+"""Lost gain up to which fewer uploads are told of."""
 WORTHLESS = 0.995
 """What is voted on as a share of that of no training, above which training is not worth its noise."""
 
@@ -47,6 +49,11 @@ class TrialPlan:
     def loss(self) -> NDArray[np.float64]:
         """Loss over the untrained one on each proxy, mean over seeds."""
         return self.result.scores.loss.mean(axis=2)[:, 0]
+
+    @property
+    def worst(self) -> str:
+        """The public data set on which the plan loses most of what can be gained."""
+        return self.sources[int(np.argmax(self.result.lost))]
 
     @property
     def accuracy(self) -> NDArray[np.float64]:
@@ -102,12 +109,15 @@ def planned(bench: Bench, space: Space, result: Result) -> TrialPlan:
     notes = (*plan.notes, *_notes(found))
     if result.scores.voted.mean(axis=2)[:, 0].mean() > WORTHLESS:
         return replace(found, plan=replace(_untrained(plan), notes=notes))
-    return replace(found, plan=replace(plan, outcome=_outcome(plan), notes=notes))
+    return replace(found, plan=replace(plan, outcome=_outcome(found), notes=notes))
 
 
-def _outcome(plan: Plan) -> str:
-    """What is done, without the words for settings that the user stated."""
-    return plan.outcome.replace(", as stated", ", chosen by trial")
+def _outcome(found: TrialPlan) -> str:
+    """What is done, without the words for settings that the user stated, and whether it may do harm."""
+    said = found.plan.outcome.replace(", as stated", ", chosen by trial")
+    if found.result.spread < 1:
+        return said
+    return f"{said.removesuffix('.')}; it may end worse than no training: on {found.worst} it did."
 
 
 def _untrained(plan: Plan) -> Plan:
@@ -133,6 +143,8 @@ def _notes(found: TrialPlan) -> tuple[str, ...]:
         "federation's noise; no private record was read. On the one it suits least, the plan "
         f"{_loses(found)}."
     ]
+    if cheaper := _cheaper(found):
+        notes.append(cheaper)
     if found.result.unfinished:
         notes.append("Warning: the time for planning ran out; the plan is the best setting found until then.")
     if found.result.spread > SPREAD_WARNING:
@@ -141,6 +153,22 @@ def _notes(found: TrialPlan) -> tuple[str, ...]:
             "public data closer to yours under [planning] public."
         )
     return tuple(notes)
+
+
+def _cheaper(found: TrialPlan) -> str:
+    """What the fewest uploads that still reach nearly as much would lose; empty where there are none."""
+    planned = int(found.plan.uploads.sum())
+    offers = [one for one in found.result.frontier if one.uploads <= planned / 2]
+    least = min((one.lost for one in found.result.frontier), default=0.0)
+    near = [one for one in offers if one.lost - least <= _WORTH_A_WORD]
+    if not near:
+        return ""
+    offer = min(near)
+    more = max(offer.lost - least, 0.0)
+    return (
+        f"With {offer.uploads:,} uploads in the place of {planned:,} it would lose {more:.1%} more of the "
+        "gain on public data; state rounds to take them."
+    )
 
 
 def _loses(found: TrialPlan) -> str:
