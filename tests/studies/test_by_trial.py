@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+import noiseworthy as nw
 from noiseworthy.errors import ConfigError
+from noiseworthy.reports import findings, result
+from noiseworthy.reports.tables import plan_panel, training_panel
 from noiseworthy.studies import by_trial
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide, plan_study
 from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.typed_record import view
 from noiseworthy.trials import race
 
 IRIS = {
@@ -172,3 +178,65 @@ def test_a_momentum_that_trials_chose_reaches_the_plan_and_a_stated_one_stays(na
     assert decision.plan.train
     assert decision.plan.momentum == stated.get("momentum", 0.8)
     assert decision.study.algorithm.momentum == stated.get("momentum", 0.8)
+
+
+# The metric ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("short")
+def test_a_metric_is_foretold_and_measured_by_its_name(tmp_path):
+    study = parse_study(
+        {**IRIS, "algorithm": TABLES["fedsgd-dpc"], "planning": {**IRIS["planning"], "metric": "auc"}}
+    )
+    made = nw.plan(study)
+    said = made.record("iris")["foretold"]["metric"]
+    assert said["metric"] == "auc"
+    assert 0.5 < said["least"] <= said["mean"] <= said["most"] <= 1
+    record = view(nw.train_in(made, tmp_path, name="iris"))
+    measured = record.training.metrics.auc
+    told = findings.chosen_by(record)
+    assert told.startswith("AUC, ")
+    assert told.endswith(f"{measured:.3f} measured with seed 0")
+    assert ("chosen by", f"The plan was chosen by its {told}.") in result.explained(record)
+    for panel in (plan_panel(record), training_panel(record)):
+        console = Console(width=200, record=True, file=io.StringIO())
+        console.print(panel)
+        assert f"{measured:.3f} measured" in console.export_text()
+    plain = nw.plan(parse_study({**IRIS, "algorithm": TABLES["fedsgd-dpc"]})).record("iris")
+    assert "metric" not in plain["foretold"]
+    assert findings.chosen_by(view(plain)) == ""
+
+
+@pytest.mark.parametrize(
+    ("federation", "metric", "said"),
+    [
+        ("iris", "r2", 'none of these labels; take "loss", "accuracy", "balanced-accuracy" or "auc"'),
+        ("diabetes-progression", "auc", 'none of these labels; take "loss" or "r2"'),
+    ],
+)
+def test_a_metric_of_other_labels_is_refused(federation, metric, said):
+    tables = {
+        "federation": {"data": federation, "clients": 4, "partition": "iid"},
+        "planning": {"metric": metric, "label_scale": 1.0},
+    }
+    with pytest.raises(ConfigError, match=said):
+        decide(prepare(parse_study({**IRIS, **tables, "algorithm": {"name": "fedsgd-dpc"}})))
+
+
+def test_a_metric_without_trials_is_refused():
+    stated = {
+        "rounds": 4,
+        "clients_per_round": 4,
+        "step_size": 1.0,
+        "momentum": 0.0,
+        "averaging": 0.0,
+        "weighting": 0.0,
+    }
+    with pytest.raises(ConfigError, match="is what trials choose by, and this study has none"):
+        decide(
+            prepare(
+                parse_study(
+                    {**IRIS, "planning": {"metric": "auc"}, "algorithm": {"name": "fedsgd-dpc", **stated}}
+                )
+            )
+        )

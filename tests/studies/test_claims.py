@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import norm
 
+from noiseworthy._wording import rounded_up
 from noiseworthy.audit.statistics import most_probable
+from noiseworthy.errors import ConfigError
 from noiseworthy.methods.dp_fedavg import planner as local_iterations
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.plans.plan import Pilot, Plan, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.power import GaussianPower, after_two_moves
+from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.studies.claims import FALSE_ALARMS, claim_facts, power_against
+from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.planner import plan_study
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import new_record
+from noiseworthy.studies.typed_record import view
+from noiseworthy.tasks import Batch, LinearModel
 
 RECORDS, CLIP, ROUNDS, TRIALS = 50, 1.5, 12, 200_000
 STEP = StepSize(0.1)
@@ -136,3 +147,77 @@ def test_nothing_is_claimed_where_nothing_is_released_or_nothing_hidden():
     assert claim_facts(bare)["told_apart"] is None
     idle = replace(plan_of("gaussian", 1e-5, "record", "replace-one"), releases=np.zeros(3, np.int64))
     assert claim_facts(idle)["told_apart"] is None
+
+
+# Persons with several records ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_several_records_of_a_person_cost_what_their_sum_of_changes_costs(relation):
+    """Gaussian uploads of k times the shift, by the mechanism's formula; Laplace ones k times epsilon."""
+    plan = plan_of("gaussian", 1e-5, "record", relation)
+    told = claim_facts(plan, 3)["persons"]
+    mu = 3 * float(plan.release.shift[0]) * np.sqrt(plan.releases[0])
+    least, most = told["epsilon"]
+    assert told["records"] == 3
+    assert least == most
+    delta = norm.cdf(mu / 2 - most / mu) - np.exp(most) * norm.cdf(-mu / 2 - most / mu)
+    assert delta == pytest.approx(1e-5, rel=1e-4)
+    assert most > 3 * plan.spent()[0]  # at the same delta it is more than k epsilon
+
+    pure = plan_of("laplace", 0.0, "record", relation)
+    assert claim_facts(pure, 5)["persons"]["epsilon"] == pytest.approx([5 * pure.spent()[0]] * 2)
+    noised = plan_of("laplace", 1e-5, "record", relation)
+    assert (
+        claim_facts(noised, 5)["persons"]["epsilon"][0] <= 5 * ROUNDS * float(noised.release.shift[0]) + 1e-9
+    )
+
+
+@pytest.mark.parametrize(("family", "delta"), [("gaussian", 1e-5), ("laplace", 0.0)])
+def test_what_was_bought_before_is_counted_for_persons_too(family, delta):
+    plan = plan_of(family, delta, "record", "replace-one")
+    more = replace(plan, pilot=Pilot(((plan.release, np.full(3, 5)),), plan.budget))
+    longer = replace(plan, releases=plan.releases + 5)
+    assert claim_facts(more, 4)["persons"]["epsilon"] == pytest.approx(
+        claim_facts(longer, 4)["persons"]["epsilon"]
+    )
+
+
+def test_a_client_as_the_unit_covers_every_person_and_no_noise_covers_none():
+    whole = plan_of("gaussian", 1e-5, "client", "replace-one")
+    assert claim_facts(whole, 7)["persons"]["epsilon"] == pytest.approx([whole.spent()[0]] * 2)
+    assert claim_facts(plan_of("none", 0.0, "record", "replace-one"), 7)["persons"] is None
+    assert "persons" not in claim_facts(whole)
+
+
+@pytest.mark.parametrize("norm_of", ["l1", "l2"])
+def test_so_many_records_move_a_mean_by_at_most_as_many_times_the_sensitivity(norm_of):
+    """And by nearly as much, where they are put as far apart as they can be."""
+    model, k, order = LinearModel(3, 1, "squared"), 4, {"l1": 1, "l2": 2}[norm_of]
+    x = jnp.concatenate([jnp.zeros((6, 3)), jnp.tile(jnp.array([[1e3, 0.0, 0.0]]), (k, 1))])
+    batches = [Batch(x, sign * jnp.ones(10), jnp.ones(10)) for sign in (1.0, -1.0)]
+    sums = [np.asarray(model.clipped_gradient_sum(jnp.zeros(3), one, CLIP, norm_of)) for one in batches]
+    moved = np.linalg.norm((sums[0] - sums[1]) / 10, order)
+    most = k * 2 * CLIP / 10
+    assert 0.999 * most <= moved <= most
+
+
+def test_a_study_states_it_for_full_batches_and_its_card_says_it():
+    budget = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-5, "clip_norm": 1.0}
+    stated = {
+        "federation": {"sizes": [50, 50]},
+        "task": {"dimension": 4},
+        "privacy": {**budget, "persons_have_at_most": 3},
+        "algorithm": {"rounds": 5, "clients_per_round": 2, "step_size": 0.1},
+    }
+    prepared, decision = plan_study(prepare(parse_study(stated)))
+    record = new_record(prepared.study, decision, None, 4, name="few")
+    card = claim_card(view(record))
+    (said,) = [q["answer"] for q in card["questions"] if "several records" in q["question"]]
+    assert rounded_up(card["persons"]["epsilon"][1]) in said
+    assert "3 times what one record changes" in said
+    silent = new_record(parse_study({**stated, "privacy": budget}), decision, None, 4, name="few")
+    assert not [q for q in claim_card(view(silent))["questions"] if "several records" in q["question"]]
+    poisson = {"sampling_rate": 0.1, "relation": "add-remove", "persons_have_at_most": 3}
+    with pytest.raises(ConfigError, match="counted exactly for full batches only"):
+        parse_study({**stated, "privacy": {**budget, **poisson}})

@@ -13,12 +13,12 @@ from scipy import stats
 from noiseworthy.data import federate
 from noiseworthy.data.volumes import synthetic_volumes
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
+from noiseworthy.studies.believed import believed_partition
 from noiseworthy.studies.clients import in_order
+from noiseworthy.studies.drawn_budgets import draw_budgets
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.prepare import (
-    believed_partition,
     check_same_sizes,
-    draw_budgets,
     open_task,
     prepare,
 )

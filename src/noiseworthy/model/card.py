@@ -20,7 +20,7 @@ def card_of(description: Description) -> str:
     """The card of a model, every word of it from its description."""
     parts = [
         [f"# Model of {_text(description.name)}", _what(description), _use(description)],
-        ["## What it was trained on", _trained_on(description)],
+        ["## What it was trained on", _trained_on(description), *_weights(description)],
         ["## Privacy", *_privacy(description)],
         ["## Records", *_records(description)],
         ["## How well it does", *_scores(description)],
@@ -72,6 +72,18 @@ def _trained_on(description: Description) -> str:
         f"{_text(on.data)}: {count(len(on.clients), 'client')} ({_listed(on.clients)}) with "
         f"{span(on.records)} records each, {sum(on.records):,} in all. Names and sizes are all that is kept "
         "of them here."
+    )
+
+
+def _weights(description: Description) -> Iterator[str]:
+    weights, names = description.task.weights, description.classes
+    if weights is None or names is None:
+        return
+    stated = [f"{name} {number(weight)}" for name, weight in zip(names, weights, strict=True)]
+    yield (
+        f"Losses of the classes were multiplied by public weights: {_listed(stated)}. Its probabilities are "
+        "those of records among which each class is as much more frequent as its weight says; divided by the "
+        "weights, and brought to a sum of 1 again, they are those of records like the trained ones."
     )
 
 

@@ -25,6 +25,7 @@ class Metrics(Table):
             right, in bins of equal width, weighted by their records (ECE).
         prior_accuracy, prior_balanced_accuracy, prior_log_loss: of always answering the shares of the classes
             among the test records.
+        prior_weighted_loss: the least mean loss under class weights of always answering the same.
         r2: share of the variance that is explained.
         error: root of the mean squared error; `prior_error` that of always answering the mean.
     """
@@ -38,6 +39,7 @@ class Metrics(Table):
     prior_accuracy: Number = None
     prior_balanced_accuracy: Number = None
     prior_log_loss: Number = None
+    prior_weighted_loss: Number = None
     r2: Number = None
     error: Number = None
     prior_error: Number = None
@@ -45,16 +47,25 @@ class Metrics(Table):
     @property
     def constant_loss(self) -> Number:
         """Test loss of always answering the same, in the unit of trainings; None where they have another."""
-        return self.prior_log_loss if self.prior_error is None else self.prior_error**2 / 2
+        if self.prior_error is not None:
+            return self.prior_error**2 / 2
+        return self.prior_log_loss if self.prior_weighted_loss is None else self.prior_weighted_loss
 
 
-def of_classes(y: ArrayLike, scores: NDArray, *, probabilities: bool = True) -> Metrics:
+def of_classes(
+    y: ArrayLike,
+    scores: NDArray,
+    *,
+    probabilities: bool = True,
+    class_weights: tuple[float, ...] | None = None,
+) -> Metrics:
     """Scores of a classifier.
 
     Args:
         y: true classes 0..K-1, shape (n,), n at least 1.
         scores: of every class, shape (n, K), the largest of which names the class.
         probabilities: whether scores are probabilities.
+        class_weights: of the training, whose loss is the mean weighted by them; None for 1.
 
     Example:
         >>> found = of_classes([0, 0, 1], np.array([[0.9, 0.1], [0.6, 0.4], [0.4, 0.6]]))
@@ -66,13 +77,15 @@ def of_classes(y: ArrayLike, scores: NDArray, *, probabilities: bool = True) -> 
     true, scores = np.asarray(y), np.asarray(scores, np.float64)
     named, shares = scores.argmax(axis=1), np.bincount(true) / len(true)
     occurring = shares[shares > 0]
+    weighted = None if class_weights is None else shares * class_weights[: len(shares)]
     found = {
         "accuracy": float(np.mean(named == true)),
         "balanced_accuracy": float(np.mean([np.mean(named[true == k] == k) for k in np.unique(true)])),
         "auc": _auc(true, scores),
         "prior_accuracy": float(shares.max()),
         "prior_balanced_accuracy": 1 / len(occurring),
-        "prior_log_loss": float(-np.sum(occurring * np.log(occurring))),
+        "prior_log_loss": _prior_loss(shares),
+        "prior_weighted_loss": None if weighted is None else _prior_loss(weighted / weighted.sum()),
     }
     if probabilities:
         scores = scores / scores.sum(axis=1, keepdims=True)
@@ -100,6 +113,12 @@ def of_numbers(y: ArrayLike, predicted: ArrayLike) -> Metrics:
         error=float(metrics.root_mean_squared_error(true, given)),
         prior_error=float(true.std()),
     )
+
+
+def _prior_loss(shares: NDArray[np.float64]) -> float:
+    """Log loss of always answering some shares, where classes come in them."""
+    occurring = shares[shares > 0]
+    return float(-np.sum(occurring * np.log(occurring)))
 
 
 def _auc(true: NDArray, scores: NDArray[np.float64]) -> Number:

@@ -94,6 +94,7 @@ def task_of(kept: Kept) -> Task:
         table.model, said.record_shape, None if classes is None else len(classes), ridge=table.ridge,
         feature_norm=table.radius, normalise=table.normalise, bias=table.intercept(table.model),
         pooling=table.pooling, projection=table.projection, reference=kept.reference,
+        class_weights=table.weights,
     )  # fmt: skip
 
 
@@ -226,9 +227,10 @@ class Model:
             return None
         if self.classes is None:
             return of_numbers(y, z)
+        weights = self.description.task.weights
         if self.loss == "hinge":
-            return of_classes(y, np.concatenate([-z, z], axis=1), probabilities=False)
-        return of_classes(y, self.probabilities(z))
+            return of_classes(y, np.concatenate([-z, z], axis=1), probabilities=False, class_weights=weights)
+        return of_classes(y, self.probabilities(z), class_weights=weights)
 
     @property
     def loss(self) -> str:

@@ -26,7 +26,7 @@ from noiseworthy.reports.privacy_statement import protected
 from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
 from noiseworthy.studies.claim_table import ClaimTable
 from noiseworthy.studies.statement import assurance, budgets, claim
-from noiseworthy.studies.typed_record import ClaimPart, PlanPart, RunRecord, view
+from noiseworthy.studies.typed_record import ClaimPart, PersonsPart, PlanPart, RunRecord, view
 
 FILE, PAGE = "claim_card.json", "claim_card.html"
 Card = dict[str, Any]
@@ -77,6 +77,7 @@ def claim_card(record: Record | RunRecord) -> Card:
         "constants": _constants(record),
         "before": claimed.before and claimed.before.model_dump(),
         "looser": claimed.looser,
+        "persons": claimed.persons and claimed.persons.model_dump(),
         "as_printed": leak
         and {"budget": leak.budget, "spends": leak.printed, "by_its_own_count": leak.converted},
         "measured": record.audit and record.audit.model_dump(),
@@ -107,6 +108,8 @@ def questions(record: RunRecord) -> list[dict[str, Any]]:
         "What is not covered by any epsilon?": NOT_COVERED,
     }
     points = {"What is not protected?": list(_outside(record))}
+    if record.claim and (persons := record.claim.persons):
+        answers["And a person with several records?"] = _persons(record, persons)
     return [
         {"question": question, "answer": answer, "points": points.get(question, [])}
         for question, answer in answers.items()
@@ -228,6 +231,18 @@ def _how_counted(record: RunRecord) -> str:
     return (
         f"By {record.plan.privacy.accountant}, in noiseworthy {record.version}, for every one of "
         f"{count(len(record.plan.releases), 'client')} by its true number of releases, not by a mean."
+    )
+
+
+def _persons(record: RunRecord, persons: PersonsPart) -> str:
+    privacy = record.plan.privacy
+    delta, ends = span(row.delta for row in privacy.clients), span(persons.epsilon, rounded_up)
+    if privacy.unit == "client":
+        return f"All that a client holds is one unit, however much of it is one person's: epsilon {ends}."
+    return (
+        f"The {persons.records} records that a person has at most at one client, as the study states, "
+        f"cost together epsilon {ends} at delta {delta}: every upload counts with {persons.records} times "
+        "what one record changes. What a person has at several clients adds up."
     )
 
 

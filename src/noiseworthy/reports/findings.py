@@ -119,6 +119,24 @@ def band_of(record: RunRecord) -> str:
     return f" [{level(band.least)}, {level(band.most)}]" if band else ""
 
 
+METRICS = {"accuracy": "accuracy", "balanced-accuracy": "balanced accuracy", "auc": "AUC", "r2": "R²"}
+"""Metrics that a plan may be chosen by, as they are written."""
+
+
+def chosen_by(record: RunRecord) -> str:
+    """The metric that a plan was chosen by, as it was foretold and measured; empty for the loss."""
+    said = record.foretold and record.foretold.metric
+    if not said or said.mean is None or said.least is None or said.most is None:
+        return ""
+    write = level if said.metric in ("auc", "r2") else percent
+    band = f"{METRICS[said.metric]}, {write(said.mean)} [{write(said.least)}, {write(said.most)}] foretold"
+    metrics = record.training and record.training.metrics
+    measured = metrics and getattr(metrics, said.metric.replace("-", "_"))
+    if metrics is None or measured is None or record.training is None:
+        return band
+    return f"{band}, {write(measured)} measured with seed {record.training.seeds[0]}"
+
+
 # Sentences --------------------------------------------------------------------------------------------
 
 
@@ -160,6 +178,8 @@ def preparation(task: Mapping[str, Any]) -> str:
         parts.append(f"records scaled down to norm {number(radius)} where theirs is above it")
     if isinstance(bias := task.get("bias"), float) and bias > 0:
         parts.append(f"a constant of {number(bias)} appended, whose weight is the intercept")
+    if isinstance(weights := task.get("class_weights"), list):
+        parts.append(f"losses of the classes times {', '.join(map(number, weights))}")
     return ", ".join(parts)
 
 

@@ -197,6 +197,8 @@ def explained(record: RunRecord) -> list[tuple[str, str]]:
             (f"seed {record.training.seeds[0]}", f"The model in this folder is of this seed: {scores}.")
         )
     said += _foretold(record)
+    if chosen := findings.chosen_by(record):
+        said.append(("chosen by", f"The plan was chosen by its {chosen}."))
     said += _trained_again(record, found)
     if record.training and (prior := record.training.prior) is not None:
         share = findings.score(record, prior)

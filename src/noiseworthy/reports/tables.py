@@ -58,6 +58,8 @@ def plan_panel(record: findings.Record | RunRecord) -> Panel:
             f"{level(predicted.bound)}{findings.band_of(record)}, untrained {level(predicted.no_training)} "
             f"({predicted.unit})",
         )
+    if chosen := findings.chosen_by(record):
+        _fact(facts, "chosen by", chosen)
     if record.what_if:
         _fact(facts, "what if", price_of_next_point(record, record.what_if))
     nothing = "budgets and sizes alone" if words.chooses(plan.written) else "nothing: all was stated"
@@ -88,6 +90,8 @@ def training_panel(record: RunRecord) -> Panel | None:
         )
     if training.metrics and (told := findings.scores_of(training.metrics)):
         _fact(facts, "model", f"of seed {training.seeds[0]}: {told}")
+    if chosen := findings.chosen_by(record):
+        _fact(facts, "chosen by", chosen)
     _fact(facts, "asked", f"each client {times(span(u for seed in training.uploads for u in seed))}")
     spent = findings.most_spent(record) or []
     said = "without bound: no noise" if None in spent else f"epsilon {findings.spent_words(spent)} per client"

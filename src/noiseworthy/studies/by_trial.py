@@ -11,11 +11,12 @@ from noiseworthy.errors import ConfigError
 from noiseworthy.methods.question import NOTHING_TO_TRY, decay, given
 from noiseworthy.methods.registry import method
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.studies.decision import Decision, Foretold, Progress
+from noiseworthy.studies.decision import Decision, Foretold, Progress, Quality
 from noiseworthy.studies.fitted import explained
 from noiseworthy.studies.prepare import Prepared, open_task, with_task
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks.names import Metric
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.reference import alike
@@ -80,7 +81,11 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
         on_progress=lambda done: on_progress(_RACE * done),
     )
     decision = Decision(
-        found.plan, None, spread=found.result.spread, foretold=_foretold(found), study=resolved(study, found)
+        found.plan,
+        None,
+        spread=found.result.spread,
+        foretold=_foretold(found, study.planning.metric),
+        study=resolved(study, found),
     )
     return explained(
         decision, bench, space, found, deadline, lambda done: on_progress(_RACE + (1 - _RACE) * done)
@@ -110,6 +115,10 @@ def _check(prepared: Prepared) -> None:
             "[constants] are missing: planning from sizes alone needs constants of the loss (the README has "
             "them); or give data to plan by trial"
         )
+    metric, numbers = study.planning.metric, prepared.federation.classes is None
+    if metric != "loss" and numbers != (metric == "r2"):
+        fits = '"loss" or "r2"' if numbers else '"loss", "accuracy", "balanced-accuracy" or "auc"'
+        raise ConfigError(f'[planning] metric = "{metric}" is none of these labels; take {fits}')
     if not law_of(study.privacy.mechanism).noisy:
         raise ConfigError(NOTHING_TO_TRY)
     if _tells_clients_apart(study):
@@ -184,7 +193,7 @@ def resolved(study: Study, found: TrialPlan) -> Study:
     return study.model_copy(update={"algorithm": algorithm, "privacy": privacy})
 
 
-def _foretold(found: TrialPlan) -> Foretold:
+def _foretold(found: TrialPlan, metric: Metric) -> Foretold:
     each = found.accuracy.mean(axis=1)
     return Foretold(
         loss=float(found.loss.mean()),
@@ -195,7 +204,15 @@ def _foretold(found: TrialPlan) -> Foretold:
         most=float(found.accuracy.max()),
         sources=found.sources,
         lost=tuple(found.result.lost.tolist()),
+        quality=_quality(found, metric),
     )
+
+
+def _quality(found: TrialPlan, metric: Metric) -> Quality | None:
+    """What trials say of the metric that the study names."""
+    if (values := found.result.scores.quality) is None:
+        return None
+    return Quality(metric, *(float(one(values)) for one in (np.mean, np.min, np.max)))
 
 
 def applied(prepared: Prepared, decision: Decision) -> Prepared:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.accountants import spent_with_pilot
+from noiseworthy.privacy.accountants import spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
 from noiseworthy.privacy.power import Power, after_two_moves
 from noiseworthy.privacy.releases import Release
@@ -20,17 +21,23 @@ _LAST_BITS = 1e-9
 """Relative difference of clients that are alike."""
 
 
-def claim_facts(plan: Plan) -> dict[str, Any]:
+def claim_facts(plan: Plan, persons_have: int | None = None) -> dict[str, Any]:
     """What a claim card tells of a plan and its other values do not.
 
+    Args:
+        plan: of the run.
+        persons_have: records that one person has at most at a client, where a study says so.
+
     Returns:
+        `persons`: what all records of one person cost, only where `persons_have` is stated.
         `before`: what was released before the plan was made, and the epsilon that it took; None if nothing.
         `looser`: other valid counts of the same noise, as papers use them, by name: least and greatest
         epsilon over the clients that release anything.
         `told_apart`: how well the best test of the client that is worst off tells neighbours apart; None
         where nothing is released, or without noise.
     """
-    return {"before": _before(plan), "looser": _looser(plan), "told_apart": _told_apart(plan)}
+    persons = {} if persons_have is None else {"persons": _persons(plan, persons_have)}
+    return {"before": _before(plan), "looser": _looser(plan), "told_apart": _told_apart(plan), **persons}
 
 
 def _before(plan: Plan) -> dict[str, Any] | None:
@@ -46,6 +53,30 @@ def _before(plan: Plan) -> dict[str, Any] | None:
         "uploads": _ends(plan.pilot.uploads),
         "spent_epsilon": _ends(spent),
     }
+
+
+def _persons(plan: Plan, records: int) -> dict[str, Any] | None:
+    """Least and greatest epsilon of so many records at once, at the plan's delta; None without noise.
+
+    k neighbouring steps move what is computed by at most k times what one moves it, so that each release is
+    counted with k times its sensitivity, exactly. Where all that a client holds is the unit, nothing changes.
+    """
+    if not plan.problem.law.noisy or plan.problem.sampling_rate < 1:
+        return None
+    times = 1 if plan.budget.unit == "client" else records
+    before = [(_moved(one, times), k) for one, k in plan.pilot.parts] if plan.pilot else []
+    own, used = plan.release and _moved(plan.release, times), plan.releases
+    if before:
+        spent = spent_with_pilot(before, own, used, plan.budget.delta)
+    else:
+        spent = np.zeros(len(used)) if own is None else spent_epsilon(own, used, plan.budget.delta)
+    return {"records": records, "epsilon": _ends(spent)}
+
+
+def _moved(release: Release, times: int) -> Release:
+    """The release where so many records of a client change at once."""
+    one = release.sensitivity
+    return replace(release, sensitivity=replace(one, value=times * one.value))
 
 
 def _told_apart(plan: Plan) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from typing import Any
 from noiseworthy.plans.curves import BoundCurves, LossCourse
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.tables import Study
+from noiseworthy.tasks.names import Metric
 from noiseworthy.trials.what_if import WhatIf
 
 Progress = Callable[[float], None]
@@ -24,6 +25,16 @@ class TrialMark:
 
 
 @dataclass(frozen=True)
+class Quality:
+    """The metric that a plan was chosen by, in trials: mean, least and greatest of all of them."""
+
+    metric: Metric
+    mean: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
 class Foretold:
     """What trials on public data say of a plan.
 
@@ -36,6 +47,7 @@ class Foretold:
         most: greatest accuracy.
         sources: names of the public data sets.
         lost: share of the attainable gain that the plan loses on each of them.
+        quality: the metric that the study names; None where that is the loss.
     """
 
     loss: float
@@ -46,6 +58,7 @@ class Foretold:
     most: float
     sources: tuple[str, ...]
     lost: tuple[float, ...]
+    quality: Quality | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from noiseworthy._json import strict_json
 from noiseworthy.model.description import Description, TrainedOn
 from noiseworthy.model.folder import NAME, Kept, save_folder
 from noiseworthy.model.model import Model, probed, task_of
+from noiseworthy.studies.class_weights import names_of_classes
 from noiseworthy.studies.prepare import Prepared, default_model
 from noiseworthy.studies.record import Record
 from noiseworthy.studies.statement import statement_of
@@ -82,13 +83,7 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
 
 def class_names(prepared: Prepared) -> list[str] | None:
     """Names of the classes in their order, their numbers where they have none; None for a regression."""
-    federation, _ = prepared.trained()
-    if federation.classes is None:
-        return None
-    if federation.schema is not None and federation.schema.label.classes is not None:
-        return list(federation.schema.label.classes)
-    stated = prepared.study.federation.classes or federation.classes_found or range(federation.classes)
-    return [str(one) for one in stated]
+    return names_of_classes(prepared.study, prepared.trained()[0])
 
 
 def task_table(prepared: Prepared) -> TaskTable:

@@ -73,13 +73,13 @@ def _unit(bench: Bench) -> float:
 
 def _predicted(found: TrialPlan, guess: WhatIf, unit: float) -> Plan:
     """The plan with what the fitted bound predicts of it, its constants, and how well it fits."""
-    plan = found.plan
+    plan, notes = found.plan, _notes(guess, found.plan)
     bound = min(guess.bound.at(plan), 1.0) if plan.train else 1.0
     return replace(
         plan,
         prediction=Prediction(bound * unit, unit, SHARE if unit == 1 else TEST_LOSS),
         constants=guess.bound.constants(found.sources),
-        notes=(*plan.notes, *_notes(guess, plan)),
+        notes=(*plan.notes, *(notes if found.result.scores.missed is None else notes[:1])),
     )
 
 

@@ -27,7 +27,8 @@ def foretold(decision: Decision, classes: int | None) -> Record | None:
 
     Returns:
         `loss` and `accuracy` (R^2), each a prediction `mean` and its band, `least` to `most`: from the least
-        to the greatest of any public data set, a quarter wider (loss) or 0.05 wider (accuracy).
+        to the greatest of any public data set, a quarter wider (loss) or 0.05 wider (accuracy). `metric`
+        where the study names one to choose by, with its band as trials gave it.
     """
     said, predicted = decision.foretold, decision.plan.prediction
     if said is None or not decision.plan.train:
@@ -35,7 +36,8 @@ def foretold(decision: Decision, classes: int | None) -> Record | None:
     unit = 1.0 if classes is None else math.log(classes)
     mean = unit * said.loss if predicted is None else predicted.bound
     losses = [mean, *(unit * loss for loss in said.losses)]
-    return {
+    named = {} if said.quality is None else {"metric": vars(said.quality)}
+    return named | {
         "loss": {"mean": mean, "least": min(losses) / WIDER, "most": max(losses) * WIDER},
         "accuracy": {
             "mean": said.accuracy, "least": said.least - POINTS, "most": min(said.most + POINTS, 1.0),
@@ -79,6 +81,8 @@ def flags(record: Record, training: Record) -> list[str]:
     score = float(np.mean(scores)) if _known(scores) else None
     end = _End(loss, score, training["untrained_loss"], training["prior"])
     federation, said = record["federation"], record.get("foretold")
+    if record.get("study", {}).get("task", {}).get("class_weights"):
+        end = end._replace(prior=None)  # rare classes are worth more than the accuracy that they cost
     regression = federation is not None and federation["classes"] is None
     return _useless(end, regression) + ([] if said is None else _contradicted(said, end, regression))
 

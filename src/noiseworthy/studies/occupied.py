@@ -25,6 +25,8 @@ TABLES = ("federation", "task", "privacy", "algorithm", "constants", "resources"
 PLACES = {"data", "query", "test", "data_dir"}
 """Where data lie: they are known by name, size and shape."""
 NO_DATA = '[federation] has sizes but no data; set data (for example data = "digits") to train'
+_BY_CLASS = {"class_weights", "class_shares"}
+"""Keys of `[task]` that may be stated by the names of classes."""
 _SWEEPS = ("training", "compare", "tradeoff", "rivals")
 """What of a record took a training."""
 
@@ -81,13 +83,26 @@ def check_ours(folder: Path, mine: dict[str, Any], *, resume: bool = False) -> N
         return
     with held(folder):
         kept = _kept(folder)
-    for where, its, own in differences(kept, _alike(mine, kept)):
-        if where == "study.task.bias":
-            continue  # "auto" is settled by the data
+    stated = _alike(mine, kept)
+    if "task" in (tables := kept.get("study", {})):
+        for key in _BY_CLASS & mine["study"]["task"].keys():  # left out where nobody states them
+            stated["study"]["task"][key] = mine["study"]["task"][key]
+            tables["task"].setdefault(key, None)
+    for where, its, own in differences(kept, stated):
+        if _settled_by_data(where, its, own):
+            continue
         raise ResumeError(
             f"{folder} belongs to another study, whose {where} is {its!r:.60} and not {own!r:.60}; choose "
             "another folder with --out, or move that run away"
         )
+
+
+def _settled_by_data(where: str, its: Any, own: Any) -> bool:
+    """Whether a study may say what the plan of a run has in another form: which one, its data say."""
+    if where == "study.task.bias":
+        return True  # "auto"
+    by_class = where.rpartition(".")[2] in _BY_CLASS and isinstance(its, list)
+    return by_class and (own == "balanced" or (isinstance(own, dict) and sorted(own.values()) == sorted(its)))
 
 
 def check_plan(path: Path | None) -> None:

@@ -66,12 +66,15 @@ def _as_stated(decision: Decision, prepared: Prepared) -> Decision:
 def _planned(prepared: Prepared, on_progress: Progress) -> Decision:
     table = prepared.study.algorithm
     own = method(table.name)
-    if (by_rule := _rule(prepared)) is not None:
-        answer = by_rule(prepared, table)
-    elif by_trial.wanted(prepared):
+    by_rule, metric = _rule(prepared), prepared.study.planning.metric
+    if by_rule is None and by_trial.wanted(prepared):
         return by_trial.decide(prepared, on_progress)
-    else:
-        answer = own.answer(prepared, table)
+    if metric != "loss":
+        raise ConfigError(
+            f'[planning] metric = "{metric}" is what trials choose by, and this study has none; '
+            "leave it out, or leave something to be planned by trial"
+        )
+    answer = own.answer(prepared, table) if by_rule is None else by_rule(prepared, table)
     return Decision(answer.plan, answer.curves)
 
 

@@ -24,7 +24,10 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.releases import Release
+from noiseworthy.studies.believed import believed_partition
+from noiseworthy.studies.class_weights import names_of_classes, of_other_classes, shares_of, with_numbers
 from noiseworthy.studies.clients import Stated, by_name, in_order
+from noiseworthy.studies.drawn_budgets import draw_budgets
 from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import open_federation
 from noiseworthy.studies.privacy_table import Drawn
@@ -33,7 +36,6 @@ from noiseworthy.tasks import Reference, Task, make_task, seen_shape
 from noiseworthy.tasks.factory import check_plain
 from noiseworthy.tasks.own import is_own, own_task
 from noiseworthy.tasks.table import TaskTable
-from noiseworthy.trials.facts import OWNERS as GIVEN_OWNERS
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.reference import apart_from, reference_of
 from noiseworthy.trials.treatment import Treatment
@@ -215,6 +217,8 @@ class Prepared:
             partition=partition,
             settings=settings,
             label_scale=_label_scale(self.study, federation),
+            class_shares=shares_of(self.study.task),
+            metric=self.study.planning.metric,
             model=self.study.task.model_dump_json(),
             columns=() if federation.schema is None else blocks_of(federation.schema),
         )
@@ -241,27 +245,6 @@ def _label_scale(study: Study, federation: Federation) -> float | None:
     )
 
 
-def draw_budgets(law: Drawn, clients: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Budgets of clients whom nobody has asked, drawn from a range.
-
-    Args:
-        law: evenly between two ends, or evenly in the logarithm.
-        clients: N.
-        generator: public; budgets say nothing of records.
-
-    Returns:
-        shape (N,), within the ends.
-
-    Example:
-        >>> draw_budgets(Drawn(loguniform=[0.1, 10.0]), 3, np.random.default_rng(0)).round(3)
-        array([1.879, 0.346, 0.121])
-    """
-    low, high = law.ends
-    if law.uniform is not None:
-        return generator.uniform(low, high, clients)
-    return np.clip(np.exp(generator.uniform(np.log(low), np.log(high), clients)), low, high)
-
-
 def prepare(study: Study, federation: Federation | None = None) -> Prepared:
     """Open the data and the task that a study names.
 
@@ -284,7 +267,7 @@ def prepare(study: Study, federation: Federation | None = None) -> Prepared:
         return Prepared(study, None, None, sizes, dimension)
     federation = open_federation(study) if federation is None else federation
     _check_model(study.task.model, federation)
-    study = _with_intercept(study, federation)
+    study = _settled(study, federation)
     task = open_task(study, federation.record_shape, federation.classes)
     if study.task.dimension not in (None, task.dimension):
         raise ConfigError(
@@ -294,10 +277,12 @@ def prepare(study: Study, federation: Federation | None = None) -> Prepared:
     return Prepared(study, federation, task, federation.sizes, task.dimension)
 
 
-def _with_intercept(study: Study, federation: Federation) -> Study:
-    """The study without an intercept where records are images: "auto" is for rows of numbers."""
-    images = len(federation.record_shape) > 1
-    return with_task(study, {"bias": 0.0}) if images and study.task.bias == "auto" else study
+def _settled(study: Study, federation: Federation) -> Study:
+    """The study without an intercept where records are images, and with numbers of classes in their order."""
+    table = with_numbers(study.task, names_of_classes(study, federation))
+    images = len(federation.record_shape) > 1 and table.bias == "auto"
+    table = table.model_copy(update={"bias": 0.0}) if images else table
+    return study if table is study.task else study.model_copy(update={"task": table})
 
 
 _STRUCTURED = ("lstm", "unet3d")
@@ -321,7 +306,7 @@ def _check_model(model: str | None, federation: Federation) -> None:
 
 def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task:
     """The model of `[task]` for records of a shape; by default the linear model that fits the labels."""
-    table = study.task
+    table = of_other_classes(study.task, classes)
     model = table.model or default_model(classes)
     if is_own(model):
         check_plain(model, **_linear_keys(table))
@@ -329,7 +314,7 @@ def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
         bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
-        reference=_reference(study, shape),
+        reference=_reference(study, shape), class_weights=table.weights,
     )  # fmt: skip
 
 
@@ -342,6 +327,7 @@ def _linear_keys(table: TaskTable) -> dict[str, bool]:
         "pooling": table.pooling != 1,
         "projection": table.projection is not None,
         "reference": table.reference is not None,
+        "class_weights": table.class_weights is not None,
     }
 
 
@@ -395,21 +381,6 @@ def proxy_task(
 def with_task(study: Study, keys: dict[str, Any]) -> Study:
     """The study with other keys under `[task]`."""
     return study.model_copy(update={"task": study.task.model_copy(update=keys)})
-
-
-def believed_partition(study: Study) -> tuple[str, dict[str, Any]]:
-    """How trials deal records out: as the study says, as other owners hold theirs, or iid.
-
-    How given owners differ, only the private data could tell; public owners stand in for them.
-    """
-    table = study.federation
-    given = table.partition is None and table.clients is None
-    if table.partition == GIVEN_OWNERS or given:
-        return GIVEN_OWNERS, {}
-    if table.partition in ("label-shards", "dirichlet", "sorted"):
-        settings = {"labels_per_client": table.labels_per_client, "alpha": table.alpha}
-        return table.partition, {name: value for name, value in settings.items() if value is not None}
-    return "iid", {}
 
 
 def check_same_sizes(problem: Problem, federation: Federation) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
 from noiseworthy import _validate as check
-from noiseworthy._tables import LEAST, LEAST_DELTA, MOST, Auto, Number, Table
+from noiseworthy._tables import LEAST, LEAST_DELTA, MOST, MOST_STEPS, Auto, Number, Table
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.mechanisms.fields import AnyMechanism
 from noiseworthy.studies.clients import Stated, StatedDelta, forms, is_named
@@ -91,6 +91,11 @@ class PrivacyTable(Table):
     accountant: Literal["auto", "pure"] = "auto"
     """`pure` counts Laplace noise as pure epsilon; `auto` takes the tightest exact count."""
 
+    persons_have_at_most: Annotated[int, Field(ge=2, le=MOST_STEPS)] | None = Field(
+        default=None, exclude_if=lambda records: records is None
+    )
+    """Records that one person has at most at a client; the claim card then says what all of them cost."""
+
     @field_validator("epsilon", "delta", mode="before")
     @classmethod
     def _range(cls, value: Any, info: ValidationInfo) -> Any:
@@ -111,6 +116,15 @@ class PrivacyTable(Table):
         if self.clip_norm != "auto":
             remedy = "a clip of 0 would remove every gradient"
             check.positive("[privacy] clip_norm", self.clip_norm, remedy=remedy)
+        return self
+
+    @model_validator(mode="after")
+    def _persons_in_full_batches(self) -> PrivacyTable:
+        if self.persons_have_at_most is not None and self.sampling_rate < 1:
+            raise ValueError(
+                "[privacy] persons_have_at_most is counted exactly for full batches only; take "
+                "sampling_rate = 1, or leave it out"
+            )
         return self
 
     @model_validator(mode="after")

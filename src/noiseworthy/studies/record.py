@@ -40,7 +40,7 @@ def new_record(
         "record_version": RECORD_VERSION,
         "study": study.model_dump(mode="json", exclude_none=True),
         "plan": _plan(decision.plan),
-        "claim": claim_facts(decision.plan),
+        "claim": claim_facts(decision.plan, study.privacy.persons_have_at_most),
         "federation": None if federation is None else _federation(federation, dimension),
         "read_off": read_off(study.federation, federation),
         "evidence": None,

@@ -40,6 +40,7 @@ from noiseworthy.studies.clients import (
     is_named,
 )
 from noiseworthy.studies.privacy_table import PrivacyTable
+from noiseworthy.tasks.names import Metric
 from noiseworthy.tasks.table import TaskTable
 
 
@@ -138,6 +139,8 @@ class PlanningTable(Table):
     """Time for planning, which takes the best found in it."""
     label_scale: Positive | None = None
     """Public root mean square of what a regression predicts."""
+    metric: Metric = "loss"
+    """What settings are chosen by: `accuracy`, `balanced-accuracy` or `auc` of classes, `r2` of numbers."""
 
     @field_validator("public")
     @classmethod

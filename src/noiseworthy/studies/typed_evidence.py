@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from noiseworthy.studies.typed_parts import Curve, Number, OrInfinite, Part
+from noiseworthy.tasks.names import Metric
 
 
 class LinePart(Part):
@@ -53,11 +54,18 @@ class BandPart(Part):
     most: Number
 
 
+class MetricPart(BandPart):
+    """The metric that the plan was chosen by, as trials foretell it."""
+
+    metric: Metric
+
+
 class ForetoldPart(Part):
     """What trials foretell of a training."""
 
     loss: BandPart
     accuracy: BandPart
+    metric: MetricPart | None = None
 
 
 class WhatIfCurvePart(Part):

@@ -158,12 +158,20 @@ class ToldApartPart(Part):
     power_of_exchange: list[float] | None
 
 
+class PersonsPart(Part):
+    """What all records of one person cost, least and most over clients."""
+
+    records: int
+    epsilon: list[OrInfinite]
+
+
 class ClaimPart(Part):
     """What a claim card tells beside the plan."""
 
     before: BeforePart | None = None
     looser: dict[str, list[OrInfinite]] = Field(default_factory=dict)
     told_apart: ToldApartPart | None = None
+    persons: PersonsPart | None = None
 
 
 class FederationPart(Part):

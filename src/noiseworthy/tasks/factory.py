@@ -46,6 +46,7 @@ def make_task(
     pooling: int = 1,
     projection: int | None = None,
     reference: Reference | None = None,
+    class_weights: Sequence[float] | None = None,
 ) -> Task:
     """The task called `model` for records of a shape.
 
@@ -65,6 +66,8 @@ def make_task(
         projection: numbers d' that records are projected to, after pooling, at random or on the principal
             directions of the reference; linear models only.
         reference: public records whose mean is subtracted from every record of norm 1; linear models only.
+        class_weights: public numbers by which losses of the classes are multiplied, in order of the classes;
+            linear classifiers only.
 
     Returns:
         A task; equal arguments give equal tasks.
@@ -86,8 +89,9 @@ def make_task(
         preparation = Preparation(pooling, projection, reference=reference)
         features = math.prod(preparation.shape_after(shape))
         return LinearModel(
-            features, outputs, LINEAR[model], ridge, bias, feature_norm, normalise, preparation
-        )
+            features, outputs, LINEAR[model], ridge, bias, feature_norm, normalise, preparation,
+            None if class_weights is None else tuple(map(float, class_weights)),
+        )  # fmt: skip
     check_plain(
         model,
         feature_norm=feature_norm is not None,
@@ -96,6 +100,7 @@ def make_task(
         pooling=pooling != 1,
         projection=projection is not None,
         reference=reference is not None,
+        class_weights=class_weights is not None,
     )
     return _network(model, shape, _classes(model, classes), ridge)
 

@@ -44,6 +44,9 @@ class LinearModel:
 
         sum_i clip(g_i) = X^T (R min(1, C / (|x_i| |r_i|)))
 
+    With class weights v the loss of a record of class y, and so r, is v_y times as large: before the clip,
+    which therefore bounds a record's influence as it does without them.
+
     Attributes:
         features: numbers per record after `preparation`, before the bias.
         outputs: number of classes K for softmax, 1 otherwise.
@@ -55,10 +58,11 @@ class LinearModel:
         feature_norm: radius R of the L2 ball onto which each record is projected, or None.
         normalise: scale each record to norm R instead (from below, to 1e-4); a zero record stays zero.
         preparation: public map of each record before it is scaled; none by default.
+        class_weights: v, public numbers above 0 by which losses are multiplied, one for each class in order.
 
     Raises:
         InvalidInput: a size below 1, outputs that do not fit the loss, a negative ridge or bias, a radius
-            that is not above 0, `normalise` without a radius.
+            that is not above 0, `normalise` without a radius, weights that do not fit the classes.
 
     Example:
         >>> model = LinearModel(2, 1, "logistic", feature_norm=1.0)
@@ -76,6 +80,7 @@ class LinearModel:
     feature_norm: float | None = None
     normalise: bool = False
     preparation: Preparation = AS_THEY_ARE
+    class_weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         check.count("features", self.features)
@@ -94,6 +99,8 @@ class LinearModel:
             raise InvalidInput(
                 "normalise needs a feature_norm above 0, got None; set it to the norm to scale to"
             )
+        if self.class_weights is not None:
+            self._check_weights(self.class_weights)
 
     @property
     def dimension(self) -> int:
@@ -111,8 +118,11 @@ class LinearModel:
 
         R^2 times 1 (squared, hinge), 1/4 (logistic) or 1/2 (softmax), with R = `record_norm`: the Hessian is
         x x^T times the second derivative of the loss in its outputs, and diag(p) - p p^T is at most 1/2.
+        Class weights multiply it by their largest.
         """
-        return None if self.record_norm is None else _CURVATURE[self.loss] * self.record_norm**2
+        if self.record_norm is None:
+            return None
+        return max(self.class_weights or (1.0,)) * _CURVATURE[self.loss] * self.record_norm**2
 
     @property
     def scalar(self) -> bool:
@@ -242,7 +252,8 @@ class LinearModel:
             >>> LinearModel(1, 1, "squared").losses(jnp.ones(1), batch)
             Array([0., 2.], dtype=float32)
         """
-        return jax.vmap(LINEAR_LOSSES[self.loss].value)(self.answers(theta, batch.x), batch.y)
+        values = jax.vmap(LINEAR_LOSSES[self.loss].value)(self.answers(theta, batch.x), batch.y)
+        return self._weighted(values, batch.y)
 
     def answers(self, theta: Array, x: Array) -> Array:
         """Outputs z of prepared records, shape (n, outputs)."""
@@ -250,9 +261,16 @@ class LinearModel:
         return x @ theta.reshape(self._width, self.outputs)
 
     def score(self, theta: Array, x: Array, y: Array) -> Score:
-        """Mean loss without the ridge, and accuracy (R^2 for squared loss), on prepared records."""
+        """Mean loss (sum v_y l / sum v_y) without the ridge, and accuracy or R^2, on prepared records."""
         outputs, loss = self.answers(theta, x), LINEAR_LOSSES[self.loss]
-        return Score(jnp.mean(jax.vmap(loss.value)(outputs, y)), loss.quality(outputs, y))
+        losses, quality = jax.vmap(loss.value)(outputs, y), loss.quality(outputs, y)
+        if self.class_weights is None:
+            return Score(jnp.mean(losses), quality)
+        return Score(jnp.average(losses, weights=self._weighted(jnp.ones_like(losses), y)), quality)
+
+    def slopes(self, outputs: Array, y: Array) -> Array:
+        """dloss/dz of each record with outputs (n, outputs) and labels (n,), shape (n, outputs)."""
+        return self._weighted(jax.vmap(jax.grad(LINEAR_LOSSES[self.loss].value))(outputs, y), y)
 
     @property
     def _width(self) -> int:
@@ -268,9 +286,23 @@ class LinearModel:
         if rows.ndim != 2 or rows.shape[1] != width:
             raise InvalidInput(f"x must have shape (n, {width}), got {rows.shape}; {remedy}")
 
+    def _check_weights(self, weights: tuple[float, ...]) -> None:
+        classes = {"softmax": self.outputs, "squared": 0}.get(self.loss, 2)
+        if len(weights) != classes:
+            raise InvalidInput(
+                f"class_weights must be one number for each of {classes} classes, got {weights}"
+            )
+        check.positive("class_weights", weights, remedy="1 leaves a class as it is")
+
+    def _weighted(self, values: Array, y: Array) -> Array:
+        """Values of records, shape (n, ...), times the weights of their classes."""
+        if self.class_weights is None:
+            return values
+        weights = jnp.asarray(self.class_weights, jnp.float32)[y]
+        return values * weights.reshape(-1, *[1] * (values.ndim - 1))
+
     def _slopes(self, theta: Array, batch: Batch) -> Array:
-        """dloss/dz of each record, shape (n, outputs)."""
-        return jax.vmap(jax.grad(LINEAR_LOSSES[self.loss].value))(self.answers(theta, batch.x), batch.y)
+        return self.slopes(self.answers(theta, batch.x), batch.y)
 
     def _scaled(self, rows: Array) -> Array:
         """Rows within the ball, or on its sphere; dividing by the peak first avoids over- and underflow."""

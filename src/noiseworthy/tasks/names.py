@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from noiseworthy.tasks.linear import LinearLoss
@@ -26,6 +26,8 @@ IMAGES = {
     "resnet20": "resnet.resnet20",
 }
 """Networks of images and what makes them in `models`, which is loaded when it is asked for."""
+Metric = Literal["loss", "accuracy", "balanced-accuracy", "auc", "r2"]
+"""What settings may be chosen by: `loss` anywhere, `r2` where labels are numbers, the others of classes."""
 OWN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 """Names of models of the user's own."""
 MODELS = (*LINEAR, *IMAGES, "lstm", "unet3d")

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -173,7 +172,7 @@ class Personal:
         weights, rows = matrix[: model.features], self.transformed(phi, batch.x)
         used = (batch.mask > 0) & jnp.any(batch.x != 0, axis=1) & jnp.all(jnp.isfinite(rows), axis=1)
         x, rows = (jnp.where(used[:, None], v, 0.0) for v in (batch.x[:, : model.features], rows))
-        slopes = jax.vmap(jax.grad(LOSSES[model.loss].value))(rows @ matrix, batch.y)
+        slopes = model.slopes(rows @ matrix, batch.y)
         back = _product(slopes, weights.T)
         scales = jnp.sum(x * back, axis=1)
         sizes = _sizes(weights, x, rows, slopes, back, scales, norm)

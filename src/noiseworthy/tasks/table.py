@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from noiseworthy._tables import Auto, Count, Positive, Size, Table, among
+from noiseworthy._tables import Auto, Chance, Count, Listed, Positive, Size, Table, among
+from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.names import MODELS, OWN
 
 INTERCEPTS = {"softmax": 0.3, "logistic": 0.3, "svm": 0.3, "linear": 1.0}
@@ -15,6 +16,7 @@ INTERCEPTS = {"softmax": 0.3, "logistic": 0.3, "svm": 0.3, "linear": 1.0}
 Chosen on tables that ship with the product (docs/planning.md): numbers to predict are rarely centred, so that
 their intercept is worth half of a record's squared norm; that of classes is worth 1/12 of it.
 """
+Weight = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
 class TaskTable(Table):
@@ -48,6 +50,23 @@ class TaskTable(Table):
     """Whether every record is scaled to `feature_norm`, or to 1 where none is stated."""
     bias: Annotated[float, Field(ge=0, le=1e6)] | Auto = "auto"
     """Constant that is appended to records, whose weight is the intercept; `true` is 1, `false` none."""
+    class_weights: Listed[Weight] | dict[str, Weight] | Literal["balanced"] | None = Field(
+        default=None, exclude_if=lambda weights: weights is None
+    )
+    """Public numbers that losses of the classes are multiplied by, in order or by name; or `balanced`."""
+    class_shares: Listed[Chance] | dict[str, Chance] | None = Field(
+        default=None, exclude_if=lambda shares: shares is None
+    )
+    """Public shares of the classes, that public data are brought to and `balanced` weights follow from."""
+
+    @model_validator(mode="after")
+    def _public_shares(self) -> TaskTable:
+        if self.class_weights == "balanced" and self.class_shares is None:
+            raise ValueError(
+                '[task] class_weights = "balanced" needs class_shares, the public shares of the classes, '
+                "such as { no = 0.9, yes = 0.1 }: they are never counted among private labels"
+            )
+        return self
 
     @field_validator("bias", mode="before")
     @classmethod
@@ -59,6 +78,15 @@ class TaskTable(Table):
     def radius(self) -> float | None:
         """Norm that records are scaled to or within; None leaves them as they are."""
         return 1.0 if self.normalise and self.feature_norm is None else self.feature_norm
+
+    @property
+    def weights(self) -> tuple[float, ...] | None:
+        """Class weights in order; by InvalidInput refused are those that only a study can bring in order."""
+        if (stated := self.class_weights) is not None and not isinstance(stated, list):
+            raise InvalidInput(
+                f"class_weights must be a list in the order of the classes, got {stated!r:.60}"
+            )
+        return None if stated is None else tuple(map(float, stated))
 
     def intercept(self, model: str) -> float:
         """Value of the constant that is appended to records for a model, 0 for none; networks have none."""

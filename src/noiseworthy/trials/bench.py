@@ -26,15 +26,16 @@ from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.qualities import answers_of, constant_quality, quality
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.proxies import Proxy, make_proxies, shape_of
+from noiseworthy.trials.proxies import Deal, Proxy, make_proxies, shape_of
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
 T = TypeVar("T")
 P = TypeVar("P")
-Outcomes: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Losses over the untrained one and accuracies."""
+Outcomes: TypeAlias = tuple[NDArray[np.float64], ...]
+"""Losses over the untrained one and accuracies; the metric that a study names, and what is missed of it."""
 _WIDTH, _SEEDS, _HORIZON = 16, 2, 512
 """Settings and seeds that are trained side by side, and rounds that schedules have room for.
 
@@ -42,6 +43,8 @@ A program is compiled for these numbers, which takes longer than trials do: miss
 """
 LAST = np.ones(1)
 """Share of the rounds after which a trial is scored where nothing but its end counts."""
+_LEAST_GAIN = 1e-3
+"""What a metric of the best constant answer lacks at least, so that it can be divided by."""
 _FEW = 64
 """Records of a proxy that gradients are measured on."""
 
@@ -59,10 +62,30 @@ class Scores(NamedTuple):
     Attributes:
         loss: final test loss over that of the untrained start.
         accuracy: final accuracy (R^2 of a regression).
+        quality: final value of the metric that the study names; None where that is the loss.
+        missed: 1 - quality, over that of the best constant answer.
     """
 
     loss: NDArray[np.float64]
     accuracy: NDArray[np.float64]
+    quality: NDArray[np.float64] | None = None
+    missed: NDArray[np.float64] | None = None
+
+    @property
+    def voted(self) -> NDArray[np.float64]:
+        """What settings are compared by: 0 is perfect, 1 is not training."""
+        return self.loss if self.missed is None else self.missed
+
+    def beside(self, other: Scores) -> Scores:
+        """Those of these candidates and of others."""
+        return Scores._make(
+            one if one is None or its is None else np.concatenate([one, its], axis=1)
+            for one, its in zip(self, other, strict=True)
+        )
+
+    def of(self, places: list[int]) -> Scores:
+        """Those of some candidates."""
+        return Scores._make(None if leaf is None else leaf[:, places] for leaf in self)
 
 
 class Bench:
@@ -157,7 +180,7 @@ class Bench:
         core. Those with records of one shape and as many classes share plans and algorithms.
         """
         shape = (len(self.sources), len(candidates), len(seeds))
-        scores = Scores(np.full(shape, np.inf), np.full(shape, np.nan))
+        scores = Scores(*_blank(shape, self.facts))
         kinds = list(dict.fromkeys(candidate.treatment for candidate in candidates))
         for done, kind in enumerate(kinds):
             places = [i for i, candidate in enumerate(candidates) if candidate.treatment == kind]
@@ -169,8 +192,10 @@ class Bench:
                 lambda group, few=few: self._on(group, space, few, seeds),
             )
             for group, result in zip(alike, results, strict=True):
-                for j, (loss, accuracy) in zip(group, result, strict=True):
-                    scores.loss[j, places], scores.accuracy[j, places] = loss, accuracy
+                for j, reached in zip(group, result, strict=True):
+                    for known, found in zip(scores, reached, strict=False):
+                        if known is not None:
+                            known[j, places] = found
             on_progress((done + 1) / len(kinds))
         return scores
 
@@ -178,7 +203,7 @@ class Bench:
         self, proxies: Sequence[Proxy], space: Space, candidates: Sequence[Candidate], seeds: Sequence[int]
     ) -> list[Outcomes]:
         plans = [self.plan(space, candidate, proxies[0]) for candidate in candidates]
-        return [(loss[..., -1], accuracy) for loss, accuracy in _courses(proxies, plans, seeds, LAST)]
+        return [(loss[..., -1], *rest) for loss, *rest in _courses(proxies, plans, seeds, LAST)]
 
 
 def _of_one_shape(proxies: Sequence[Proxy]) -> list[list[int]]:
@@ -203,7 +228,7 @@ def outcomes(proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]) -
 
 def courses(
     proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> Outcomes:
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Losses over the untrained one along the rounds of any plans, and their final accuracies.
 
     Args:
@@ -215,20 +240,28 @@ def courses(
     Returns:
         Losses of shape (plans, seeds, shares) and accuracies of shape (plans, seeds).
     """
-    return _courses([proxy], plans, seeds, shares)[0]
+    loss, accuracy, *_ = _courses([proxy], plans, seeds, shares)[0]
+    return loss, accuracy
 
 
 def _courses(
     proxies: Sequence[Proxy], plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
 ) -> list[Outcomes]:
-    """`courses` on each of some proxies of one shape."""
-    loss = np.full((len(proxies), len(plans), len(seeds), len(shares)), np.inf)
-    accuracy = np.full((len(proxies), len(plans), len(seeds)), np.nan)
+    """`courses` on each of some proxies of one shape, with the metric that the study names."""
+    first, *others = _blank((len(proxies), len(plans), len(seeds)), proxies[0].facts)
+    every = [np.repeat(first[..., None], len(shares), axis=-1), *others]
     for places in _alike(plans):
         few = [one for i in places if (one := plans[i]) is not None]
         for j, found in enumerate(_side_by_side(proxies, few, seeds, shares)):
-            loss[j, places], accuracy[j, places] = found
-    return list(zip(loss, accuracy, strict=True))
+            for known, its in zip(every, found, strict=True):
+                known[j, places] = its
+    return list(zip(*every, strict=True))
+
+
+def _blank(shape: tuple[int, ...], facts: PublicFacts) -> list[NDArray[np.float64]]:
+    """Scores where training diverged: losses and accuracies, and where the study names a metric, of that."""
+    times = 1 if facts.metric == "loss" else 2
+    return [np.full(shape, value) for value in (np.inf, np.nan, np.nan, np.inf)[: 2 * times]]
 
 
 def on_each(parts: Sequence[P], work: Callable[[P], T]) -> list[T]:
@@ -271,7 +304,7 @@ def trained(proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int]) -> Outcom
     Returns:
         Two arrays of shape (plans, seeds).
     """
-    ((loss, accuracy),) = _side_by_side([proxy], plans, seeds, LAST)
+    ((loss, accuracy, *_),) = _side_by_side([proxy], plans, seeds, LAST)
     return loss[..., -1], accuracy
 
 
@@ -282,8 +315,8 @@ def _side_by_side(
     paired = [*seeds, *seeds[: len(seeds) % _SEEDS]]
     parts = [_few(proxies, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
     for of_one in zip(*parts, strict=True):
-        loss, accuracy = (np.concatenate(few, axis=1) for few in zip(*of_one, strict=True))
-        yield loss[: len(plans), : len(seeds)], accuracy[: len(plans), : len(seeds)]
+        every = (np.concatenate(few, axis=1) for few in zip(*of_one, strict=True))
+        yield tuple(one[: len(plans), : len(seeds)] for one in every)
 
 
 def _few(
@@ -300,8 +333,27 @@ def _few(
         shards = deal.condensed if algorithms[0].condensed else deal.shards
         run = simulate(roomy, planned, shards, at, every)
         loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
-        found.append((np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)))
+        loss, accuracy = np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
+        found.append((loss, accuracy, *_by_metric(proxy, deal, run.theta, loss[..., -1], accuracy)))
     return found
+
+
+def _by_metric(
+    proxy: Proxy,
+    deal: Deal,
+    theta: NDArray[np.float32],
+    loss: NDArray[np.float64],
+    accuracy: NDArray[np.float64],
+) -> Outcomes:
+    """The metric that the study names and what is missed of it, in the shape of losses; none for the loss."""
+    if (metric := proxy.facts.metric) == "loss":
+        return ()
+    reached = accuracy
+    if metric not in ("accuracy", "r2"):
+        outputs = answers_of(proxy.task, jnp.asarray(theta), deal.shards.test_x)
+        reached = quality(metric, np.nan_to_num(outputs), deal.shards.test_y).reshape(loss.shape)
+    share = (1 - reached) / max(1 - constant_quality(metric, deal.shards.test_y), _LEAST_GAIN)
+    return reached, np.where(np.isfinite(loss), share, np.inf)
 
 
 def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:

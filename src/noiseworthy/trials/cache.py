@@ -93,6 +93,8 @@ def _written(result: Result) -> dict[str, Any]:
         "spread": result.spread,
         "loss": result.scores.loss.tolist(),
         "accuracy": result.scores.accuracy.tolist(),
+        "quality": None if result.scores.quality is None else result.scores.quality.tolist(),
+        "missed": None if result.scores.missed is None else result.scores.missed.tolist(),
         "trainings": result.trainings,
         "frontier": [list(price) for price in result.frontier],
     }
@@ -100,7 +102,8 @@ def _written(result: Result) -> dict[str, Any]:
 
 def _read(values: dict[str, Any]) -> Result:
     treatment = values["treatment"] and _treatment(values["treatment"])
-    scores = Scores(np.array(values["loss"], float), np.array(values["accuracy"], float))
+    known = (values[name] for name in Scores._fields)
+    scores = Scores._make(None if one is None else np.array(one, float) for one in known)
     lost = np.array(values["lost"], float)
     winner = Candidate(Setting(**values["setting"]), treatment)
     frontier = tuple(Price(int(uploads), float(part)) for uploads, part in values["frontier"])
@@ -112,7 +115,10 @@ def _treatment(values: dict[str, Any]) -> Treatment:
 
 
 def _facts(facts: PublicFacts) -> dict[str, Any]:
-    names = ("record_shape", "classes", "model", "source", "partition", "settings", "label_scale", "columns")
+    names = (
+        "record_shape", "classes", "model", "source", "partition", "settings", "label_scale", "columns",
+        "class_shares", "metric",
+    )  # fmt: skip
     return {"problem": _problem(facts.problem), **{name: getattr(facts, name) for name in names}}
 
 

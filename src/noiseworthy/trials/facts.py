@@ -13,6 +13,7 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.names import Metric
 from noiseworthy.trials.treatment import Treatment
 
 OWNERS = "natural"
@@ -52,6 +53,8 @@ class PublicFacts:
         partition: name of the partition that the clients are believed to follow; `natural` of given owners.
         settings: its settings, e.g. `labels_per_client`.
         label_scale: public root mean square of the numbers that a regression predicts.
+        class_shares: public shares of the classes, in their order; None where nobody states them.
+        metric: by which settings are chosen.
         model: the settings of the model in words, by which results are kept; empty keeps none.
         columns: what the numbers of a record are, where a schema says it.
     """
@@ -64,6 +67,8 @@ class PublicFacts:
     partition: str
     settings: dict[str, Any] = field(default_factory=dict)
     label_scale: float | None = None
+    class_shares: tuple[float, ...] | None = None
+    metric: Metric = "loss"
     model: str = ""
     columns: tuple[Block, ...] = ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -35,24 +36,29 @@ def whole(source: str, data_dir: str | Path | None = None) -> Records:
 def public_records(facts: PublicFacts, source: str, data_dir: str | Path | None = None) -> Records:
     """Public records made to look like those of the study.
 
-    Images are resized to its shape, classes merged to two for two, numbers scaled to its size. A table of
-    the prior has its columns.
+    Images are resized to its shape, classes merged to two for two and brought to its shares, numbers scaled
+    to its size. A table of the prior has its columns.
 
     Raises:
         InvalidInput: numbers where the study has classes, or classes where it predicts numbers.
     """
     if (seed := prior_seed(source)) is not None:
         records = _drawn(facts.record_shape, facts.classes, seed, facts.columns)
-        return records if facts.classes else _rescaled(records, facts.label_scale)
+        return _known(records, facts)
     if source != MIXTURE:
         records = _in_shape(source, facts.record_shape, data_dir)
-        return _relabelled(records, facts.classes) if facts.classes else _rescaled(records, facts.label_scale)
+        return _known(_relabelled(records, facts.classes) if facts.classes else records, facts)
     if facts.classes is None:
         raise InvalidInput(
             f"mixture has classes, and the study predicts numbers; use {REGRESSION} or "
             "prior:0 under [planning] public"
         )
-    return mixture(facts.record_shape, facts.classes)
+    return _known(mixture(facts.record_shape, facts.classes), facts)
+
+
+def _known(records: Records, facts: PublicFacts) -> Records:
+    """The records with what a study knows of its labels: shares of classes, or their size."""
+    return _in_shares(records, facts.class_shares) if facts.classes else _rescaled(records, facts.label_scale)
 
 
 def is_made(source: str) -> bool:
@@ -130,6 +136,29 @@ def _relabelled(records: Records, classes: int) -> Records:
     if classes != 2 or records.classes == 2:
         return records
     return replace(records, y=records.y % 2, test_y=records.test_y % 2, classes=2)
+
+
+def _in_shares(records: Records, shares: Sequence[float] | None) -> Records:
+    """Records of classes in some shares, those of the study's classes in turn; of others some are dropped."""
+    if shares is None or records.classes is None:
+        return records
+    wanted = np.resize(shares, records.classes)
+    train, test = (_kept(y, wanted / wanted.sum()) for y in (records.y, records.test_y))
+    owners = None if records.client_ids is None else records.client_ids[train]
+    return replace(
+        records, x=records.x[train], y=records.y[train], client_ids=owners,
+        test_x=records.test_x[test], test_y=records.test_y[test],
+    )  # fmt: skip
+
+
+def _kept(y: NDArray, shares: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Places of as many records as there are in some shares, the first of each class, at least one."""
+    have = np.bincount(y, minlength=len(shares))
+    most = np.min(have[have > 0] / shares[have > 0])
+    rank = np.zeros(len(y), np.int64)
+    for one in range(len(shares)):
+        rank[y == one] = np.arange(have[one])
+    return np.flatnonzero(rank < np.maximum(1, np.round(most * shares))[y])
 
 
 def _halved(records: Records) -> Records:

@@ -109,14 +109,12 @@ class _Standing:
 
     @property
     def losses(self) -> NDArray[np.float64]:
-        """Mean over seeds, shape (proxies, candidates)."""
-        return self.scores.loss.mean(axis=2)
+        """What is voted on, mean over seeds, shape (proxies, candidates)."""
+        return self.scores.voted.mean(axis=2)
 
     def beside(self, other: _Standing) -> _Standing:
         """Both together."""
-        pairs = zip(self.scores, other.scores, strict=True)
-        joined = Scores(*(np.concatenate(pair, axis=1) for pair in pairs))
-        return _Standing([*self.candidates, *other.candidates], joined)
+        return _Standing([*self.candidates, *other.candidates], self.scores.beside(other.scores))
 
 
 class Deadline:
@@ -209,7 +207,7 @@ def _result(
     votes = _vote(bench, standing.losses, best)
     place = _settled(bench, space, standing.candidates, votes)
     lost = _lost(standing.losses, best)[:, place]
-    scores = Scores(*(leaf[:, [place]] for leaf in standing.scores))
+    scores = standing.scores.of([place])
     prices = _frontier(bench, space, standing.candidates, votes)
     spread = float(lost[told].max()) if np.any(told := best < _TELLING) else float(lost.max())
     return Result(standing.candidates[place], spread, lost, scores, trainings, unfinished, prices)

@@ -24,7 +24,7 @@ SPREAD_WARNING = 0.1
 _WORTH_A_WORD = 0.05
 """Lost gain up to which fewer uploads are told of."""
 WORTHLESS = 0.995
-"""Loss as a share of the untrained one, above which training is not worth its noise."""
+"""What is voted on as a share of that of no training, above which training is not worth its noise."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def planned(bench: Bench, space: Space, result: Result) -> TrialPlan:
     plan = space.plan(problem, task, bench.scale(treatment, task), setting)
     found = TrialPlan(plan, task, treatment, result, bench.sources)
     notes = (*plan.notes, *_notes(found))
-    if found.loss.mean() > WORTHLESS:
+    if result.scores.voted.mean(axis=2)[:, 0].mean() > WORTHLESS:
         return replace(found, plan=replace(_untrained(plan), notes=notes))
     return replace(found, plan=replace(plan, outcome=_outcome(found), notes=notes))
 

@@ -103,7 +103,7 @@ class Holding:
         return make_task(
             str(table.model), self.x.shape[1:], self.classes, ridge=table.ridge, feature_norm=table.radius,
             normalise=table.normalise, bias=bias, pooling=table.pooling, projection=table.projection,
-            reference=_reference(table, seen),
+            reference=_reference(table, seen), class_weights=table.weights,
         )  # fmt: skip
 
     def batch(self, task: Task) -> Batch:

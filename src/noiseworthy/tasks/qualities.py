@@ -1,0 +1,79 @@
+"""How good many models of one kind are on the same records, by a metric that a study names."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy.tasks.names import Metric
+
+Real = NDArray[np.float64]
+
+
+@partial(jax.jit, static_argnums=0)
+def answers_of(task: Any, theta: Array, x: Array) -> Array:
+    """Outputs of models, theta of shape (S, p), for prepared records, shape (S, n, outputs)."""
+    return jax.lax.map(lambda one: task.answers(one, x).reshape(len(x), -1), jnp.asarray(theta))
+
+
+def quality(metric: Metric, outputs: ArrayLike, labels: ArrayLike) -> Real:
+    """A metric of models, from their outputs, by the definitions of `model.metrics`.
+
+    Args:
+        metric: one of classes, `accuracy`, `balanced-accuracy` or `auc`.
+        outputs: shape (S, n, K), or (S, n, 1) for two classes, the second where it is above 0.
+        labels: classes 0..K-1, shape (n,).
+
+    Returns:
+        Shape (S,). Classes without a record count in none; with a single class AUC is 1/2.
+
+    Example:
+        >>> z = [[[2.0, 0.0], [0.0, 1.0], [3.0, 1.0], [1.0, 0.0]]]
+        >>> [quality(metric, z, [0, 1, 0, 1]).item() for metric in ("accuracy", "balanced-accuracy", "auc")]
+        [0.75, 0.75, 1.0]
+    """
+    z, y = np.asarray(outputs, np.float64), np.asarray(labels)
+    if z.shape[2] == 1:
+        z = np.concatenate([-z, z], axis=2)
+    occurring = np.unique(y)
+    if metric == "auc":
+        margins = z[..., 1:] - z[..., :1] if z.shape[2] == 2 else z
+        kinds = [1] if z.shape[2] == 2 else occurring.tolist()
+        return np.mean([_auc(margins[..., min(k, margins.shape[2] - 1)], y == k) for k in kinds], axis=0)
+    right = z.argmax(axis=2) == y
+    if metric == "accuracy":
+        return right.mean(axis=1)
+    return np.mean([right[:, y == k].mean(axis=1) for k in occurring], axis=0)
+
+
+def constant_quality(metric: Metric, labels: ArrayLike) -> float:
+    """The same of the constant answer that is best; R^2 of the mean is 0.
+
+    Example:
+        >>> [
+        ...     constant_quality(metric, [0, 0, 0, 1])
+        ...     for metric in ("accuracy", "balanced-accuracy", "auc", "r2")
+        ... ]
+        [0.75, 0.5, 0.5, 0.0]
+    """
+    if metric in ("auc", "r2"):
+        return 0.5 if metric == "auc" else 0.0
+    shares = np.unique(np.asarray(labels), return_counts=True)[1] / np.size(labels)
+    return float(shares.max()) if metric == "accuracy" else 1 / len(shares)
+
+
+def _auc(scores: Real, positive: NDArray[np.bool_]) -> Real:
+    """Shape (S,): the chance that a positive record has the larger score, ties counting half."""
+    from scipy.stats import rankdata  # here, because few studies name this metric
+
+    n, m = int(positive.sum()), int((~positive).sum())
+    if not n * m:
+        return np.full(len(scores), 0.5)
+    ranks = rankdata(scores, axis=1)[:, positive].sum(axis=1)
+    return (ranks - n * (n + 1) / 2) / (n * m)
