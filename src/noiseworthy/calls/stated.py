@@ -87,16 +87,16 @@ def opened(
     if folder is not None:
         check_data(study)
     check_plan(None if plan is None else Path(plan))
-    federation: Any = None
+    opened: Any = None
     if study.federation.data is not None:
         from noiseworthy.data.files import data_folder
-        from noiseworthy.studies.opening import check_clients, open_federation
+        from noiseworthy.studies.opening import check_clients, open_data
 
         data_folder(data)
-        federation = open_federation(study)
-        check_clients(study, federation)
+        opened = open_data(study)
+        check_clients(study, opened.federation)
     if folder is not None:
-        check_ours(folder, made_for(study, federation), resume=resume)
+        check_ours(folder, made_for(study, opened and opened.federation), resume=resume)
     from noiseworthy.studies.prepare import prepare  # last, so that mistakes do not wait for jax
 
-    return prepare(study, federation)
+    return prepare(study, opened)

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy.errors import UnsoundClaim
 from noiseworthy.plans.local_work import LocalWork
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.accountants import accountant_name, spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.budget import ADVERSARY, PrivacyBudget
+from noiseworthy.privacy.filters import PrivacyFilter
 from noiseworthy.privacy.releases import Release
 
 
@@ -113,6 +115,54 @@ class Pilot(Stage):
 
 
 @dataclass(frozen=True)
+class BoughtRanges(Stage):
+    """Noised quantiles of number columns, which every client answered before the plan was made.
+
+    Attributes:
+        found: least and greatest value of each column, by name: medians over the clients' answers.
+    """
+
+    found: dict[str, tuple[float, float]]
+    rule: ClassVar[str] = "ranges of columns, medians over noised quantiles of every client"
+    trains: ClassVar[bool] = False
+
+    @cached_property
+    def _remaining(self) -> PrivacyBudget:
+        filled = PrivacyFilter.open(self.budget, self.parts[0][0].mechanism.family)
+        for release, times in self.parts:
+            filled = filled.charge(release, times)
+        return filled.remaining
+
+    def left_of(self, budget: PrivacyBudget) -> PrivacyBudget:
+        """What training may spend after them.
+
+        Args:
+            budget: whole, of the training; it is the one that they were bought from.
+
+        Raises:
+            UnsoundClaim: another budget, or a training that hides whole clients, which a quantile does not.
+        """
+        if budget.unit != self.budget.unit:
+            raise UnsoundClaim(
+                "noised quantiles of a client hide one record of it, and this training hides a whole client; "
+                "state the ranges of [columns], or choose an algorithm whose unit is the record"
+            )
+        if not (np.all(budget.epsilon == self.budget.epsilon) and np.all(budget.delta == self.budget.delta)):
+            raise UnsoundClaim(
+                "ranges of [columns] were bought from another budget; state them where budgets are compared"
+            )
+        return self._remaining
+
+    def as_dict(self) -> dict[str, Any]:
+        """What a plan says of them, under `bought_ranges`."""
+        return {"bought_ranges": {name: list(ends) for name, ends in self.found.items()}}
+
+
+LEFT_OUT_IF_NONE = {"left_out_if_none": True}
+"""Of a field that plan files lack where it is None, so that plans without one have the digest they had."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """The decision of a planner and everything the privacy claim depends on.
 
@@ -141,6 +191,7 @@ class Plan:
         personal_step: step size of what clients keep to themselves, where the algorithm has such a thing.
         averaging: share of the last rounds, in [0, 1), whose models' mean is delivered; 0 delivers the last.
         weighting: q in [0, 1], how far uploads are weighted by their precision; 0 weighs clients by records.
+        ranges: of columns, if they were bought: released and charged before everything else.
     """
 
     algorithm: str
@@ -163,6 +214,7 @@ class Plan:
     personal_step: float = 0.0
     averaging: float = 0.0
     weighting: float = 0.0
+    ranges: BoughtRanges | None = field(default=None, metadata=LEFT_OUT_IF_NONE)
 
     @property
     def train(self) -> bool:
@@ -245,8 +297,8 @@ class Plan:
     def spent(self, uploads: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Exact epsilon_i after `uploads` (by default all that are planned) and the pilot, shape (N,)."""
         used = self.releases if uploads is None else self.released_by(uploads)
-        if self.pilot is not None:
-            return spent_with_pilot(self.pilot.parts, self.release, used, self.budget.delta)
+        if self.before:
+            return spent_with_pilot(self.before, self.release, used, self.budget.delta)
         if self.release is None:
             return np.zeros(self.problem.n_clients)
         return spent_epsilon(self.release, used, self.budget.delta)
@@ -256,8 +308,18 @@ class Plan:
         return uploads if self.local is None else self.local.released(uploads, self.problem.sizes)
 
     @property
+    def before(self) -> tuple[tuple[Release, NDArray[np.int64]], ...]:
+        """What is released and charged before the rounds, with how often each client makes it."""
+        return tuple(part for stage in (self.ranges, self.pilot) if stage is not None for part in stage.parts)
+
+    @property
     def budget(self) -> PrivacyBudget:
-        """The whole budget of every client, a pilot included."""
+        """The whole budget of every client, all that is released before included."""
+        return self.trainable if self.ranges is None else self.ranges.budget
+
+    @property
+    def trainable(self) -> PrivacyBudget:
+        """What training may spend, a pilot included: the budget without what ranges cost."""
         return self.problem.budget if self.pilot is None else self.pilot.budget
 
     def as_dict(self) -> dict[str, Any]:
@@ -300,6 +362,7 @@ class Plan:
             **({"weighting": self.weighting} if self.weighting else {}),
             **({"personal_step_size": self.personal_step} if self.personal_step else {}),
             **(self.pilot.as_dict() if self.pilot else {}),
+            **(self.ranges.as_dict() if self.ranges else {}),
             **self._resource_keys(),
             **self._local_keys(),
         }

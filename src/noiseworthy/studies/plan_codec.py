@@ -23,12 +23,7 @@ from numpy.typing import NDArray
 from noiseworthy.errors import PlanError
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
-from noiseworthy.plans.plan import (
-    Pilot,
-    Plan,
-    Prediction,
-    StepSize,
-)
+from noiseworthy.plans.plan import LEFT_OUT_IF_NONE, BoughtRanges, Pilot, Plan, Prediction, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
@@ -40,7 +35,7 @@ SCHEMA, VERSION = "noiseworthy plan", 1
 _KIND, _ARRAY, _FLOAT = "kind", "array", "float"
 _CLASSES: tuple[type, ...] = (
     Plan, Problem, Constant, PrivacyBudget, Resources, Release, Sensitivity, StepSize,
-    Prediction, LocalSteps, NoisySteps, Coins, Pilot,
+    Prediction, LocalSteps, NoisySteps, Coins, Pilot, BoughtRanges,
 )  # fmt: skip
 CLASSES = {one.__name__: one for one in _CLASSES}
 """What any plan file may hold, by the name it has there; see `class_of` for the rest."""
@@ -81,7 +76,8 @@ def encoded(value: Any) -> Any:
     """
     if dataclasses.is_dataclass(value) and class_of(type(value).__name__) is type(value):
         fields = {one.name: encoded(getattr(value, one.name)) for one in dataclasses.fields(value)}
-        return {_KIND: type(value).__name__, **fields}
+        absent = {one for one in _optional(type(value)) if fields[one] is None}
+        return {_KIND: type(value).__name__, **{k: v for k, v in fields.items() if k not in absent}}
     if isinstance(value, np.ndarray) and value.ndim and value.dtype.name in _DTYPES:
         return {_KIND: _ARRAY, "dtype": value.dtype.name, "values": _listed(value)}
     if isinstance(value, np.generic | np.ndarray) and not np.ndim(value):
@@ -265,6 +261,7 @@ def _instance(content: Any, option: Any, where: str) -> Any:
     if kind is None or not issubclass(kind, option):
         return _NO
     hints, fields = _hints(kind), {one.name for one in dataclasses.fields(kind)}
+    fields -= _optional(kind) - content.keys()
     if odd := sorted(fields ^ (content.keys() - {_KIND})):
         raise PlanError(f"{where}.{odd[0]} is {'missing' if odd[0] in fields else 'unknown'} in a plan file")
     try:
@@ -278,6 +275,11 @@ def _instance(content: Any, option: Any, where: str) -> Any:
 @cache
 def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
+
+
+def _optional(kind: type) -> set[str]:
+    """Fields of a dataclass that plan files lack where they are None."""
+    return {one.name for one in dataclasses.fields(kind) if one.metadata == LEFT_OUT_IF_NONE}
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -220,11 +220,15 @@ def _with_model(prepared: Prepared, task: dict[str, Any]) -> Prepared:
 
 def _check_facts(plan: Plan, prepared: Prepared) -> None:
     """Hold the plan's problem against the study's: sizes, dimension, whole budgets, noise, resources."""
-    problem = replace(plan.problem, budget=plan.budget)
+    problem = replace(plan.problem, budget=plan.trainable)
     expected = prepared.problem(problem.clip_norm, problem.clipping)
     _check_alike(
-        {"algorithm": plan.algorithm, "problem": encoded(problem)},
-        {"algorithm": prepared.study.algorithm.name, "problem": encoded(expected)},
+        {"algorithm": plan.algorithm, "problem": encoded(problem), "ranges": encoded(plan.ranges)},
+        {
+            "algorithm": prepared.study.algorithm.name,
+            "problem": encoded(expected),
+            "ranges": encoded(prepared.ranges),
+        },
     )
 
 

@@ -17,16 +17,17 @@ from noiseworthy.data.federation import numbered
 from noiseworthy.engines.pilot import pilot_gradients
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
+from noiseworthy.plans.plan import BoughtRanges
 from noiseworthy.plans.problem import ASSUMED, Constant, Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.releases import Release
+from noiseworthy.studies.budgets import budgets_of
 from noiseworthy.studies.clients import Stated, by_name, in_order
 from noiseworthy.studies.occupied import NO_DATA
-from noiseworthy.studies.opening import open_federation
-from noiseworthy.studies.privacy_table import Drawn
+from noiseworthy.studies.opening import Opened, open_data
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import Reference, Task, make_task, seen_shape
 from noiseworthy.tasks.factory import check_plain
@@ -47,13 +48,15 @@ class Prepared:
     task: Task | None
     sizes: np.ndarray
     dimension: int
+    ranges: BoughtRanges | None = None
+    """Ranges of columns that were bought, for a share of the budgets."""
 
     def problem(self, clip_norm: float, clipping: ClippingMode = "A") -> Problem:
         """The planner's problem with a given clip, the budget in the unit of its clipping mode."""
-        table = self.study.privacy
-        budget = PrivacyBudget.of(
-            self.epsilon, self.delta, len(self.sizes), table.relation, unit_of(clipping)
-        )
+        table, unit = self.study.privacy, unit_of(clipping)
+        budget = PrivacyBudget.of(self.epsilon, self.delta, len(self.sizes), table.relation, unit)
+        if self.ranges is not None:
+            budget = self.ranges.left_of(budget)
         return Problem(
             self.sizes, self.dimension, budget, table.mechanism, clip_norm, table.sampling_rate, clipping,
             self._resources(),
@@ -80,12 +83,12 @@ class Prepared:
     @property
     def epsilon(self) -> PerClient:
         """The privacy losses that clients allow, those of a range drawn."""
-        return self._budget("epsilon", self.study.privacy.epsilon, _EPSILON)
+        return budgets_of(self.study, "epsilon", self.names, named=self.named)
 
     @property
     def delta(self) -> PerClient:
         """The probabilities of a larger loss, those of a range drawn."""
-        return self._budget("delta", self.study.privacy.delta, _DELTA)
+        return budgets_of(self.study, "delta", self.names, named=self.named)
 
     @property
     def resource_budget(self) -> PerClient:
@@ -152,12 +155,6 @@ class Prepared:
         stated = self.study.constants.heterogeneity
         return None if stated is None else self.in_order("[constants] heterogeneity", stated)
 
-    def _budget(self, key: str, stated: Stated | Drawn, tag: int) -> PerClient:
-        if not isinstance(stated, Drawn):
-            return self.in_order(f"[privacy] {key}", stated)
-        seed = check.count("[federation] seed", self.study.federation.seed, least=0)
-        return draw_budgets(stated, len(self.sizes), np.random.default_rng([seed, tag])).tolist()
-
     def _resources(self) -> Resources | None:
         table = self.study.resources
         if table is None:
@@ -200,10 +197,6 @@ class Prepared:
         )
 
 
-_EPSILON, _DELTA = 0xE9517, 0xDE17A
-"""What tells the public draws of a study apart."""
-
-
 def _label_scale(study: Study, federation: Federation) -> float | None:
     """The public size of the numbers that a regression predicts; None for classes."""
     if federation.classes is not None:
@@ -220,33 +213,12 @@ def _label_scale(study: Study, federation: Federation) -> float | None:
     )
 
 
-def draw_budgets(law: Drawn, clients: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Budgets of clients whom nobody has asked, drawn from a range.
-
-    Args:
-        law: evenly between two ends, or evenly in the logarithm.
-        clients: N.
-        generator: public; budgets say nothing of records.
-
-    Returns:
-        shape (N,), within the ends.
-
-    Example:
-        >>> draw_budgets(Drawn(loguniform=[0.1, 10.0]), 3, np.random.default_rng(0)).round(3)
-        array([1.879, 0.346, 0.121])
-    """
-    low, high = law.ends
-    if law.uniform is not None:
-        return generator.uniform(low, high, clients)
-    return np.clip(np.exp(generator.uniform(np.log(low), np.log(high), clients)), low, high)
-
-
-def prepare(study: Study, federation: Federation | None = None) -> Prepared:
+def prepare(study: Study, opened: Opened | None = None) -> Prepared:
     """Open the data and the task that a study names.
 
     Args:
         study: what to open.
-        federation: its data where they were opened before.
+        opened: its data where they were opened before.
 
     Raises:
         ConfigError: tables that do not fit each other.
@@ -261,7 +233,7 @@ def prepare(study: Study, federation: Federation | None = None) -> Prepared:
             )
         dimension = check.count("[task] dimension", study.task.dimension)
         return Prepared(study, None, None, sizes, dimension)
-    federation = open_federation(study) if federation is None else federation
+    federation, ranges = open_data(study) if opened is None else opened
     _check_model(study.task.model, federation)
     study = _with_intercept(study, federation)
     task = open_task(study, federation.record_shape, federation.classes)
@@ -270,7 +242,7 @@ def prepare(study: Study, federation: Federation | None = None) -> Prepared:
             f"[task] dimension = {study.task.dimension}, but the model on {federation.name} has "
             f"{task.dimension} parameters; leave dimension out when data are given"
         )
-    return Prepared(study, federation, task, federation.sizes, task.dimension)
+    return Prepared(study, federation, task, federation.sizes, task.dimension, ranges)
 
 
 def _with_intercept(study: Study, federation: Federation) -> Study:

@@ -113,6 +113,7 @@ class PlanPart(Part):
     weighting: float = 0.0
     personal_step_size: float = 0.0
     estimation: EstimationPart | None = None
+    bought_ranges: dict[str, list[float]] = Field(default_factory=dict)
     cost: Number = None
     resources: ResourcesPart | None = None
     clipping_mode: str | None = None
