@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from noiseworthy._names import nearest, shown
 from noiseworthy._tables import read_toml
-from noiseworthy.data.readers import is_table
+from noiseworthy.data.readers import has_columns
 from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.schema import COLUMNS, KINDS, ROLES, Schema, misfits, named
 from noiseworthy.data.table import FederationTable
@@ -122,9 +122,9 @@ def check_beside(table: FederationTable) -> None:
     Raises:
         ValueError: data that are no table, or keys that `[columns]` replaces.
     """
-    if not (table.of_owners or is_table(str(table.data))):
+    if not (table.of_owners or has_columns(str(table.data))):
         raise ValueError(
-            f"{_WHERE} goes with a table (.csv, .csv.gz, .npz, .parquet) or with owners:FILE, got data "
+            f"{_WHERE} goes with a table (.csv, .csv.gz, .npz, .parquet), hub:NAME or owners:FILE, got data "
             f"= {table.data!r}; leave {_WHERE} out"
         )
     if older := [key for key in _OLDER if key in table.model_fields_set]:
