@@ -27,7 +27,7 @@ from noiseworthy.privacy.releases import Release
 from noiseworthy.studies.budgets import budgets_of
 from noiseworthy.studies.clients import Stated, by_name, in_order
 from noiseworthy.studies.occupied import NO_DATA
-from noiseworthy.studies.opening import Opened, open_data
+from noiseworthy.studies.opening import Opened, check_model, open_data
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import Reference, Task, make_task, seen_shape
 from noiseworthy.tasks.factory import check_plain
@@ -234,7 +234,7 @@ def prepare(study: Study, opened: Opened | None = None) -> Prepared:
         dimension = check.count("[task] dimension", study.task.dimension)
         return Prepared(study, None, None, sizes, dimension)
     federation, ranges = open_data(study) if opened is None else opened
-    _check_model(study.task.model, federation)
+    check_model(study, federation)
     study = _with_intercept(study, federation)
     task = open_task(study, federation.record_shape, federation.classes)
     if study.task.dimension not in (None, task.dimension):
@@ -249,25 +249,6 @@ def _with_intercept(study: Study, federation: Federation) -> Study:
     """The study without an intercept where records are images: "auto" is for rows of numbers."""
     images = len(federation.record_shape) > 1
     return with_task(study, {"bias": 0.0}) if images and study.task.bias == "auto" else study
-
-
-_STRUCTURED = ("lstm", "unet3d")
-"""Models whose records have a label for every token or voxel."""
-
-
-def _check_model(model: str | None, federation: Federation) -> None:
-    """Refuse a model for another kind of labels than the data have."""
-    structured = len(federation.label_shape) > 0
-    if structured and model not in _STRUCTURED:
-        raise ConfigError(
-            f"[task] model must be {' or '.join(_STRUCTURED)} for {federation.name}, whose records have "
-            f"labels of shape {federation.label_shape}, got {model or 'none'}"
-        )
-    if model in _STRUCTURED and not structured:
-        raise ConfigError(
-            f"[task] model {model} needs a label for every token or voxel, {federation.name} has one per "
-            "record; choose another model"
-        )
 
 
 def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task:

@@ -109,7 +109,7 @@ def test_a_gateway_with_columns_answers_requests(folder):
         (
             {**COLUMNS, "age": {"kind": "number", "range": {"buy": [0, 120]}}},
             {},
-            "age: ranges are bought in sim",
+            "age: ranges are bought",
         ),
         (COLUMNS, {"classes": ["no", "yes"]}, r"classes beside \[columns\]"),
         (COLUMNS, {"data": "digits"}, r"\[columns\] goes with a table"),
