@@ -64,7 +64,12 @@ class Arena:
 
     @classmethod
     def of(
-        cls, federation: Federation, task: Task, problem: Problem, records: int = 200, test: int = 10_000
+        cls,
+        federation: Federation,
+        task: Task,
+        problem: Problem,
+        records: ArrayLike = 200,
+        test: int = 10_000,
     ) -> Arena:
         """The first records of every client, and a fixed random choice of test records.
 
@@ -72,7 +77,7 @@ class Arena:
             federation: the whole of it.
             task: a linear model for its records.
             problem: made for its sizes.
-            records: most records of a client to hold.
+            records: most records of a client to hold, one number or one for each.
             test: most test records to hold.
 
         Raises:
@@ -90,8 +95,13 @@ class Arena:
         return cls(problem, task, shards, float(start.loss), float(start.accuracy))
 
 
-def stand_ins(federation: Federation, task: LinearModel, records: int) -> Shards:
+def stand_ins(federation: Federation, task: LinearModel, records: ArrayLike) -> Shards:
     """At most so many records of each client, each standing for its share of all of them.
+
+    Args:
+        federation: the whole of it.
+        task: prepares records.
+        records: one number or one for each client.
 
     Returns:
         Shards whose mask is d_i / n_i on the n_i records of client i, so that clipped sums estimate those
@@ -104,7 +114,7 @@ def stand_ins(federation: Federation, task: LinearModel, records: int) -> Shards
         >>> stand_ins(one, LinearModel(1, 1, "logistic"), 2).train.mask.tolist()
         [[1.5, 1.5]]
     """
-    few = federation.take_records(check.count("records", records))
+    few = federation.take_records(check.counts("records", records))
     shards = Shards.load(few, task)
     weight = jnp.asarray(federation.sizes / few.sizes, jnp.float32)
     train = shards.train._replace(mask=shards.train.mask * weight[:, None])

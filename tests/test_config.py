@@ -123,6 +123,7 @@ def test_a_missing_table_is_named(table):
         ("constants", "source", "oracle", "'fitted', 'analytic', 'bought' or 'rule', got 'oracle'"),
         ("constants", "share", 1.0, "[constants] share must be below 1, got 1.0"),
         ("planning", "seeds", 0, "[planning] seeds must be at least 1, got 0"),
+        ("planning", "public", ["wine", "prior:x"], "prior:K takes a whole number of at most 9 digits"),
         ("resources", "budget", "much", "must be a valid number or a valid list, got 'much'"),
         ("resources", "unit", "euro", "'units', 'seconds', 'bytes' or 'joules', got 'euro'"),
         ("training", "seeds", [], "at least 1 item"),

@@ -22,7 +22,7 @@ from noiseworthy.errors import ConfigError, DataError
 
 PUBLISHED = {
     "study", "algorithm", "mechanism", "train", "rounds", "clients", "clients_per_round", "clip_norm",
-    "step_size", "momentum", "averaging", "epsilon", "delta", "unit", "plan_digest", "version",
+    "step_size", "momentum", "averaging", "steering", "epsilon", "delta", "unit", "plan_digest", "version",
 }  # fmt: skip
 SUMMARY = {"final_accuracy", "final_accuracy_std", "final_loss", "final_uploads", "spent_epsilon"}
 

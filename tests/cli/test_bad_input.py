@@ -171,7 +171,7 @@ OWN_DATA = {
         {"planning": {"public": ["own.csv"]}, "algorithm": {"step_size": "auto"}, "constants": None},
         "own.csv is the private data of this study",
     ),
-    "dimension": ({"task": {"dimension": 9}}, "[task] dimension = 9, but the model on own has 8 parameters"),
+    "dimension": ({"task": {"dimension": 9}}, "[task] dimension = 9, but the model on own has 4 parameters"),
     "no data folder": ({"federation": {"data": "mnist", "data_dir": "gone"}}, "folder gone does not exist"),
     "analytic without norm": ({"constants": {"source": "analytic"}}, "[task] feature_norm"),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from noiseworthy.errors import PlanError, UnsoundClaim
 from noiseworthy.methods import registry
 from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
-from noiseworthy.plans.plan import Pilot
+from noiseworthy.plans.stages import Pilot
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.plan_codec import same
 from noiseworthy.studies.plan_file import FILE, load_plan, planned

@@ -17,7 +17,7 @@ from noiseworthy.data.schema.columns import NumberColumn
 from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.errors import ConfigError, DataError, PlanError, UnsoundClaim
 from noiseworthy.model.model import load_model
-from noiseworthy.plans.plan import BoughtRanges
+from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.privacy_statement import privacy_statement

@@ -21,7 +21,7 @@ from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
-from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.plan import Plan, Steering, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
@@ -82,6 +82,11 @@ class TestFedSGDDPCAveraged(OnRegression):
 
     def make(self, plan, task, seed):
         return averaged(registry.make(plan, task, seed), plan.rounds, 0.5)
+
+
+class TestFedSGDDPCSteered(OnRegression):
+    def plan(self):
+        return replace(replies("fedsgd-dpc", problem()), steering=Steering(0.3, 0.5))
 
 
 class OfLocalSteps(OnRegression):

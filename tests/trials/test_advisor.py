@@ -52,7 +52,7 @@ def fixed(algorithm: str, step: float, rounds: int = 8) -> Space:
     """A space of one setting."""
     return Space(
         algorithm, rounds=rounds, work=1, clients_per_round=4, clip_norm=0.5, step_size=step,
-        decay_rounds=50.0, momentum=0.0, averaging=0.0,
+        decay_rounds=50.0, momentum=0.0, averaging=0.0, steering=0.0,
     )  # fmt: skip
 
 

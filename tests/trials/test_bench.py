@@ -219,3 +219,34 @@ def test_a_thousand_digits_trials_a_minute_and_memory_stays_flat(facts_of):
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert a_minute >= 1000
     assert grown < 50_000, "kilobytes"
+
+
+def test_tables_of_the_prior_share_one_compiled_program(facts_of, space_of, caplog):
+    """Their shapes are the study's, and so is the model: the second and third compile nothing more."""
+    facts = facts_of(sizes=(37, 21), record_shape=(7,), classes=3)
+    space = space_of("fedsgd-dpc", rounds=3, clients_per_round=2)
+    bench = Bench(facts, ["prior:0", "prior:1", "prior:2"])
+    bench.scale()
+    compiled = []
+    for proxy in bench.proxies():
+        caplog.clear()
+        with jax.log_compiles(), caplog.at_level("WARNING", logger="jax._src.interpreters.pxla"):
+            outcomes(proxy, [bench.plan(space, Candidate(ONE), proxy)], [0, 1])
+        compiled.append(
+            sum(record.getMessage().startswith("Compiling jit(_advance)") for record in caplog.records)
+        )
+    assert compiled == [1, 0, 0]
+
+
+def test_proxies_that_share_algorithms_score_as_each_by_itself(facts_of, space_of):
+    """Two of three have one shape; between them stands another, and every score keeps its place."""
+    facts = facts_of(sizes=(37, 21), record_shape=(7,), classes=3)
+    space = space_of("fedsgd-dpc", rounds=3, clients_per_round=2, step_size=None)
+    bench = Bench(facts, ["prior:0", "wine", "prior:1"])
+    candidates = [Candidate(replace(ONE, reach=reach)) for reach in (0.3, 3.0)]
+    found = bench.scores(space, candidates, [0, 1, 2])
+    for place, proxy in enumerate(bench.proxies()):
+        alone = outcomes(proxy, [bench.plan(space, one, proxy) for one in candidates], [0, 1, 2])
+        np.testing.assert_array_equal(found.loss[place], alone[0])
+        np.testing.assert_array_equal(found.accuracy[place], alone[1])
+    assert len(np.unique(found.loss)) == found.loss.size

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from noiseworthy.data import load_records
+from noiseworthy.data.prior_columns import Block
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.plans.resources import Resources
 from noiseworthy.trials.facts import MOST_CLIENTS
-from noiseworthy.trials.proxies import make_proxies, public_sources
+from noiseworthy.trials.proxies import make_proxies
+from noiseworthy.trials.public import same_data
+from noiseworthy.trials.stand_ins import TABLES, public_sources
 from noiseworthy.trials.treatment import Treatment
+
+DRAWN = ("prior:0", "prior:1", "prior:2")
 
 
 @pytest.mark.parametrize(
@@ -20,18 +27,42 @@ from noiseworthy.trials.treatment import Treatment
         ((8, 8), "mnist", 10, ["digits", "mixture"]),
         ((28, 28, 1), "own.npz", 10, ["digits", "mixture"]),
         ((8, 8), "digits", 10, ["breast-cancer", "wine", "mixture"]),
-        ((4,), "iris", 3, ["breast-cancer", "wine", "mixture"]),
-        ((13,), "wine", 3, ["breast-cancer", "mixture"]),
-        ((8,), "own.csv", 2, ["breast-cancer", "diabetes", "mixture"]),
-        ((10,), "diabetes", 2, ["breast-cancer", "mixture"]),
-        ((8,), "own.csv", None, ["diabetes-progression"]),
-        ((10,), "diabetes-progression", None, []),
+        ((4,), "iris", 3, ["wine", "randhie-health", *DRAWN]),
+        ((13,), "wine", 3, ["iris", "randhie-health", *DRAWN]),
+        ((30,), "own.csv", 2, ["breast-cancer", "solar-flare", *DRAWN]),
+        ((30,), "breast-cancer", 2, ["solar-flare", "segment-grows", *DRAWN]),
+        ((20,), "segment", 7, ["wine", "solar-class", *DRAWN]),
+        ((11,), "own.csv", None, ["diabetes-progression", "elnino", *DRAWN]),
+        ((10,), "diabetes", None, ["sunspots", "randhie-visits", *DRAWN]),
     ],
 )
 def test_what_stands_in_is_of_the_same_kind_and_never_the_data_themselves(
     facts_of, shape, source, classes, expected
 ):
-    assert public_sources(facts_of(record_shape=shape, source=source, classes=classes)) == expected
+    assert list(public_sources(facts_of(record_shape=shape, source=source, classes=classes))) == expected
+
+
+def test_what_is_known_of_tables_that_ship_is_true():
+    for name, (features, classes, records) in TABLES.items():
+        table = load_records(name)
+        assert (table.record_shape, table.classes, len(table)) == ((features,), classes, records)
+
+
+def test_real_tables_weigh_by_likeness_and_only_those_that_are_not_left_out(facts_of):
+    facts = facts_of(record_shape=(30,), classes=2, sizes=(114, 114, 114, 114))
+    weights = public_sources(facts)
+    assert weights["breast-cancer"] == pytest.approx(1.0)
+    assert weights["prior:0"] == weights["prior:1"] == 0.4
+    left_out = public_sources(facts, without=["breast-cancer", "solar-class"])
+    assert not {"breast-cancer", "solar-flare", "solar-class"} & {*left_out}
+    assert len(left_out) == len(weights)
+
+
+def test_no_two_real_tables_hold_the_same_records(facts_of):
+    for features in (5, 9, 18, 40):
+        for classes in (None, 2, 5):
+            names = [*public_sources(facts_of(record_shape=(features,), classes=classes))]
+            assert not [(a, b) for a, b in itertools.combinations(names, 2) if same_data(a, b)]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +154,7 @@ def test_a_treatment_reaches_the_records(facts_of):
 @pytest.mark.parametrize("scale", [0.5, 14.0])
 def test_a_regression_meets_numbers_of_the_size_that_the_study_states(facts_of, scale):
     facts = facts_of(model="linear", classes=None, label_scale=scale)
-    (proxy,) = make_proxies(facts, public_sources(facts))
+    (proxy,) = make_proxies(facts, ["diabetes-progression"])
     real = np.asarray(proxy.deal().shards.train.mask) > 0
     assert np.sqrt(np.mean(np.asarray(proxy.deal().shards.train.y)[real] ** 2)) == pytest.approx(
         scale, rel=0.1
@@ -134,7 +165,7 @@ def test_a_regression_meets_numbers_of_the_size_that_the_study_states(facts_of, 
     ("model", "classes", "source", "says"),
     [
         ("linear", None, "wine", "predicts numbers, but the public data wine hold classes"),
-        ("linear", None, "mixture", "mixture has classes, .* use diabetes-progression"),
+        ("linear", None, "mixture", "mixture has classes, .* use diabetes-progression or prior:0"),
         ("softmax", 3, "diabetes-progression", "predicts 3 classes, but .* hold numbers"),
     ],
 )
@@ -149,3 +180,24 @@ def test_resources_are_those_of_the_kept_clients(facts_of):
     facts = replace(facts, problem=replace(facts.problem, resources=resources))
     thinned = facts.thinned().problem
     np.testing.assert_array_equal(thinned.resources.budget, thinned.sizes + 10)
+
+
+@pytest.mark.parametrize(("classes", "model"), [(3, "softmax"), (None, "linear")])
+def test_a_table_of_the_prior_has_the_shape_and_the_columns_of_the_study(facts_of, classes, model):
+    columns = (Block("category", 3), Block("yes-no"), Block("number", indicated=True))
+    facts = facts_of(record_shape=(6,), classes=classes, model=model, label_scale=3.0, columns=columns)
+    one, other = make_proxies(facts, ["prior:0", "prior:1"])
+    for proxy in (one, other):
+        assert proxy.records.x.shape == (3000, 6)
+        assert proxy.records.classes == classes
+        assert set(np.unique(proxy.records.x[:, :3])) == {0, 1}
+        assert set(np.unique(proxy.records.x[:, 3])) == {-1, 1}
+        if classes is None:
+            assert np.sqrt(np.mean(proxy.records.y**2)) == pytest.approx(3.0, rel=1e-3)
+    assert not np.array_equal(one.records.x, other.records.x)
+
+
+@pytest.mark.parametrize("source", ["prior:", "prior:-1", "prior:1.5", "prior:x", "prior:1234567890"])
+def test_a_table_of_the_prior_is_named_by_a_whole_number(facts_of, source):
+    with pytest.raises(InvalidInput, match="prior:K takes a whole number of at most 9 digits"):
+        make_proxies(facts_of(), [source])

@@ -18,6 +18,7 @@ from noiseworthy.data.partitions import Parts
 from noiseworthy.data.partitions import partition as deal_out
 from noiseworthy.data.readers import FORMATS, SQL, has_columns, is_table, opened
 from noiseworthy.data.records import Records
+from noiseworthy.data.shipped import PARENTS, read_shipped
 from noiseworthy.data.table_records import HeldOut, from_columns, read_table
 from noiseworthy.data.tables import CLIENT_COLUMN, Columns
 from noiseworthy.errors import DataError, InvalidInput
@@ -71,7 +72,8 @@ def load_records(
     """The records of a source, before anybody owns them.
 
     Args:
-        source: `digits`, `breast-cancer`, `wine`, `iris`, `diabetes` (shipped);
+        source: `digits`, `breast-cancer`, `wine`, `iris`, `diabetes`, `diabetes-progression` and the
+            tables of docs/public_data.md, such as `phishing` (shipped);
             `mnist`, `fashion-mnist`, `mnist-writers`, `cifar10`, `cifar10-jpeg`, `pneumoniamnist`,
             `shakespeare`, `lending-club`, `lending-club-2018`, `adult`, `vehicle`, `heart-disease`, `school`
             (files in `data_dir`); `leaf:FOLDER`; `ixi:FOLDER`; `hub:NAME`; `sql:` and a connection string;
@@ -245,12 +247,16 @@ def _schema(columns: Schema | Mapping[str, Any] | str | None, source: str, plain
 def _without_columns(source: str, data_dir: str | Path | None) -> Records:
     if source in EMBEDDED:
         return _reader(EMBEDDED[source])()
+    if source in PARENTS:
+        return read_shipped(source)
     if source in FILES:
         return _reader(FILES[source])(required_folder(source, data_dir))
     kind, _, folder = source.partition(":")
     if kind == "ixi" and folder:
         return _reader("ixi.read_ixi")(locate(folder, data_dir))
-    raise InvalidInput(f"source must be one of {', '.join([*EMBEDDED, *FILES])}, {_FORMS}; got {source!r}")
+    raise InvalidInput(
+        f"source must be one of {', '.join([*EMBEDDED, *PARENTS, *FILES])}, {_FORMS}; got {source!r}"
+    )
 
 
 def _owners(records: Records) -> NDArray:

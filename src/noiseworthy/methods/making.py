@@ -44,7 +44,7 @@ def aligned(algorithms: Sequence[A]) -> list[A]:
     """Algorithms with their schedules padded to common lengths, so that they share a compiled program."""
     every = [algorithm.lengths for algorithm in algorithms]
     most = {name: max(lengths[name] for lengths in every) for name in every[0]}
-    return [algorithm.padded(most) for algorithm in algorithms]
+    return [one if one.lengths == most else one.padded(most) for one in algorithms]
 
 
 def padded(algorithms: Sequence[A], room: int) -> list[A]:

@@ -63,12 +63,14 @@ def table(name: str) -> type[AlgorithmTable]:
 
 
 def make(plan: Plan, task: Task, seed: int) -> Algorithm:
-    """The algorithm that a plan names, its schedule drawn from `seed`, its iterates averaged as planned.
+    """The algorithm that a plan names, its schedule drawn from `seed`, steered and averaged as planned.
 
     Raises:
         InvalidInput: an unknown algorithm, or a plan that its algorithm cannot follow.
     """
     from noiseworthy.methods.averaged import averaged  # here, because planning needs no jax
+    from noiseworthy.methods.steered import steered
 
     made = method(plan.algorithm).make(plan, task, seed)
+    made = steered(made, plan) if plan.steering else made
     return averaged(made, plan.rounds, plan.averaging) if plan.averaging else made

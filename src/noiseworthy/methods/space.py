@@ -13,14 +13,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.plan import Plan, Steering, StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
 
 L = TypeVar("L")
-Lever: TypeAlias = Literal["momentum", "weighting", "cohorts", "decay"]
+Lever: TypeAlias = Literal["momentum", "weighting", "cohorts", "decay", "steering"]
 """What a race may vary beside counts, clip and step, where a method has it: a momentum of the server, uploads
-weighted by their precision, rounds that ask some clients only, step sizes that fall."""
+weighted by their precision, rounds that ask some clients only, step sizes that fall or follow the uploads."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Setting:
         momentum: of the server.
         averaging: share of the last rounds whose mean is delivered.
         weighting: q, how far uploads are weighted by their precision.
+        steering: gain with which noised uploads scale the steps, where the method has this.
     """
 
     passes: float
@@ -63,6 +64,7 @@ class Setting:
     momentum: float = 0.0
     averaging: float = 0.0
     weighting: float = 0.5
+    steering: float = 0.2
 
 
 class GradientScale(NamedTuple):
@@ -96,6 +98,8 @@ class Free:
         momentum: of the server.
         averaging: share of the last rounds.
         weighting: q, how far uploads are weighted by their precision.
+        steering: gain with which noised uploads scale the steps.
+        floor: of steering; never free.
         batch_size: records per local step, None for all; never free.
         own: keys that only this method has, as stated; never free.
     """
@@ -111,6 +115,8 @@ class Free:
     momentum: float | None = None
     averaging: float | None = None
     weighting: float | None = None
+    steering: float | None = None
+    floor: float = 1.0
     batch_size: int | None = None
     own: dict[str, Any] = field(default_factory=dict)
 
@@ -148,6 +154,11 @@ class Free:
         if self.weighting is not None:
             return self.weighting
         return setting.weighting if np.ptp(made.noise) > 1e-9 * made.noise.max() else 0.0
+
+    def steering_of(self, setting: Setting) -> Steering | None:
+        """None where steps are taken as planned."""
+        gain = setting.steering if self.steering is None else self.steering
+        return Steering(gain, self.floor) if gain else None
 
     def clipped(self, problem: Problem, setting: Setting, unit: float) -> tuple[Problem, float]:
         """The problem with the setting's clip in a unit, and the share of a typical gradient that is kept."""
@@ -197,7 +208,7 @@ class SearchSpace:
     decided: Callable[[Plan], dict[str, Any]]
 
 
-ONE_GRADIENT_GRID = Grid((1, 3, 10, 30, 100), (1,), (1.0, 0.3, 0.1), (1, 3, 10, 30, 100, 300))
+ONE_GRADIENT_GRID = Grid((1, 3, 10, 30, 100), (1,), (1.0, 0.3, 0.1), (3, 10, 30, 100, 300))
 """Of methods whose replies are one gradient."""
 LOCAL_STEPS_GRID = Grid((1, 5, 25), (1, 3, 10), (1.0, 0.2), (1, 5, 25, 125))
 """Of methods that take several local steps before a reply."""

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.errors import UnsoundClaim
 from noiseworthy.plans.local_work import LocalWork
 from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.stages import BoughtRanges, Stage
 from noiseworthy.privacy.accountants import accountant_name, spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.budget import ADVERSARY, PrivacyBudget
-from noiseworthy.privacy.filters import PrivacyFilter
 from noiseworthy.privacy.releases import Release
 
 
@@ -45,6 +44,23 @@ class StepSize:
 
 
 @dataclass(frozen=True)
+class Steering:
+    """How far the noised uploads themselves may scale the planned steps (`methods.steered`).
+
+    Attributes:
+        gain: k, the most by which the logarithm of the scale moves in a round, over 2; 0 steers nothing.
+        floor: loss below which a slope says little, above 0.
+    """
+
+    gain: float
+    floor: float
+
+    def __post_init__(self):
+        check.in_unit_interval("steering", self.gain, closed_left=True, remedy="0 keeps the planned steps")
+        check.positive("floor of steering", self.floor)
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What the bound says of the plan, beside what it says of not training.
 
@@ -59,103 +75,6 @@ class Prediction:
     no_training: float
     unit: str
     vacuous: bool = False
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What clients release before the rounds of a plan, what it is charged, and how the plan follows from it.
-
-    A class of stages is a rule that turns released replies into the rest of the plan. A stage that was run
-    holds, or has led to, all that the rest rests on; one that is pending is run by the training, and the
-    plan around it says what comes then if the replies tell nothing new.
-
-    Attributes:
-        parts: each kind of release, with how often each client makes it, shape (N,).
-        budget: the whole budget, of which the plan's problem holds the rest.
-    """
-
-    parts: tuple[tuple[Release, NDArray[np.int64]], ...]
-    budget: PrivacyBudget
-    rule: ClassVar[str]
-    """How the rest of the plan follows, in words."""
-    trains: ClassVar[bool]
-    """Whether rounds of training are among it."""
-
-    @property
-    def pending(self) -> bool:
-        """Whether it is still to be run."""
-        return False
-
-    @property
-    def uploads(self) -> NDArray[np.int64]:
-        """Communications of each client, shape (N,)."""
-        return self.parts[0][1]
-
-    @property
-    def rounds(self) -> int:
-        """Rounds of training among it."""
-        return 0
-
-    @property
-    def step(self) -> StepSize | None:
-        """Step sizes of these rounds, which those of the plan go on from; None where there are none."""
-        return None
-
-    def as_dict(self) -> dict[str, Any]:
-        """What a plan says of it, beside what it spends."""
-        return {}
-
-
-@dataclass(frozen=True)
-class Pilot(Stage):
-    """An upload of each client by which constants were bought while planning: they are the plan's."""
-
-    rule: ClassVar[str] = "constants of the bound, from one noised gradient of every client"
-    trains: ClassVar[bool] = False
-
-
-@dataclass(frozen=True)
-class BoughtRanges(Stage):
-    """Noised quantiles of number columns, which every client answered before the plan was made.
-
-    Attributes:
-        found: least and greatest value of each column, by name: medians over the clients' answers.
-    """
-
-    found: dict[str, tuple[float, float]]
-    rule: ClassVar[str] = "ranges of columns, medians over noised quantiles of every client"
-    trains: ClassVar[bool] = False
-
-    @cached_property
-    def _remaining(self) -> PrivacyBudget:
-        filled = PrivacyFilter.open(self.budget, self.parts[0][0].mechanism.family)
-        for release, times in self.parts:
-            filled = filled.charge(release, times)
-        return filled.remaining
-
-    def left_of(self, budget: PrivacyBudget) -> PrivacyBudget:
-        """What training may spend after them.
-
-        Args:
-            budget: whole, of the training; it is the one that they were bought from.
-
-        Raises:
-            UnsoundClaim: another budget, or a training that hides whole clients, which a quantile does not.
-        """
-        if budget.unit != self.budget.unit:
-            raise UnsoundClaim(
-                "noised quantiles of a client hide one record of it, and this training hides a whole client; "
-                "state the ranges of [columns], or choose an algorithm whose unit is the record"
-            )
-        if not (np.all(budget.epsilon == self.budget.epsilon) and np.all(budget.delta == self.budget.delta)):
-            raise UnsoundClaim(
-                "ranges of [columns] were bought from another budget; state them where budgets are compared"
-            )
-        return self._remaining
-
-    def as_dict(self) -> dict[str, Any]:
-        """What a plan says of them, under `bought_ranges`."""
-        return {"bought_ranges": {name: list(ends) for name, ends in self.found.items()}}
 
 
 LEFT_OUT_IF_NONE = {"left_out_if_none": True}
@@ -191,6 +110,7 @@ class Plan:
         personal_step: step size of what clients keep to themselves, where the algorithm has such a thing.
         averaging: share of the last rounds, in [0, 1), whose models' mean is delivered; 0 delivers the last.
         weighting: q in [0, 1], how far uploads are weighted by their precision; 0 weighs clients by records.
+        steering: of the steps by what was uploaded; None takes them as planned.
         ranges: of columns, if they were bought: released and charged before everything else.
     """
 
@@ -214,6 +134,7 @@ class Plan:
     personal_step: float = 0.0
     averaging: float = 0.0
     weighting: float = 0.0
+    steering: Steering | None = None
     ranges: BoughtRanges | None = field(default=None, metadata=LEFT_OUT_IF_NONE)
 
     @property
@@ -360,6 +281,7 @@ class Plan:
             **({"momentum": self.momentum} if self.momentum else {}),
             **({"averaging": self.averaging} if self.averaging else {}),
             **({"weighting": self.weighting} if self.weighting else {}),
+            **({"steering": vars(self.steering)} if self.steering else {}),
             **({"personal_step_size": self.personal_step} if self.personal_step else {}),
             **(self.pilot.as_dict() if self.pilot else {}),
             **(self.ranges.as_dict() if self.ranges else {}),

@@ -292,6 +292,7 @@ def _step(plan: PlanPart) -> str:
     decay = plan.step_decay_rounds
     falls = "constant" if decay is None else f"halved after {number(decay)} {steps}"
     momentum = f", momentum {number(plan.momentum)}" if plan.momentum else ""
+    momentum += ", scaled by what uploads say" if plan.steering else ""
     own = plan.personal_step_size
     return f"{number(plan.step_size)}, {falls}{momentum}" + (f"; {number(own)} of transforms" if own else "")
 

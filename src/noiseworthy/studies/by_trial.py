@@ -18,11 +18,11 @@ from noiseworthy.studies.prepare import Prepared, open_task, with_task
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel
 from noiseworthy.trials.bench import Bench
-from noiseworthy.trials.proxies import public_sources
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.reference import alike
 from noiseworthy.trials.search import TrialPlan, plan_by_trial
 from noiseworthy.trials.spaces import Space
+from noiseworthy.trials.stand_ins import public_sources
 from noiseworthy.trials.treatment import Treatment, treatments
 
 _TREATED = {"normalise", "feature_norm", "pooling", "projection", "reference"}
@@ -71,7 +71,7 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
     _check(prepared)
     bench = open_bench(prepared)
     deadline = Deadline(study.planning.budget_seconds or np.inf)
-    space = space_of(study)
+    space = space_of(prepared)
     found = plan_by_trial(
         bench,
         space,
@@ -92,8 +92,11 @@ def open_bench(prepared: Prepared) -> Bench:
     """The public data on which a study is planned."""
     facts, public = prepared.public_facts(), prepared.study.planning.public
     located = prepared.study.located
-    sources = public_sources(facts) if public == "auto" else [located(one) for one in public]
-    return Bench(facts, sources, prepared.study.federation.data_dir)
+    if public == "auto":
+        weights = public_sources(facts, prepared.relatives)
+    else:
+        weights = {located(one): 1.0 for one in public}
+    return Bench(facts, list(weights), prepared.study.federation.data_dir, list(weights.values()))
 
 
 def _check(prepared: Prepared) -> None:
@@ -133,8 +136,12 @@ def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
     return [one for one in every if one.reference or one.projection is None or one.projection < narrowest]
 
 
-def space_of(study: Study) -> Space:
-    """What a study leaves free: keys that it does not state, or states as "auto"."""
+def space_of(prepared: Prepared) -> Space:
+    """What a study leaves free: keys that it does not state, or states as "auto".
+
+    Networks are steered only where a study says so: no public data have told yet whether it helps them.
+    """
+    study = prepared.study
     table: Any = study.algorithm
     stated = table.model_fields_set
     fixed = {name: given(getattr(table, name)) for name in stated}
@@ -151,6 +158,8 @@ def space_of(study: Study) -> Space:
         momentum=fixed.get("momentum"),
         averaging=fixed.get("averaging"),
         weighting=fixed.get("weighting"),
+        steering=fixed.get("steering", None if isinstance(prepared.task, LinearModel) else 0.0),
+        floor=prepared.steering_floor,
         batch_size=None if batch == "full" else batch,
         own={name: fixed[name] for name in keys.own if fixed.get(name) is not None},
     )
@@ -171,6 +180,7 @@ def resolved(study: Study, found: TrialPlan) -> Study:
         "momentum": plan.momentum,
         "averaging": plan.averaging,
         "weighting": plan.weighting,
+        "steering": plan.steering.gain if plan.steering else 0.0,
     }
     known = type(study.algorithm).model_fields
     algorithm = study.algorithm.model_copy(update={k: v for k, v in keys.items() if k in known})

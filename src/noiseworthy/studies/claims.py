@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.plans.plan import BoughtRanges, Plan
+from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.accountants import spent_with_pilot
 from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
 from noiseworthy.privacy.power import Power, after_two_moves, pure_power

@@ -18,7 +18,7 @@ from noiseworthy.tasks.names import IMAGES
 
 if TYPE_CHECKING:
     from noiseworthy.data.schema import Schema
-    from noiseworthy.plans.plan import BoughtRanges
+    from noiseworthy.plans.stages import BoughtRanges
 
 
 class Opened(NamedTuple):

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from noiseworthy.errors import PlanError
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
-from noiseworthy.plans.plan import LEFT_OUT_IF_NONE, BoughtRanges, Pilot, Plan, Prediction, StepSize
+from noiseworthy.plans.plan import LEFT_OUT_IF_NONE, Plan, Prediction, Steering, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.resources import Resources
+from noiseworthy.plans.stages import BoughtRanges, Pilot
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import law_of, names
 from noiseworthy.privacy.releases import Release
@@ -29,7 +30,7 @@ from noiseworthy.studies.plan_text import canonical
 
 _KIND, _ARRAY, _FLOAT = "kind", "array", "float"
 _CLASSES: tuple[type, ...] = (
-    Plan, Problem, Constant, PrivacyBudget, Resources, Release, Sensitivity, StepSize,
+    Plan, Problem, Constant, PrivacyBudget, Resources, Release, Sensitivity, StepSize, Steering,
     Prediction, LocalSteps, NoisySteps, Coins, Pilot, BoughtRanges,
 )  # fmt: skip
 CLASSES = {one.__name__: one for one in _CLASSES}

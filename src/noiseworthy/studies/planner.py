@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from noiseworthy._tables import Table
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.question import Answer, Question
 from noiseworthy.methods.registry import METHODS, method
+from noiseworthy.plans.plan import Steering
 from noiseworthy.studies import by_trial
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.prepare import Prepared, with_task
@@ -27,7 +27,7 @@ def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Dec
     Raises:
         ConfigError: constants are missing and cannot be had from what the study gives.
     """
-    decision = _as_stated(_planned(prepared, on_progress), prepared.study.algorithm)
+    decision = _as_stated(_planned(prepared, on_progress), prepared)
     return _with_what_was_read(decision, prepared)
 
 
@@ -55,10 +55,16 @@ def _of_ranges(prepared: Prepared) -> tuple[str, ...]:
     return () if prepared.ranges is None else widened(prepared.study, prepared.ranges, prepared.sizes)
 
 
-def _as_stated(decision: Decision, table: Table) -> Decision:
+def _as_stated(decision: Decision, prepared: Prepared) -> Decision:
     """The decision with the levers of the server that the user stated."""
-    stated = {name: getattr(table, name, "auto") for name in ("momentum", "averaging", "weighting")}
-    fixed = {name: value for name, value in stated.items() if value != "auto"}
+    table = prepared.study.algorithm
+    stated = {
+        name: getattr(table, name, "auto") for name in ("momentum", "averaging", "weighting", "steering")
+    }
+    fixed: dict[str, Any] = {name: value for name, value in stated.items() if value != "auto"}
+    if "steering" in fixed:
+        gain = fixed["steering"]
+        fixed["steering"] = Steering(gain, prepared.steering_floor) if gain else None
     return replace(decision, plan=replace(decision.plan, **fixed))
 
 

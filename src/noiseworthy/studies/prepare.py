@@ -14,12 +14,13 @@ from noiseworthy import _validate as check
 from noiseworthy._tables import PerClient
 from noiseworthy.data import Federation
 from noiseworthy.data.federation import numbered
+from noiseworthy.data.prior_columns import blocks_of
 from noiseworthy.engines.pilot import pilot_gradients
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
-from noiseworthy.plans.plan import BoughtRanges
 from noiseworthy.plans.problem import ASSUMED, Constant, Problem
 from noiseworthy.plans.resources import Resources
+from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.privacy.mechanisms import Family
@@ -41,13 +42,18 @@ from noiseworthy.trials.treatment import Treatment
 
 @dataclass(frozen=True)
 class Prepared:
-    """A study with what its tables name; federation and task are None when planned from sizes alone."""
+    """A study with what its tables name; federation and task are None when planned from sizes alone.
+
+    Public data called `relatives` hold the study's records under another name: `public = "auto"` leaves them
+    out.
+    """
 
     study: Study
     federation: Federation | None
     task: Task | None
     sizes: np.ndarray
     dimension: int
+    relatives: tuple[str, ...] = ()
     ranges: BoughtRanges | None = None
     """Ranges of columns that were bought, for a share of the budgets."""
 
@@ -175,6 +181,19 @@ class Prepared:
             raise ConfigError(NO_DATA)
         return self.federation, self.task
 
+    @property
+    def steering_floor(self) -> float:
+        """Floor of steering: a tenth of the loss that a model without any knowledge has.
+
+        Raises:
+            ConfigError: sizes alone, which do not say what is predicted.
+        """
+        if self.federation is None:
+            raise ConfigError("[algorithm] steering needs data, by which a loss is known; leave it out")
+        if self.federation.classes is not None:
+            return _KNOWN * math.log(self.federation.classes)
+        return _KNOWN / 2 * (_label_scale(self.study, self.federation) or 1.0) ** 2
+
     def public_facts(self) -> PublicFacts:
         """What trials may imitate: sizes, shapes, classes and the stated skew, no record."""
         federation, _ = self.trained()
@@ -194,7 +213,11 @@ class Prepared:
             settings=settings,
             label_scale=_label_scale(self.study, federation),
             model=self.study.task.model_dump_json(),
+            columns=() if federation.schema is None else blocks_of(federation.schema),
         )
+
+
+_KNOWN = 0.1
 
 
 def _label_scale(study: Study, federation: Federation) -> float | None:
@@ -242,7 +265,7 @@ def prepare(study: Study, opened: Opened | None = None) -> Prepared:
             f"[task] dimension = {study.task.dimension}, but the model on {federation.name} has "
             f"{task.dimension} parameters; leave dimension out when data are given"
         )
-    return Prepared(study, federation, task, federation.sizes, task.dimension, ranges)
+    return Prepared(study, federation, task, federation.sizes, task.dimension, ranges=ranges)
 
 
 def _with_intercept(study: Study, federation: Federation) -> Study:
@@ -278,8 +301,13 @@ def _linear_keys(table: TaskTable) -> dict[str, bool]:
 
 
 def default_model(classes: int | None) -> str:
-    """The linear model that fits the labels."""
-    return "linear" if classes is None else "softmax"
+    """The linear model that fits the labels; of two classes one output says as much as two.
+
+    A second output would cost Laplace noise a factor of sqrt(2), and the plan twice the parameters.
+    """
+    if classes is None:
+        return "linear"
+    return "logistic" if classes == 2 else "softmax"
 
 
 def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:

@@ -12,7 +12,7 @@ from noiseworthy.data.schema import Schema
 from noiseworthy.data.schema.columns import NumberColumn
 from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.errors import ConfigError, DataError, UnsoundClaim
-from noiseworthy.plans.plan import BoughtRanges
+from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.quantiles import private_quantile

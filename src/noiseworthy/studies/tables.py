@@ -130,13 +130,23 @@ class PlanningTable(Table):
     """
 
     public: list[str] | Auto = "auto"
-    """Names of public data to try settings on; `auto` takes what ships, `[]` none."""
+    """Names of public data to try settings on, `prior:0` and so on for synthetic tables; `auto` takes what
+    ships and some of these, `[]` none."""
     seeds: Annotated[int, Field(ge=1, le=1000)] = 5
     """Trainings of each setting under trial."""
     budget_seconds: Positive | None = None
     """Time for planning, which takes the best found in it."""
     label_scale: Positive | None = None
     """Public root mean square of what a regression predicts."""
+
+    @field_validator("public")
+    @classmethod
+    def _names(cls, stated: list[str] | str) -> list[str] | str:
+        from noiseworthy.data.prior import prior_seed  # here, because a gateway reads studies, too
+
+        for source in () if stated == "auto" else stated:
+            prior_seed(source)
+        return stated
 
 
 class TrainingTable(Table):

@@ -34,6 +34,13 @@ class ConstantPart(Part):
     provenance: str
 
 
+class SteeringPart(Part):
+    """How far noised uploads scale the planned steps."""
+
+    gain: float
+    floor: float
+
+
 class PredictedPart(Part):
     """What the bound says of the plan and of no training."""
 
@@ -111,6 +118,7 @@ class PlanPart(Part):
     momentum: float = 0.0
     averaging: float = 0.0
     weighting: float = 0.0
+    steering: SteeringPart | None = None
     personal_step_size: float = 0.0
     estimation: EstimationPart | None = None
     bought_ranges: dict[str, list[float]] = Field(default_factory=dict)

@@ -5,7 +5,7 @@ No private record is read: proxies are public, and noise follows from public siz
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -162,7 +162,7 @@ def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) 
     bench = open_bench(prepared)
     entries, refused = side_by_side(
         bench,
-        [space_of(one) for one in studies],
+        [space_of(replace(prepared, study=one)) for one in studies],
         treatments_of(prepared, bench),
         seeds=planning.seeds,
         seconds=seconds * (1 - _OUTLOOK),
@@ -281,7 +281,7 @@ def _row(one: Advised) -> dict[str, Any]:
 _COUNTS = (
     "rounds", "clients_per_round", "iterations", "total_iterations", "local_steps",
     "communication_probability", "clipping_mode", "clip_norm", "clip", "step_size", "step_decay_rounds",
-    "momentum", "averaging", "weighting",
+    "momentum", "averaging", "weighting", "steering",
 )  # fmt: skip
 
 

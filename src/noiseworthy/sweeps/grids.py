@@ -60,5 +60,8 @@ def grid_of(
         longest,
         several,
     )
-    levers = {"momentum": plan.momentum, "averaging": plan.averaging, "weighting": plan.weighting}
+    levers = {
+        "momentum": plan.momentum, "averaging": plan.averaging, "weighting": plan.weighting,
+        "steering": plan.steering,
+    }  # fmt: skip
     return [replace(cell, **levers) for cell in method(plan.algorithm).axes.cells(beside)]

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator
 
 from noiseworthy.privacy.budget import Relation, Unit
 from noiseworthy.studies.typed_parts import Json, Number, Part
+from noiseworthy.studies.typed_record import SteeringPart
 
 ADVICE_VERSION = 1
 """Of the layout; records from before it was stated have the same."""
@@ -45,6 +46,7 @@ class SettingPart(Part):
     momentum: Number = None
     averaging: Number = None
     weighting: Number = None
+    steering: SteeringPart | None = None
     records: Json = None
 
 

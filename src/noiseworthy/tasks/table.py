@@ -30,7 +30,8 @@ class TaskTable(Table):
     dimension: Size | None = None
     """Number of parameters, for planning from sizes alone."""
     model: Annotated[str, among(lambda: MODELS, OWN)] | None = None
-    """Left out: `softmax` for classes, `linear` for numbers; `"module:function"` is a model of your own."""
+    """Left out: `logistic` for two classes, `softmax` for more, `linear` for numbers; `"module:function"` is
+    a model of your own."""
     model_digest: str | None = Field(default=None, exclude_if=lambda digest: digest is None)
     """SHA-256 over the source of a model of your own, by which plans know it; left out, it is computed."""
     ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0

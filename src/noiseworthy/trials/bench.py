@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.algorithm import Algorithm
-from noiseworthy.methods.averaged import Averaged
+from noiseworthy.methods.averaged import averaged
 from noiseworthy.methods.making import padded
-from noiseworthy.methods.registry import make
+from noiseworthy.methods.registry import method
 from noiseworthy.methods.space import GradientScale, Setting
+from noiseworthy.methods.steered import steered
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.sensitivity import Norm
+from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.proxies import Proxy, make_proxies, shape_of
@@ -29,6 +32,9 @@ from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
 T = TypeVar("T")
+P = TypeVar("P")
+Outcomes: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Losses over the untrained one and accuracies."""
 _WIDTH, _SEEDS, _HORIZON = 16, 2, 512
 """Settings and seeds that are trained side by side, and rounds that schedules have room for.
 
@@ -62,17 +68,25 @@ class Scores(NamedTuple):
 class Bench:
     """Where candidates are tried: the proxies of a federation, opened once for every treatment."""
 
-    def __init__(self, facts: PublicFacts, sources: Sequence[str], data_dir: str | Path | None = None):
+    def __init__(
+        self,
+        facts: PublicFacts,
+        sources: Sequence[str],
+        data_dir: str | Path | None = None,
+        weights: Sequence[float] | None = None,
+    ):
         """Proxies are opened when they are first needed.
 
         Args:
             facts: the private federation's public facts.
             sources: names of public data sets.
             data_dir: folder of data files.
+            weights: what the word of each source weighs; None weighs all alike.
         """
         self.facts = facts
         self.sources = tuple(sources)
         self.data_dir = data_dir
+        self.weights = np.ones(len(self.sources)) if weights is None else np.array(weights, float)
         self._opened: dict[Treatment | None, tuple[list[Proxy], GradientScale]] = {}
 
     def proxies(self, treatment: Treatment | None = None) -> list[Proxy]:
@@ -84,22 +98,30 @@ class Bench:
         """Shape of a record of each public data set, resized to the study's where it is an image."""
         return [shape_of(self.facts, source, self.data_dir) for source in self.sources]
 
-    def scale(self, treatment: Treatment | None = None) -> GradientScale:
-        """Geometric mean over the proxies of their typical gradients."""
-        return self._open(treatment)[1]
+    def scale(self, treatment: Treatment | None = None, task: Task | None = None) -> GradientScale:
+        """Geometric mean over the proxies of their typical gradients, in units of the largest record.
+
+        Args:
+            treatment: how records are prepared.
+            task: whose largest record is the unit; by default that of the first proxy.
+        """
+        proxies, unit = self._open(treatment)
+        radius = _radius(task or proxies[0].task)
+        return GradientScale(unit.clip * radius, unit.fall * radius**2, unit.mean * radius)
 
     def _open(self, treatment: Treatment | None) -> tuple[list[Proxy], GradientScale]:
         if treatment not in self._opened:
             proxies = make_proxies(self.facts, self.sources, treatment, self.data_dir)
             every = [_typical(proxy, self.facts.problem.norm) for proxy in proxies]
-            scale = GradientScale(*np.exp(np.mean(np.log(every), axis=0)).tolist())
+            radii = np.array([[1.0, 2.0, 1.0]]) * np.log([[_radius(proxy.task)] for proxy in proxies])
+            scale = GradientScale(*np.exp(np.mean(np.log(every) - radii, axis=0)).tolist())
             self._opened[treatment] = proxies, scale
         return self._opened[treatment]
 
     def plan(self, space: Space, candidate: Candidate, proxy: Proxy | None = None) -> Plan | None:
         """The plan of a candidate on a proxy (by default the first); None where nothing allows it."""
         proxy = proxy or self.proxies(candidate.treatment)[0]
-        scale = self.scale(candidate.treatment)
+        scale = self.scale(candidate.treatment, proxy.task)
         try:
             return space.plan(proxy.problem, proxy.task, scale, candidate.setting)
         except (InvalidInput, UnsoundClaim):
@@ -118,7 +140,7 @@ class Bench:
         if not kept:
             first = candidates[0]
             proxy = self.proxies(first.treatment)[0]
-            space.plan(proxy.problem, proxy.task, self.scale(first.treatment), first.setting)
+            space.plan(proxy.problem, proxy.task, self.scale(first.treatment, proxy.task), first.setting)
             raise InvalidInput(f"no setting of {space.algorithm} trains; state its counts")
         return list(kept.values())
 
@@ -132,7 +154,7 @@ class Bench:
         """Train every candidate under every seed on every proxy.
 
         Proxies run side by side in threads: most of the time of small trials is compilation, which uses one
-        core.
+        core. Those with records of one shape and as many classes share plans and algorithms.
         """
         shape = (len(self.sources), len(candidates), len(seeds))
         scores = Scores(np.full(shape, np.inf), np.full(shape, np.nan))
@@ -140,21 +162,40 @@ class Bench:
         for done, kind in enumerate(kinds):
             places = [i for i, candidate in enumerate(candidates) if candidate.treatment == kind]
             few = [candidates[i] for i in places]
-            results = on_each(self.proxies(kind), lambda proxy, few=few: self._on(proxy, space, few, seeds))
-            for j, result in enumerate(results):
-                scores.loss[j, places], scores.accuracy[j, places] = result
+            proxies = self.proxies(kind)
+            alike = _of_one_shape(proxies)
+            results = on_each(
+                [[proxies[j] for j in few] for few in alike],
+                lambda group, few=few: self._on(group, space, few, seeds),
+            )
+            for group, result in zip(alike, results, strict=True):
+                for j, (loss, accuracy) in zip(group, result, strict=True):
+                    scores.loss[j, places], scores.accuracy[j, places] = loss, accuracy
             on_progress((done + 1) / len(kinds))
         return scores
 
     def _on(
-        self, proxy: Proxy, space: Space, candidates: Sequence[Candidate], seeds: Sequence[int]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return outcomes(proxy, [self.plan(space, candidate, proxy) for candidate in candidates], seeds)
+        self, proxies: Sequence[Proxy], space: Space, candidates: Sequence[Candidate], seeds: Sequence[int]
+    ) -> list[Outcomes]:
+        plans = [self.plan(space, candidate, proxies[0]) for candidate in candidates]
+        return [(loss[..., -1], accuracy) for loss, accuracy in _courses(proxies, plans, seeds, LAST)]
 
 
-def outcomes(
-    proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _of_one_shape(proxies: Sequence[Proxy]) -> list[list[int]]:
+    """Places of proxies whose models and plans are the same: records of one shape, and as many classes.
+
+    What is seen against public data is seen against others on each proxy.
+    """
+
+    def kind(place: int) -> tuple[object, ...]:
+        records = proxies[place].records
+        return records.record_shape, records.classes, place if len(records.record_shape) > 1 else None
+
+    kinds = [kind(place) for place in range(len(proxies))]
+    return [[i for i, one in enumerate(kinds) if one == wanted] for wanted in dict.fromkeys(kinds)]
+
+
+def outcomes(proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]) -> Outcomes:
     """Final loss over the untrained one, and accuracy, of any plans, shape (plans, seeds)."""
     loss, accuracy = courses(proxy, plans, seeds, LAST)
     return loss[..., -1], accuracy
@@ -162,7 +203,7 @@ def outcomes(
 
 def courses(
     proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> Outcomes:
     """Losses over the untrained one along the rounds of any plans, and their final accuracies.
 
     Args:
@@ -174,18 +215,26 @@ def courses(
     Returns:
         Losses of shape (plans, seeds, shares) and accuracies of shape (plans, seeds).
     """
-    loss = np.full((len(plans), len(seeds), len(shares)), np.inf)
-    accuracy = np.full((len(plans), len(seeds)), np.nan)
+    return _courses([proxy], plans, seeds, shares)[0]
+
+
+def _courses(
+    proxies: Sequence[Proxy], plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> list[Outcomes]:
+    """`courses` on each of some proxies of one shape."""
+    loss = np.full((len(proxies), len(plans), len(seeds), len(shares)), np.inf)
+    accuracy = np.full((len(proxies), len(plans), len(seeds)), np.nan)
     for places in _alike(plans):
         few = [one for i in places if (one := plans[i]) is not None]
-        loss[places], accuracy[places] = _side_by_side(proxy, few, seeds, shares)
-    return loss, accuracy
+        for j, found in enumerate(_side_by_side(proxies, few, seeds, shares)):
+            loss[j, places], accuracy[j, places] = found
+    return list(zip(loss, accuracy, strict=True))
 
 
-def on_each(proxies: Sequence[Proxy], work: Callable[[Proxy], T]) -> list[T]:
-    """What some work gives on each proxy, two at a time."""
+def on_each(parts: Sequence[P], work: Callable[[P], T]) -> list[T]:
+    """What some work gives on each proxy, or group of them, two at a time."""
     with ThreadPoolExecutor(max_workers=2) as pool:
-        return list(pool.map(work, proxies))
+        return list(pool.map(work, parts))
 
 
 def _identity(plan: Plan) -> tuple[object, ...]:
@@ -193,7 +242,7 @@ def _identity(plan: Plan) -> tuple[object, ...]:
     problem, local = plan.problem, plan.local
     return (
         plan.rounds, plan.clients_per_round, problem.clip_norm, problem.clipping, plan.step, plan.momentum,
-        plan.averaging, tuple(plan.weights), local,
+        plan.averaging, tuple(plan.weights), plan.steering, local,
     )  # fmt: skip
 
 
@@ -214,9 +263,7 @@ def _alike(plans: Sequence[Plan | None]) -> Iterator[list[int]]:
             yield places[start : start + _WIDTH]
 
 
-def trained(
-    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def trained(proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int]) -> Outcomes:
     """Final loss over the untrained one, and accuracy, of at most `_WIDTH` plans of as many rounds.
 
     Each pair of seeds trains on another deal of the public records, so that a few of them decide nothing.
@@ -224,40 +271,54 @@ def trained(
     Returns:
         Two arrays of shape (plans, seeds).
     """
-    loss, accuracy = _side_by_side(proxy, plans, seeds, LAST)
+    ((loss, accuracy),) = _side_by_side([proxy], plans, seeds, LAST)
     return loss[..., -1], accuracy
 
 
 def _side_by_side(
-    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> Iterator[Outcomes]:
     filled = [*plans, *[plans[-1]] * (_WIDTH - len(plans))]
     paired = [*seeds, *seeds[: len(seeds) % _SEEDS]]
-    parts = [_few(proxy, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
-    loss, accuracy = (np.concatenate(few, axis=1) for few in zip(*parts, strict=True))
-    return loss[: len(plans), : len(seeds)], accuracy[: len(plans), : len(seeds)]
+    parts = [_few(proxies, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
+    for of_one in zip(*parts, strict=True):
+        loss, accuracy = (np.concatenate(few, axis=1) for few in zip(*of_one, strict=True))
+        yield loss[: len(plans), : len(seeds)], accuracy[: len(plans), : len(seeds)]
 
 
 def _few(
-    proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`trained` for the number of plans and seeds that the compiled program has."""
-    algorithms = [_algorithm(proxy, plan, seed) for plan in plans for seed in seeds]
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> list[Outcomes]:
+    """`trained` on each proxy for the number of plans and seeds that the compiled program has."""
+    algorithms = [_algorithm(proxies[0], plan, seed) for plan in plans for seed in seeds]
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
-    deal = proxy.deal(seeds[0] // _SEEDS)
-    shards = deal.condensed if algorithms[0].condensed else deal.shards
     at, every = np.ceil(plans[0].rounds * shares).astype(int), list(seeds) * len(plans)
-    run = simulate(padded(algorithms, _HORIZON), planned, shards, at, every)
-    shape = (len(plans), len(seeds))
-    loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
-    return np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
+    roomy, shape = padded(algorithms, _HORIZON), (len(plans), len(seeds))
+    found = []
+    for proxy in proxies:
+        deal = proxy.deal(seeds[0] // _SEEDS)
+        shards = deal.condensed if algorithms[0].condensed else deal.shards
+        run = simulate(roomy, planned, shards, at, every)
+        loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
+        found.append((np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)))
+    return found
 
 
 def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
-    """The plan's algorithm with its share of noise; all average, so that one program serves any share."""
-    made = make(plan, proxy.task, seed)
-    one = made if plan.averaging else Averaged(made, np.asarray(plan.rounds, np.int32))
-    return one.with_noise(proxy.noise_factor)
+    """The plan's algorithm with its share of noise.
+
+    All average, and all that may be steered are, if only by nothing, so that one program serves every plan.
+    """
+    own = method(plan.algorithm)
+    made = own.make(plan, proxy.task, seed)
+    if "steering" in own.space.levers:
+        made = steered(made, plan)
+    return averaged(made, plan.rounds, plan.averaging).with_noise(proxy.noise_factor)
+
+
+def _radius(task: Task) -> float:
+    """The public bound on the norm of a record, which gradients grow with; 1 where there is none."""
+    return (task.record_norm or 1.0) if isinstance(task, LinearModel) else 1.0
 
 
 def _typical(proxy: Proxy, norm: Norm) -> GradientScale:

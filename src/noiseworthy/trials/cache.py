@@ -23,7 +23,7 @@ from noiseworthy.methods.space import Setting
 from noiseworthy.plans.problem import Problem
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.race import Result
+from noiseworthy.trials.race import Price, Result
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
@@ -46,6 +46,7 @@ def place_of(bench: Bench, space: Space, treatments: Sequence[Treatment | None],
     content = {
         "facts": _facts(bench.facts),
         "sources": [(source, _stamps(source, bench.data_dir)) for source in bench.sources],
+        "weights": bench.weights.tolist(),
         "space": asdict(space),
         "treatments": [kind and asdict(kind) for kind in treatments],
         "seeds": seeds,
@@ -92,6 +93,7 @@ def _written(result: Result) -> dict[str, Any]:
         "loss": result.scores.loss.tolist(),
         "accuracy": result.scores.accuracy.tolist(),
         "trainings": result.trainings,
+        "frontier": [list(price) for price in result.frontier],
     }
 
 
@@ -100,7 +102,8 @@ def _read(values: dict[str, Any]) -> Result:
     scores = Scores(np.array(values["loss"], float), np.array(values["accuracy"], float))
     lost = np.array(values["lost"], float)
     winner = Candidate(Setting(**values["setting"]), treatment)
-    return Result(winner, float(lost.max()), lost, scores, int(values["trainings"]), unfinished=False)
+    frontier = tuple(Price(int(uploads), float(part)) for uploads, part in values["frontier"])
+    return Result(winner, float(lost.max()), lost, scores, int(values["trainings"]), False, frontier)
 
 
 def _treatment(values: dict[str, Any]) -> Treatment:
@@ -108,7 +111,7 @@ def _treatment(values: dict[str, Any]) -> Treatment:
 
 
 def _facts(facts: PublicFacts) -> dict[str, Any]:
-    names = ("record_shape", "classes", "model", "source", "partition", "settings", "label_scale")
+    names = ("record_shape", "classes", "model", "source", "partition", "settings", "label_scale", "columns")
     return {"problem": _problem(facts.problem), **{name: getattr(facts, name) for name in names}}
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.data.prior_columns import Block
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
@@ -52,6 +53,7 @@ class PublicFacts:
         settings: its settings, e.g. `labels_per_client`.
         label_scale: public root mean square of the numbers that a regression predicts.
         model: the settings of the model in words, by which results are kept; empty keeps none.
+        columns: what the numbers of a record are, where a schema says it.
     """
 
     problem: Problem
@@ -63,6 +65,7 @@ class PublicFacts:
     settings: dict[str, Any] = field(default_factory=dict)
     label_scale: float | None = None
     model: str = ""
+    columns: tuple[Block, ...] = ()
 
     def thinned(self, most: int = MOST_CLIENTS) -> PublicFacts:
         """The same facts with at most so many clients: of N clients, in order of size, every (N/M)-th.

@@ -118,12 +118,13 @@ def _points(
     marks: NDArray[np.float64],
 ) -> list[TrialPoint]:
     """The points of some cells; of those that share counts and budget the one of least loss."""
-    kind, facts, scale = winner.treatment, bench.facts, bench.scale(winner.treatment)
+    kind, facts = winner.treatment, bench.facts
     task = facts.make_task(facts.record_shape, facts.classes, kind)
-    problem = replace(facts.problem, dimension=task.dimension)
+    problem, scale = replace(facts.problem, dimension=task.dimension), bench.scale(kind, task)
     asked = [(cell, plan) for cell in cells if (plan := _plan(space, problem, task, scale, cell))]
 
     def on(proxy: Proxy) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        scale = bench.scale(kind, proxy.task)
         plans = [_plan(space, proxy.problem, proxy.task, scale, cell) for cell, _ in asked]
         return courses(proxy, plans, seeds, marks)
 

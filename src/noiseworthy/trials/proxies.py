@@ -10,14 +10,13 @@ import jax
 import numpy as np
 
 from noiseworthy.data import Records
-from noiseworthy.data.mixture import MIXTURE
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.dealing import dealt, weighted
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.public import REGRESSION, TWINS, public_records, same_data, seen_as, whole
+from noiseworthy.trials.public import is_made, public_records, same_data, seen_as, whole
 from noiseworthy.trials.treatment import Treatment
 
 DEALS = 4
@@ -95,23 +94,6 @@ class Proxy:
         return Deal(shards, condensed, float(start.loss), float(start.accuracy))
 
 
-def public_sources(facts: PublicFacts) -> list[str]:
-    """What ships with the product and may stand in for a study's data, and the mixture made to its facts.
-
-    Images for images; tables with two classes for two classes, one of them hard; else tables that are
-    easy, because a hard two-class problem says little of ten classes: on digits it cost 11 % of the
-    gain. Iris is left out, because without an intercept it is an odd problem. Numbers for numbers, of
-    which no mixture is made.
-    """
-    if facts.classes is None:
-        return [] if {facts.source, REGRESSION} in (*TWINS, {REGRESSION}) else [REGRESSION]
-    if len(facts.record_shape) > 1 and facts.source != "digits":
-        shipped = ("digits",)
-    else:
-        shipped = ("breast-cancer", "diabetes") if facts.classes == 2 else ("breast-cancer", "wine")
-    return [*(name for name in shipped if name != facts.source), MIXTURE]
-
-
 def make_proxies(
     facts: PublicFacts,
     sources: Sequence[str],
@@ -136,6 +118,6 @@ def make_proxies(
 
 def shape_of(facts: PublicFacts, source: str, data_dir: str | Path | None) -> tuple[int, ...]:
     """Shape of a public record, resized to the study's where it is an image."""
-    if source == MIXTURE:
+    if is_made(source):
         return facts.record_shape
     return seen_as(whole(source, data_dir).record_shape, facts.record_shape)

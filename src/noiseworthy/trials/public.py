@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from noiseworthy.data import Records, load_records
 from noiseworthy.data.files import locate
 from noiseworthy.data.mixture import MIXTURE, mixture
+from noiseworthy.data.prior import prior_seed, prior_table
+from noiseworthy.data.prior_columns import Block
+from noiseworthy.data.shipped import PARENTS
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.trials.facts import PublicFacts
 
@@ -32,24 +35,39 @@ def whole(source: str, data_dir: str | Path | None = None) -> Records:
 def public_records(facts: PublicFacts, source: str, data_dir: str | Path | None = None) -> Records:
     """Public records made to look like those of the study.
 
-    Images are resized to its shape, classes merged to two for two, numbers scaled to its size.
+    Images are resized to its shape, classes merged to two for two, numbers scaled to its size. A table of
+    the prior has its columns.
 
     Raises:
         InvalidInput: numbers where the study has classes, or classes where it predicts numbers.
     """
+    if (seed := prior_seed(source)) is not None:
+        records = _drawn(facts.record_shape, facts.classes, seed, facts.columns)
+        return records if facts.classes else _rescaled(records, facts.label_scale)
     if source != MIXTURE:
         records = _in_shape(source, facts.record_shape, data_dir)
         return _relabelled(records, facts.classes) if facts.classes else _rescaled(records, facts.label_scale)
     if facts.classes is None:
         raise InvalidInput(
-            f"mixture has classes, and the study predicts numbers; use {REGRESSION} under [planning] public"
+            f"mixture has classes, and the study predicts numbers; use {REGRESSION} or "
+            "prior:0 under [planning] public"
         )
     return mixture(facts.record_shape, facts.classes)
 
 
+def is_made(source: str) -> bool:
+    """Whether a source is made to the facts of the study, whatever its records are: no real data.
+
+    Example:
+        >>> is_made("prior:3"), is_made("mixture"), is_made("wine")
+        (True, True, False)
+    """
+    return source == MIXTURE or prior_seed(source) is not None
+
+
 def same_data(one: str, other: str, data_dir: str | Path | None = None) -> bool:
     """Whether two sources hold the same records: one name, one file, or one data set in two forms."""
-    if one == other or {one, other} in TWINS:
+    if PARENTS.get(one, one) == PARENTS.get(other, other) or {one, other} in TWINS:
         return True
     try:
         paths = [locate(source.split(":", 1)[-1], data_dir).resolve() for source in (one, other)]
@@ -86,6 +104,11 @@ def _in_shape(source: str, shape: tuple[int, ...], data_dir: str | Path | None) 
     records = whole(source, data_dir)
     seen = seen_as(records.record_shape, shape)
     return replace(records, x=resized(records.x, seen), test_x=resized(records.test_x, seen))
+
+
+@lru_cache(maxsize=8)
+def _drawn(shape: tuple[int, ...], classes: int | None, seed: int, columns: tuple[Block, ...]) -> Records:
+    return prior_table(shape, classes, seed, columns=columns)
 
 
 def _relabelled(records: Records, classes: int) -> Records:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ _PER_DECADE = 8
 """Lattice points of passes, clips and reaches in a factor of ten."""
 _TIE = 0.005
 """Lost gain within which settings count as equally good."""
+_CHEAP = 0.01
+"""Lost gain that fewer uploads may cost: time and traffic are worth something, too."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Rung:
         finer: lattice steps to the neighbours that are added; None adds none.
         levers: whether momentum, schedule, averaging and weights are varied.
         seeds: fresh noise seeds.
-        gentler: whether variants are tried that do less to the records.
+        gentler: whether variants are tried that do less to the records, and that ask for fewer uploads.
     """
 
     kept: int
@@ -54,6 +57,8 @@ _FINAL = 6
 """Candidates of the last rung."""
 _LOOSER = (0, 2, 4)
 """Gentler variants of the winner: clips so many lattice points larger."""
+_FEWER = (-2, -4, -8)
+"""Cheaper variants: passes so many lattice points fewer."""
 _FIRST_SEEDS, _COARSE = 2, 0.4
 """Noise seeds of the first grid, and the share of the work that it is, about."""
 
@@ -68,6 +73,7 @@ class Result:
         lost: its lost gain on each proxy.
         scores: its last trials, shape (proxies, 1, seeds).
         trainings: how many were run.
+        frontier: what fewer or more uploads would lose, from the most uploads to the fewest.
         unfinished: whether the time ran out before the last rung.
     """
 
@@ -77,6 +83,19 @@ class Result:
     scores: Scores
     trainings: int
     unfinished: bool
+    frontier: tuple[Price, ...] = ()
+
+
+class Price(NamedTuple):
+    """What some uploads reach.
+
+    Attributes:
+        uploads: of all clients together.
+        lost: share of the attainable gain that is lost with them, over all proxies.
+    """
+
+    uploads: int
+    lost: float
 
 
 @dataclass(frozen=True)
@@ -160,7 +179,8 @@ def _coarse(
     """The first grid under every treatment, as far as the time goes; at least under the first."""
     seeds, standing = _drawn(fresh, _FIRST_SEEDS), None
     for done, kind in enumerate(kinds, start=1):
-        few = bench.possible(space, [Candidate(setting, kind) for setting in space.first()])
+        steep = bench.facts.problem.law.exponent == 2
+        few = bench.possible(space, [Candidate(setting, kind) for setting in space.first(steep)])
         found = _Standing(few, bench.scores(space, few, seeds))
         standing = found if standing is None else standing.beside(found)
         on_progress(done / len(kinds))
@@ -184,10 +204,31 @@ def _result(
     unfinished: bool,
 ) -> Result:
     best = np.minimum(best, standing.losses.min(axis=1))
-    place = _settled(bench, space, standing.candidates, _vote(bench, standing.losses, best))
+    votes = _vote(bench, standing.losses, best)
+    place = _settled(bench, space, standing.candidates, votes)
     lost = _lost(standing.losses, best)[:, place]
     scores = Scores(*(leaf[:, [place]] for leaf in standing.scores))
-    return Result(standing.candidates[place], float(lost.max()), lost, scores, trainings, unfinished)
+    prices = _frontier(bench, space, standing.candidates, votes)
+    return Result(standing.candidates[place], float(lost.max()), lost, scores, trainings, unfinished, prices)
+
+
+def _frontier(
+    bench: Bench, space: Space, candidates: Sequence[Candidate], votes: NDArray[np.float64]
+) -> tuple[Price, ...]:
+    """The candidates that no other beats in both uploads and votes, from the most uploads to the fewest."""
+    uploads = [_uploads(bench, space, one) for one in candidates]
+    best = np.inf
+    kept: list[Price] = []
+    for price in sorted(Price(*pair) for pair in zip(uploads, votes.tolist(), strict=True)):
+        if price.lost < best:
+            best = price.lost
+            kept.append(price)
+    return tuple(reversed(kept))
+
+
+def _uploads(bench: Bench, space: Space, candidate: Candidate) -> int:
+    made = bench.plan(space, candidate)
+    return 0 if made is None else int(made.uploads.sum())
 
 
 def _lost(losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -205,7 +246,7 @@ def _vote(bench: Bench, losses: NDArray[np.float64], best: NDArray[np.float64]) 
     if bench.facts.classes is None:
         losses, best = (1 + np.log(np.maximum(share, 1e-9)) for share in (losses, best))
     lost, gain = _lost(losses, best), np.maximum(1 - best, 1e-3)
-    return np.average(np.minimum(lost, _CAP) + _RUIN * lost, axis=0, weights=gain)
+    return np.average(np.minimum(lost, _CAP) + _RUIN * lost, axis=0, weights=bench.weights * gain)
 
 
 def _leaders(bench: Bench, standing: _Standing, best: NDArray[np.float64], kept: int) -> list[Candidate]:
@@ -218,18 +259,20 @@ def _settled(bench: Bench, space: Space, candidates: Sequence[Candidate], votes:
     """Among the candidates within `_TIE` of the best vote, the one that does least to records and gradients.
 
     That public data do not tell two settings apart does not mean that private data will not: what pooling or
-    a small clip throw away may matter there. Then the fewest uploads, which cost time and traffic.
+    a small clip throw away may matter there. Among those that do as little, the one of fewest uploads within
+    `_CHEAP` of the best.
     """
-    near: list[int] = np.flatnonzero(votes <= votes.min() + _TIE).tolist()
 
-    def gentleness(place: int) -> tuple[float, ...]:
+    def gentleness(place: int) -> tuple[float, float]:
         one = candidates[place]
         made = bench.plan(space, one)
-        if made is None:
-            return (-np.inf,)
-        return (made.problem.dimension, one.setting.clip, -float(made.uploads.sum()))
+        return (-np.inf, -np.inf) if made is None else (made.problem.dimension, one.setting.clip)
 
-    return max(near, key=gentleness)
+    near: list[int] = np.flatnonzero(votes <= votes.min() + _TIE).tolist()
+    least = max(gentleness(place) for place in near)
+    affordable: list[int] = np.flatnonzero(votes <= votes.min() + _CHEAP).tolist()
+    as_gentle = [place for place in affordable if gentleness(place) >= least]
+    return min(as_gentle, key=lambda place: (_uploads(bench, space, candidates[place]), votes[place]))
 
 
 def _entered(
@@ -251,9 +294,11 @@ def _entered(
 
 
 def _gentler(space: Space, setting: Setting) -> Iterable[Setting]:
-    """The setting with larger clips, where these are free."""
+    """The setting with larger clips, where these are free, and with fewer passes, where those are."""
     for looser in _LOOSER if space.clip_norm is None else (0,):
         yield replace(setting, clip=max(setting.clip, min(1.0, _moved(setting.clip, looser))))
+    for fewer in _FEWER if space.rounds is None else ():
+        yield _with(setting, passes=_moved(setting.passes, fewer))
 
 
 def _around(space: Space, setting: Setting, rung: Rung, steep: bool) -> Iterable[Setting]:
@@ -274,11 +319,17 @@ def _neighbours(space: Space, setting: Setting, steps: int) -> Iterable[Setting]
     }
     for name in (name for name, is_free in free.items() if is_free):
         for by in (steps, -steps):
-            yield replace(setting, **{name: _moved(getattr(setting, name), by)})
+            yield _with(setting, **{name: _moved(getattr(setting, name), by)})
     if free["passes"] and free["reach"]:
         for by in (steps, -steps):
             passes, reach = _moved(setting.passes, by), _moved(setting.reach, by)
-            yield replace(setting, passes=passes, reach=reach)
+            yield _with(setting, passes=passes, reach=reach)
+
+
+def _with(setting: Setting, **moved: float) -> Setting:
+    """The setting moved, with at least one reply of every client."""
+    made = replace(setting, **moved)
+    return replace(made, passes=max(1.0, made.passes))
 
 
 def _moved(value: float, steps: int) -> float:
@@ -299,5 +350,8 @@ def _levered(space: Space, setting: Setting, steep: bool) -> Iterable[Setting]:
     if "weighting" in levers and space.weighting is None:
         yield replace(setting, weighting=0.0)
         yield replace(setting, weighting=1.0)
+    if "steering" in levers and space.steering is None:
+        yield replace(setting, steering=0.0)
+        yield replace(setting, steering=setting.steering / 2)
     if steep and "cohorts" in levers and space.clients_per_round is None:
         yield replace(setting, work=0.0)

@@ -9,10 +9,9 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
-from noiseworthy.data.mixture import MIXTURE
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks import Preparation, Reference
-from noiseworthy.trials.public import is_alike, resized, same_data, seen_as, whole
+from noiseworthy.trials.public import is_alike, is_made, resized, same_data, seen_as, whole
 
 _RECORDS, _SEED = 2000, 20
 """Public records of each data set that are looked at, and the seed that chooses them."""
@@ -20,7 +19,7 @@ _RECORDS, _SEED = 2000, 20
 
 def alike(sources: Sequence[str], shape: tuple[int, ...], data_dir: str | Path | None = None) -> list[str]:
     """Real public data whose records can be seen as records of a shape: that shape, or images to resize."""
-    return [one for one in sources if one != MIXTURE and is_alike(one, shape, data_dir)]
+    return [one for one in sources if not is_made(one) and is_alike(one, shape, data_dir)]
 
 
 def apart_from(
@@ -63,7 +62,7 @@ def reference_of(
                 f"{source} is the private data of this study and cannot be its reference; name other public "
                 "data under [task] reference, or leave it out"
             )
-        if source == MIXTURE or not is_alike(source, shape, data_dir):
+        if is_made(source) or not is_alike(source, shape, data_dir):
             raise InvalidInput(
                 f"{source} under [task] reference does not hold records like those of the study, of shape "
                 f"{shape}; name public data of the same kind, or leave reference out"

@@ -97,7 +97,7 @@ def planned(bench: Bench, space: Space, result: Result) -> TrialPlan:
     facts, (setting, treatment) = bench.facts, result.winner
     task = facts.make_task(facts.record_shape, facts.classes, treatment)
     problem = replace(facts.problem, dimension=task.dimension)
-    plan = space.plan(problem, task, bench.scale(treatment), setting)
+    plan = space.plan(problem, task, bench.scale(treatment, task), setting)
     found = TrialPlan(plan, task, treatment, result, bench.sources)
     notes = (*plan.notes, *_notes(found))
     if found.loss.mean() > WORTHLESS:

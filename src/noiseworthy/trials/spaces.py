@@ -10,6 +10,8 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
 
+_FEW_PASSES = 10
+
 
 @dataclass(frozen=True)
 class Space(Free):
@@ -30,13 +32,19 @@ class Space(Free):
         """Where a race starts if nothing is fixed."""
         return self.method.grid
 
-    def first(self) -> list[Setting]:
-        """The settings that a race starts with."""
-        grid = self.grid
+    def first(self, steep: bool = False) -> list[Setting]:
+        """The settings that a race starts with.
+
+        Args:
+            steep: whether the noise grows with the square of the uploads. Then few are paid for, and one
+                client in a round makes many small steps of them.
+        """
+        grid, alone = self.grid, steep and "cohorts" in self.method.levers and self.clients_per_round is None
         return [
             Setting(passes, work, clip, reach)
             for passes in ((1.0,) if self.rounds else grid.passes)
             for work in (grid.work if self.work is None else (self.work,))
+            + ((0.0,) if alone and passes <= _FEW_PASSES else ())
             for clip in (grid.clips if self.clip_norm is None else (1.0,))
             for reach in (grid.reaches if self.step_size is None else (1.0,))
         ]

@@ -14,6 +14,8 @@ _DIRECTIONS = (100, 40, 16)
 """Principal directions of a reference that are tried, where records have half as many more numbers."""
 _WIDE = 16
 """Records of more numbers than this are also tried after random projections."""
+_FEW = 8
+"""Of so few numbers the norm says much: records are also tried in their public ranges."""
 _SHARES = (2, 4)
 """Such a projection keeps one of so many numbers."""
 _LARGEST = 2000
@@ -28,6 +30,7 @@ class Treatment:
         pooling: k, blocks of k x k pixels become their sum over k; 1 leaves images alone.
         projection: numbers left by a public projection; None leaves records alone.
         feature_norm: the norm that every record is scaled to.
+        normalise: whether records are scaled to it; else only those above it are, so that sizes tell, too.
         reference: names of public data whose mean is subtracted and whose directions a projection keeps.
     """
 
@@ -35,11 +38,12 @@ class Treatment:
     projection: int | None = None
     feature_norm: float = 1.0
     reference: tuple[str, ...] = ()
+    normalise: bool = True
 
     def keys(self) -> dict[str, Any]:
         """What it writes into `[task]`."""
         return {
-            "normalise": True,
+            "normalise": self.normalise,
             "feature_norm": self.feature_norm,
             "pooling": self.pooling,
             "projection": self.projection,
@@ -48,9 +52,10 @@ class Treatment:
 
 
 def treatments(record_shape: tuple[int, ...], alike: Sequence[str] = ()) -> list[Treatment]:
-    """Preparations worth trying for records of a shape; all scale records to norm 1.
+    """Preparations worth trying for records of a shape; nearly all scale records to norm 1.
 
-    With one norm the clip and the step mean the same on every data set, so that trials carry over. Pooling
+    With one norm the clip and the step mean the same on every data set, so that trials carry over. Of a few
+    numbers the norm is a good part of what they say, so that these are tried in their ranges, too. Pooling
     and projection shrink the L1 norm, which Laplace noise pays for, and the number of parameters. What
     records have in common with public ones of their kind tells no class from another.
 
@@ -62,13 +67,17 @@ def treatments(record_shape: tuple[int, ...], alike: Sequence[str] = ()) -> list
     Example:
         >>> [p.pooling for p in treatments((28, 28))], [p.projection for p in treatments((100,))]
         ([1, 2, 4], [None, 50, 25])
+        >>> [p.normalise for p in treatments((3,))]
+        [True, False]
         >>> [p.projection for p in treatments((8, 8), ["mnist", "fashion-mnist"]) if p.reference]
         [None, 40, 16]
     """
     plain, features = Treatment(), math.prod(record_shape)
     if len(record_shape) not in (2, 3):
         shares = _SHARES if _WIDE < features <= _LARGEST else ()
-        return [plain, *(Treatment(projection=features // share) for share in shares)]
+        in_ranges = [Treatment(feature_norm=math.sqrt(features), normalise=False)]
+        sized = in_ranges if features <= _FEW else []
+        return [plain, *sized, *(Treatment(projection=features // share) for share in shares)]
     pooled = [Treatment(k) for k in _SIDES if min(record_shape[:2]) >= k * _LEAST_SIDE]
     if len(alike) < 2 or features > _LARGEST:
         return [plain, *pooled]

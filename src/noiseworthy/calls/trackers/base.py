@@ -77,6 +77,7 @@ def settings_of(record: RunRecord) -> Settings:
         "step_size": plan.step_size,
         "momentum": plan.momentum,
         "averaging": plan.averaging,
+        "steering": plan.steering.gain if plan.steering else 0.0,
         "epsilon": max(budget.epsilon for budget in budgets),
         "delta": max(budget.delta for budget in budgets),
         "unit": plan.privacy.unit,

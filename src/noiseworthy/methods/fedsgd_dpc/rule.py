@@ -115,6 +115,22 @@ class PublicScale:
         slope = np.sqrt(missed) if norm == "l2" else 2 * missed * _SPREAD * np.sqrt(d)
         return cls(record_norm, record_norm * float(slope), classes)
 
+    @classmethod
+    def of_logistic(cls, record_norm: float, features: int, norm: Norm) -> PublicScale:
+        """That of logistic regression: g = R/2 in L2, |x|_1/2 in L1, of two classes with one output.
+
+        Args:
+            record_norm: R.
+            features: d, numbers per prepared record.
+            norm: of the clip.
+
+        Example:
+            >>> PublicScale.of_logistic(1.0, 20, "l2").gradient_norm
+            0.5
+        """
+        spread = 1.0 if norm == "l2" else _SPREAD * float(np.sqrt(check.count("features", features)))
+        return cls(record_norm, record_norm * spread / 2, 2)
+
 
 # The plan ---------------------------------------------------------------------------------------------
 

@@ -14,12 +14,14 @@ from noiseworthy.methods.fedsgd_dpc.rule import PublicScale, plan_by_rule
 from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
 from noiseworthy.methods.question import NOTHING_TO_TRY, Answer, Question, analytic, decay, given
 from noiseworthy.plans.estimation import bought_constants, bought_noise, split_budget
-from noiseworthy.plans.plan import Pilot, Plan, StepSize
+from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.stages import Pilot
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks import LinearModel, Task
 
 _LONGEST_CURVE = 500
+_RULED = ("softmax", "logistic")
 
 
 def answer(question: Question, table: FedSGDTable) -> Answer:
@@ -49,7 +51,7 @@ def answer(question: Question, table: FedSGDTable) -> Answer:
 def leaves_free(table: FedSGDTable) -> bool:
     """Whether counts or the step size are left open, or a lever of the server is: off unless it is named."""
     counts = (table.rounds, table.clients_per_round, table.step_size)
-    levers = [getattr(table, name) for name in ("momentum", "averaging", "weighting")
+    levers = [getattr(table, name) for name in ("momentum", "averaging", "weighting", "steering")
               if name in table.model_fields_set]  # fmt: skip
     return "auto" in (*counts, *levers)
 
@@ -160,7 +162,7 @@ def by_rule(question: Question, table: FedSGDTable) -> Answer:
     """Plan a study by the signal-to-noise rule, which needs no data but public facts.
 
     Raises:
-        ConfigError: another model than softmax, records of no stated norm, constants
+        ConfigError: another model than softmax or logistic, records of no stated norm, constants
             beside the rule.
     """
     if stated := question.assumed:
@@ -169,8 +171,12 @@ def by_rule(question: Question, table: FedSGDTable) -> Answer:
             "source to plan by them"
         )
     problem = question.problem(1.0)
-    task, norm = _softmax(question)
-    scale = PublicScale.of_softmax(norm, task.outputs, task.dimension // task.outputs, problem.norm)
+    task, norm = _classifier(question)
+    features = task.dimension // task.outputs
+    if task.loss == "logistic":
+        scale = PublicScale.of_logistic(norm, features, problem.norm)
+    else:
+        scale = PublicScale.of_softmax(norm, task.outputs, features, problem.norm)
     made = plan_by_rule(
         problem,
         scale,
@@ -184,12 +190,12 @@ def by_rule(question: Question, table: FedSGDTable) -> Answer:
     return Answer(made, None)
 
 
-def _softmax(question: Question) -> tuple[LinearModel, float]:
+def _classifier(question: Question) -> tuple[LinearModel, float]:
     """The model and the norm of its records, if the rule knows how its gradients begin."""
     task = question.task
-    if not isinstance(task, LinearModel) or task.loss != "softmax" or task.record_norm is None:
+    if not isinstance(task, LinearModel) or task.record_norm is None or task.loss not in _RULED:
         raise ConfigError(
-            "the signal-to-noise rule is for softmax regression on records of a known norm; set [task] "
-            'model = "softmax" and normalise = true, or name public data under [planning] public'
+            "the signal-to-noise rule is for softmax and logistic regression on records of a known norm; set "
+            '[task] model = "softmax" and normalise = true, or name public data under [planning] public'
         )
     return task, task.record_norm

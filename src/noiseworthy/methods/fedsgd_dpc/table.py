@@ -10,6 +10,7 @@ from noiseworthy.methods.table import (
     AskedOrPlanned,
     Averaging,
     ServerMomentum,
+    Steering,
     StepDecay,
     StepSize,
 )
@@ -28,6 +29,7 @@ class FedSGDTable(AlgorithmTable):
     step_decay: StepDecay = 50.0
     momentum: ServerMomentum = "auto"
     averaging: Averaging = "auto"
+    steering: Steering = "auto"
     weighting: Part | Auto = "auto"
     """Weighs uploads by records (0), by their precision (1), or between."""
 

@@ -19,7 +19,10 @@ from noiseworthy.methods.space import (
 )
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
-from noiseworthy.tasks.base import Task
+from noiseworthy.tasks import LinearModel, Task
+
+MOST_TRAVEL = 12.0
+"""Largest step times the curvature of the loss: from 2 on, steps along the steepest direction overshoot."""
 
 
 def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting: Setting) -> Plan:
@@ -28,19 +31,31 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
     n = problem.n_clients
     b = free.clients_per_round or max(1, round(setting.work * n))
     rounds = free.rounds_of(setting.passes, n, b)
-    made = planner.stated(problem, rounds, b, free.step(setting, rounds, kept, scale))
+    step = free.step(setting, rounds, kept, scale)
+    if free.step_size is None:
+        step = replace(
+            step, initial=min(step.initial, _longest(task) * (1 - free.momentum_of(setting)) / kept)
+        )
+    made = planner.stated(problem, rounds, b, step)
     return replace(
         made,
         momentum=free.momentum_of(setting),
         averaging=free.averaging_of(setting),
         weighting=free.weighting_of(setting, made),
+        steering=free.steering_of(setting),
     )
+
+
+def _longest(task: Task) -> float:
+    """The longest step on whole gradients that a public bound on the curvature of the loss allows."""
+    smoothness = task.smoothness if isinstance(task, LinearModel) else None
+    return np.inf if smoothness is None else MOST_TRAVEL / smoothness
 
 
 SPACE = SearchSpace(
     grid=ONE_GRADIENT_GRID,
     keys=Keys(rounds="rounds", work=None, most="max_rounds", own=()),
-    levers=frozenset({"momentum", "weighting", "cohorts", "decay"}),
+    levers=frozenset({"momentum", "weighting", "cohorts", "decay", "steering"}),
     plan=plan,
     decided=rounds_and_clients,
 )

@@ -1,0 +1,169 @@
+"""How plans do on federations that nobody chose by hand: cells of a half, split by a hash of their names.
+
+`oracle` searches each cell on its private records, which nobody may do who plans; `plan` asks the product for
+its plan with `[planning] public = "auto"`, the federation's own data and its relatives left out; `score`
+trains the plan under seeds that neither saw; `table` sums up. Each step keeps what it found in
+benchmarks/results/judge and leaves alone what is there, so that it goes on where it was stopped. Reads the
+data folder of NOISEWORTHY_DATA, river and statsmodels.
+
+Nothing about a planner may be chosen on the judging half.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import typer
+
+from judging.cells import Cell, cells, prepared
+from judging.defaults import defaults_of
+from judging.grid import SCORING, Ground, Search
+from judging.pages import BEGIN, END, page, summary
+from noiseworthy.errors import UserError
+from noiseworthy.plans.plan import Plan
+from noiseworthy.studies.plan_codec import decoded, encoded
+from noiseworthy.studies.planner import plan_study
+from noiseworthy.tasks.table import TaskTable
+from quality import score
+
+ROOT = Path(__file__).parents[1]
+RESULTS, PAGE = ROOT / "benchmarks" / "results" / "judge", ROOT / "docs" / "plan_quality.md"
+Tables = dict[str, Any]
+app = typer.Typer(add_completion=False, help=__doc__, pretty_exceptions_enable=False)
+Half = Annotated[Literal["tuning", "judging"], typer.Option(help="Which half of the federations.")]
+Only = Annotated[str, typer.Option(help="Start of the names of the cells, such as segment-laplace; all.")]
+
+
+def read(name: str) -> Tables | None:
+    """What was kept under a name."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def write(name: str, content: Tables) -> None:
+    """Keep it, whole or not at all."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    draft = RESULTS / f"{name}.draft"
+    draft.write_text(json.dumps(content) + "\n")
+    draft.replace(RESULTS / f"{name}.json")
+
+
+def lacking(half: str, only: str, kind: str) -> list[Cell]:
+    """Cells of a half without a result of a kind."""
+    return [one for one in cells(half) if one.name.startswith(only) and read(f"{one.name}{kind}") is None]
+
+
+@app.command()
+def oracle(half: Half = "tuning", only: Only = "") -> None:
+    """Search every cell on its own records, and score the stated defaults."""
+    for cell in lacking(half, only, ""):
+        started, made = time.process_time(), prepared(cell)
+        search = Search(Ground(made))
+        search.run()
+        best = search.chosen()
+        loss, accuracy = search.scored(best)
+        untrained = search.ground.untrained
+        federation, _ = made.trained()
+        content = {
+            "cell": list(cell),
+            "epsilon": made.study.privacy.epsilon,
+            "deal": dataclasses.asdict(cell.evidence.deal),
+            "sizes": [federation.n_clients, int(federation.sizes.sum()), *federation.record_shape],
+            "classes": federation.classes,
+            "untrained": {"loss": untrained[0], "accuracy": untrained[1]},
+            "best": {"setting": best._asdict() | {"line": _line(best.line)}, **scored(loss, accuracy)},
+            "defaults": {name: scored(*found) for name, found in defaults_of(search).items()},
+            "trainings": search.trainings,
+            "cpu seconds": round(time.process_time() - started, 1),
+        }
+        write(cell.name, content)
+        said(cell, content, f"untrained {untrained[0]:.4g}, best {loss.mean():.4g}")
+
+
+@app.command()
+def plan(half: Half = "tuning", only: Only = "") -> None:
+    """Ask the product for its plans."""
+    for cell in lacking(half, only, ".plan"):
+        started = time.process_time()
+        try:
+            made, decision = plan_study(prepared(cell))
+        except UserError as refusal:
+            content: Tables = {"error": str(refusal)}
+        else:
+            foretold = None if decision.foretold is None else dataclasses.asdict(decision.foretold)
+            content = {
+                "plan": encoded(decision.plan),
+                "task": made.study.task.model_dump(mode="json"),
+                "spread": None if decision.spread is None else float(decision.spread),
+                "foretold": foretold,
+                "outcome": decision.plan.outcome,
+            }
+        content["cpu seconds"] = round(time.process_time() - started, 1)
+        write(f"{cell.name}.plan", content)
+        said(cell, content, content.get("outcome", content.get("error", "")))
+
+
+@app.command("score")
+def score_plans(half: Half = "tuning", only: Only = "") -> None:
+    """Train every plan under the scoring seeds; a study without a plan is not trained."""
+    for cell in lacking(half, only, ".score"):
+        if (kept := read(f"{cell.name}.plan")) is None:
+            continue
+        started, ground = time.process_time(), Ground(prepared(cell))
+        if "error" in kept:
+            arena = ground.of_task({"bias": 0.0})
+            loss, accuracy = (
+                np.full(len(SCORING), one) for one in (arena.untrained_loss, arena.untrained_accuracy)
+            )
+        else:
+            task = TaskTable.model_validate(kept["task"])
+            arena = ground.of_task({name: getattr(task, name) for name in TaskTable.model_fields})
+            loss, accuracy = score(arena, decoded(kept["plan"], Plan), [int(seed) for seed in SCORING])
+        content = scored(loss, accuracy) | {"cpu seconds": round(time.process_time() - started, 1)}
+        write(f"{cell.name}.score", content)
+        said(cell, content, f"loss {np.mean(loss):.4g}")
+
+
+@app.command()
+def table(half: Half = "tuning", only: Only = "") -> None:
+    """Print the summary of what was scored; of the judging half the page is written as well."""
+    rows = [
+        (cell, found, read(f"{cell.name}.plan"), read(f"{cell.name}.score"))
+        for cell in cells(half)
+        if cell.name.startswith(only) and (found := read(cell.name)) is not None
+    ]
+    typer.echo(summary(rows))
+    text = PAGE.read_text()
+    if half == "judging" and not only and BEGIN in text:
+        before, after = text[: text.index(BEGIN)], text[text.index(END) + len(END) :]
+        PAGE.write_text(before + page(rows) + after)
+    else:
+        typer.echo(page(rows))
+
+
+def scored(loss: np.ndarray, accuracy: np.ndarray) -> Tables:
+    """Losses and accuracies of every seed, five digits each, which is more than any seed repeats."""
+    return {
+        "loss": [float(f"{one:.5g}") for one in loss],
+        "accuracy": [float(f"{one:.5g}") for one in accuracy],
+    }
+
+
+def said(cell: Cell, content: Tables, what: str) -> None:
+    """A line on the way."""
+    typer.echo(f"{cell.name}: {what} ({content['cpu seconds']} s)")
+
+
+def _line(line: Any) -> Tables:
+    return line._asdict() | {
+        "seen": {"keys": dict(line.seen.keys), "model": line.seen.model, "share": line.seen.share}
+    }
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,1 @@
+"""How plans are judged: cells, an oracle that may treat records too, stated defaults, and the table."""

@@ -1,0 +1,164 @@
+"""Steering: step sizes that follow what noised uploads say of the model's own size, at no cost in privacy.
+
+A plan's step size comes from public data. Where private data are easier or harder, the model ends too small
+or too large: too little is learned, or noise is. At theta_t, the noised aggregate a_t says which, without
+bias, because its noise was drawn after theta_t was:
+
+    r_t = <a_t, theta_t - theta_0>,    E[r_t | theta_t] = d/ds L(theta_0 + s (theta_t - theta_0)) at s = 1,
+
+the slope of the loss along the way from the start: below 0 the model should have gone further, above 0 less
+far. The noise of r_t has the known variance v_t = |theta_t - theta_0|^2 sum_i w_i^2 sigma_i^2. Both are
+smoothed, R_t = b R_{t-1} + (1 - b) r_t and V_t = b^2 V_{t-1} + (1 - b)^2 v_t, and the model and all further
+steps are scaled by
+
+    f_t = exp(-k (1 - t/T) u_t),    u_t = R'_t / sqrt(V_t + floor^2), within [-2, 2].
+
+R' is R, but for slopes below 0, which promise something to a larger model: of these the part beyond 0.6 floor
+counts. A model that fits its own records a little better the larger it grows no longer learns of others.
+
+Everything that it reads has been noised and paid for: steering is post-processing.
+
+Source: the slope along the model is the derivative by the logarithm of all step sizes together, as in Baydin
+et al., "Online learning rate adaptation with hypergradient descent" (2018); docs/planning.md#steering.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple, Self
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
+from noiseworthy.methods.around import Around, own_state
+from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
+from noiseworthy.methods.local import Memory, Numbers
+from noiseworthy.methods.making import as_float
+from noiseworthy.plans.plan import Plan, Steering
+
+SMOOTHING = 0.7
+"""b: how much of the slopes before a round still counts in it."""
+_MOST = 2.0
+"""Largest u: one odd round moves the scale by no more than exp(2 k)."""
+_PROMISE = 0.6
+"""Share of the floor that a larger model must promise to be worth it."""
+_NONE = Steering(gain=0.0, floor=1.0)
+
+
+class Course(NamedTuple):
+    """What the server of a steered training keeps.
+
+    Attributes:
+        own: the algorithm's memory.
+        start: theta_0, shape (p,).
+        scale: factor of the planned steps, the product of all f.
+        slope: R.
+        variance: V.
+    """
+
+    own: Memory
+    start: Array
+    scale: Array
+    slope: Array
+    variance: Array
+
+
+class Steered(Around):
+    """An algorithm whose model and steps are scaled as its aggregates say; all else is the algorithm's.
+
+    Attributes:
+        algorithm: what trains, whose aggregate is a noised gradient.
+        gain: k, at least 0; with 0 nothing is steered.
+        floor: loss below which a slope says little, above 0.
+        rounds: T.
+        variances: of a coordinate of each client's weighted upload, shape (N,).
+    """
+
+    algorithm: Algorithm
+    gain: Numbers
+    floor: Numbers
+    rounds: Numbers
+    variances: Numbers
+
+    @property
+    def reads_uploads(self) -> bool:
+        """The algorithm's."""
+        return self.algorithm.reads_uploads
+
+    def with_noise(self, factor: float) -> Self:
+        """Around the algorithm with so many times its noise."""
+        variances = as_float(factor**2 * np.asarray(self.variances, np.float64))
+        return replace(self, algorithm=self.algorithm.with_noise(factor), variances=variances)
+
+    def noiseless(self) -> Self:
+        """Around the algorithm without noise."""
+        variances = np.zeros_like(self.variances)
+        return replace(self, algorithm=self.algorithm.noiseless(), variances=variances)
+
+    def init(self, key: Array) -> ServerState:
+        """The algorithm's start, with the planned steps and no slope yet."""
+        start, nothing = self.algorithm.init(key), jnp.zeros(())
+        return start._replace(memory=Course(start.memory, start.theta, jnp.ones(()), nothing, nothing))
+
+    def init_client(self, theta: Array) -> Memory:
+        """The algorithm's."""
+        return self.algorithm.init_client(theta)
+
+    def local_update(
+        self, state: ServerState, client: Array, memory: Memory, shard: Shard, key: Array
+    ) -> tuple[Array, Memory]:
+        """The algorithm's."""
+        return self.algorithm.local_update(own_state(state), client, memory, shard, key)
+
+    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
+        """The algorithm's."""
+        return self.algorithm.privatize(own_state(state), update, client, key)
+
+    def combine(self, state: ServerState, cohort: Array, uploads: Array) -> Array:
+        """The algorithm's."""
+        return self.algorithm.combine(own_state(state), cohort, uploads)
+
+    def aggregate(self, state: ServerState, total: Array) -> ServerState:
+        """The algorithm's step from the scaled model, scaled as well."""
+        before: Course = state.memory
+        moved = state.theta - before.start
+        variance = jnp.sum(jnp.asarray(self.variances)[self.select(state)]) * jnp.sum(moved**2)
+        slope = SMOOTHING * before.slope + (1 - SMOOTHING) * jnp.sum(total * moved)
+        variance = SMOOTHING**2 * before.variance + (1 - SMOOTHING) ** 2 * variance
+        worthwhile = jnp.where(slope < 0, jnp.minimum(slope + _PROMISE * self.floor, 0.0), slope)
+        told = jnp.clip(worthwhile / jnp.sqrt(variance + self.floor**2), -_MOST, _MOST)
+        factor = jnp.exp(-self.gain * (1 - state.round.astype(jnp.float32) / self.rounds) * told)
+        scale = before.scale * factor
+        after = self.algorithm.aggregate(own_state(state), total)
+        theta = before.start + factor * moved + scale * (after.theta - state.theta)
+        return ServerState(theta, after.round, Course(after.memory, before.start, scale, slope, variance))
+
+    def model(self, state: ServerState) -> Array:
+        """The algorithm's."""
+        return self.algorithm.model(own_state(state))
+
+
+def steered(algorithm: Algorithm, plan: Plan) -> Steered:
+    """An algorithm steered as its plan says; with a gain of 0 where it says nothing.
+
+    Args:
+        algorithm: of the plan, with one noised gradient per reply.
+        plan: what steering there is, and how long.
+
+    Raises:
+        InvalidInput: an algorithm whose replies are no gradients.
+    """
+    if not isinstance(algorithm, FedSGDDPC):
+        raise InvalidInput(f"{plan.algorithm} cannot be steered: its replies are no gradients; leave it out")
+    said, law = plan.steering or _NONE, plan.problem.law
+    deviations = np.asarray(algorithm.weights, np.float64) * np.asarray(algorithm.noise)
+    return Steered(
+        algorithm,
+        gain=as_float(said.gain),
+        floor=as_float(said.floor),
+        rounds=as_float(plan.rounds),
+        variances=as_float(law.variance_factor * deviations**2),
+    )

@@ -1,0 +1,83 @@
+"""Which public data stand in for a study's where it names none, and how much the word of each weighs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from noiseworthy.data.mixture import MIXTURE
+from noiseworthy.data.prior import PRIOR
+from noiseworthy.trials.facts import PublicFacts
+from noiseworthy.trials.public import same_data
+
+_REAL, _DRAWN = 2, 3
+"""Real tables at most, the nearest of their kind, and tables of the prior beside them."""
+_DRAWN_LIKENESS = 0.4
+"""What a table of the prior weighs: as much as a real one about a factor of e off in features or records."""
+
+
+class _Table(NamedTuple):
+    features: int
+    classes: int | None
+    records: int
+
+
+TABLES = {
+    "breast-cancer": _Table(30, 2, 456), "diabetes": _Table(10, 2, 354), "wine": _Table(13, 3, 142),
+    "iris": _Table(4, 3, 120), "diabetes-progression": _Table(10, None, 354), "anes-vote": _Table(9, 2, 755),
+    "anes-party": _Table(8, 7, 755), "randhie-visit": _Table(9, 2, 1000),
+    "randhie-visits": _Table(9, None, 1000), "randhie-health": _Table(7, 4, 1000),
+    "modechoice": _Table(10, 2, 672), "grunfeld": _Table(3, None, 176),
+    "elnino": _Table(14, None, 584), "co2": _Table(13, None, 1000), "sunspots": _Table(5, None, 238),
+    "phishing": _Table(9, 2, 1000), "segment": _Table(18, 7, 1000), "segment-grows": _Table(18, 2, 1000),
+    "shuttle": _Table(9, 2, 1000), "solar-flare": _Table(33, 2, 853), "solar-class": _Table(27, 6, 853),
+    "trump-approval": _Table(5, None, 801),
+}  # fmt: skip
+"""Real tables that ship, by name."""
+
+
+def public_sources(facts: PublicFacts, without: Collection[str] = ()) -> dict[str, float]:
+    """What ships with the product and stands in for a study's data, and what the word of each weighs.
+
+    Images stand in for images, as the mixture made to the study's facts does. For a table the nearest real
+    ones of its kind stand in (numbers to predict, two classes or several), one of each source of records at
+    most, and tables of the prior, which have its shape. A real one weighs by its likeness.
+
+    Args:
+        facts: of the study; its own data and their relatives are never among what stands in.
+        without: names of other data that must not be, nor their relatives.
+    """
+    left_out = (facts.source, *without)
+    if len(facts.record_shape) > 1 and facts.classes:
+        other = "diabetes" if facts.classes == 2 else "wine"
+        shipped = ["digits"] if not _related("digits", left_out) else ["breast-cancer", other]
+        return dict.fromkeys([*shipped, MIXTURE], 1.0)
+    by_likeness = sorted(TABLES, key=lambda name: -likeness(facts, TABLES[name]))
+    real: list[str] = []
+    for name in by_likeness:
+        alike = _kind(TABLES[name].classes) == _kind(facts.classes)
+        if alike and len(real) < _REAL and not _related(name, [*left_out, *real]):
+            real.append(name)
+    weights = {name: likeness(facts, TABLES[name]) for name in real}
+    return weights | {f"{PRIOR}:{seed}": _DRAWN_LIKENESS for seed in range(_DRAWN)}
+
+
+def likeness(facts: PublicFacts, table: _Table) -> float:
+    """exp of minus how far a table is from the study: in log features, log classes and half of log records.
+
+    Records count by half because a trial holds a thousand of them, however many there are.
+    """
+    features = abs(math.log(math.prod(facts.record_shape) / table.features))
+    classes = abs(math.log((facts.classes or 1) / (table.classes or 1)))
+    records = abs(math.log(facts.problem.sizes.sum() / table.records)) / 2
+    return math.exp(-min(features, 3.0) - min(classes, 3.0) - min(records, 1.0))
+
+
+def _kind(classes: int | None) -> int:
+    """0 of numbers to predict, 2 of two classes, 3 of several."""
+    return min(classes or 0, 3)
+
+
+def _related(name: str, others: Sequence[str]) -> bool:
+    return any(same_data(name, other) for other in others)
