@@ -114,6 +114,8 @@ def values(stated: dict[str, Any]) -> str:
         if {"$ref": "#/$defs/CsvColumn"} in forms:
             return f"{values(forms[0])}, or one for each client"
         return " or ".join(dict.fromkeys(map(values, forms)))
+    if stated.get("$ref") == "#/$defs/BoughtRange":
+        return "`{ buy, quantiles, share }`"
     if "enum" in stated or "const" in stated:
         return ", ".join(f"`{json.dumps(one)}`" for one in stated.get("enum", [stated.get("const")]))
     kind = stated.get("type")

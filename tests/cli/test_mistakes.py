@@ -42,7 +42,6 @@ class Mistake(NamedTuple):
     study: Change = ("", "")
     table: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     files: dict[str, str] = {}  # noqa: RUF012 (never changed)
-    takes_a_model: bool = False
 
 
 def own() -> pd.DataFrame:
@@ -223,7 +222,6 @@ MISTAKES = {
         ("p.json is no plan", "noiseworthy plan STUDY writes one"),
         "train s.toml --plan p.json",
         files={"p.json": "{}"},
-        takes_a_model=True,
     ),
     "no run to report": Mistake(
         ("nowhere/record.json does not exist; give a folder that train, compare or quickstart made",),
@@ -233,12 +231,10 @@ MISTAKES = {
     "a model for other records": Mistake(
         ("lenet5 needs images, got records of 3 numbers",),
         study=("[privacy]", '[task]\nmodel = "lenet5"\n[privacy]'),
-        takes_a_model=True,
     ),
     "a simulation deployed": Mistake(
         ("nothing is deployed. This study is a simulation", 'state classes = ["no", "yes"] in [federation]'),
         "deploy up s.toml",
-        takes_a_model=True,
     ),
 }
 SEVERAL = {"three mistakes": 3}
@@ -294,13 +290,12 @@ for name, folder, typed in json.load(sys.stdin):
         heavy[name] = sorted(loaded & {"jax", "scipy", "sklearn", "matplotlib"})
 print(json.dumps(heavy))
 """
-QUICK = {name: mistake for name, mistake in MISTAKES.items() if not mistake.takes_a_model}
 
 
 def test_no_mistake_waits_for_models_and_planners(tmp_path):
     """All of them in one process, which loads none of what takes seconds."""
     told = []
-    for i, (name, mistake) in enumerate(QUICK.items()):
+    for i, (name, mistake) in enumerate(MISTAKES.items()):
         folder = tmp_path / str(i)
         folder.mkdir()
         scene(mistake, folder)
@@ -311,9 +306,8 @@ def test_no_mistake_waits_for_models_and_planners(tmp_path):
         env=environment,
     )  # fmt: skip
     heavy = json.loads(done.stdout)
-    assert heavy.keys() == QUICK.keys()
+    assert heavy.keys() == MISTAKES.keys()
     assert {name: found for name, found in heavy.items() if found} == {}
-    assert len(QUICK) >= 40
 
 
 SECONDS = 1.5
@@ -321,10 +315,10 @@ SECONDS = 1.5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_told_after_little_work(name, tmp_path):
-    scene(QUICK[name], tmp_path)
-    command = [sys.executable, "-m", "noiseworthy", *QUICK[name].typed.split()]
+    scene(MISTAKES[name], tmp_path)
+    command = [sys.executable, "-m", "noiseworthy", *MISTAKES[name].typed.split()]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -12,8 +12,8 @@ from noiseworthy.cli import steps
 from noiseworthy.deploy.owners import folder_name
 from noiseworthy.reports.ledger import ledger_dict
 from noiseworthy.studies import plan_file
-from noiseworthy.studies.plan_codec import sealed
 from noiseworthy.studies.plan_file import FILE, load_plan
+from noiseworthy.studies.plan_text import sealed
 from noiseworthy.studies.run_folder import opened_ledger
 
 CONSTANTS = {

@@ -53,6 +53,8 @@ COMMANDS = {
         "study.privacy.delta is 1e-05",
     ),
     "rivals": ({"algorithm": DPFL}, "study.algorithm."),
+    "audit": ({"privacy": {"epsilon": 6.0}}, "study.privacy.epsilon is 5.0 and not 6.0"),
+    "advise": ({"privacy": {"epsilon": 6.0}}, "study.privacy.epsilon is 5.0 and not 6.0"),
 }
 
 
@@ -65,6 +67,23 @@ def test_a_run_of_another_study_is_refused_and_left_as_it_is(command, run, write
     assert answer.code == 2
     assert f"belongs to another study, whose {says}" in answer.err
     assert "choose another folder with --out" in answer.err
+    assert content(begun) == before
+
+
+@pytest.mark.parametrize("command", ["train", "audit", "advise"])
+@pytest.mark.parametrize("left", ["audit.json", "advice.json"])
+def test_the_page_of_an_audit_or_advice_of_another_study_is_no_command_s_to_replace(
+    left, command, run, write, begun
+):
+    made_for = json.loads((begun / "plan.json").read_text())["made_for"]
+    for name in ("record.json", FILE, *(["plan.json"] if left == "advice.json" else [])):
+        (begun / name).unlink()
+    (begun / left).write_text(json.dumps({"made_for": made_for} if left == "advice.json" else {}))
+    (begun / "report.html").write_text("kept")
+    before = content(begun)
+    answer = run(command, write({**STUDY, "privacy": {**STUDY["privacy"], "epsilon": 6.0}}))
+    assert (answer.code, answer.out) == (2, "")
+    assert "belongs to another study, whose study.privacy.epsilon is 5.0 and not 6.0" in answer.err
     assert content(begun) == before
 
 

@@ -53,6 +53,9 @@ def test_a_tenth_is_public_and_a_fifth_of_the_rest_tests(tmp_path, name):
     assert (records.x.shape, records.test_x.shape, records.classes) == ((216, 10), (54, 10), None)
     assert (records.x.dtype, records.y.dtype) == (np.float32, np.float32)
     assert len(by_rate(records)) == 270
+    assert records.schema is not None
+    assert records.schema.feature_names == tuple(f"component_{i}" for i in range(1, 11))
+    assert records.schema.label.name == FILES[name][1].rate
 
 
 def test_no_public_loan_is_private_or_tested_on(tmp_path):

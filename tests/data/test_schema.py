@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from datetime import date, datetime
@@ -460,3 +461,15 @@ def test_blocks_images_and_data_without_columns_have_no_schema():
     assert records.schema.n_classes is None
     spaced = {"x": np.arange(10.0), "label": np.array(["a", "a "] * 5)}
     assert from_columns(spaced, Columns(), "t").schema is None
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "digest"), [("vehicle", "d67e4acfd453f201"), ("school", "9129da089e4b1aa4")]
+)
+def test_data_that_were_encoded_by_hand_are_the_same_by_their_schemas(name, digest, data_dir):
+    """Digests of what the encoders gave before they were schemas."""
+    records = load_records(name, data_dir=data_dir)
+    arrays = (records.x, records.y, records.test_x, records.test_y)
+    assert records.schema is not None
+    assert hashlib.sha256(b"".join(one.tobytes() for one in arrays)).hexdigest().startswith(digest)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noiseworthy.data import load_federation, load_records
+from noiseworthy.data import load_federation, load_records, read_schema
+from noiseworthy.data.school import COLUMNS
 from noiseworthy.errors import DataError
 
 
@@ -67,3 +68,14 @@ def test_the_real_pupils_have_the_stated_counts_and_scores_that_can_be_learned(d
     theta = np.linalg.lstsq(design, records.y, rcond=None)[0]
     explained = 1 - np.mean((test @ theta - records.test_y) ** 2) / np.var(records.test_y)
     assert explained == pytest.approx(0.3, abs=0.1)
+
+
+def test_a_pupil_is_encoded_as_the_schema_says_and_the_model_knows_its_columns(tmp_path):
+    made = arrays()
+    records = load_records("school", data_dir=write(tmp_path, **made))
+    schema = read_schema(str(COLUMNS))
+    assert records.schema == schema
+    assert schema.width == 27
+    table = dict(zip(schema.feature_names, made["X"].T, strict=False))
+    numbers = np.round(70 * records.y).astype(int)
+    np.testing.assert_array_equal(schema.encode(table)[numbers], records.x)

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noiseworthy.data import Columns, from_columns, load_federation, load_records, read_hub
+from noiseworthy.data import Columns, from_columns, load_federation, load_records, read_hub, read_schema
 from noiseworthy.data.records import holdout_of_each
 from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.studies.loading import parse_study
 
 TABLE = {
     "age": np.arange(20.0),
@@ -181,6 +182,55 @@ def test_hub_splits_become_training_and_test_records():
 def test_hub_without_a_test_split_sets_a_fifth_of_every_client_aside():
     records = read_hub("toy", Columns(client="writer_id"), load=lambda name: {"train": hub_split(30)})
     assert [np.sum(records.client_ids == f"w{i}") for i in range(3)] == [8, 8, 8]
+
+
+PATIENTS = {
+    "age": {"kind": "number", "range": [20, 80]},
+    "sex": {"kind": "category", "values": ["f", "m"], "missing": True},
+    "ill": {"role": "label", "classes": ["no", "yes"]},
+    "ward": {"role": "client"},
+}
+
+
+def patients(n):
+    sex, ill = ["f", None] * (n // 2), ["no", "yes"] * (n // 2)
+    return StandIn(age=[20 + i for i in range(n)], sex=sex, ill=ill, ward=[1, 1, 2, 2] * (n // 4))
+
+
+def test_hub_columns_that_are_stated_are_encoded_as_those_of_a_table():
+    schema = read_schema(PATIENTS)
+    records = read_hub("toy", schema, load=lambda name: {"train": patients(20), "test": patients(4)})
+    np.testing.assert_array_equal(records.x, schema.encode(patients(20).columns))
+    assert (records.test_x.shape, records.classes, set(records.client_ids)) == ((4, 4), 2, {"1", "2"})
+    assert (records.test_origin, records.schema) == ("marked", schema)
+
+
+def test_a_split_that_is_stated_counts_for_more_than_the_splits_of_the_hub():
+    marked = patients(20)
+    marked.columns["part"] = (["train"] * 4 + ["test"]) * 4
+    marked.column_names.append("part")
+    schema = read_schema(PATIENTS | {"part": {"role": "split"}})
+    records = read_hub("toy", schema, load=lambda name: {"train": marked})
+    assert len(records.test_y) == 4
+    assert len(read_hub("toy", read_schema(PATIENTS), load=lambda name: {"train": patients(20)}).test_y) == 4
+
+
+def test_hub_columns_that_are_not_as_stated_are_refused():
+    wrong = read_schema({**PATIENTS, "age": {"kind": "left-out"}, "height": {"kind": "number", "step": 1}})
+    with pytest.raises(DataError, match="toy: it has no column 'height'"):
+        read_hub("toy", wrong, load=lambda name: {"train": patients(20)})
+    odd = patients(4)
+    odd.column_names.remove("sex")
+    with pytest.raises(DataError, match="'sex' in one of its splits only"):
+        read_hub("toy", read_schema(PATIENTS), load=lambda name: {"train": patients(20), "test": odd})
+
+
+def test_a_study_of_the_hub_may_state_columns(monkeypatch):
+    monkeypatch.setattr("noiseworthy.data.hub._load_dataset", lambda: lambda name: {"train": patients(20)})
+    federation = load_federation("hub:toy", columns=PATIENTS, seed=0)
+    assert (federation.clients, federation.record_shape) == (("1", "2"), (4,))
+    study = {"federation": {"data": "hub:toy"}, "privacy": {"mechanism": "none"}, "columns": PATIENTS}
+    assert parse_study(study).columns == read_schema(PATIENTS)
 
 
 @pytest.mark.parametrize(

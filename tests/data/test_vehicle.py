@@ -46,6 +46,10 @@ def test_all_readings_come_in_the_order_of_the_file(tmp_path):
     np.testing.assert_array_equal(2 * y - 1, made["y"])
     np.testing.assert_array_equal(sensor, made["sensor"])
     assert (x.dtype, y.dtype) == (np.float32, np.int32)
+    schema = load_records("vehicle", data_dir=tmp_path).schema
+    assert schema is not None
+    np.testing.assert_array_equal(schema.encode(dict(zip(schema.feature_names, x.T, strict=True))), x)
+    assert schema.label.classes == ("-1", "+1")
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,10 @@ from noiseworthy.methods.fedsgd_dpc.planner import (
     stated,
 )
 from noiseworthy.plans.estimation import split_budget
-from noiseworthy.plans.plan import Pilot, StepSize
+from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.resources import Resources
+from noiseworthy.plans.stages import Pilot
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import Gaussian
 

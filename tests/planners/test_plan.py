@@ -16,8 +16,9 @@ from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound, theory_bound, vac
 from noiseworthy.methods.fedsgd_dpc.planner import plan, stated
 from noiseworthy.plans.estimation import split_budget
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
-from noiseworthy.plans.plan import Pilot, Plan, StepSize
+from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.stages import Pilot
 from noiseworthy.privacy.budget import PrivacyBudget
 
 VALUES = {

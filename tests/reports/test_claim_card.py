@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.errors import DataError
-from noiseworthy.plans.plan import Pilot
+from noiseworthy.plans.stages import Pilot
 from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.reports.advice_claim import advice_card

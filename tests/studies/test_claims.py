@@ -14,8 +14,9 @@ from noiseworthy.audit.statistics import most_probable
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.dp_fedavg import planner as local_iterations
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
-from noiseworthy.plans.plan import Pilot, Plan, StepSize
+from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
+from noiseworthy.plans.stages import Pilot
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.power import GaussianPower, after_two_moves
 from noiseworthy.reports.claim_card import claim_card

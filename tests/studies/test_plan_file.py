@@ -12,10 +12,11 @@ from noiseworthy.errors import PlanError, UnsoundClaim
 from noiseworthy.methods import registry
 from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
-from noiseworthy.plans.plan import Pilot
+from noiseworthy.plans.stages import Pilot
 from noiseworthy.studies.loading import parse_study
-from noiseworthy.studies.plan_codec import digest_of, same, sealed
+from noiseworthy.studies.plan_codec import same
 from noiseworthy.studies.plan_file import FILE, load_plan, planned
+from noiseworthy.studies.plan_text import digest_of, sealed
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
 

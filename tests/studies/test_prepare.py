@@ -14,9 +14,10 @@ from noiseworthy.data import federate
 from noiseworthy.data.volumes import synthetic_volumes
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.studies.believed import believed_partition
+from noiseworthy.studies.budgets import draw_budgets
 from noiseworthy.studies.clients import in_order
-from noiseworthy.studies.drawn_budgets import draw_budgets
 from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.opening import Opened
 from noiseworthy.studies.prepare import (
     check_same_sizes,
     open_task,
@@ -266,9 +267,8 @@ def test_training_on_other_sizes_than_planned_is_refused():
 def test_a_model_for_another_kind_of_labels_is_refused(data, model, words, monkeypatch):
     volumes = federate(synthetic_volumes(8, (4, 4, 4), seed=0), clients=2, partition="iid", seed=0)
     if data == "volumes":
-        monkeypatch.setattr(
-            "noiseworthy.studies.prepare.open_federation", lambda _: replace(volumes, name="volumes")
-        )
+        opened = Opened(replace(volumes, name="volumes"), None)
+        monkeypatch.setattr("noiseworthy.studies.prepare.open_data", lambda _: opened)
     raw = {"federation": {"data": "digits", "clients": 2}, "privacy": {"mechanism": "none"}}
     raw["task"] = {} if model is None else {"model": model}
     with pytest.raises(ConfigError, match=words):

@@ -75,8 +75,7 @@ def _excess(plan: Plan, made: NDArray[np.int64]) -> float:
     release = plan.release
     if release is None or release.mechanism.law.currency is not MU_SQUARED or release.sampling_rate < 1:
         return 0.0
-    before = [] if plan.pilot is None else list(plan.pilot.parts)
-    parts = [*before, (release, plan.released_by(made))]
+    parts = [*plan.before, (release, plan.released_by(made))]
     squared = np.sum([k * np.square(one.sensitivity.value / one.mechanism.size) for one, k in parts], axis=0)
     asked = squared > 0
     mu, epsilon, delta = np.sqrt(squared[asked]), plan.budget.epsilon[asked], plan.budget.delta[asked]

@@ -14,7 +14,8 @@ from noiseworthy.methods.dpfl_bcs import loss_reports
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage, stage_before
 from noiseworthy.methods.registry import make
-from noiseworthy.plans.plan import Pilot, Plan
+from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.stages import Pilot
 from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.releases import Release
 from noiseworthy.tasks.base import Task

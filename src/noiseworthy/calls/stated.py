@@ -70,6 +70,8 @@ def opened(
     plan: Path | str | None = None,
     folder: Path | None = None,
     resume: bool = False,
+    trains: bool = True,
+    deploys: bool = False,
 ) -> Prepared:
     """A study with its data, model and public facts.
 
@@ -79,24 +81,30 @@ def opened(
         study: as it is stated.
         data: folder of data files.
         plan: file that the study will be trained, compared or audited by.
-        folder: of a run that the study will be trained in; None for commands that train nothing.
+        folder: that the study will be trained in, or its page written to; None for commands that write none.
         resume: whether a run is to go on in that folder.
+        trains: whether it is trained there.
+        deploys: whether it is to be trained at owners.
     """
     from noiseworthy.studies.occupied import check_data, check_ours, check_plan, made_for
 
-    if folder is not None:
+    if folder is not None and trains:
         check_data(study)
     check_plan(None if plan is None else Path(plan))
-    federation: Any = None
+    opened: Any = None
     if study.federation.data is not None:
         from noiseworthy.data.files import data_folder
-        from noiseworthy.studies.opening import check_clients, open_federation
+        from noiseworthy.studies.opening import check_clients, check_model, open_data
+        from noiseworthy.studies.read_off import check_nothing_is
 
         data_folder(data)
-        federation = open_federation(study)
-        check_clients(study, federation)
+        opened = open_data(study)
+        check_clients(study, opened.federation)
+        check_model(study, opened.federation)
+        if deploys:
+            check_nothing_is(study.federation, opened.federation)
     if folder is not None:
-        check_ours(folder, made_for(study, federation), resume=resume)
+        check_ours(folder, made_for(study, opened and opened.federation), resume=resume)
     from noiseworthy.studies.prepare import prepare  # last, so that mistakes do not wait for jax
 
-    return prepare(study, federation)
+    return prepare(study, opened)

@@ -30,7 +30,8 @@ def audit(
     sets: Sets = None,
 ) -> None:
     """What an attacker can prove about epsilon, beside what the study's plan claims; exit code 1 if more."""
-    prepared = prepare_study(study, data, sets=sets, plan=plan)
+    folder = out_folder or Path("runs") / study.stem
+    prepared = prepare_study(study, data, sets=sets, plan=plan, folder=folder, trains=False)
     from noiseworthy.audit.audits import TRIALS
     from noiseworthy.engines.compilation import use_persistent_cache
     from noiseworthy.reports import write_report
@@ -46,7 +47,6 @@ def audit(
 
     planned = decide_plan(prepared, plan)
     use_persistent_cache()
-    folder = out_folder or Path("runs") / study.stem
     with held(folder):
         planned.keep(folder)
         with progress_bar("Attacking", 100, "%") as bar:

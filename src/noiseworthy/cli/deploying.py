@@ -52,10 +52,10 @@ def up(
     if insecure and host is not None:
         raise ConfigError("insecure connections stay on this machine; leave out --insecure or --host")
     check_installed()
-    from noiseworthy.deploy.owners import write_owner_files
-
     place = _place(study, folder)
     planned, deployment = _decided(study, data, plan)
+    from noiseworthy.deploy.owners import write_owner_files
+
     planned.file.save(place)
     files = write_owner_files(deployment, place / "owners", apart=host is not None)
     if host is not None:
@@ -203,9 +203,10 @@ def _decided(
 ) -> tuple[Planned, Deployment]:
     """A study with its plan, and what is asked of its owners; the plan as `decide_plan` finds it."""
     check_installed()
-    from noiseworthy.deploy.deployment import Deployment
+    prepared = prepare_study(study, data, plan=plan, deploys=True)
+    from noiseworthy.deploy.deployment import Deployment  # after what may be wrong with the study
 
-    planned = decide_plan(prepare_study(study, data, plan=plan), plan, kept)
+    planned = decide_plan(prepared, plan, kept)
     return planned, Deployment.of(planned.prepared, planned.plan)
 
 

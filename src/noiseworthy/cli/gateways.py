@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,8 +71,11 @@ def gateway(
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("noiseworthy.deploy.gateway").setLevel(logging.INFO)
     ending = Ending()
-    opening = Gateway.open(terms, records_changed=records_changed)
-    with opening as opened, listening(terms.files.socket, terms.files.group) as listener:
+    with ExitStack() as stack:
+        opened = stack.enter_context(Gateway.open(terms, records_changed=records_changed))
+        if plan is not None:
+            _check_plan(plan, opened)
+        listener = stack.enter_context(listening(terms.files.socket, terms.files.group))
         signal.signal(signal.SIGTERM, ending)
         signal.signal(signal.SIGINT, ending)
         name, head = shown(opened.account.client), opened.ledger.head
@@ -79,8 +83,6 @@ def gateway(
             f"Gateway of {name}: listening at {terms.files.socket}, ledger head {head}",
             soft_wrap=True, markup=False,
         )  # fmt: skip
-        if plan is not None:
-            _check_plan(plan, opened)
         if not opened.fingerprint.fits:
             err.print(
                 f"The records of {name} changed since the first release from "

@@ -25,6 +25,8 @@ def prepare_study(
     *,
     plan: Path | None = None,
     folder: Path | None = None,
+    trains: bool = True,
+    deploys: bool = False,
 ) -> Prepared:
     """The study of a file, changed as `--set` says, with its data, model and public facts.
 
@@ -34,13 +36,15 @@ def prepare_study(
         seconds: for planning, instead of the study's.
         sets: other values for keys, each KEY=VALUE.
         plan: file that the study will be trained, compared or audited by.
-        folder: of a run that the study will be trained in; None for commands that train nothing.
+        folder: that the study will be trained in, or its page written to; None for commands that write none.
+        trains: whether it is trained there.
+        deploys: whether it is to be trained at owners.
     """
     from noiseworthy.calls.stated import opened, stated
     from noiseworthy.studies.changes import changes_of
 
     study = stated(path, data=data, seconds=seconds, changes=changes_of(sets or ()), note=noted)
-    return opened(study, data=data, plan=plan, folder=folder)
+    return opened(study, data=data, plan=plan, folder=folder, trains=trains, deploys=deploys)
 
 
 def check_record(folder: Path) -> None:

@@ -16,7 +16,7 @@ from noiseworthy.data.federation import Federation, numbered
 from noiseworthy.data.files import locate, required_folder
 from noiseworthy.data.partitions import Parts
 from noiseworthy.data.partitions import partition as deal_out
-from noiseworthy.data.readers import FORMATS, SQL, is_table, opened
+from noiseworthy.data.readers import FORMATS, SQL, has_columns, is_table, opened
 from noiseworthy.data.records import Records
 from noiseworthy.data.shipped import PARENTS, read_shipped
 from noiseworthy.data.table_records import HeldOut, from_columns, read_table
@@ -87,8 +87,8 @@ def load_records(
         feature_columns: of a table or hub data set; None takes all others.
         regression: whether the label of a table or hub data set is a number to predict, not a class.
         classes: of a table, hub data set or LEAF folder, all labels; None takes those that occur, sorted.
-        columns: of a table, what all of them are, as a schema, as `[columns]` of a study or as the path of a
-            file with them; then the five before are left out.
+        columns: of a table or hub data set, what all of them are, as a schema, as `[columns]` of a study or
+            as the path of a file with them; then the five before are left out.
         held_out: of a table or hub data set without test records, how they are chosen (`from_columns`).
 
     Raises:
@@ -112,7 +112,7 @@ def load_records(
     if is_table(source):
         return read_table(opened(source, data_dir, query), schema or plain, held_out=held_out)
     if kind == "hub" and rest:
-        return _reader("hub.read_hub")(rest, plain, held_out=held_out)
+        return _reader("hub.read_hub")(rest, schema or plain, held_out=held_out)
     if kind == "leaf" and rest and plain == Columns(classes=stated):
         return _reader("leaf.read_leaf")(locate(rest, data_dir), stated)
     if plain != Columns():
@@ -233,10 +233,11 @@ def _schema(columns: Schema | Mapping[str, Any] | str | None, source: str, plain
     """What is stated of all columns; refused for what is no table, or beside the older way to say it."""
     if columns is None:
         return None
-    if plain != Columns() or not (is_table(source) or source == FRAME):
+    if plain != Columns() or not (has_columns(source) or source == FRAME):
         raise InvalidInput(
-            f"columns say all that is to be said of a table ({', '.join(FORMATS)}), got {source}; "
-            "leave out label, client and feature columns, classes and regression, or leave out columns"
+            f"columns say all that is to be said of a table ({', '.join(FORMATS)}) or of hub:NAME, got "
+            f"{source}; leave out label, client and feature columns, classes and regression, or leave out "
+            "columns"
         )
     from noiseworthy.data.schema import read_schema
 

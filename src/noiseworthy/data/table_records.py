@@ -36,7 +36,12 @@ whatever the records are, or each by itself, so that one more or less moves no o
 
 
 def from_columns(
-    table: Mapping[str, ArrayLike], columns: Columns | Schema, name: str, *, held_out: HeldOut = "rows"
+    table: Mapping[str, ArrayLike],
+    columns: Columns | Schema,
+    name: str,
+    *,
+    held_out: HeldOut = "rows",
+    is_test: NDArray[np.bool_] | None = None,
 ) -> Records:
     """Records from named columns of equal length.
 
@@ -52,6 +57,7 @@ def from_columns(
         name: what the data are, for reports.
         held_out: how test records are chosen without a column `split`: replace-one neighbours, whose sizes
             are public, need `rows`, add-remove neighbours `records`.
+        is_test: which rows test, shape (n,), where that is known beside columns that a schema states.
 
     Raises:
         DataError: a column is missing, of another length, not numeric, has missing or infinite values, or
@@ -66,8 +72,9 @@ def from_columns(
     if isinstance(columns, Columns):
         arrays = {key: np.asarray(value) for key, value in table.items()}
         return _plain_records(arrays, columns, name, held_out)
-    x, y, owners, is_test = stated_examples(table, columns, name)
-    records = _split(x, y, columns.n_classes, owners, is_test, y, name, held_out)
+    x, y, owners, marks = stated_examples(table, columns, name)
+    tests = is_test if marks is None else marks
+    records = _split(x, y, columns.n_classes, owners, tests, y, name, held_out)
     return replace(records, schema=columns)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,10 +11,17 @@ from numpy.typing import NDArray
 
 from noiseworthy.data.files import read_npz
 from noiseworthy.data.records import Records, holdout, split_records
+from noiseworthy.data.schema import Schema
+from noiseworthy.data.schema.tables import stated_examples
 from noiseworthy.errors import DataError
 
 FEATURES = 100
 NAME = "vehicle (subset of 1,860 records)"
+SCHEMA = Schema.model_validate(
+    {f"x{place}": {"kind": "number", "step": 1.0} for place in range(1, FEATURES + 1)}
+    | {"vehicle": {"role": "label", "classes": {"-1": -1, "+1": 1}}}
+)
+"""Standardised readings are numbers as they are; vehicles are called as the file labels them."""
 
 
 class Readings(NamedTuple):
@@ -51,7 +59,8 @@ def vehicle(data_dir: Path) -> Records:
         training part published with Li et al. (2021), "Ditto".
     """
     x, y, sensor = readings(data_dir)
-    return split_records(x, y, holdout(sensor), classes=2, name=NAME, client_ids=sensor)
+    records = split_records(x, y, holdout(sensor), classes=2, name=NAME, client_ids=sensor)
+    return replace(records, schema=SCHEMA)
 
 
 def readings(data_dir: Path) -> Readings:
@@ -73,4 +82,6 @@ def readings(data_dir: Path) -> Readings:
         )
     if not np.all(np.isin(y, (-1, 1))):
         raise DataError(f"{path}: y must be -1 or 1, got {y[~np.isin(y, (-1, 1))][0]}; copy the file again")
-    return Readings(x.astype(np.float32), (y > 0).astype(np.int32), sensor.astype(np.int64))
+    columns = {one.name: column for one, column in zip(SCHEMA.features, x.T, strict=True)}
+    features, labels, _, _ = stated_examples(columns | {SCHEMA.label.name: y}, SCHEMA, NAME)
+    return Readings(features, labels.astype(np.int32), sensor.astype(np.int64))

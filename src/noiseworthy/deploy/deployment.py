@@ -16,6 +16,7 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.plan_file import PlanFile
 from noiseworthy.studies.prepare import Prepared, default_model
+from noiseworthy.studies.ranges import NOT_OVER_A_NETWORK
 from noiseworthy.studies.read_off import check_nothing_is
 from noiseworthy.studies.training import check_begins
 from noiseworthy.tasks import Task
@@ -48,6 +49,8 @@ class Deployment:
         """
         federation, _ = prepared.trained()
         check_nothing_is(prepared.study.federation, federation)
+        if prepared.ranges is not None:
+            raise UnsoundClaim(f"nothing is deployed: {NOT_OVER_A_NETWORK}")
         if is_own(model := model_of(prepared)):
             raise ConfigError(
                 f'[task] model = "{model}" is code of this study, which no gateway runs: owners answer for '

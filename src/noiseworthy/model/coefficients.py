@@ -78,6 +78,6 @@ def _scales(description: Description, features: int) -> tuple[NDArray[np.float64
     for one in description.columns.features:
         if not isinstance(one, NumberColumn) or one.transform != "none":
             continue
-        least, most = one.range or (one.center - (one.step or 1), one.center + (one.step or 1))
+        least, most = one.limits or (one.center - (one.step or 1), one.center + (one.step or 1))
         centers[places[one.name]], units[places[one.name]] = (least + most) / 2, (most - least) / 2
     return centers, units

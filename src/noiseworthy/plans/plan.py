@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from noiseworthy import _validate as check
 from noiseworthy.plans.local_work import LocalWork
 from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.stages import BoughtRanges, Stage
 from noiseworthy.privacy.accountants import accountant_name, spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.budget import ADVERSARY, PrivacyBudget
 from noiseworthy.privacy.releases import Release
@@ -76,57 +77,8 @@ class Prediction:
     vacuous: bool = False
 
 
-@dataclass(frozen=True)
-class Stage:
-    """What clients release before the rounds of a plan, what it is charged, and how the plan follows from it.
-
-    A class of stages is a rule that turns released replies into the rest of the plan. A stage that was run
-    holds, or has led to, all that the rest rests on; one that is pending is run by the training, and the
-    plan around it says what comes then if the replies tell nothing new.
-
-    Attributes:
-        parts: each kind of release, with how often each client makes it, shape (N,).
-        budget: the whole budget, of which the plan's problem holds the rest.
-    """
-
-    parts: tuple[tuple[Release, NDArray[np.int64]], ...]
-    budget: PrivacyBudget
-    rule: ClassVar[str]
-    """How the rest of the plan follows, in words."""
-    trains: ClassVar[bool]
-    """Whether rounds of training are among it."""
-
-    @property
-    def pending(self) -> bool:
-        """Whether it is still to be run."""
-        return False
-
-    @property
-    def uploads(self) -> NDArray[np.int64]:
-        """Communications of each client, shape (N,)."""
-        return self.parts[0][1]
-
-    @property
-    def rounds(self) -> int:
-        """Rounds of training among it."""
-        return 0
-
-    @property
-    def step(self) -> StepSize | None:
-        """Step sizes of these rounds, which those of the plan go on from; None where there are none."""
-        return None
-
-    def as_dict(self) -> dict[str, Any]:
-        """What a plan says of it, beside what it spends."""
-        return {}
-
-
-@dataclass(frozen=True)
-class Pilot(Stage):
-    """An upload of each client by which constants were bought while planning: they are the plan's."""
-
-    rule: ClassVar[str] = "constants of the bound, from one noised gradient of every client"
-    trains: ClassVar[bool] = False
+LEFT_OUT_IF_NONE = {"left_out_if_none": True}
+"""Of a field that plan files lack where it is None, so that plans without one have the digest they had."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +111,7 @@ class Plan:
         averaging: share of the last rounds, in [0, 1), whose models' mean is delivered; 0 delivers the last.
         weighting: q in [0, 1], how far uploads are weighted by their precision; 0 weighs clients by records.
         steering: of the steps by what was uploaded; None takes them as planned.
+        ranges: of columns, if they were bought: released and charged before everything else.
     """
 
     algorithm: str
@@ -182,6 +135,7 @@ class Plan:
     averaging: float = 0.0
     weighting: float = 0.0
     steering: Steering | None = None
+    ranges: BoughtRanges | None = field(default=None, metadata=LEFT_OUT_IF_NONE)
 
     @property
     def train(self) -> bool:
@@ -264,8 +218,8 @@ class Plan:
     def spent(self, uploads: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Exact epsilon_i after `uploads` (by default all that are planned) and the pilot, shape (N,)."""
         used = self.releases if uploads is None else self.released_by(uploads)
-        if self.pilot is not None:
-            return spent_with_pilot(self.pilot.parts, self.release, used, self.budget.delta)
+        if self.before:
+            return spent_with_pilot(self.before, self.release, used, self.budget.delta)
         if self.release is None:
             return np.zeros(self.problem.n_clients)
         return spent_epsilon(self.release, used, self.budget.delta)
@@ -275,8 +229,18 @@ class Plan:
         return uploads if self.local is None else self.local.released(uploads, self.problem.sizes)
 
     @property
+    def before(self) -> tuple[tuple[Release, NDArray[np.int64]], ...]:
+        """What is released and charged before the rounds, with how often each client makes it."""
+        return tuple(part for stage in (self.ranges, self.pilot) if stage is not None for part in stage.parts)
+
+    @property
     def budget(self) -> PrivacyBudget:
-        """The whole budget of every client, a pilot included."""
+        """The whole budget of every client, all that is released before included."""
+        return self.trainable if self.ranges is None else self.ranges.budget
+
+    @property
+    def trainable(self) -> PrivacyBudget:
+        """What training may spend, a pilot included: the budget without what ranges cost."""
         return self.problem.budget if self.pilot is None else self.pilot.budget
 
     def as_dict(self) -> dict[str, Any]:
@@ -320,6 +284,7 @@ class Plan:
             **({"steering": vars(self.steering)} if self.steering else {}),
             **({"personal_step_size": self.personal_step} if self.personal_step else {}),
             **(self.pilot.as_dict() if self.pilot else {}),
+            **(self.ranges.as_dict() if self.ranges else {}),
             **self._resource_keys(),
             **self._local_keys(),
         }

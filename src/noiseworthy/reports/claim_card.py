@@ -22,7 +22,7 @@ from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import most_spent, rounded_down, spent_words
 from noiseworthy.reports.guarantee import meaning, told_apart
 from noiseworthy.reports.limits import limits
-from noiseworthy.reports.privacy_statement import protected
+from noiseworthy.reports.privacy_statement import bought_ranges, protected
 from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
 from noiseworthy.studies.claim_table import ClaimTable
 from noiseworthy.studies.statement import assurance, budgets, claim
@@ -76,6 +76,7 @@ def claim_card(record: Record | RunRecord) -> Card:
         "assurance": assurance(record),
         "constants": _constants(record),
         "before": claimed.before and claimed.before.model_dump(),
+        **({"bought_ranges": plan.bought_ranges} if plan.bought_ranges else {}),
         "looser": claimed.looser,
         "persons": claimed.persons and claimed.persons.model_dump(),
         "as_printed": leak
@@ -276,7 +277,8 @@ def _measured(record: RunRecord) -> str:
 def _what_constants_cost(record: RunRecord) -> str:
     if record.claim and (before := record.claim.before):
         cost = f"epsilon {span(before.spent_epsilon, rounded_up)} per client"
-        return f"Before the plan there was {before.what}: {cost}, counted in the numbers above."
+        said = f"Before the plan there was {before.what}: {cost}, counted in the numbers above."
+        return f"{said} {bought_ranges(record)}".strip()
     sources = sorted(set(_constants(record).values()))
     if any(source.startswith("bought") for source in sources):
         return "One upload per client, before the plan; it is counted in the numbers above."

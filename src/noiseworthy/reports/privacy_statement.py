@@ -143,11 +143,24 @@ def _at_most(record: RunRecord) -> Clause:
         )
     if any(c.provenance.startswith("bought") for c in record.plan.constants.values()):
         points.append("One upload per client bought constants before planning; it is counted here.")
+    if record.plan.bought_ranges:
+        points.append(f"{bought_ranges(record)} They are counted here.")
     epsilon, delta = (budgets(record, key) for key in ("epsilon", "delta"))
     text = f"Each client spends at most epsilon {epsilon} at delta {delta} over the whole training."
     if " to " in epsilon + delta:
         text += " These are the least and the greatest of the clients' own budgets."
     return Clause("What each client spends", f"{text} {meaning(record)}".strip(), tuple(points))
+
+
+def bought_ranges(record: RunRecord) -> str:
+    """Which ranges were bought before planning, and what came out; empty where none was."""
+    named = [
+        f"{name} {number(least, 4)} to {number(most, 4)}"
+        for name, (least, most) in record.plan.bought_ranges.items()
+    ]
+    return f"Noised quantiles of every client bought ranges before planning: {', '.join(named)}." * bool(
+        named
+    )
 
 
 def _mechanism(record: RunRecord) -> Clause:

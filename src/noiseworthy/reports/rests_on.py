@@ -37,11 +37,13 @@ def rests_on(record: RunRecord) -> str:
     Fitted constants name the public data that they come from.
     """
     sources = sorted({constant.provenance for constant in record.plan.constants.values()})
+    named = ", ".join(record.plan.bought_ranges)
+    bought = f" Ranges of {named} were bought with noised quantiles of every client." if named else ""
     if not sources:
-        return "On budgets, sizes and what the study states alone. No record was looked at."
+        return f"On budgets, sizes and what the study states alone.{bought or ' No record was looked at.'}"
     numbers = len(record.plan.constants)
     its = "Its one number is" if numbers == 1 else f"Its {numbers} numbers are"
-    return f"On a bound on the loss. {its} {'; '.join(sources)}."
+    return f"On a bound on the loss. {its} {'; '.join(sources)}.{bought}"
 
 
 def constants_of(record: RunRecord) -> list[dict[str, str]]:

@@ -135,9 +135,13 @@ def png(figure: Figure, dpi: int = 180) -> bytes:
 
 @styled
 def svg(figure: Figure, name: str) -> str:
-    """The figure as an SVG element to put into a page: colours are CSS variables, ids start with `name`."""
+    """The figure as an SVG element to put into a page: colours are CSS variables, ids start with `name`.
+
+    It is laid out for the page, and stays as it is for a PNG of it.
+    """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
+    figure.set_layout_engine("none")
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text)

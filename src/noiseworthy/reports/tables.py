@@ -222,6 +222,8 @@ def provenances(record: RunRecord) -> list[str]:
         sources.setdefault(constant.provenance, []).append(name.replace("_", " "))
     if heterogeneity_of(record.written):
         sources.setdefault("assumed", []).append("heterogeneity of each client")
+    if record.plan.bought_ranges:
+        sources["bought with noised quantiles"] = [f"range of {name}" for name in record.plan.bought_ranges]
     return [f"{source}: {', '.join(names)}" for source, names in sources.items()]
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.accountants import spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
-from noiseworthy.privacy.power import Power, after_two_moves
+from noiseworthy.privacy.power import Power, after_two_moves, pure_power
 from noiseworthy.privacy.releases import Release
 
 Parts = list[tuple[Release, NDArray[np.int64]]]
@@ -41,16 +42,14 @@ def claim_facts(plan: Plan, persons_have: int | None = None) -> dict[str, Any]:
 
 
 def _before(plan: Plan) -> dict[str, Any] | None:
-    if plan.pilot is None:
+    if not plan.before:
         return None
     none = np.zeros(plan.problem.n_clients, np.int64)
-    spent = spent_with_pilot(plan.pilot.parts, None, none, plan.budget.delta)
+    spent = spent_with_pilot(plan.before, None, none, plan.budget.delta)
     return {
-        "what": "rounds of training that estimate"
-        if plan.pilot.rounds
-        else "one upload that bought constants",
-        "rounds": plan.pilot.rounds,
-        "uploads": _ends(plan.pilot.uploads),
+        "what": " and ".join(_what_was_released(plan)),
+        "rounds": plan.pilot.rounds if plan.pilot else 0,
+        "uploads": _ends(plan.pilot.uploads if plan.pilot else sum((k for _, k in plan.before), none)),
         "spent_epsilon": _ends(spent),
     }
 
@@ -64,7 +63,7 @@ def _persons(plan: Plan, records: int) -> dict[str, Any] | None:
     if not plan.problem.law.noisy or plan.problem.sampling_rate < 1:
         return None
     times = 1 if plan.budget.unit == "client" else records
-    before = [(_moved(one, times), k) for one, k in plan.pilot.parts] if plan.pilot else []
+    before = [(_moved(one, times), k) for one, k in plan.before]
     own, used = plan.release and _moved(plan.release, times), plan.releases
     if before:
         spent = spent_with_pilot(before, own, used, plan.budget.delta)
@@ -77,6 +76,18 @@ def _moved(release: Release, times: int) -> Release:
     """The release where so many records of a client change at once."""
     one = release.sensitivity
     return replace(release, sensitivity=replace(one, value=times * one.value))
+
+
+def _what_was_released(plan: Plan) -> list[str]:
+    said = [] if plan.ranges is None else [_bought(plan.ranges)]
+    if plan.pilot is not None:
+        estimates = bool(plan.pilot.rounds)
+        said.append("rounds of training that estimate" if estimates else "one upload that bought constants")
+    return said
+
+
+def _bought(ranges: BoughtRanges) -> str:
+    return f"one round of noised quantiles, which bought the range of {', '.join(ranges.found)}"
 
 
 def _told_apart(plan: Plan) -> dict[str, Any] | None:
@@ -114,9 +125,11 @@ def power_against(plan: Plan, client: int) -> Power:
 
     Returns:
         Exact for Gaussian noise and for Laplace noise of one size; by basic composition where Laplace
-        releases differ, and an upper bound for Poisson batches.
+        releases differ or ranges were bought, and an upper bound for Poisson batches.
     """
     ratios = [(float(one.shift[client]), int(k[client])) for one, k in _parts(plan) if k[client]]
+    if plan.ranges is not None and plan.problem.law.pure:
+        return pure_power(sum(k * ratio for ratio, k in ratios))  # a quantile adds no noise of the law
     return plan.problem.law.analysis.power(ratios, plan.problem.sampling_rate)
 
 
@@ -126,8 +139,8 @@ def _composes(plan: Plan) -> bool:
 
 
 def _parts(plan: Plan) -> Parts:
-    """All releases of a plan, those of its pilot first."""
-    return [*(plan.pilot.parts if plan.pilot else ()), *_own(plan)]
+    """All releases of a plan, those before its rounds first."""
+    return [*plan.before, *_own(plan)]
 
 
 def _looser(plan: Plan) -> dict[str, list[float]]:

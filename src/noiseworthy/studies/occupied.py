@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from noiseworthy.data.federation import Federation
-from noiseworthy.errors import ConfigError, DataError, PlanError, ResumeError
+from noiseworthy.errors import ConfigError, DataError, ResumeError
+from noiseworthy.studies.plan_text import opened
 from noiseworthy.studies.tables import Study
 
 CHECKPOINT, RECORD, PLAN = "checkpoint.npz", "record.json", "plan.json"
+AUDIT, ADVICE = "audit.json", "advice.json"
 MODELS = ("model", "model.npz")
 """Where runs keep their model, and where those of earlier versions did."""
 TABLES = ("federation", "task", "privacy", "algorithm", "constants", "resources")
@@ -69,7 +71,7 @@ def check_ours(folder: Path, mine: dict[str, Any], *, resume: bool = False) -> N
     """Refuse a folder before anything is planned for it, or written into it.
 
     Args:
-        folder: that a study is to be trained in.
+        folder: that a study is to be trained in, or its audit or advice written.
         mine: what the study is, as `made_for` says it.
         resume: whether a run is to go on in it.
 
@@ -106,13 +108,13 @@ def _settled_by_data(where: str, its: Any, own: Any) -> bool:
 
 
 def check_plan(path: Path | None) -> None:
-    """Refuse a plan's file that is not there.
+    """Refuse a plan's file that is not there, or that is no plan.
 
     Raises:
         PlanError: as `load_plan`.
     """
-    if path is not None and not path.exists():
-        raise PlanError(f"{path} does not exist; noiseworthy plan STUDY writes it")
+    if path is not None:
+        opened(path)
 
 
 def check_data(study: Study) -> None:
@@ -161,10 +163,11 @@ def holds_results(folder: Path) -> bool:
 
 
 def _kept(folder: Path) -> dict[str, Any]:
-    """What the run of a folder was made for, as its plan has it, else its record; nothing without a run."""
-    if not holds_results(folder):
+    """What a folder was made for, as its plan has it, its advice or its record; nothing of a plan alone."""
+    audited, advice = (folder / AUDIT).exists(), _json(folder / ADVICE)
+    if not (audited or advice or holds_results(folder)):
         return {}
-    if made := _json(folder / PLAN).get("made_for"):
+    if made := _json(folder / PLAN).get("made_for") or advice.get("made_for"):
         known = {"data", "sizes", "columns"} & made["facts"].keys()
         return {**made, "facts": {key: made["facts"][key] for key in known}}
     stated = _json(folder / RECORD).get("study", {})

@@ -2,20 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from noiseworthy._validate import count
 from noiseworthy.data.datasets import load_federation
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.files import locate
 from noiseworthy.data.table import OWNERS
+from noiseworthy.errors import ConfigError
 from noiseworthy.studies.clients import in_order
 from noiseworthy.studies.loading import PER_CLIENT
 from noiseworthy.studies.tables import Study
+from noiseworthy.tasks.images import image_shape
+from noiseworthy.tasks.names import IMAGES
+
+if TYPE_CHECKING:
+    from noiseworthy.data.schema import Schema
+    from noiseworthy.plans.stages import BoughtRanges
+
+
+class Opened(NamedTuple):
+    """The data of a study, and what was bought to see them in its ranges."""
+
+    federation: Federation
+    ranges: BoughtRanges | None
+
+
+def open_data(study: Study) -> Opened:
+    """The federation of `[federation]`, by ranges that are bought first where `[columns]` say so.
+
+    The same study buys the same ranges whenever it is opened: that is one release, and one charge.
+
+    Raises:
+        ConfigError: ranges that cannot be bought.
+    """
+    if study.columns is None or not study.columns.to_buy:
+        return Opened(_federation(study, study.columns), None)
+    from noiseworthy.studies.ranges import bought_ranges, check_can_be_bought
+
+    check_can_be_bought(study)
+    ranges = bought_ranges(study, _federation(study, study.columns.with_gaps_told()))
+    return Opened(_federation(study, study.columns.with_ranges(ranges.found)), ranges)
 
 
 def open_federation(study: Study) -> Federation:
-    """The federation of `[federation]`."""
+    """The federation of `open_data`."""
+    return open_data(study).federation
+
+
+def _federation(study: Study, columns: Schema | None) -> Federation:
     table = study.federation
     if table.of_owners:
         return _of_owners(study)
@@ -24,9 +59,34 @@ def open_federation(study: Study) -> Federation:
             "seed"}  # fmt: skip
     settings: dict[str, Any] = table.model_dump(include=keys)
     held_out = "records" if study.privacy.relation == "add-remove" else "rows"
-    return load_federation(
-        study.located(str(table.data)), **settings, columns=study.columns, held_out=held_out
-    )
+    return load_federation(study.located(str(table.data)), **settings, columns=columns, held_out=held_out)
+
+
+_STRUCTURED = ("lstm", "unet3d")
+"""Models whose records have a label for every token or voxel."""
+
+
+def check_model(study: Study, federation: Federation) -> None:
+    """Refuse a model for another kind of records or labels than the data have, before a model is loaded.
+
+    Raises:
+        ConfigError: another kind of labels.
+        InvalidInput: records that are no images, for a model that needs some.
+    """
+    model = study.task.model
+    if model in IMAGES:
+        image_shape(model, federation.record_shape)
+    structured = len(federation.label_shape) > 0
+    if structured and model not in _STRUCTURED:
+        raise ConfigError(
+            f"[task] model must be {' or '.join(_STRUCTURED)} for {federation.name}, whose records have "
+            f"labels of shape {federation.label_shape}, got {model or 'none'}"
+        )
+    if model in _STRUCTURED and not structured:
+        raise ConfigError(
+            f"[task] model {model} needs a label for every token or voxel, {federation.name} has one per "
+            "record; choose another model"
+        )
 
 
 def check_clients(study: Study, federation: Federation) -> None:

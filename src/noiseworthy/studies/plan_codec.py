@@ -1,19 +1,14 @@
-"""A plan as a file: plain values that read back to an equal plan, under a schema, a version and a digest.
+"""A plan as plain values of JSON that read back to an equal plan.
 
 Dataclasses become objects whose `kind` names their class, arrays carry their dtype, and numbers keep their
-last bit, because JSON writes a float by the shortest digits that tell it from all others. The digest is
-SHA-256 of the canonical text of everything else in the file. It tells one plan from another and finds slips
-of the pen; it is no signature, whoever changes a plan can compute it again.
+last bit, because JSON writes a float by the shortest digits that tell it from all others.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -23,25 +18,20 @@ from numpy.typing import NDArray
 from noiseworthy.errors import PlanError
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
-from noiseworthy.plans.plan import (
-    Pilot,
-    Plan,
-    Prediction,
-    Steering,
-    StepSize,
-)
+from noiseworthy.plans.plan import LEFT_OUT_IF_NONE, Plan, Prediction, Steering, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.resources import Resources
+from noiseworthy.plans.stages import BoughtRanges, Pilot
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import law_of, names
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Sensitivity
+from noiseworthy.studies.plan_text import canonical
 
-SCHEMA, VERSION = "noiseworthy plan", 1
 _KIND, _ARRAY, _FLOAT = "kind", "array", "float"
 _CLASSES: tuple[type, ...] = (
     Plan, Problem, Constant, PrivacyBudget, Resources, Release, Sensitivity, StepSize, Steering,
-    Prediction, LocalSteps, NoisySteps, Coins, Pilot,
+    Prediction, LocalSteps, NoisySteps, Coins, Pilot, BoughtRanges,
 )  # fmt: skip
 CLASSES = {one.__name__: one for one in _CLASSES}
 """What any plan file may hold, by the name it has there; see `class_of` for the rest."""
@@ -82,7 +72,8 @@ def encoded(value: Any) -> Any:
     """
     if dataclasses.is_dataclass(value) and class_of(type(value).__name__) is type(value):
         fields = {one.name: encoded(getattr(value, one.name)) for one in dataclasses.fields(value)}
-        return {_KIND: type(value).__name__, **fields}
+        absent = {one for one in _optional(type(value)) if fields[one] is None}
+        return {_KIND: type(value).__name__, **{k: v for k, v in fields.items() if k not in absent}}
     if isinstance(value, np.ndarray) and value.ndim and value.dtype.name in _DTYPES:
         return {_KIND: _ARRAY, "dtype": value.dtype.name, "values": _listed(value)}
     if isinstance(value, np.generic | np.ndarray) and not np.ndim(value):
@@ -123,50 +114,6 @@ def decoded(content: Any, kind: type[T], where: str = "plan") -> T:
 def same(one: Any, other: Any) -> bool:
     """Whether two plans, or parts of plans, agree to the last bit."""
     return canonical(encoded(one)) == canonical(encoded(other))
-
-
-def canonical(content: Any) -> str:
-    """The one text of plain values: keys in order, no spaces, ASCII."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def digest_of(content: dict[str, Any]) -> str:
-    """SHA-256, in hexadecimal digits, of everything in a plan file but its digest."""
-    rest = {key: part for key, part in content.items() if key != "digest"}
-    return hashlib.sha256(canonical(rest).encode()).hexdigest()
-
-
-def sealed(content: dict[str, Any]) -> dict[str, Any]:
-    """Plain values under the schema, the version and the digest of plan files."""
-    whole = {"schema": SCHEMA, "version": VERSION, **content}
-    return {"schema": SCHEMA, "version": VERSION, "digest": digest_of(whole), **content}
-
-
-def opened(path: Path) -> dict[str, Any]:
-    """The content of a plan file, all of it held against its digest.
-
-    Raises:
-        PlanError: no file, no plan, a plan of another version, or one that was changed.
-    """
-    try:
-        content = json.loads(path.read_text(), object_pairs_hook=_once, parse_constant=_no_number)
-    except FileNotFoundError:
-        raise PlanError(f"{path} does not exist; noiseworthy plan STUDY writes it") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise PlanError(f"{path} is no plan: {error}; noiseworthy plan STUDY writes one") from None
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        raise PlanError(f'{path} is no plan: its schema is not "{SCHEMA}"; noiseworthy plan STUDY writes one')
-    if content.get("version") != VERSION:
-        raise PlanError(
-            f"{path} is a plan of version {content.get('version')!r}, this program reads version {VERSION}; "
-            "plan the study again"
-        )
-    if (found := digest_of(content)) != content.get("digest"):
-        raise PlanError(
-            f"{path} was changed after it was planned: its digest is {content.get('digest')!r:.14}..., its "
-            f"content has {found[:12]}...; take the plan that was reviewed, or plan the study again"
-        )
-    return content
 
 
 # Writing ------------------------------------------------------------------------------------------------
@@ -266,6 +213,7 @@ def _instance(content: Any, option: Any, where: str) -> Any:
     if kind is None or not issubclass(kind, option):
         return _NO
     hints, fields = _hints(kind), {one.name for one in dataclasses.fields(kind)}
+    fields -= _optional(kind) - content.keys()
     if odd := sorted(fields ^ (content.keys() - {_KIND})):
         raise PlanError(f"{where}.{odd[0]} is {'missing' if odd[0] in fields else 'unknown'} in a plan file")
     try:
@@ -281,13 +229,6 @@ def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, none of whose keys is stated twice: of two values a reader sees one."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is stated twice")
-    return found
-
-
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+def _optional(kind: type) -> set[str]:
+    """Fields of a dataclass that plan files lack where they are None."""
+    return {one.name for one in dataclasses.fields(kind) if one.metadata == LEFT_OUT_IF_NONE}

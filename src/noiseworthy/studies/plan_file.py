@@ -18,10 +18,11 @@ from noiseworthy.errors import PlanError
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.decision import Decision, Progress
+from noiseworthy.studies.occupied import AUDIT, differences, holds_run
 from noiseworthy.studies.occupied import PLAN as FILE
-from noiseworthy.studies.occupied import differences, holds_run
 from noiseworthy.studies.occupied import made_for as tables_of
-from noiseworthy.studies.plan_codec import decoded, encoded, opened, sealed
+from noiseworthy.studies.plan_codec import decoded, encoded
+from noiseworthy.studies.plan_text import opened, sealed
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import Prepared, open_task
 from noiseworthy.studies.record import (
@@ -121,12 +122,13 @@ class Planned(NamedTuple):
         return {**record, "plan_digest": self.file.digest}
 
     def keep(self, folder: Path) -> Path:
-        """Write the plan into a folder; where a run by another plan lies there, beside that one's.
+        """Write the plan into a folder; where a run or audit by another plan lies there, beside that one's.
 
         Raises:
             DataError: a folder that cannot be written to.
         """
-        if holds_run(folder) and _digest_in(folder / FILE) != self.file.digest:
+        by_a_plan = holds_run(folder) or (folder / AUDIT).exists()
+        if by_a_plan and _digest_in(folder / FILE) != self.file.digest:
             return self.file.save(folder, f"plan-{self.file.digest[:12]}.json")
         return self.file.save(folder)
 
@@ -220,11 +222,15 @@ def _with_model(prepared: Prepared, task: dict[str, Any]) -> Prepared:
 
 def _check_facts(plan: Plan, prepared: Prepared) -> None:
     """Hold the plan's problem against the study's: sizes, dimension, whole budgets, noise, resources."""
-    problem = replace(plan.problem, budget=plan.budget)
+    problem = replace(plan.problem, budget=plan.trainable)
     expected = prepared.problem(problem.clip_norm, problem.clipping)
     _check_alike(
-        {"algorithm": plan.algorithm, "problem": encoded(problem)},
-        {"algorithm": prepared.study.algorithm.name, "problem": encoded(expected)},
+        {"algorithm": plan.algorithm, "problem": encoded(problem), "ranges": encoded(plan.ranges)},
+        {
+            "algorithm": prepared.study.algorithm.name,
+            "problem": encoded(expected),
+            "ranges": encoded(prepared.ranges),
+        },
     )
 
 

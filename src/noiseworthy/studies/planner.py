@@ -13,6 +13,7 @@ from noiseworthy.plans.plan import Steering
 from noiseworthy.studies import by_trial
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.prepare import Prepared, with_task
+from noiseworthy.studies.ranges import widened
 from noiseworthy.studies.read_off import read_off
 from noiseworthy.tasks import LinearModel
 
@@ -44,10 +45,14 @@ def plan_study(prepared: Prepared, on_progress: Progress = lambda done: None) ->
 
 
 def _with_what_was_read(decision: Decision, prepared: Prepared) -> Decision:
-    """The decision with a warning for everything that it owes to private records."""
+    """The decision with the ranges it rests on, and a warning for all that it owes to private records."""
     said = read_off(prepared.study.federation, prepared.federation)
-    notes = (*(f"Warning: {one}" for one in said), *decision.plan.notes)
-    return replace(decision, plan=replace(decision.plan, notes=notes))
+    notes = (*(f"Warning: {one}" for one in said), *_of_ranges(prepared), *decision.plan.notes)
+    return replace(decision, plan=replace(decision.plan, notes=notes, ranges=prepared.ranges))
+
+
+def _of_ranges(prepared: Prepared) -> tuple[str, ...]:
+    return () if prepared.ranges is None else widened(prepared.study, prepared.ranges, prepared.sizes)
 
 
 def _as_stated(decision: Decision, prepared: Prepared) -> Decision:

@@ -20,17 +20,17 @@ from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
 from noiseworthy.plans.problem import ASSUMED, Constant, Problem
 from noiseworthy.plans.resources import Resources
+from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import ClippingMode, unit_of
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.releases import Release
 from noiseworthy.studies.believed import believed_partition
+from noiseworthy.studies.budgets import budgets_of
 from noiseworthy.studies.class_weights import names_of_classes, of_other_classes, shares_of, with_numbers
 from noiseworthy.studies.clients import Stated, by_name, in_order
-from noiseworthy.studies.drawn_budgets import draw_budgets
 from noiseworthy.studies.occupied import NO_DATA
-from noiseworthy.studies.opening import open_federation
-from noiseworthy.studies.privacy_table import Drawn
+from noiseworthy.studies.opening import Opened, check_model, open_data
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import Reference, Task, make_task, seen_shape
 from noiseworthy.tasks.factory import check_plain
@@ -55,13 +55,15 @@ class Prepared:
     sizes: np.ndarray
     dimension: int
     relatives: tuple[str, ...] = ()
+    ranges: BoughtRanges | None = None
+    """Ranges of columns that were bought, for a share of the budgets."""
 
     def problem(self, clip_norm: float, clipping: ClippingMode = "A") -> Problem:
         """The planner's problem with a given clip, the budget in the unit of its clipping mode."""
-        table = self.study.privacy
-        budget = PrivacyBudget.of(
-            self.epsilon, self.delta, len(self.sizes), table.relation, unit_of(clipping)
-        )
+        table, unit = self.study.privacy, unit_of(clipping)
+        budget = PrivacyBudget.of(self.epsilon, self.delta, len(self.sizes), table.relation, unit)
+        if self.ranges is not None:
+            budget = self.ranges.left_of(budget)
         return Problem(
             self.sizes, self.dimension, budget, table.mechanism, clip_norm, table.sampling_rate, clipping,
             self._resources(),
@@ -88,12 +90,12 @@ class Prepared:
     @property
     def epsilon(self) -> PerClient:
         """The privacy losses that clients allow, those of a range drawn."""
-        return self._budget("epsilon", self.study.privacy.epsilon, _EPSILON)
+        return budgets_of(self.study, "epsilon", self.names, named=self.named)
 
     @property
     def delta(self) -> PerClient:
         """The probabilities of a larger loss, those of a range drawn."""
-        return self._budget("delta", self.study.privacy.delta, _DELTA)
+        return budgets_of(self.study, "delta", self.names, named=self.named)
 
     @property
     def resource_budget(self) -> PerClient:
@@ -160,12 +162,6 @@ class Prepared:
         stated = self.study.constants.heterogeneity
         return None if stated is None else self.in_order("[constants] heterogeneity", stated)
 
-    def _budget(self, key: str, stated: Stated | Drawn, tag: int) -> PerClient:
-        if not isinstance(stated, Drawn):
-            return self.in_order(f"[privacy] {key}", stated)
-        seed = check.count("[federation] seed", self.study.federation.seed, least=0)
-        return draw_budgets(stated, len(self.sizes), np.random.default_rng([seed, tag])).tolist()
-
     def _resources(self) -> Resources | None:
         table = self.study.resources
         if table is None:
@@ -225,8 +221,6 @@ class Prepared:
 
 
 _KNOWN = 0.1
-_EPSILON, _DELTA = 0xE9517, 0xDE17A
-"""What tells the public draws of a study apart."""
 
 
 def _label_scale(study: Study, federation: Federation) -> float | None:
@@ -245,12 +239,12 @@ def _label_scale(study: Study, federation: Federation) -> float | None:
     )
 
 
-def prepare(study: Study, federation: Federation | None = None) -> Prepared:
+def prepare(study: Study, opened: Opened | None = None) -> Prepared:
     """Open the data and the task that a study names.
 
     Args:
         study: what to open.
-        federation: its data where they were opened before.
+        opened: its data where they were opened before.
 
     Raises:
         ConfigError: tables that do not fit each other.
@@ -265,8 +259,8 @@ def prepare(study: Study, federation: Federation | None = None) -> Prepared:
             )
         dimension = check.count("[task] dimension", study.task.dimension)
         return Prepared(study, None, None, sizes, dimension)
-    federation = open_federation(study) if federation is None else federation
-    _check_model(study.task.model, federation)
+    federation, ranges = open_data(study) if opened is None else opened
+    check_model(study, federation)
     study = _settled(study, federation)
     task = open_task(study, federation.record_shape, federation.classes)
     if study.task.dimension not in (None, task.dimension):
@@ -274,7 +268,7 @@ def prepare(study: Study, federation: Federation | None = None) -> Prepared:
             f"[task] dimension = {study.task.dimension}, but the model on {federation.name} has "
             f"{task.dimension} parameters; leave dimension out when data are given"
         )
-    return Prepared(study, federation, task, federation.sizes, task.dimension)
+    return Prepared(study, federation, task, federation.sizes, task.dimension, ranges=ranges)
 
 
 def _settled(study: Study, federation: Federation) -> Study:
@@ -283,25 +277,6 @@ def _settled(study: Study, federation: Federation) -> Study:
     images = len(federation.record_shape) > 1 and table.bias == "auto"
     table = table.model_copy(update={"bias": 0.0}) if images else table
     return study if table is study.task else study.model_copy(update={"task": table})
-
-
-_STRUCTURED = ("lstm", "unet3d")
-"""Models whose records have a label for every token or voxel."""
-
-
-def _check_model(model: str | None, federation: Federation) -> None:
-    """Refuse a model for another kind of labels than the data have."""
-    structured = len(federation.label_shape) > 0
-    if structured and model not in _STRUCTURED:
-        raise ConfigError(
-            f"[task] model must be {' or '.join(_STRUCTURED)} for {federation.name}, whose records have "
-            f"labels of shape {federation.label_shape}, got {model or 'none'}"
-        )
-    if model in _STRUCTURED and not structured:
-        raise ConfigError(
-            f"[task] model {model} needs a label for every token or voxel, {federation.name} has one per "
-            "record; choose another model"
-        )
 
 
 def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task:

@@ -63,11 +63,15 @@ def adds_up(plan: Plan) -> bool:
     return plan.problem.law.analysis.closed_form(plan.problem.sampling_rate, plan.budget.delta)
 
 
-def pilot_price(plan: Plan, accounts: Sequence[Account]) -> list[int]:
-    """Shares of the upload that bought constants, N whole numbers; 0 where nothing was bought."""
-    if plan.pilot is None or plan.pilot.trains:
-        return [0] * len(accounts)
-    return _shares(plan, plan.pilot.parts[0][0], accounts)
+def bought_price(plan: Plan, accounts: Sequence[Account]) -> list[int]:
+    """Shares of all that was bought: ranges, and the upload that bought constants; N whole numbers."""
+    parts = [] if plan.ranges is None else [*plan.ranges.parts]
+    if plan.pilot is not None and not plan.pilot.trains:
+        parts += plan.pilot.parts
+    due = np.zeros(len(accounts), object)
+    for release, times in parts:
+        due = due + np.array(_shares(plan, release, accounts), object) * times
+    return [int(share) for share in due]
 
 
 def first_stage_price(plan: Plan, first: FirstStage, accounts: Sequence[Account]) -> UploadPrice:
@@ -86,6 +90,7 @@ def upload_price(plan: Plan, accounts: Sequence[Account]) -> UploadPrice:
 def _shares(plan: Plan, release: Release, accounts: Sequence[Account]) -> list[int]:
     if accounts[0].currency.startswith(SCHEDULE):
         planned = plan.releases + (0 if plan.pilot is None else plan.pilot.uploads)
+        planned = planned + (0 if plan.ranges is None else sum(times for _, times in plan.ranges.parts))
         costs = [Fraction(1, max(int(k), 1)) for k in planned]
     else:
         costs = costs_of(release)

@@ -148,7 +148,7 @@ def kept_in(
     try:
         if head is not None:
             books.resume(head)
-        books.pilot()
+        books.bought()
         yield LedgerKeeper(start=start, folder=folder, mark=mark, books=books)
     finally:
         books.ledger.close()

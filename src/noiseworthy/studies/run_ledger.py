@@ -28,16 +28,16 @@ from noiseworthy.privacy.durable.reading import check_holds
 from noiseworthy.privacy.durable.schedules import note_plan, spent_by_others, unacknowledged
 from noiseworthy.studies.prices import (
     UploadPrice,
+    bought_price,
     first_stage_price,
     new_accounts,
-    pilot_price,
     upload_price,
 )
 
 FILE = "ledger.sqlite"
 Hook = Callable[[int, int], None]
-_PILOT, _FIRST, _LAST = 0, 1, 2
-"""Stages: the upload that bought constants, rounds that estimate, and the rounds of the plan."""
+_BOUGHT, _FIRST, _LAST = 0, 1, 2
+"""Stages: what was bought, ranges and constants; rounds that estimate, and the rounds of the plan."""
 
 
 class SharedLedger(NamedTuple):
@@ -76,7 +76,7 @@ class World:
         place: of the training among those that run side by side.
         accounts: of its clients.
         numbers: of the accounts in the ledger.
-        made: uploads of each client in stages before, a pilot left out, shape (N,).
+        made: uploads of each client in stages before, what was bought left out, shape (N,).
         due: shares of each account for all stages so far.
     """
 
@@ -154,14 +154,14 @@ class RunLedger:
             raise
         return cls(ledger, run, worlds)
 
-    def pilot(self) -> None:
-        """Pay for the upload that bought constants; it was drawn while planning, and is a number now.
+    def bought(self) -> None:
+        """Pay for what was bought, ranges and constants; it was drawn while planning, and is a number now.
 
         Raises:
             BudgetExceeded: clients that cannot pay.
         """
         for world in self.worlds:
-            world.due = pilot_price(world.plan, world.accounts)
+            world.due = bought_price(world.plan, world.accounts)
         charges = [
             Charge(number, 0, share)
             for world in self.worlds
@@ -170,7 +170,7 @@ class RunLedger:
         ]
         if charges:
             self._check_paid()
-            note_plan(self.ledger, self.run, _PILOT, [(charge.account, 1) for charge in charges])
+            note_plan(self.ledger, self.run, _BOUGHT, [(charge.account, 1) for charge in charges])
             grant = self._paid(charges)
             self.ledger.seal(grant, b"uploads that bought constants")
             self.ledger.acknowledge(grant)

@@ -121,6 +121,7 @@ class PlanPart(Part):
     steering: SteeringPart | None = None
     personal_step_size: float = 0.0
     estimation: EstimationPart | None = None
+    bought_ranges: dict[str, list[float]] = Field(default_factory=dict)
     cost: Number = None
     resources: ResourcesPart | None = None
     clipping_mode: str | None = None

@@ -29,7 +29,7 @@ def usual_of(plan: Plan, several: ClippingMode) -> list[tuple[Usual, Plan]]:
     everybody = replace(plan, clients_per_round=clients)
     made = []
     for usual in axes.usual(plan.problem.norm):
-        problem = replace(plan.problem, budget=plan.budget, clip_norm=usual.clip_norm)
+        problem = replace(plan.problem, budget=plan.trainable, clip_norm=usual.clip_norm)
         longest = usual.rounds * usual.steps
         beside = Beside(everybody, problem, usual.step, usual.wanted(clients), longest, several)
         made += [(usual, cell) for cell in axes.cells(beside)]
@@ -53,7 +53,12 @@ def grid_of(
     clip = table.clip_norm or plan.problem.clip_norm
     step = own_step if table.step_size is None else StepSize(table.step_size, own_step.decay_rounds)
     beside = Beside(
-        plan, replace(plan.problem, budget=plan.budget, clip_norm=clip), step, table.wanted, longest, several
+        plan,
+        replace(plan.problem, budget=plan.trainable, clip_norm=clip),
+        step,
+        table.wanted,
+        longest,
+        several,
     )
     levers = {
         "momentum": plan.momentum, "averaging": plan.averaging, "weighting": plan.weighting,

@@ -150,6 +150,8 @@ class AdviceRecord(AdviceValues):
     name: str
     created: str | None = None
     version: str
+    made_for: dict[str, Any] | None = None
+    """Facts and tables of the study, by which its folder is known."""
     recommendation: str
     remarks: list[str]
     warnings: list[str]

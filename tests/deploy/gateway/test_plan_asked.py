@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noiseworthy.cli.gateways import _check_plan
+from noiseworthy.cli.gateways import _check_plan, gateway
 from noiseworthy.errors import GatewayError, PlanError
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.plan_file import FILE, load_plan, planned
@@ -64,3 +64,20 @@ def test_a_plan_whose_noise_does_not_hold_its_claim_is_refused(file, gateway_of,
     replace(file, plan=louder).save(tmp_path)
     with pytest.raises(PlanError, match="for another sensitivity"):
         _check_plan(tmp_path / FILE, gateway_of())
+
+
+def test_a_plan_beyond_the_owners_file_is_refused_before_anybody_is_listened_to(
+    file, gateway_of, tmp_path, monkeypatch, capsys
+):
+    """The gateway said that it was listening, with its socket open, and then that the plan does not fit."""
+    opened = gateway_of(allowed={"most_releases": 3})
+
+    def listening(*_):
+        raise AssertionError("the socket was opened")
+
+    monkeypatch.setattr("noiseworthy.deploy.gateway.owner.load_owner", lambda _: opened.owner)
+    monkeypatch.setattr("noiseworthy.deploy.gateway.gateway.Gateway.open", lambda *_, **__: opened)
+    monkeypatch.setattr("noiseworthy.deploy.gateway.server.listening", listening)
+    with pytest.raises(GatewayError, match="has most_releases 3"):
+        gateway(tmp_path / "owner.toml", plan=tmp_path / FILE)
+    assert "listening" not in capsys.readouterr().err

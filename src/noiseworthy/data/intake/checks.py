@@ -161,7 +161,7 @@ def _odd(column: Feature, values: NDArray, read: Reading) -> list[Finding]:
     if len(numbers) > 1 and np.all(numbers == numbers[0]):
         says = 'is the same in all records and tells nothing; it may be "left-out"'
         return [*said, warning(column.name, says)]
-    if isinstance(column, NumberColumn) and column.range is not None and np.sum(known) > 1:
+    if isinstance(column, NumberColumn) and isinstance(column.range, tuple) and np.sum(known) > 1:
         low, high = np.quantile(read.numbers[known, 0], [0.01, 0.99])
         if (used := float(high - low) / 2) < _NARROW:
             says = (

@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from noiseworthy._tables import Positive, Table
-from noiseworthy.data.schema.fields import Day, Days, Ends, Key, Keys, Real, check_distinct, check_ordered
+from noiseworthy.data.schema.fields import (
+    BoughtRange,
+    Day,
+    Days,
+    Ends,
+    Key,
+    Keys,
+    Range,
+    Real,
+    check_distinct,
+    check_ordered,
+)
 from noiseworthy.data.schema.reading import Reading, some
 from noiseworthy.data.schema.values import NO, YES, days, gaps_among, keys, numbered, numbers, places
 
@@ -119,8 +130,8 @@ class NumberColumn(Feature):
 
     kind: Literal["number"]
     """A number."""
-    range: Ends | None = None
-    """Least and greatest value, public, which become -1 and 1; what lies outside counts as the nearer one."""
+    range: Range | None = None
+    """Least and greatest value, which become -1 and 1, what lies outside too; public, or `{ buy = ... }`."""
     transform: Literal["none", "log", "sqrt"] = "none"
     """What is taken of a number before it is brought to its range."""
     center: Real = 0.0
@@ -139,11 +150,25 @@ class NumberColumn(Feature):
             return
         if self.center:
             raise ValueError("center goes with a step")
-        least = self.range[0]
+        if isinstance(self.range, BoughtRange) and not isinstance(self.missing, bool):
+            raise ValueError(f"missing must be true where the range is bought, got {self.missing:g}")
+        ends = self.limits or (0.0, 0.0)
+        least = ends[0]
         if self.transform != "none" and (least < 0 or (self.transform == "log" and least == 0)):
             above = "above 0" if self.transform == "log" else "at 0 or above"
             raise ValueError(f"range must begin {above} for {self.transform}, got {least:g}")
-        check_ordered(*self._ends(self.range), self.range)
+        check_ordered(*self._ends(ends), ends)
+
+    @property
+    def limits(self) -> Ends | None:
+        """The range; one that is to be bought is the public one around it until then."""
+        return self.range.buy if isinstance(self.range, BoughtRange) else self.range
+
+    def value_of(self, encoded: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The values that become these numbers of its range, the other way round, of the same shape."""
+        first, last = self._ends(self.limits or (-1.0, 1.0))
+        values = first + (last - first) * (encoded + 1) / 2
+        return {"none": np.positive, "log": np.exp, "sqrt": np.square}[self.transform](values)
 
     @property
     def expected(self) -> str:
@@ -154,12 +179,12 @@ class NumberColumn(Feature):
         found, typed = numbers(values), values.dtype.kind in "biuf"
         gap = np.isnan(found) if typed else gaps_among(keys(values), self.gaps)
         gap = gap | np.isin(found, numbers(np.array(self.gaps, object)))
-        if self.range is None:
+        if (limits := self.limits) is None:
             as_they_are = typed and not self.center and self.step == 1
             return Reading.of(values if as_they_are else (found - self.center) / (self.step or 1), gap)
-        first, last = self._ends(self.range)
-        scaled = 2 * (self._transformed(np.clip(found, *self.range)) - first) / (last - first) - 1
-        outside = (found < self.range[0]) | (found > self.range[1])
+        first, last = self._ends(limits)
+        scaled = 2 * (self._transformed(np.clip(found, *limits)) - first) / (last - first) - 1
+        outside = (found < limits[0]) | (found > limits[1])
         return Reading.of(np.clip(scaled, -1, 1), gap, outside)
 
     def _ends(self, stated: tuple[float, float]) -> tuple[float, float]:

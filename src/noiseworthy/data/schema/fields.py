@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
-from noiseworthy._tables import Number
+from noiseworthy._tables import Number, Table
 from noiseworthy.data.schema.values import key
 
 
@@ -42,6 +42,30 @@ Keys = Annotated[tuple[Key, ...], Field(strict=False)]
 Classes = Annotated[Keys, WithJsonSchema({"anyOf": [_KEYS, _CLASSES]})]
 Ends = Annotated[tuple[Real, Real], Field(strict=False), _pair({"type": "number"})]
 Days = Annotated[tuple[Day, Day], Field(strict=False), _pair({"type": "string", "format": "date"})]
+
+
+class BoughtRange(Table):
+    """A range that nobody knows: owners release noised quantiles, and their medians are its ends."""
+
+    buy: Ends
+    """Least and greatest value that can be thought of, public; the range is bought within them."""
+    quantiles: Ends = (0.05, 0.95)
+    """Shares of each owner's values below the ends of the range, in (0, 1)."""
+    share: Annotated[Number, Field(gt=0, lt=1)] = 0.05
+    """Share of every budget that the range costs, above 0, below 1."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> BoughtRange:
+        if not 0 < self.quantiles[0] < self.quantiles[1] < 1:
+            raise ValueError(f"quantiles must be two shares in (0, 1), least first, got {[*self.quantiles]}")
+        return self
+
+
+Range = Annotated[
+    Annotated[Ends, Tag("stated")] | Annotated[BoughtRange, Tag("bought")],
+    Discriminator(lambda value: "bought" if isinstance(value, dict | BoughtRange) else "stated"),
+]
+"""Ends that are stated, or to be bought."""
 
 
 def check_distinct(what: str, values: Sequence[str], least: int) -> None:

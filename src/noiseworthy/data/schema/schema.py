@@ -22,6 +22,7 @@ from noiseworthy.data.schema.columns import (
     OrderedColumn,
     YesNoColumn,
 )
+from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.reading import Reading, complaints
 from noiseworthy.data.schema.roles import Client, Label, LeftOut, Split
 from noiseworthy.data.schema.values import columns_of
@@ -106,6 +107,23 @@ class Schema(Table):
     def features(self) -> tuple[Feature, ...]:
         """Columns to learn from, in the order of encoding."""
         return tuple(one for one in self.columns if isinstance(one, Feature))
+
+    @property
+    def to_buy(self) -> dict[str, NumberColumn]:
+        """Columns whose range is to be bought, by name."""
+        numbers = [one for one in self.columns if isinstance(one, NumberColumn)]
+        return {one.name: one for one in numbers if isinstance(one.range, BoughtRange)}
+
+    def with_gaps_told(self) -> Schema:
+        """The schema in which a number beside each column whose range is to be bought tells its gaps."""
+        return self._with({name: {"indicator": True} for name in self.to_buy})
+
+    def with_ranges(self, ends: Mapping[str, tuple[float, float]]) -> Schema:
+        """The schema with ranges by name."""
+        return self._with({name: {"range": two} for name, two in ends.items()})
+
+    def _with(self, keys: Mapping[str, dict[str, Any]]) -> Schema:
+        return Schema(columns=tuple(one.model_copy(update=keys.get(one.name, {})) for one in self.columns))
 
     @property
     def label(self) -> Label:

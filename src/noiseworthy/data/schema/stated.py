@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from noiseworthy._names import nearest, shown
 from noiseworthy._tables import read_toml
-from noiseworthy.data.readers import is_table
+from noiseworthy.data.readers import has_columns
+from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.schema import COLUMNS, KINDS, ROLES, Schema, misfits, named
 from noiseworthy.data.table import FederationTable
 from noiseworthy.errors import ConfigError
@@ -80,10 +81,13 @@ def _of_column(one: Any, listed: Sequence[Any]) -> tuple[str, str]:
         return who, _unknown_kind(column)
     if one["type"] == "value_error" or len(below) < 2:
         return who, _message(one)
-    wrong = f"{who} {below[1]}"
+    key, model = str(below[1]), COLUMNS[str(below[0])]
+    if key == "range" and len(below) > 3 and below[2] == "bought":
+        who, key, model = f"{who} range", str(below[3]), BoughtRange
+    wrong = f"{who} {key}"
     if one["type"] == "extra_forbidden":
-        allowed = [key for key in COLUMNS[str(below[0])].model_fields if key != "name"]
-        return wrong, f"is no key here{nearest(str(below[1]), allowed)}; allowed: {', '.join(allowed)}"
+        allowed = [key for key in model.model_fields if key != "name"]
+        return wrong, f"is no key here{nearest(key, allowed)}; allowed: {', '.join(allowed)}"
     if one["input"] == QUESTION:
         return wrong, "is a question that is still open; answer it from what is public"
     if one["type"] == "missing":
@@ -118,9 +122,9 @@ def check_beside(table: FederationTable) -> None:
     Raises:
         ValueError: data that are no table, or keys that `[columns]` replaces.
     """
-    if not (table.of_owners or is_table(str(table.data))):
+    if not (table.of_owners or has_columns(str(table.data))):
         raise ValueError(
-            f"{_WHERE} goes with a table (.csv, .csv.gz, .npz, .parquet) or with owners:FILE, got data "
+            f"{_WHERE} goes with a table (.csv, .csv.gz, .npz, .parquet), hub:NAME or owners:FILE, got data "
             f"= {table.data!r}; leave {_WHERE} out"
         )
     if older := [key for key in _OLDER if key in table.model_fields_set]:

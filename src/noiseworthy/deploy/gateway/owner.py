@@ -129,6 +129,10 @@ class Owner(Table):
             from noiseworthy.data.schema import check_beside
 
             check_beside(table)
+            if bought := [*self.columns.to_buy]:
+                raise ValueError(
+                    f"[columns] {bought[0]}: ranges are bought in simulation only; state [least, most]"
+                )
         elif is_table(str(table.data)) and not table.regression and table.classes is None:
             raise ValueError("[federation] needs classes; list all labels that a record may have")
         return self

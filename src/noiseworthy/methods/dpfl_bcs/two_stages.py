@@ -191,7 +191,8 @@ def replanned(made: Plan, found: Heterogeneity) -> Plan:
         asked_before=first.uploads,
     )
     outcome = f"{_introduction(first)} Then: {again.outcome}"
-    return replace(again, pilot=first, momentum=made.momentum, averaging=made.averaging, outcome=outcome)
+    kept = {"momentum": made.momentum, "averaging": made.averaging, "ranges": made.ranges}
+    return replace(again, pilot=first, outcome=outcome, **kept)
 
 
 def stage_before(made: Plan) -> FirstStage:

@@ -19,13 +19,9 @@ from noiseworthy.methods.fedsgd_dpc.bound import (
 )
 from noiseworthy.methods.fedsgd_dpc.words import AXIS
 from noiseworthy.plans.curves import BoundCurves, Curve
-from noiseworthy.plans.plan import (
-    Pilot,
-    Plan,
-    Prediction,
-    StepSize,
-)
+from noiseworthy.plans.plan import Plan, Prediction, StepSize
 from noiseworthy.plans.problem import Constant, Problem, Sketch
+from noiseworthy.plans.stages import Pilot
 from noiseworthy.plans.vacuous import BY_TRIAL, unless_noise
 
 CITATION = (

@@ -14,8 +14,9 @@ from noiseworthy.methods.fedsgd_dpc.rule import PublicScale, plan_by_rule
 from noiseworthy.methods.fedsgd_dpc.table import FedSGDTable
 from noiseworthy.methods.question import NOTHING_TO_TRY, Answer, Question, analytic, decay, given
 from noiseworthy.plans.estimation import bought_constants, bought_noise, split_budget
-from noiseworthy.plans.plan import Pilot, Plan, StepSize
+from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.stages import Pilot
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks import LinearModel, Task
 

@@ -57,6 +57,10 @@ class Currency:
         """Noise size of which `times` releases spend a share of a budget, shape (N,)."""
         return sensitivity * np.asarray(times, float) / (share * budget.epsilon)
 
+    def pure(self, shift: Real) -> Real:
+        """The largest pure epsilon whose release costs no more than one of this shift, of its shape."""
+        return shift
+
     def whole(self, budget: PrivacyBudget) -> Real:
         """The amount of a whole budget, shape (N,)."""
         return self.amount(self.size(budget))
@@ -77,6 +81,12 @@ class _MuSquared(Currency):
 
     def noise(self, sensitivity: Real, budget: PrivacyBudget, share: float, times: ArrayLike) -> Real:
         return sensitivity / (budget.mu * np.sqrt(share / np.asarray(times)))
+
+    def pure(self, shift: Real) -> Real:
+        """log(Phi(mu / 2) / Phi(-mu / 2)), by which what is epsilon-private is mu-Gaussian private."""
+        from scipy.special import log_ndtr  # here, because mistakes in a study wait for nothing heavy
+
+        return log_ndtr(shift / 2) - log_ndtr(-shift / 2)
 
 
 MU_SQUARED = _MuSquared("mu^2", "mu", 2)

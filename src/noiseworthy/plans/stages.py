@@ -1,0 +1,115 @@
+"""What clients release before the rounds of a plan, each a stage with what it is charged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.errors import UnsoundClaim
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.filters import PrivacyFilter
+from noiseworthy.privacy.releases import Release
+
+if TYPE_CHECKING:
+    from noiseworthy.plans.plan import StepSize
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What clients release before the rounds of a plan, what it is charged, and how the plan follows from it.
+
+    A class of stages is a rule that turns released replies into the rest of the plan. A stage that was run
+    holds, or has led to, all that the rest rests on; one that is pending is run by the training, and the
+    plan around it says what comes then if the replies tell nothing new.
+
+    Attributes:
+        parts: each kind of release, with how often each client makes it, shape (N,).
+        budget: the whole budget, of which the plan's problem holds the rest.
+    """
+
+    parts: tuple[tuple[Release, NDArray[np.int64]], ...]
+    budget: PrivacyBudget
+    rule: ClassVar[str]
+    """How the rest of the plan follows, in words."""
+    trains: ClassVar[bool]
+    """Whether rounds of training are among it."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether it is still to be run."""
+        return False
+
+    @property
+    def uploads(self) -> NDArray[np.int64]:
+        """Communications of each client, shape (N,)."""
+        return self.parts[0][1]
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of training among it."""
+        return 0
+
+    @property
+    def step(self) -> StepSize | None:
+        """Step sizes of these rounds, which those of the plan go on from; None where there are none."""
+        return None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What a plan says of it, beside what it spends."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Pilot(Stage):
+    """An upload of each client by which constants were bought while planning: they are the plan's."""
+
+    rule: ClassVar[str] = "constants of the bound, from one noised gradient of every client"
+    trains: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class BoughtRanges(Stage):
+    """Noised quantiles of number columns, which every client answered before the plan was made.
+
+    Attributes:
+        found: least and greatest value of each column, by name: medians over the clients' answers.
+    """
+
+    found: dict[str, tuple[float, float]]
+    rule: ClassVar[str] = "ranges of columns, medians over noised quantiles of every client"
+    trains: ClassVar[bool] = False
+
+    @cached_property
+    def _remaining(self) -> PrivacyBudget:
+        filled = PrivacyFilter.open(self.budget, self.parts[0][0].mechanism.family)
+        for release, times in self.parts:
+            filled = filled.charge(release, times)
+        return filled.remaining
+
+    def left_of(self, budget: PrivacyBudget) -> PrivacyBudget:
+        """What training may spend after them.
+
+        Args:
+            budget: whole, of the training; it is the one that they were bought from.
+
+        Raises:
+            UnsoundClaim: another budget, or a training that hides whole clients, which a quantile does not.
+        """
+        if budget.unit != self.budget.unit:
+            raise UnsoundClaim(
+                "noised quantiles of a client hide one record of it, and this training hides a whole client; "
+                "state the ranges of [columns], or choose an algorithm whose unit is the record"
+            )
+        if not (np.all(budget.epsilon == self.budget.epsilon) and np.all(budget.delta == self.budget.delta)):
+            raise UnsoundClaim(
+                "ranges of [columns] were bought from another budget; state them where budgets are compared"
+            )
+        return self._remaining
+
+    def as_dict(self) -> dict[str, Any]:
+        """What a plan says of them, under `bought_ranges`."""
+        return {"bought_ranges": {name: list(ends) for name, ends in self.found.items()}}
