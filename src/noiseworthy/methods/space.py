@@ -166,9 +166,13 @@ class Free:
         return replace(problem, clip_norm=clip), min(1.0, clip / unit)
 
     def rounds_of(self, passes: float, clients: int, per_round: int, steps: int = 1) -> int:
-        """T rounds of b clients, of so many steps each, in which each client replies so many times."""
+        """T rounds of b clients, of so many steps each, in which each client replies about so many times.
+
+        As many as k whole replies of every client allow: the noise of each pays for k = ceil(bT/N) anyway.
+        """
         stated = self.rounds and self.rounds // steps
-        return stated or min(max(1, round(passes * clients / per_round)), self.most)
+        replies = max(1, round(passes))
+        return stated or min(max(1, replies * clients // per_round), self.most)
 
 
 @dataclass(frozen=True, kw_only=True)
