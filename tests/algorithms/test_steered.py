@@ -77,7 +77,7 @@ def test_the_rounds_are_those_of_the_formulas(family):
     assert isinstance(algorithm, Steered)
     inner = algorithm.algorithm
     size = np.sqrt(2.0) if family == "laplace" else 1.0
-    totals = np.random.default_rng(0).normal(0, 0.2, (ROUNDS, TASK.dimension)).astype(np.float32)
+    totals = np.random.default_rng(0).normal(0, 0.5, (ROUNDS, TASK.dimension)).astype(np.float32)
     state = algorithm.init(jax.random.key(0))
     theta, velocity = np.zeros(TASK.dimension), np.zeros(TASK.dimension)
     slope, variance, scale = 0.0, 0.0, 1.0
@@ -86,8 +86,8 @@ def test_the_rounds_are_those_of_the_formulas(family):
         noise = sum((inner.weights[i] * size * inner.noise[i]) ** 2 for i in cohort)
         slope = SMOOTHING * slope + (1 - SMOOTHING) * total @ theta
         variance = SMOOTHING**2 * variance + (1 - SMOOTHING) ** 2 * noise * theta @ theta
-        promised = slope if slope >= 0 else min(slope + 0.6 * STEERING.floor, 0.0)
-        u = np.clip(promised / np.sqrt(variance + STEERING.floor**2), -2, 2)
+        telling = np.sign(slope) * max(abs(slope) - 0.6 * STEERING.floor, 0.0)
+        u = np.clip(telling / np.sqrt(variance + STEERING.floor**2), -2, 2)
         factor = np.exp(-STEERING.gain * (1 - t / ROUNDS) * u)
         scale *= factor
         velocity = 0.3 * velocity + total + 0.01 * theta

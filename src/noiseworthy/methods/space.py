@@ -64,7 +64,7 @@ class Setting:
     momentum: float = 0.0
     averaging: float = 0.0
     weighting: float = 0.5
-    steering: float = 0.2
+    steering: float = 0.1
 
 
 class GradientScale(NamedTuple):

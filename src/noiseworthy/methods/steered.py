@@ -13,8 +13,8 @@ steps are scaled by
 
     f_t = exp(-k (1 - t/T) u_t),    u_t = R'_t / sqrt(V_t + floor^2), within [-2, 2].
 
-R' is R, but for slopes below 0, which promise something to a larger model: of these the part beyond 0.6 floor
-counts. A model that fits its own records a little better the larger it grows no longer learns of others.
+R' is the part of R beyond 0.6 floor on either side of 0: a model that fits its own records a little better
+the larger it grows no longer learns of others, and slopes of unlike owners come and go.
 
 Everything that it reads has been noised and paid for: steering is post-processing.
 
@@ -43,8 +43,8 @@ SMOOTHING = 0.7
 """b: how much of the slopes before a round still counts in it."""
 _MOST = 2.0
 """Largest u: one odd round moves the scale by no more than exp(2 k)."""
-_PROMISE = 0.6
-"""Share of the floor that a larger model must promise to be worth it."""
+_LITTLE = 0.6
+"""Share of the floor up to which a slope is left out."""
 _NONE = Steering(gain=0.0, floor=1.0)
 
 
@@ -128,8 +128,8 @@ class Steered(Around):
         variance = jnp.sum(jnp.asarray(self.variances)[self.select(state)]) * jnp.sum(moved**2)
         slope = SMOOTHING * before.slope + (1 - SMOOTHING) * jnp.sum(total * moved)
         variance = SMOOTHING**2 * before.variance + (1 - SMOOTHING) ** 2 * variance
-        worthwhile = jnp.where(slope < 0, jnp.minimum(slope + _PROMISE * self.floor, 0.0), slope)
-        told = jnp.clip(worthwhile / jnp.sqrt(variance + self.floor**2), -_MOST, _MOST)
+        telling = slope - jnp.clip(slope, -_LITTLE * self.floor, _LITTLE * self.floor)
+        told = jnp.clip(telling / jnp.sqrt(variance + self.floor**2), -_MOST, _MOST)
         factor = jnp.exp(-self.gain * (1 - state.round.astype(jnp.float32) / self.rounds) * told)
         scale = before.scale * factor
         after = self.algorithm.aggregate(own_state(state), total)
