@@ -37,6 +37,8 @@ def plan(
         said = {**planned.plan.as_dict(), "clients": list(planned.prepared.names)}
         if columns := planned.file.made_for["facts"].get("columns"):
             said["columns"] = columns
+        if foretold := record.get("foretold"):
+            said |= {"foretold": foretold, "task": record["study"]["task"]}
         print(json.dumps(strict_json(said), allow_nan=False))
         return
     from noiseworthy.reports.tables import plan_panel

@@ -84,7 +84,7 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
         found.plan,
         None,
         spread=found.result.spread,
-        foretold=_foretold(found, study.planning.metric),
+        foretold=_foretold(found, study.planning.metric, tuple(bench.weights.tolist())),
         study=resolved(study, found),
     )
     return explained(
@@ -193,7 +193,7 @@ def resolved(study: Study, found: TrialPlan) -> Study:
     return study.model_copy(update={"algorithm": algorithm, "privacy": privacy})
 
 
-def _foretold(found: TrialPlan, metric: Metric) -> Foretold:
+def _foretold(found: TrialPlan, metric: Metric, weights: tuple[float, ...]) -> Foretold:
     each = found.accuracy.mean(axis=1)
     return Foretold(
         loss=float(found.loss.mean()),
@@ -205,6 +205,8 @@ def _foretold(found: TrialPlan, metric: Metric) -> Foretold:
         sources=found.sources,
         lost=tuple(found.result.lost.tolist()),
         quality=_quality(found, metric),
+        weights=weights,
+        frontier=tuple(found.result.frontier),
     )
 
 

@@ -48,6 +48,8 @@ class Foretold:
         sources: names of the public data sets.
         lost: share of the attainable gain that the plan loses on each of them.
         quality: the metric that the study names; None where that is the loss.
+        weights: what the word of each source weighed.
+        frontier: uploads of all clients, and the share of the gain that is lost with so many.
     """
 
     loss: float
@@ -59,6 +61,8 @@ class Foretold:
     sources: tuple[str, ...]
     lost: tuple[float, ...]
     quality: Quality | None = None
+    weights: tuple[float, ...] = ()
+    frontier: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,9 @@ def foretold(decision: Decision, classes: int | None) -> Record | None:
     Returns:
         `loss` and `accuracy` (R^2), each a prediction `mean` and its band, `least` to `most`: from the least
         to the greatest of any public data set, a quarter wider (loss) or 0.05 wider (accuracy). `metric`
-        where the study names one to choose by, with its band as trials gave it.
+        where the study names one to choose by, with its band as trials gave it. `public`: what stood in, its
+        weight in the vote, the plan's loss on it and the share of the gain that it loses there. `frontier`:
+        what other numbers of uploads would lose.
     """
     said, predicted = decision.foretold, decision.plan.prediction
     if said is None or not decision.plan.train:
@@ -37,7 +39,14 @@ def foretold(decision: Decision, classes: int | None) -> Record | None:
     mean = unit * said.loss if predicted is None else predicted.bound
     losses = [mean, *(unit * loss for loss in said.losses)]
     named = {} if said.quality is None else {"metric": vars(said.quality)}
+    weights = said.weights or [1.0] * len(said.sources)
+    public = [
+        {"name": name, "weight": weight, "loss": unit * loss, "lost": lost}
+        for name, weight, loss, lost in zip(said.sources, weights, said.losses, said.lost, strict=True)
+    ]
     return named | {
+        "public": public,
+        "frontier": [{"uploads": uploads, "lost": lost} for uploads, lost in said.frontier],
         "loss": {"mean": mean, "least": min(losses) / WIDER, "most": max(losses) * WIDER},
         "accuracy": {
             "mean": said.accuracy, "least": said.least - POINTS, "most": min(said.most + POINTS, 1.0),

@@ -60,12 +60,30 @@ class MetricPart(BandPart):
     metric: Metric
 
 
+class StandInPart(Part):
+    """Public data that stood in, what they weighed, and how the plan did on them."""
+
+    name: str
+    weight: float
+    loss: Number
+    lost: Number
+
+
+class PricePart(Part):
+    """What so many uploads of all clients together would lose of the gain on public data."""
+
+    uploads: int
+    lost: Number
+
+
 class ForetoldPart(Part):
     """What trials foretell of a training."""
 
     loss: BandPart
     accuracy: BandPart
     metric: MetricPart | None = None
+    public: tuple[StandInPart, ...] = ()
+    frontier: tuple[PricePart, ...] = ()
 
 
 class WhatIfCurvePart(Part):
