@@ -1,4 +1,4 @@
-"""`plan --json` says what a plan by trial rests on: what stood in, how records are treated, what to expect."""
+"""`plan --json` says what a plan by trial rests on: what stood in, how records are treated, its band."""
 
 from __future__ import annotations
 

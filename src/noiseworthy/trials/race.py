@@ -25,6 +25,8 @@ _PER_DECADE = 8
 """Lattice points of passes, clips and reaches in a factor of ten."""
 _TIE = 0.005
 """Lost gain within which settings count as equally good."""
+_ENOUGH = 0.1
+"""Share of the untrained loss that can be gained on a proxy from which on its word counts in full."""
 _TELLING = 0.97
 """Loss over the untrained one above which a proxy cannot tell how much a setting loses."""
 _CHEAP = 0.01
@@ -240,13 +242,14 @@ def _lost(losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.
 def _vote(bench: Bench, losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
     """What the proxies lose together of all that can be gained on them, shape (candidates,).
 
-    Where hardly anything can be gained, a share of it says hardly anything. Squared errors count by their
+    Where hardly anything can be gained, a share of it says hardly anything; beyond `_ENOUGH` it says as much
+    as anywhere else, so that easy data do not outvote those on which a long way is too far. Squared errors count by their
     logarithms: nearly all of an untrained error is often the mean of the labels, beside which differences
     between models would be nothing.
     """
     if bench.facts.classes is None:
         losses, best = (1 + np.log(np.maximum(share, 1e-9)) for share in (losses, best))
-    lost, gain = _lost(losses, best), np.maximum(1 - best, 1e-3)
+    lost, gain = _lost(losses, best), np.clip(1 - best, 1e-3, _ENOUGH)
     return np.average(np.minimum(lost, _CAP) + _RUIN * lost, axis=0, weights=bench.weights * gain)
 
 
