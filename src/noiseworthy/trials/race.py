@@ -26,7 +26,7 @@ _PER_DECADE = 8
 _TIE = 0.005
 """Lost gain within which settings count as equally good."""
 _ENOUGH = 0.1
-"""Share of the untrained loss that can be gained on a proxy from which on its word counts in full."""
+"""Share of the untrained loss from which on what can be gained on a proxy with classes counts in full."""
 _TELLING = 0.97
 """Loss over the untrained one above which a proxy cannot tell how much a setting loses."""
 _CHEAP = 0.01
@@ -243,13 +243,15 @@ def _vote(bench: Bench, losses: NDArray[np.float64], best: NDArray[np.float64]) 
     """What the proxies lose together of all that can be gained on them, shape (candidates,).
 
     Where hardly anything can be gained, a share of it says hardly anything; beyond `_ENOUGH` it says as much
-    as anywhere else, so that easy data do not outvote those on which a long way is too far. Squared errors count by their
-    logarithms: nearly all of an untrained error is often the mean of the labels, beside which differences
-    between models would be nothing.
+    as anywhere else, so that easy data do not outvote those on which a long way is too far. Squared errors
+    count by their logarithms: nearly all of an untrained error is often the mean of the labels, beside which
+    differences between models would be nothing.
     """
+    enough = _ENOUGH
     if bench.facts.classes is None:
         losses, best = (1 + np.log(np.maximum(share, 1e-9)) for share in (losses, best))
-    lost, gain = _lost(losses, best), np.clip(1 - best, 1e-3, _ENOUGH)
+        enough = np.inf
+    lost, gain = _lost(losses, best), np.clip(1 - best, 1e-3, enough)
     return np.average(np.minimum(lost, _CAP) + _RUIN * lost, axis=0, weights=bench.weights * gain)
 
 
