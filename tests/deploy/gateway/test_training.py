@@ -23,9 +23,10 @@ from noiseworthy.methods.dpfl_bcs.wire import LossReportWork
 from noiseworthy.methods.fedsgd_dpc.planner import stated
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.methods.registry import make
+from noiseworthy.methods.steered import Steered
 from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.plans.local_work import NoisySteps
-from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.plan import Plan, Steering, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import Gaussian
@@ -61,16 +62,21 @@ def gateways(federation, data_dir, tmp_path):
 
 
 @pytest.mark.data
-def test_a_training_through_gateways_is_the_simulated_one(federation, gateways, silent):
+@pytest.mark.parametrize("steering", [None, Steering(0.3, 0.01)], ids=["as planned", "steered"])
+def test_a_training_through_gateways_is_the_simulated_one(federation, gateways, silent, steering):
     task = make_task("logistic", federation.record_shape, federation.classes, feature_norm=1.0)
     budget = PrivacyBudget.of(2.0, 1e-5, federation.n_clients)
     problem = Problem(federation.sizes, task.dimension, budget, "gaussian", CLIP)
-    plan = stated(problem, ROUNDS, ASKED, StepSize(2.0))
+    plan = replace(stated(problem, ROUNDS, ASKED, StepSize(2.0)), steering=steering)
     algorithm = make(plan, task, 0)
 
     state, heads = trained(algorithm, federation, gateways, lambda *_: FedSGDWork(), plan.noise)
 
     quiet = algorithm.with_noise(1e-30)
+    if isinstance(
+        algorithm, Steered
+    ):  # the owners are silent, and the server steers by the noise of the plan
+        quiet = replace(algorithm, algorithm=algorithm.algorithm.with_noise(1e-30))
     twin = debug(quiet, plan.releases, Shards.load(federation, task), np.array([0, ROUNDS]), 0)
     assert np.abs(state.theta - twin.theta[0]).max() < 1e-5 * np.abs(twin.theta[0]).max()
     accounts = new_accounts(plan, "", "hearts", "", federation.clients)
