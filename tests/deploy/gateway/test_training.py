@@ -23,8 +23,8 @@ from noiseworthy.methods.dpfl_bcs.wire import LossReportWork
 from noiseworthy.methods.fedsgd_dpc.planner import stated
 from noiseworthy.methods.fedsgd_dpc.wire import FedSGDWork
 from noiseworthy.methods.registry import make
-from noiseworthy.methods.steered import Steered
 from noiseworthy.methods.rivals.wire import PrivateFLWork
+from noiseworthy.methods.steered import Steered
 from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.plan import Plan, Steering, StepSize
 from noiseworthy.plans.problem import Constant, Problem
