@@ -16,8 +16,9 @@ from noiseworthy.data.federation import Federation, numbered
 from noiseworthy.data.files import locate, required_folder
 from noiseworthy.data.partitions import Parts
 from noiseworthy.data.partitions import partition as deal_out
-from noiseworthy.data.readers import FORMATS, SQL, has_columns, is_table, opened
+from noiseworthy.data.readers import FORMATS, SQL, is_table, opened
 from noiseworthy.data.records import Records
+from noiseworthy.data.schema.stated import has_columns
 from noiseworthy.data.shipped import PARENTS, read_shipped
 from noiseworthy.data.table_records import HeldOut, from_columns, read_table
 from noiseworthy.data.tables import CLIENT_COLUMN, Columns

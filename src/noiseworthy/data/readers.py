@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 FORMATS = (".csv", ".csv.gz", ".parquet", ".feather", ".arrow", ".xlsx", ".npz")
 """How files of tables end."""
-HUB = "hub:"
-"""How a source begins that is a data set of the hub."""
 SQL = "sql:"
 """How a source begins that is a database."""
 _CELLS = {"dtype": str, "na_filter": False, "skipinitialspace": True}
@@ -25,11 +23,6 @@ _CELLS = {"dtype": str, "na_filter": False, "skipinitialspace": True}
 def is_table(source: str) -> bool:
     """Whether a source is the path of a table, or a database."""
     return source.endswith(FORMATS) or source.startswith(SQL)
-
-
-def has_columns(source: str) -> bool:
-    """Whether a source has named columns that `[columns]` may speak of: a table, or data of the hub."""
-    return is_table(source) or source.startswith(HUB)
 
 
 def opened(source: str, data_dir: str | Path | None = None, query: str | None = None) -> Path | Query:

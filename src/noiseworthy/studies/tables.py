@@ -330,6 +330,15 @@ class Study(Table):
         return self
 
     @model_validator(mode="after")
+    def _balanced_by_public_shares(self) -> Study:
+        if self.task.class_weights == "balanced" and self.task.class_shares is None:
+            raise ValueError(
+                '[task] class_weights = "balanced" needs class_shares, the public shares of the classes, '
+                "such as { no = 0.9, yes = 0.1 }: they are never counted among private labels"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _one_heterogeneity(self) -> Study:
         stated, own = self.constants.heterogeneity, self.algorithm
         if isinstance(stated, list | dict) and not method(own.name).takes_heterogeneity(own):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from noiseworthy._tables import Auto, Chance, Count, Listed, Positive, Size, Table, among
 from noiseworthy.errors import InvalidInput
@@ -58,15 +58,6 @@ class TaskTable(Table):
         default=None, exclude_if=lambda shares: shares is None
     )
     """Public shares of the classes, that public data are brought to and `balanced` weights follow from."""
-
-    @model_validator(mode="after")
-    def _public_shares(self) -> TaskTable:
-        if self.class_weights == "balanced" and self.class_shares is None:
-            raise ValueError(
-                '[task] class_weights = "balanced" needs class_shares, the public shares of the classes, '
-                "such as { no = 0.9, yes = 0.1 }: they are never counted among private labels"
-            )
-        return self
 
     @field_validator("bias", mode="before")
     @classmethod

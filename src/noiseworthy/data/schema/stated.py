@@ -10,15 +10,22 @@ from pydantic import ValidationError
 
 from noiseworthy._names import nearest, shown
 from noiseworthy._tables import read_toml
-from noiseworthy.data.readers import has_columns
+from noiseworthy.data.readers import is_table
 from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.schema import COLUMNS, KINDS, ROLES, Schema, misfits, named
 from noiseworthy.data.table import FederationTable
 from noiseworthy.errors import ConfigError
 
 _WHERE = "[columns]"
+_HUB = "hub:"
+"""How a source begins that is a data set of the hub."""
 QUESTION = "?"
 """What stands for an answer in a study that `noiseworthy init` wrote."""
+
+
+def has_columns(source: str) -> bool:
+    """Whether a source has named columns that `[columns]` may speak of: a table, or data of the hub."""
+    return is_table(source) or source.startswith(_HUB)
 
 
 def read_schema(stated: Any, folder: Path = Path()) -> Schema:
