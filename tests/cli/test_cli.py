@@ -86,7 +86,8 @@ def test_a_plan_by_trial_keeps_stdout_for_json(run, write):
     assert answer.code == 0
     assert strictly(answer.out)["constants"]["floor"]["provenance"] == "fitted to trials on mixture"
     record = strictly((study.parent / "kept" / "record.json").read_text())
-    assert {**record["plan"], "clients": record["federation"]["clients"]} == strictly(answer.out)
+    rests_on = {"foretold": record["foretold"], "task": record["study"]["task"]}
+    assert {**record["plan"], "clients": record["federation"]["clients"], **rests_on} == strictly(answer.out)
     assert record["training"] is None
 
 
