@@ -242,6 +242,7 @@ mechanism = "gaussian"
 name = "fedsgd-dpc"
 rounds = 5
 clients_per_round = 3
+steering = 0.0
 [planning]
 public = ["FOLDER/one.npz", "FOLDER/other.npz"]
 seeds = 2
