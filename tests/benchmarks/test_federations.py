@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 
 import numpy as np
@@ -17,7 +18,8 @@ def _marked(name: str):
     """Sources of the data folder have its marker; those of packages that are missing are skipped."""
     needs = SOURCES[name].needs
     if needs == "folder":
-        return pytest.param(name, marks=pytest.mark.data)
+        there = pytest.mark.skipif("NOISEWORTHY_DATA" not in os.environ, reason="needs NOISEWORTHY_DATA")
+        return pytest.param(name, marks=[pytest.mark.data, there])
     reason = f"{needs} is not installed; pip install 'noiseworthy[benchmarks]'"
     return pytest.param(name, marks=pytest.mark.skipif(find_spec(needs) is None, reason=reason))
 
