@@ -12,8 +12,8 @@ from typing import Self
 import equinox as eqx
 from jax import Array
 
-from noiseworthy.methods.algorithm import Algorithm, ServerState
-from noiseworthy.methods.local import Numbers
+from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
+from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.tasks.base import Task
 
 
@@ -75,6 +75,29 @@ class Around(eqx.Module):
     def weight(self, client: Array) -> Array:
         """The algorithm's."""
         return self.algorithm.weight(client)
+
+    @property
+    def reads_uploads(self) -> bool:
+        """The algorithm's."""
+        return self.algorithm.reads_uploads
+
+    def init_client(self, theta: Array) -> Memory:
+        """The algorithm's."""
+        return self.algorithm.init_client(theta)
+
+    def local_update(
+        self, state: ServerState, client: Array, memory: Memory, shard: Shard, key: Array
+    ) -> tuple[Array, Memory]:
+        """The algorithm's, at the model that was sent."""
+        return self.algorithm.local_update(own_state(state), client, memory, shard, key)
+
+    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
+        """The algorithm's."""
+        return self.algorithm.privatize(own_state(state), update, client, key)
+
+    def combine(self, state: ServerState, cohort: Array, uploads: Array) -> Array:
+        """The algorithm's."""
+        return self.algorithm.combine(own_state(state), cohort, uploads)
 
     def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
         """The algorithm's."""

@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 
 from noiseworthy import _validate as check
-from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
+from noiseworthy.methods.algorithm import Algorithm, ServerState
 from noiseworthy.methods.around import Around, own_state
 from noiseworthy.methods.local import Memory, Numbers
 
@@ -43,33 +43,10 @@ class Averaged(Around):
     algorithm: Algorithm
     start: Numbers
 
-    @property
-    def reads_uploads(self) -> bool:
-        """The algorithm's."""
-        return self.algorithm.reads_uploads
-
     def init(self, key: Array) -> ServerState:
         """The algorithm's start, which is also what would be delivered."""
         start = self.algorithm.init(key)
         return start._replace(memory=Tail(start.memory, start.theta))
-
-    def init_client(self, theta: Array) -> Memory:
-        """The algorithm's."""
-        return self.algorithm.init_client(theta)
-
-    def local_update(
-        self, state: ServerState, client: Array, memory: Memory, shard: Shard, key: Array
-    ) -> tuple[Array, Memory]:
-        """The algorithm's, at the last iterate."""
-        return self.algorithm.local_update(own_state(state), client, memory, shard, key)
-
-    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
-        """The algorithm's."""
-        return self.algorithm.privatize(own_state(state), update, client, key)
-
-    def combine(self, state: ServerState, cohort: Array, uploads: Array) -> Array:
-        """The algorithm's."""
-        return self.algorithm.combine(own_state(state), cohort, uploads)
 
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The algorithm's next iterate, taken into the mean; up to round s + 1 it is the mean."""

@@ -32,7 +32,7 @@ import numpy as np
 from jax import Array
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
+from noiseworthy.methods.algorithm import Algorithm, ServerState
 from noiseworthy.methods.around import Around, own_state
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.local import Memory, Numbers
@@ -83,11 +83,6 @@ class Steered(Around):
     rounds: Numbers
     variances: Numbers
 
-    @property
-    def reads_uploads(self) -> bool:
-        """The algorithm's."""
-        return self.algorithm.reads_uploads
-
     def with_noise(self, factor: float) -> Self:
         """Around the algorithm with so many times its noise."""
         variances = as_float(factor**2 * np.asarray(self.variances, np.float64))
@@ -102,24 +97,6 @@ class Steered(Around):
         """The algorithm's start, with the planned steps and no slope yet."""
         start, nothing = self.algorithm.init(key), jnp.zeros(())
         return start._replace(memory=Course(start.memory, start.theta, jnp.ones(()), nothing, nothing))
-
-    def init_client(self, theta: Array) -> Memory:
-        """The algorithm's."""
-        return self.algorithm.init_client(theta)
-
-    def local_update(
-        self, state: ServerState, client: Array, memory: Memory, shard: Shard, key: Array
-    ) -> tuple[Array, Memory]:
-        """The algorithm's."""
-        return self.algorithm.local_update(own_state(state), client, memory, shard, key)
-
-    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
-        """The algorithm's."""
-        return self.algorithm.privatize(own_state(state), update, client, key)
-
-    def combine(self, state: ServerState, cohort: Array, uploads: Array) -> Array:
-        """The algorithm's."""
-        return self.algorithm.combine(own_state(state), cohort, uploads)
 
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The algorithm's step from the scaled model, scaled as well."""
