@@ -13,7 +13,7 @@ from noiseworthy.methods.registry import method
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.studies.decision import Decision, Foretold, Progress, Quality
 from noiseworthy.studies.fitted import explained
-from noiseworthy.studies.prepare import Prepared, open_task, with_task
+from noiseworthy.studies.prepare import Prepared, task_for, with_task
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.names import Metric
@@ -137,7 +137,7 @@ def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
     linear = isinstance(prepared.task, LinearModel)
     if not linear or prepared.study.task.model_fields_set & _TREATED:
         return [None]
-    shape, data_dir = prepared.trained()[0].record_shape, prepared.study.federation.data_dir
+    shape, data_dir = prepared.trained()[0].feature_shape, prepared.study.federation.data_dir
     return [*treatments(shape, alike(bench.sources, shape, data_dir) if len(shape) > 1 else ())]
 
 
@@ -222,6 +222,6 @@ def applied(prepared: Prepared, decision: Decision) -> Prepared:
     if decision.study is None or decision.study.task == prepared.study.task:
         return prepared
     federation, _ = prepared.trained()
-    task = open_task(decision.study, federation.record_shape, federation.classes)
+    task = task_for(decision.study, federation)
     study = prepared.study.model_copy(update={"task": decision.study.task})
     return replace(prepared, study=study, task=task, dimension=task.dimension)

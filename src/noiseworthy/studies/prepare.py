@@ -206,7 +206,7 @@ class Prepared:
         partition, settings = believed_partition(self.study)
         return PublicFacts(
             problem=self.problem(1.0),
-            record_shape=seen_shape(self.study.task.model, federation.record_shape),
+            record_shape=seen_shape(self.study.task.model, federation.feature_shape),
             classes=federation.classes,
             make_task=partial(proxy_task, self.study),
             source=self.study.located(str(self.study.federation.data)),
@@ -262,7 +262,7 @@ def prepare(study: Study, opened: Opened | None = None) -> Prepared:
     federation, ranges = open_data(study) if opened is None else opened
     check_model(study, federation)
     study = _settled(study, federation)
-    task = open_task(study, federation.record_shape, federation.classes)
+    task = task_for(study, federation)
     if study.task.dimension not in (None, task.dimension):
         raise ConfigError(
             f"[task] dimension = {study.task.dimension}, but the model on {federation.name} has "
@@ -279,17 +279,32 @@ def _settled(study: Study, federation: Federation) -> Study:
     return study if table is study.task else study.model_copy(update={"task": table})
 
 
-def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task:
-    """The model of `[task]` for records of a shape; by default the linear model that fits the labels."""
+def task_for(study: Study, federation: Federation) -> Task:
+    """The model of `[task]` for the records of a federation."""
+    return open_task(study, federation.record_shape, federation.classes, federation.most_weight)
+
+
+def open_task(
+    study: Study, shape: tuple[int, ...], classes: int | None, most_weight: float | None = None
+) -> Task:
+    """The model of `[task]` for records of a shape; by default the linear model that fits the labels.
+
+    Args:
+        study: whose model.
+        shape: of a record.
+        classes: number of them; None for regression.
+        most_weight: bound on the weights of records, which are then the last numbers of theirs.
+    """
     table = of_other_classes(study.task, classes)
     model = table.model or default_model(classes)
     if is_own(model):
-        check_plain(model, **_linear_keys(table))
+        check_plain(model, **_linear_keys(table), **{'role = "weight"': most_weight is not None})
         return own_task(model, study.folder, table.model_digest, shape, classes, table.ridge)
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
         bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
         reference=_reference(study, shape), class_weights=table.weights,
+        most_weight=most_weight,
     )  # fmt: skip
 
 
