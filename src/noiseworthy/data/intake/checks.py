@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from noiseworthy._names import nearest
 from noiseworthy.data.intake.findings import Finding, cells_among, note, refused, rows_among, share, warning
 from noiseworthy.data.schema.columns import Feature, NumberColumn
+from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.reading import Reading, many, some
 from noiseworthy.data.schema.roles import Label, Person, Weight
 from noiseworthy.data.schema.schema import Schema
@@ -86,12 +87,19 @@ def check_columns(
 def check_norm(x: NDArray[np.float32], schema: Schema, bias: float, radius: float | None) -> list[Finding]:
     """Columns, or the bias, that most of a record's squared norm is: what is clipped and noised is theirs.
 
+    A column whose range is bought counts as if its values lay evenly in it, with a mean square of 1/3.
+
     Args:
         x: records before they are scaled, shape (n, d).
         schema: of the columns.
         bias: the constant that is appended to every record, 0 for none.
         radius: that records are scaled to; None leaves them as they are.
     """
+    x, start = x.copy(), 0
+    for one in schema.features:
+        if one.name in schema.to_buy:
+            x[:, start] = np.where(x[:, start] == 0, 0, 3**-0.5)
+        start += len(one.names)
     squares = np.square(x, dtype=np.float64).sum(axis=1)
     if not np.any(squares):
         return [warning("", "all numbers of all records are 0")]
@@ -138,11 +146,21 @@ def _wrong(column: Feature | Label | Weight, values: NDArray, read: Reading) -> 
         says = f"{many(strange, 'value')} other than {column.expected}; {column.remedy}"
         said.append(refused(column.name, says, strange, *cells_among(values, strange)))
     if np.any(read.outside):
-        says = f"{share(read.outside)} lie outside the stated range and count as its end"
+        limits = _around(column)
+        where = f"buy = {limits}, within which its range is bought," if limits else "the stated range"
+        says = f"{share(read.outside)} lie outside {where} and count as its end"
         if _one_value(values[read.outside]):
             says += "; most are one value, to be listed under gaps where it stands for a missing one"
         said.append(warning(column.name, says, read.outside, *cells_among(values, read.outside)))
     return said
+
+
+def _around(column: object) -> str:
+    """The public range around one that is bought; empty where none is."""
+    if isinstance(column, NumberColumn) and isinstance(column.range, BoughtRange):
+        least, most = column.range.buy
+        return f"[{least:g}, {most:g}]"
+    return ""
 
 
 def _one_value(values: NDArray) -> bool:
@@ -162,6 +180,14 @@ def _odd(column: Feature, values: NDArray, read: Reading) -> list[Finding]:
     if len(numbers) > 1 and np.all(numbers == numbers[0]):
         says = 'is the same in all records and tells nothing; it may be "left-out"'
         return [*said, warning(column.name, says)]
+    if isinstance(column, NumberColumn) and isinstance(column.range, BoughtRange):
+        low, high = column.range.quantiles
+        says = (
+            f"its range is bought before planning, by noised quantiles {low:g} and {high:g} of all clients, "
+            f"and values outside count as its ends; it is read here by {_around(column)}, so that how well "
+            "values fill their range cannot be told"
+        )
+        said.append(note(column.name, says))
     if isinstance(column, NumberColumn) and isinstance(column.range, tuple) and np.sum(known) > 1:
         low, high = np.quantile(read.numbers[known, 0], [0.01, 0.99])
         if (used := float(high - low) / 2) < _NARROW:
