@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import tomli_w
 
+from noiseworthy.data.schema import read_schema
 from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.owner import load_owner
@@ -22,6 +23,7 @@ from noiseworthy.studies.plan_file import planned
 from noiseworthy.studies.prepare import open_task, prepare
 from noiseworthy.studies.record import load_record
 from noiseworthy.studies.studies import plan, train_in
+from noiseworthy.tasks import LinearModel
 
 COLUMNS = {
     "hospital": {"role": "client"},
@@ -69,6 +71,8 @@ def study(columns=COLUMNS, **tables):
 
 def test_neither_column_is_a_feature_and_weights_count_in_their_step(folder):
     federation, task = prepare(study()).trained()
+    assert isinstance(task, LinearModel)
+    assert federation.schema is not None
     assert federation.schema.feature_names == ("age",)
     assert (federation.feature_shape, task.features, task.dimension, task.most_weight) == ((1,), 1, 2, 3.0)
     ill = federation.y[0, : federation.sizes[0]] == 1
@@ -93,7 +97,7 @@ def test_weights_move_the_model_and_its_loss_is_weighted(folder):
     training = load_record(folder / "weighted")["training"]
     metrics, test = (
         models["weighted"].description.metrics,
-        prepare(load_study(folder / "study.toml")).federation.test_y,
+        prepare(load_study(folder / "study.toml")).trained()[0].test_y,
     )
     share = 3 * test.mean() / (3 * test.mean() + 1 - test.mean())
     expected = -share * np.log(share) - (1 - share) * np.log(1 - share)
@@ -120,11 +124,11 @@ def test_an_owner_weighs_and_counts_by_the_file_that_a_study_writes(folder):
     assert [(one.where, one.count) for one in found.findings if one.level == "refused"] == [("patient", 120)]
 
 
-def test_the_same_weight_at_every_owner_is_in_the_digest_and_persons_are_not(folder):
-    digest = study().columns.digest
-    assert digest == study(BOUNDED).columns.digest
+def test_the_same_weight_at_every_owner_is_in_the_digest_and_persons_are_not():
+    digest = read_schema(COLUMNS).digest
+    assert digest == read_schema(BOUNDED).digest
     other = {**COLUMNS, "sampling": {"role": "weight", "range": [0, 500], "step": 200}}
-    assert digest != study(other).columns.digest
+    assert digest != read_schema(other).digest
 
 
 @pytest.mark.parametrize("where", ["column", "privacy"])
