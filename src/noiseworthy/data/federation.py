@@ -36,6 +36,8 @@ class Federation:
         test_origin: where the test set comes from.
         classes_found: labels that were read off the records because nobody stated them; empty where stated.
         schema: what the numbers of a record are; None where they are no named columns.
+        test_owners: place of the client that each test record is of, int64, shape (m,), -1 for nobody's; None
+            where the data do not say.
 
     Example:
         >>> fed = Federation.from_clients(
@@ -56,6 +58,7 @@ class Federation:
     test_origin: TestOrigin = "apart"
     classes_found: tuple[str, ...] = ()
     schema: Schema | None = None
+    test_owners: NDArray[np.int64] | None = None
 
     @classmethod
     def from_clients(

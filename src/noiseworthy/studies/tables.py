@@ -228,6 +228,14 @@ class RivalsTable(Table):
     """One training of everybody each."""
 
 
+class DeliverTable(Table):
+    """`[deliver]`: who uses what a training makes."""
+
+    to: Literal["owners", "others"] = "others"
+    """`others`: one shared model for records of nobody here. `owners`: each owner applies a model to records
+    like its own, and is told what it reaches alone, with the shared model, and with that tuned at home."""
+
+
 def _algorithm(stated: Any) -> Any:
     """A table of the method that it names, of the first one where it names none."""
     if not isinstance(stated, dict):
@@ -265,6 +273,9 @@ class Study(Table):
     columns: Schema | None = None
     """What each column of the table is: kind, public range, values, role; or a file that says it."""
     claim: ClaimTable = ClaimTable()
+    deliver: DeliverTable = Field(
+        default=DeliverTable(), exclude_if=lambda delivered: delivered == DeliverTable()
+    )
 
     _folder: Path = PrivateAttr(default=Path())
 

@@ -19,7 +19,7 @@ from noiseworthy.tasks.losses import LINEAR_LOSSES
 from noiseworthy.tasks.preparation import AS_THEY_ARE, Preparation
 
 LinearLoss = Literal["softmax", "logistic", "hinge", "squared"]
-_CURVATURE = {"softmax": 0.5, "logistic": 0.25, "hinge": 1.0, "squared": 1.0}
+CURVATURE = {"softmax": 0.5, "logistic": 0.25, "hinge": 1.0, "squared": 1.0}
 """Largest eigenvalue of the second derivative of a loss in its outputs."""
 
 
@@ -138,7 +138,7 @@ class LinearModel:
         """
         if self.record_norm is None:
             return None
-        return self.largest_weight * _CURVATURE[self.loss] * self.record_norm**2
+        return self.largest_weight * CURVATURE[self.loss] * self.record_norm**2
 
     @property
     def scalar(self) -> bool:
