@@ -47,6 +47,7 @@ def make_task(
     projection: int | None = None,
     reference: Reference | None = None,
     class_weights: Sequence[float] | None = None,
+    features: str | None = None,
 ) -> Task:
     """The task called `model` for records of a shape.
 
@@ -68,6 +69,7 @@ def make_task(
         reference: public records whose mean is subtracted from every record of norm 1; linear models only.
         class_weights: public numbers by which losses of the classes are multiplied, in order of the classes;
             linear classifiers only.
+        features: name of a public map of a record, `scattering` of images, after pooling; linear models only.
 
     Returns:
         A task; equal arguments give equal tasks.
@@ -86,10 +88,10 @@ def make_task(
     if model in LINEAR:
         _check_labels(model, classes)
         outputs = (classes or 0) if model == "softmax" else 1
-        preparation = Preparation(pooling, projection, reference=reference)
-        features = math.prod(preparation.shape_after(shape))
+        preparation = Preparation(pooling, projection, reference=reference, features=features)
+        numbers = math.prod(preparation.shape_after(shape))
         return LinearModel(
-            features, outputs, LINEAR[model], ridge, bias, feature_norm, normalise, preparation,
+            numbers, outputs, LINEAR[model], ridge, bias, feature_norm, normalise, preparation,
             None if class_weights is None else tuple(map(float, class_weights)),
         )  # fmt: skip
     check_plain(
@@ -101,6 +103,7 @@ def make_task(
         projection=projection is not None,
         reference=reference is not None,
         class_weights=class_weights is not None,
+        features=features is not None,
     )
     return _network(model, shape, _classes(model, classes), ridge)
 
