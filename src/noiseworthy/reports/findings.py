@@ -169,6 +169,13 @@ def setting(record: RunRecord) -> str:
     return ", ".join(parts) + f" per {plan.privacy.unit}{where}"
 
 
+_FEATURES = {
+    "scattering": "images replaced by their wavelet scattering (2 scales, 8 orientations: a formula without "
+    "training, data or licence)",
+    "auto": "features chosen by trial",
+}
+
+
 def preparation(task: Mapping[str, Any]) -> str:
     """What becomes of records before a linear model sees them, by the study's table; empty for nothing.
 
@@ -179,7 +186,11 @@ def preparation(task: Mapping[str, Any]) -> str:
     parts = []
     if (side := task.get("pooling", 1)) > 1:
         parts.append(f"images pooled {side} x {side}")
+    if features := task.get("features"):
+        parts.append(_FEATURES[features])
     public = ", ".join(task.get("reference") or ())
+    if public and features:
+        parts.append(f"channels standardised by public images ({public})")
     if public:
         parts.append(f"mean of public records ({public}) subtracted")
     if numbers := task.get("projection"):

@@ -32,8 +32,9 @@ from noiseworthy.studies.clients import Stated, by_name, in_order
 from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import Opened, check_model, open_data
 from noiseworthy.studies.tables import Study
-from noiseworthy.tasks import Reference, Task, make_task, seen_shape
+from noiseworthy.tasks import Preparation, Reference, Task, make_task, seen_shape
 from noiseworthy.tasks.factory import check_plain
+from noiseworthy.tasks.names import LINEAR
 from noiseworthy.tasks.own import is_own, own_task
 from noiseworthy.tasks.table import TaskTable
 from noiseworthy.trials.facts import PublicFacts
@@ -300,10 +301,12 @@ def open_task(
     if is_own(model):
         check_plain(model, **_linear_keys(table), **{'role = "weight"': most_weight is not None})
         return own_task(model, study.folder, table.model_digest, shape, classes, table.ridge)
+    if model not in LINEAR:
+        check_plain(model, features=table.features is not None)
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
         bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
-        reference=_reference(study, shape), class_weights=table.weights,
+        reference=_reference(study, shape), class_weights=table.weights, features=table.mapped_by,
         most_weight=most_weight,
     )  # fmt: skip
 
@@ -318,6 +321,7 @@ def _linear_keys(table: TaskTable) -> dict[str, bool]:
         "projection": table.projection is not None,
         "reference": table.reference is not None,
         "class_weights": table.class_weights is not None,
+        "features": table.features is not None,
     }
 
 
@@ -337,7 +341,7 @@ def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:
     if table.reference is None:
         return None
     public, own = [study.located(one) for one in table.reference], study.located(str(data.data))
-    return reference_of(public, own, shape, table.pooling, data.data_dir)
+    return reference_of(public, own, shape, table.pooling, data.data_dir, table.mapped_by)
 
 
 def proxy_task(
@@ -357,15 +361,20 @@ def proxy_task(
     if study.task.model in ("logistic", "svm") and (classes or 2) > 2:
         keys["model"] = "softmax"
     if len(shape) == 1 and (treatment is not None or math.isqrt(shape[0]) ** 2 != shape[0]):
-        keys["pooling"] = 1
+        keys |= {"pooling": 1, "features": None}
     projection = keys.get("projection", study.task.projection)
     reference = keys.get("reference", study.task.reference)
     if reference and public is not None:
         keys["reference"] = apart_from(reference, public, shape, study.federation.data_dir) or None
     unseen = reference and not keys.get("reference", reference)
-    if projection is not None and (unseen or projection > math.prod(shape)):
+    features = keys.get("features", study.task.mapped_by)
+    if projection is not None and (unseen or projection > _numbers(shape, features)):
         keys["projection"] = None
     return open_task(with_task(study, keys), shape, classes)
+
+
+def _numbers(shape: tuple[int, ...], features: str | None) -> int:
+    return math.prod(Preparation(features=features).shape_after(shape))
 
 
 def with_task(study: Study, keys: dict[str, Any]) -> Study:

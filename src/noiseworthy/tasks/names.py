@@ -26,6 +26,8 @@ IMAGES = {
     "resnet20": "resnet.resnet20",
 }
 """Networks of images and what makes them in `models`, which is loaded when it is asked for."""
+FEATURES = ("scattering",)
+"""Public maps of a record that say more of it than its pixels do."""
 Metric = Literal["loss", "accuracy", "balanced-accuracy", "auc", "r2"]
 """What settings may be chosen by: `loss` anywhere, `r2` where labels are numbers, the others of classes."""
 _SCORES: dict[str, str] = {"balanced-accuracy": "balanced accuracy", "auc": "AUC"}

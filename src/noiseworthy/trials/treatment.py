@@ -14,6 +14,8 @@ _DIRECTIONS = (100, 40, 16)
 """Principal directions of a reference that are tried, where records have half as many more numbers."""
 _FEW = 8
 """Of so few numbers the norm says much: records are also tried in their public ranges."""
+_FEATURE_DIRECTIONS = (200, 100, 40)
+"""The same where public features are seen, whose directions say more."""
 _LARGEST = 2000
 """Larger images are not seen against others: their principal directions would take longer than trials do."""
 
@@ -28,6 +30,7 @@ class Treatment:
         feature_norm: the norm that every record is scaled to.
         normalise: whether records are scaled to it; else only those above it are, so that sizes tell, too.
         reference: names of public data whose mean is subtracted and whose directions a projection keeps.
+        features: name of a public map that records are replaced by, or None.
     """
 
     pooling: int = 1
@@ -35,6 +38,7 @@ class Treatment:
     feature_norm: float = 1.0
     reference: tuple[str, ...] = ()
     normalise: bool = True
+    features: str | None = None
 
     def keys(self) -> dict[str, Any]:
         """What it writes into `[task]`."""
@@ -44,6 +48,7 @@ class Treatment:
             "pooling": self.pooling,
             "projection": self.projection,
             "reference": [*self.reference] or None,
+            "features": self.features,
         }
 
 
@@ -79,3 +84,17 @@ def treatments(record_shape: tuple[int, ...], alike: Sequence[str] = ()) -> list
     seen = Treatment(reference=tuple(alike))
     few = [replace(seen, projection=count) for count in _DIRECTIONS if 3 * count <= 2 * features]
     return [plain, *pooled, seen, *few]
+
+
+def featured(alike: Sequence[str]) -> list[Treatment]:
+    """Preparations worth trying with public features of images: all seen along directions of public ones.
+
+    Args:
+        alike: public images, whatever their labels.
+
+    Example:
+        >>> [(one.features, one.projection) for one in featured(["digits", "scenes"])]
+        [('scattering', 200), ('scattering', 100), ('scattering', 40)]
+    """
+    seen = Treatment(reference=tuple(alike), features="scattering")
+    return [replace(seen, projection=count) for count in _FEATURE_DIRECTIONS]
