@@ -180,13 +180,13 @@ class Keys:
     """Keys of a method's `[algorithm]` table that trials read.
 
     Attributes:
-        rounds: of T, or of the iterations of all local steps.
+        rounds: of T, or of the iterations of all local steps; None where there is one upload.
         work: of E, tau or p; None where a reply is one gradient.
         most: of the largest number of rounds or iterations; None where the table has none.
         own: that only this method has and trials take as stated.
     """
 
-    rounds: str
+    rounds: str | None
     work: str | None
     most: str | None
     own: tuple[str, ...]

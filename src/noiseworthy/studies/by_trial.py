@@ -157,7 +157,7 @@ def space_of(prepared: Prepared) -> Space:
     keys, batch = method(table.name).space.keys, fixed.get("batch_size")
     return Space(
         table.name,
-        rounds=fixed.get(keys.rounds),
+        rounds=fixed.get(keys.rounds or ""),
         work=fixed.get(keys.work),
         clients_per_round=fixed.get("clients_per_round"),
         most=fixed.get(keys.most) or _MOST,

@@ -292,7 +292,7 @@ def _row(one: Advised) -> dict[str, Any]:
 _COUNTS = (
     "rounds", "clients_per_round", "iterations", "total_iterations", "local_steps",
     "communication_probability", "clipping_mode", "clip_norm", "clip", "step_size", "step_decay_rounds",
-    "momentum", "averaging", "weighting", "steering",
+    "momentum", "averaging", "weighting", "steering", "shrinkage", "label_weight",
 )  # fmt: skip
 
 
@@ -334,7 +334,7 @@ def _cost(plan: Plan) -> dict[str, Any]:
     return {
         "uploads": [int(uploads.min()), int(uploads.max())],
         "all_uploads": int(uploads.sum()),
-        "bytes": int(uploads.max()) * plan.problem.dimension * _BYTES,
+        "bytes": int(uploads.max()) * plan.numbers * _BYTES,
         "local_steps": int(plan.steps.max()),
         "resources": paid,
         "unit": None if resources is None else resources.unit,

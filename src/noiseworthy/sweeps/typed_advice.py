@@ -47,6 +47,8 @@ class SettingPart(Part):
     averaging: Number = None
     weighting: Number = None
     steering: SteeringPart | None = None
+    shrinkage: Number = None
+    label_weight: Number = None
     records: Json = None
 
 

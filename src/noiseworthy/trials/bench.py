@@ -294,7 +294,7 @@ def _identity(plan: Plan) -> tuple[object, ...]:
     problem, local = plan.problem, plan.local
     return (
         plan.rounds, plan.clients_per_round, problem.clip_norm, problem.clipping, plan.step, plan.momentum,
-        plan.averaging, tuple(plan.weights), plan.steering, local,
+        plan.averaging, tuple(plan.weights), plan.steering, local, plan.moments,
     )  # fmt: skip
 
 
