@@ -47,11 +47,8 @@ def make_task(
     projection: int | None = None,
     reference: Reference | None = None,
     class_weights: Sequence[float] | None = None,
-<<<<<<< HEAD
     most_weight: float | None = None,
-=======
     features: str | None = None,
->>>>>>> features
 ) -> Task:
     """The task called `model` for records of a shape.
 
@@ -73,12 +70,9 @@ def make_task(
         reference: public records whose mean is subtracted from every record of norm 1; linear models only.
         class_weights: public numbers by which losses of the classes are multiplied, in order of the classes;
             linear classifiers only.
-<<<<<<< HEAD
         most_weight: public bound on the weights of records, of which each is the last number of its record;
             linear models only.
-=======
         features: name of a public map of a record, `scattering` of images, after pooling; linear models only.
->>>>>>> features
 
     Returns:
         A task; equal arguments give equal tasks.
@@ -97,19 +91,11 @@ def make_task(
     if model in LINEAR:
         _check_labels(model, classes)
         outputs = (classes or 0) if model == "softmax" else 1
-<<<<<<< HEAD
-        preparation = Preparation(pooling, projection, reference=reference)
-        features = math.prod(preparation.shape_after(shape if most_weight is None else (shape[0] - 1,)))
-        return LinearModel(
-            features, outputs, LINEAR[model], ridge, bias, feature_norm, normalise, preparation,
-            None if class_weights is None else tuple(map(float, class_weights)), most_weight,
-=======
         preparation = Preparation(pooling, projection, reference=reference, features=features)
-        numbers = math.prod(preparation.shape_after(shape))
+        numbers = math.prod(preparation.shape_after(shape if most_weight is None else (shape[0] - 1,)))
         return LinearModel(
             numbers, outputs, LINEAR[model], ridge, bias, feature_norm, normalise, preparation,
-            None if class_weights is None else tuple(map(float, class_weights)),
->>>>>>> features
+            None if class_weights is None else tuple(map(float, class_weights)), most_weight,
         )  # fmt: skip
     check_plain(
         model,
@@ -120,11 +106,8 @@ def make_task(
         projection=projection is not None,
         reference=reference is not None,
         class_weights=class_weights is not None,
-<<<<<<< HEAD
-        **{'role = "weight"': most_weight is not None},
-=======
         features=features is not None,
->>>>>>> features
+        **{'role = "weight"': most_weight is not None},
     )
     return _network(model, shape, _classes(model, classes), ridge)
 
