@@ -138,7 +138,8 @@ def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
     if not linear or prepared.study.task.model_fields_set & _TREATED:
         return [None]
     shape, data_dir = prepared.trained()[0].record_shape, prepared.study.federation.data_dir
-    return [*treatments(shape, alike(bench.sources, shape, data_dir) if len(shape) > 1 else ())]
+    images = alike(bench.sources, shape, data_dir) if len(shape) > 1 else ()
+    return [*treatments(shape, images, bench.facts.record_size)]
 
 
 def space_of(prepared: Prepared) -> Space:
