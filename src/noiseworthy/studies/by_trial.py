@@ -139,7 +139,7 @@ def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
         return [None]
     shape, data_dir = prepared.trained()[0].record_shape, prepared.study.federation.data_dir
     images = alike(bench.sources, shape, data_dir) if len(shape) > 1 else ()
-    return [*treatments(shape, images, bench.facts.record_size)]
+    return [*treatments(shape, images, bench.facts.record_size, bench.facts.classes)]
 
 
 def space_of(prepared: Prepared) -> Space:
