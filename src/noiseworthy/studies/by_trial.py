@@ -139,10 +139,11 @@ def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
         return [None]
     shape, data_dir = prepared.trained()[0].feature_shape, prepared.study.federation.data_dir
     real = alike(bench.sources, shape, data_dir) if len(shape) > 1 else []
+    plain = treatments(shape, real, bench.facts.record_size, bench.facts.classes)
     if (features := prepared.study.task.features) is None:
-        return [*treatments(shape, real)]
+        return [*plain]
     seen = featured([*real, SCENES] if fits(shape) else real)
-    return [*seen] if features != "auto" else [*treatments(shape, real), *seen]
+    return [*seen] if features != "auto" else [*plain, *seen]
 
 
 def space_of(prepared: Prepared) -> Space:

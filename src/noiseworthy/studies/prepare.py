@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from noiseworthy import _validate as check
 from noiseworthy._tables import PerClient
 from noiseworthy.data import Federation
 from noiseworthy.data.federation import numbered
-from noiseworthy.data.prior_columns import blocks_of
+from noiseworthy.data.prior_columns import blocks_of, expected_size
 from noiseworthy.engines.pilot import pilot_gradients
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
@@ -40,6 +40,9 @@ from noiseworthy.tasks.table import TaskTable
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.reference import apart_from, reference_of
 from noiseworthy.trials.treatment import Treatment
+
+if TYPE_CHECKING:
+    from noiseworthy.data.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -214,14 +217,30 @@ class Prepared:
             partition=partition,
             settings=settings,
             label_scale=_label_scale(self.study, federation),
+            label_range=_label_range(self.study, federation),
             class_shares=shares_of(self.study.task),
             metric=self.study.planning.metric,
             model=self.study.task.model_dump_json(),
             columns=() if federation.schema is None else blocks_of(federation.schema),
+            record_size=None if federation.schema is None else _record_size(federation.schema),
         )
 
 
 _KNOWN = 0.1
+
+
+def _record_size(schema: Schema) -> float | None:
+    """The norm of a record that its columns suggest; None where one is counted in steps, without a range."""
+    if any(getattr(column, "step", None) is not None for column in schema.features):
+        return None
+    return expected_size(blocks_of(schema))
+
+
+def _label_range(study: Study, federation: Federation) -> tuple[float, float] | None:
+    """The public range of the numbers that a regression predicts, where nothing closer is known of them."""
+    if federation.classes is not None or study.columns is None or study.planning.label_scale is not None:
+        return None
+    return study.columns.label.range
 
 
 def _label_scale(study: Study, federation: Federation) -> float | None:
