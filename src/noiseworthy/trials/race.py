@@ -359,8 +359,7 @@ def _levered(space: Space, setting: Setting, steep: bool) -> Iterable[Setting]:
         yield replace(setting, weighting=0.0)
         yield replace(setting, weighting=1.0)
     if "steering" in levers and space.steering is None:
+        yield replace(setting, steering=0.0)
         yield replace(setting, steering=_STRONGER)
-        if steep:
-            yield replace(setting, steering=0.0)
     if steep and "cohorts" in levers and space.clients_per_round is None:
         yield replace(setting, work=0.0)
