@@ -108,8 +108,18 @@ class Federation:
 
     @property
     def record_shape(self) -> tuple[int, ...]:
-        """Shape of one record."""
+        """Shape of one record, its weight included where it has one."""
         return self.x.shape[2:]
+
+    @property
+    def feature_shape(self) -> tuple[int, ...]:
+        """Shape of what is learned from in a record."""
+        return self.record_shape if self.most_weight is None else (self.record_shape[0] - 1,)
+
+    @property
+    def most_weight(self) -> float | None:
+        """Public bound on weights, of which each is the last number of its record; None without weights."""
+        return None if self.schema is None else self.schema.most_weight
 
     @property
     def label_shape(self) -> tuple[int, ...]:

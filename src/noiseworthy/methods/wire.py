@@ -6,8 +6,8 @@ A wire is loaded apart from its method, so that a gateway holds no planner, boun
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from noiseworthy._tables import Table
+from noiseworthy.privacy.sensitivity import OPPOSITE, Norm
 from noiseworthy.privacy.sums import NoisedSum, RehearsedSum
 from noiseworthy.privacy.uploads import Derived, Upload
 
@@ -133,12 +134,17 @@ class Probe:
         sign: of the upload beside the gradient.
         beside: what an exchanged record changes in each number that is released beside the upload, over that
             number's noise, for noise of a size and n records.
+        apart: the most that two records, or updates, are apart, over the clip.
+        mean: what is uploaded but for noise, of a task, records, the clip and its norm; None where that is
+            `sign` times the mean gradient.
     """
 
     work: Callable[[float], Work]
     whole: bool
     sign: float
     beside: Callable[[float, int], tuple[float, ...]]
+    apart: Mapping[Norm, float] = field(default_factory=lambda: OPPOSITE)
+    mean: Callable[[Task, Batch, float, Norm], NDArray[np.float64]] | None = None
 
 
 W = TypeVar("W", bound=Work)

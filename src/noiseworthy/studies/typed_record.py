@@ -138,6 +138,9 @@ class PlanPart(Part):
     expected_local_steps: float | None = None
     coin_seed: int | None = None
     noise_per_round: list[list[float]] | None = None
+    shrinkage: float | None = None
+    label_weight: float | None = None
+    upload_numbers: int | None = None
 
 
 class BeforePart(Part):
