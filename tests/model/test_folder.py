@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from noiseworthy.errors import DataError
+from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.model.description import digest_of
+from noiseworthy.model.export import export_onnx
 from noiseworthy.model.folder import ARRAYS, CARD, FILE, load_folder, save_folder
 from noiseworthy.model.model import load_model
 from noiseworthy.tasks import Reference
+from noiseworthy.tasks.scattering import scattering
 
 from .conftest import model_of
 
@@ -56,6 +59,17 @@ def test_a_reference_comes_with_it(tmp_path):
     images = np.random.default_rng(0).random((6, 4, 4)).astype(np.float32)
     loaded = load_model(save_folder(model.kept, tmp_path / "model"))
     np.testing.assert_array_equal(loaded.predict_proba(images), model.predict_proba(images))
+
+
+def test_public_features_come_with_it_and_go_with_its_predictions(tmp_path):
+    public = np.random.default_rng(2).random((30, 8, 8)).astype(np.float32)
+    seen = Reference.of([np.asarray(scattering(jnp.asarray(public)))], channels=True)
+    task = {"model": "softmax", "projection": 3, "reference": ["scenes"], "features": "scattering"}
+    model = model_of(task, (8, 8), 3, seen)
+    loaded = load_model(save_folder(model.kept, tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.predict_proba(public[:6]), model.predict_proba(public[:6]))
+    with pytest.raises(InvalidInput, match='features = "scattering" cannot be exported to ONNX'):
+        export_onnx(model, tmp_path / "model.onnx")
 
 
 def test_one_that_is_there_is_replaced_whole_and_nothing_else_is_left(logistic, folder):

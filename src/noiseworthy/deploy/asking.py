@@ -104,8 +104,7 @@ def seen_of(task: Task) -> Seen | None:
     """
     if not isinstance(task, LinearModel) or task.preparation.reference is None:
         return None
-    reference, kept = task.preparation.reference, task.preparation.projection or 0
-    return Seen(mean=reference.mean, directions=reference.directions[:kept])
+    return Seen.model_validate(task.preparation.reference.arrays(task.preparation.projection))
 
 
 def work_of(plan: Plan, client: int, t: int, first: FirstStage | None = None) -> Work:

@@ -247,8 +247,7 @@ def final_model(run: str, kept: Kept) -> ModelOffer:
     """A model as the owners of a run are sent it."""
     seen = None
     if kept.reference is not None:
-        directions = kept.reference.directions[: kept.description.task.projection or 0]
-        seen = Seen(mean=kept.reference.mean, directions=directions)
+        seen = Seen.model_validate(kept.reference.arrays(kept.description.task.projection))
     return ModelOffer(run=run, description=kept.description.plain, theta=kept.theta, seen=seen)
 
 

@@ -17,6 +17,7 @@ from noiseworthy.methods.algorithm import Shard
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.kept import rows_of
 
 _MOST_GROUPS = 5
 """Sizes that clients of one federation are padded to, where everybody is asked."""
@@ -58,7 +59,9 @@ class Shards(NamedTuple):
         shape = federation.x.shape
         prepare = _preparing(task)
         # padding is prepared with the records, in one call of one shape; the mask keeps it out of every sum
-        flat = prepare(jnp.asarray(federation.x.reshape(-1, *shape[2:])))
+        records = federation.x.reshape(-1, *shape[2:])
+        featured = isinstance(task, LinearModel) and task.preparation.features is not None
+        flat = rows_of(task, prepare, records) if featured else prepare(jnp.asarray(records))
         mask = jnp.asarray(np.arange(shape[1]) < federation.sizes[:, None], jnp.float32)
         train = Batch(flat.reshape(*shape[:2], *flat.shape[1:]), jnp.asarray(federation.y), mask)
         groups: tuple[Group, ...] = ()

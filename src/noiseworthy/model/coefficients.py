@@ -66,7 +66,7 @@ def _names(description: Description, features: int) -> list[str]:
 def _as_encoded(description: Description) -> bool:
     """Whether the model sees records as they are encoded, but for their norm."""
     task = description.task
-    return task.pooling == 1 and task.projection is None and task.reference is None
+    return task.pooling == 1 and task.projection is task.reference is task.features is None
 
 
 def _scales(description: Description, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

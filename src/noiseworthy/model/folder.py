@@ -23,6 +23,7 @@ from noiseworthy.tasks.reference import Reference
 NAME = "model"
 """Of the folder within a run's."""
 FILE, ARRAYS, CARD, COEFFICIENTS = "model.json", "parameters.safetensors", "README.md", "coefficients.csv"
+_SEEN, _STANDARDISED = ("mean", "directions"), ("center", "spread")
 _AGAIN = "take the whole folder from where it was written, or train again"
 
 
@@ -79,10 +80,11 @@ def load_folder(path: Path) -> Kept:
     if content.get("digest") != digest_of(content):
         raise DataError(f"{folder / FILE} was changed after it was written; {_AGAIN}")
     arrays = _arrays(folder / ARRAYS, content["parameters"])
-    names: tuple[str, ...] = ("theta", "mean", "directions") if description.task.reference else ("theta",)
-    if missing := [name for name in names if name not in arrays]:
+    task = description.task
+    numbers = _SEEN + _STANDARDISED * (task.features is not None) if task.reference else ()
+    if missing := [name for name in ("theta", *numbers) if name not in arrays]:
         raise DataError(f"{folder / ARRAYS} lacks the array {missing[0]}; {_AGAIN}")
-    reference = Reference(arrays["mean"], arrays["directions"]) if description.task.reference else None
+    reference = Reference(**{name: arrays[name] for name in numbers}) if numbers else None
     return Kept(description, arrays["theta"], reference)
 
 
@@ -92,8 +94,7 @@ def _fill(folder: Path, kept: Kept) -> None:
 
     arrays = {"theta": np.ascontiguousarray(kept.theta, np.float32)}
     if kept.reference is not None:
-        directions = kept.reference.directions[: kept.description.task.projection or 0]
-        arrays |= {"mean": kept.reference.mean, "directions": np.ascontiguousarray(directions)}
+        arrays |= kept.reference.arrays(kept.description.task.projection)
     packed = save(arrays)
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     parameters = {"sha256": hashlib.sha256(packed).hexdigest(), "arrays": shapes}

@@ -77,6 +77,7 @@ def claim_card(record: Record | RunRecord) -> Card:
         "constants": _constants(record),
         "before": claimed.before and claimed.before.model_dump(),
         **({"bought_ranges": plan.bought_ranges} if plan.bought_ranges else {}),
+        **({"features": features} if (features := _features(record)) else {}),
         "looser": claimed.looser,
         "persons": claimed.persons and claimed.persons.model_dump(),
         "as_printed": leak
@@ -108,6 +109,11 @@ def questions(record: RunRecord) -> list[dict[str, Any]]:
         "What is not protected?": "Outside of the guarantee:",
         "What is not covered by any epsilon?": NOT_COVERED,
     }
+    if features := _features(record):
+        answers["Which map do records pass first, and whose is it?"] = (
+            f"{features['map']}, with {features['source']}. Licence: {features['licence']}. "
+            f"{features['scaled_by']} It takes each record alone, before the clip, and costs no privacy."
+        )
     points = {"What is not protected?": list(_outside(record))}
     if record.claim and (persons := record.claim.persons):
         answers["And a person with several records?"] = _persons(record, persons)
@@ -115,6 +121,26 @@ def questions(record: RunRecord) -> list[dict[str, Any]]:
         {"question": question, "answer": answer, "points": points.get(question, [])}
         for question, answer in answers.items()
     ]
+
+
+_MAPS = {
+    "scattering": {
+        "map": "Wavelet scattering (2 scales, 8 orientations, orders 0 to 2)",
+        "source": "the formula of Bruna and Mallat (2013), neither trained nor made of data",
+        "licence": "none needed, it is a formula",
+    }
+}
+"""Public features by name, for the card: what they are, where they come from, and under which licence."""
+
+
+def _features(record: RunRecord) -> dict[str, str]:
+    """The public features that records are replaced by; empty where there are none."""
+    task = record.study.get("task", {})
+    if (chosen := _MAPS.get(task.get("features") or "")) is None:
+        return {}
+    public = ", ".join(task.get("reference") or ())
+    scaled = f"Its channels are standardised by public images ({public})." if public else ""
+    return {**chosen, "scaled_by": scaled}
 
 
 def write_claim_card(card: Card, page: str, folder: Path) -> None:

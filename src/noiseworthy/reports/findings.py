@@ -17,6 +17,7 @@ from noiseworthy.studies.typed_evidence import EvidencePart
 from noiseworthy.studies.typed_parts import Quantity
 from noiseworthy.studies.typed_record import RunRecord, TrainingPart, view
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart
+from noiseworthy.tasks.names import score_of
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,18 @@ def score(record: RunRecord, value: float) -> str:
     return number(value, 2) if score_name(record) == "R²" else percent(value)
 
 
+def metric_name(record: RunRecord) -> str:
+    """What a plan is to reach: the metric that its study names, or `score_name`."""
+    planning = record.study.get("planning")
+    named = planning.get("metric") if isinstance(planning, dict) else "loss"
+    return score_of(named, 2) if named in ("auc", "balanced-accuracy") else score_name(record)
+
+
+def metric_score(record: RunRecord, value: float) -> str:
+    """The same as it is usually written: AUC and R² as numbers."""
+    return number(value, 2) if metric_name(record) == "AUC" else score(record, value)
+
+
 def most_spent(record: RunRecord) -> list[float | None] | None:
     """Greatest epsilon over seeds that each client spent in training; None for a client without bound."""
     if not record.training:
@@ -156,6 +169,13 @@ def setting(record: RunRecord) -> str:
     return ", ".join(parts) + f" per {plan.privacy.unit}{where}"
 
 
+_FEATURES = {
+    "scattering": "images replaced by their wavelet scattering (2 scales, 8 orientations: a formula without "
+    "training, data or licence)",
+    "auto": "features chosen by trial",
+}
+
+
 def preparation(task: Mapping[str, Any]) -> str:
     """What becomes of records before a linear model sees them, by the study's table; empty for nothing.
 
@@ -166,7 +186,11 @@ def preparation(task: Mapping[str, Any]) -> str:
     parts = []
     if (side := task.get("pooling", 1)) > 1:
         parts.append(f"images pooled {side} x {side}")
+    if features := task.get("features"):
+        parts.append(_FEATURES[features])
     public = ", ".join(task.get("reference") or ())
+    if public and features:
+        parts.append(f"channels standardised by public images ({public})")
     if public:
         parts.append(f"mean of public records ({public}) subtracted")
     if numbers := task.get("projection"):

@@ -7,26 +7,25 @@ from typing import Any
 
 import numpy as np
 
+from noiseworthy.data.scenes import SCENES, fits
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.question import NOTHING_TO_TRY, decay, given
 from noiseworthy.methods.registry import method
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.studies.decision import Decision, Foretold, Progress, Quality
 from noiseworthy.studies.fitted import explained
-from noiseworthy.studies.prepare import Prepared, open_task, with_task
+from noiseworthy.studies.prepare import Prepared, task_for, with_task
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.names import Metric
+from noiseworthy.tasks.table import TREATED
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.reference import alike
 from noiseworthy.trials.search import TrialPlan, plan_by_trial
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.stand_ins import public_sources
-from noiseworthy.trials.treatment import Treatment, treatments
-
-_TREATED = {"normalise", "feature_norm", "pooling", "projection", "reference"}
-"""Keys of `[task]` that a plan may choose, where the study has none of them."""
+from noiseworthy.trials.treatment import Treatment, featured, treatments
 
 _MOST = 500
 """Rounds or iterations that trials choose at most where a study does not say."""
@@ -132,13 +131,19 @@ def _check(prepared: Prepared) -> None:
 def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
     """Treatments of records to choose from: of a linear model whose `[task]` says nothing about them.
 
-    A reference is tried where the records are images and at least two public data sets are real images, too.
+    A reference is tried where the records are images and at least two public data sets are real images, too;
+    public features are tried where the study asks for them, against all public images there are.
     """
     linear = isinstance(prepared.task, LinearModel)
-    if not linear or prepared.study.task.model_fields_set & _TREATED:
+    if not linear or prepared.study.task.model_fields_set & TREATED:
         return [None]
-    shape, data_dir = prepared.trained()[0].record_shape, prepared.study.federation.data_dir
-    return [*treatments(shape, alike(bench.sources, shape, data_dir) if len(shape) > 1 else ())]
+    shape, data_dir = prepared.trained()[0].feature_shape, prepared.study.federation.data_dir
+    real = alike(bench.sources, shape, data_dir) if len(shape) > 1 else []
+    plain = treatments(shape, real, bench.facts.record_size, bench.facts.classes)
+    if (features := prepared.study.task.features) is None:
+        return [*plain]
+    seen = featured([*real, SCENES] if fits(shape) else real)
+    return [*seen] if features != "auto" else [*plain, *seen]
 
 
 def space_of(prepared: Prepared) -> Space:
@@ -222,6 +227,6 @@ def applied(prepared: Prepared, decision: Decision) -> Prepared:
     if decision.study is None or decision.study.task == prepared.study.task:
         return prepared
     federation, _ = prepared.trained()
-    task = open_task(decision.study, federation.record_shape, federation.classes)
+    task = task_for(decision.study, federation)
     study = prepared.study.model_copy(update={"task": decision.study.task})
     return replace(prepared, study=study, task=task, dimension=task.dimension)

@@ -79,6 +79,11 @@ def _planned(prepared: Prepared, on_progress: Progress) -> Decision:
             f'[planning] metric = "{metric}" is what trials choose by, and this study has none; '
             "leave it out, or leave something to be planned by trial"
         )
+    if prepared.study.task.features == "auto":
+        raise ConfigError(
+            '[task] features = "auto" is chosen by trial, and this study has none; state "scattering", leave '
+            "features out, or leave something to be planned by trial"
+        )
     answer = own.answer(prepared, table) if by_rule is None else by_rule(prepared, table)
     return Decision(answer.plan, answer.curves)
 

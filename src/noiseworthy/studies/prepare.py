@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from noiseworthy import _validate as check
 from noiseworthy._tables import PerClient
 from noiseworthy.data import Federation
 from noiseworthy.data.federation import numbered
-from noiseworthy.data.prior_columns import blocks_of
+from noiseworthy.data.prior_columns import blocks_of, expected_size
 from noiseworthy.engines.pilot import pilot_gradients
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
@@ -32,13 +32,17 @@ from noiseworthy.studies.clients import Stated, by_name, in_order
 from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import Opened, check_model, open_data
 from noiseworthy.studies.tables import Study
-from noiseworthy.tasks import Reference, Task, make_task, seen_shape
+from noiseworthy.tasks import Preparation, Reference, Task, make_task, seen_shape
 from noiseworthy.tasks.factory import check_plain
+from noiseworthy.tasks.names import LINEAR
 from noiseworthy.tasks.own import is_own, own_task
 from noiseworthy.tasks.table import TaskTable
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.reference import apart_from, reference_of
 from noiseworthy.trials.treatment import Treatment
+
+if TYPE_CHECKING:
+    from noiseworthy.data.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -206,21 +210,37 @@ class Prepared:
         partition, settings = believed_partition(self.study)
         return PublicFacts(
             problem=self.problem(1.0),
-            record_shape=seen_shape(self.study.task.model, federation.record_shape),
+            record_shape=seen_shape(self.study.task.model, federation.feature_shape),
             classes=federation.classes,
             make_task=partial(proxy_task, self.study),
             source=self.study.located(str(self.study.federation.data)),
             partition=partition,
             settings=settings,
             label_scale=_label_scale(self.study, federation),
+            label_range=_label_range(self.study, federation),
             class_shares=shares_of(self.study.task),
             metric=self.study.planning.metric,
             model=self.study.task.model_dump_json(),
             columns=() if federation.schema is None else blocks_of(federation.schema),
+            record_size=None if federation.schema is None else _record_size(federation.schema),
         )
 
 
 _KNOWN = 0.1
+
+
+def _record_size(schema: Schema) -> float | None:
+    """The norm of a record that its columns suggest; None where one is counted in steps, without a range."""
+    if any(getattr(column, "step", None) is not None for column in schema.features):
+        return None
+    return expected_size(blocks_of(schema))
+
+
+def _label_range(study: Study, federation: Federation) -> tuple[float, float] | None:
+    """The public range of the numbers that a regression predicts, where nothing closer is known of them."""
+    if federation.classes is not None or study.columns is None or study.planning.label_scale is not None:
+        return None
+    return study.columns.label.range
 
 
 def _label_scale(study: Study, federation: Federation) -> float | None:
@@ -262,7 +282,7 @@ def prepare(study: Study, opened: Opened | None = None) -> Prepared:
     federation, ranges = open_data(study) if opened is None else opened
     check_model(study, federation)
     study = _settled(study, federation)
-    task = open_task(study, federation.record_shape, federation.classes)
+    task = task_for(study, federation)
     if study.task.dimension not in (None, task.dimension):
         raise ConfigError(
             f"[task] dimension = {study.task.dimension}, but the model on {federation.name} has "
@@ -279,17 +299,34 @@ def _settled(study: Study, federation: Federation) -> Study:
     return study if table is study.task else study.model_copy(update={"task": table})
 
 
-def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task:
-    """The model of `[task]` for records of a shape; by default the linear model that fits the labels."""
+def task_for(study: Study, federation: Federation) -> Task:
+    """The model of `[task]` for the records of a federation."""
+    return open_task(study, federation.record_shape, federation.classes, federation.most_weight)
+
+
+def open_task(
+    study: Study, shape: tuple[int, ...], classes: int | None, most_weight: float | None = None
+) -> Task:
+    """The model of `[task]` for records of a shape; by default the linear model that fits the labels.
+
+    Args:
+        study: whose model.
+        shape: of a record.
+        classes: number of them; None for regression.
+        most_weight: bound on the weights of records, which are then the last numbers of theirs.
+    """
     table = of_other_classes(study.task, classes)
     model = table.model or default_model(classes)
     if is_own(model):
-        check_plain(model, **_linear_keys(table))
+        check_plain(model, **_linear_keys(table), **{'role = "weight"': most_weight is not None})
         return own_task(model, study.folder, table.model_digest, shape, classes, table.ridge)
+    if model not in LINEAR:
+        check_plain(model, features=table.features is not None)
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
         bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
-        reference=_reference(study, shape), class_weights=table.weights,
+        reference=_reference(study, shape), class_weights=table.weights, features=table.mapped_by,
+        most_weight=most_weight,
     )  # fmt: skip
 
 
@@ -303,6 +340,7 @@ def _linear_keys(table: TaskTable) -> dict[str, bool]:
         "projection": table.projection is not None,
         "reference": table.reference is not None,
         "class_weights": table.class_weights is not None,
+        "features": table.features is not None,
     }
 
 
@@ -322,7 +360,7 @@ def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:
     if table.reference is None:
         return None
     public, own = [study.located(one) for one in table.reference], study.located(str(data.data))
-    return reference_of(public, own, shape, table.pooling, data.data_dir)
+    return reference_of(public, own, shape, table.pooling, data.data_dir, table.mapped_by)
 
 
 def proxy_task(
@@ -342,15 +380,20 @@ def proxy_task(
     if study.task.model in ("logistic", "svm") and (classes or 2) > 2:
         keys["model"] = "softmax"
     if len(shape) == 1 and (treatment is not None or math.isqrt(shape[0]) ** 2 != shape[0]):
-        keys["pooling"] = 1
+        keys |= {"pooling": 1, "features": None}
     projection = keys.get("projection", study.task.projection)
     reference = keys.get("reference", study.task.reference)
     if reference and public is not None:
         keys["reference"] = apart_from(reference, public, shape, study.federation.data_dir) or None
     unseen = reference and not keys.get("reference", reference)
-    if projection is not None and (unseen or projection > math.prod(shape)):
+    features = keys.get("features", study.task.mapped_by)
+    if projection is not None and (unseen or projection > _numbers(shape, features)):
         keys["projection"] = None
     return open_task(with_task(study, keys), shape, classes)
+
+
+def _numbers(shape: tuple[int, ...], features: str | None) -> int:
+    return math.prod(Preparation(features=features).shape_after(shape))
 
 
 def with_task(study: Study, keys: dict[str, Any]) -> Study:

@@ -134,7 +134,8 @@ class AdviceValues(Part):
     """What was found, of which the words are made."""
 
     recommended: str | None
-    score: Literal["accuracy", "R^2"]
+    score: Literal["accuracy", "R^2", "balanced accuracy", "AUC"]
+    ranked_by: str = "loss"
     clients: int
     clients_that_work: int | None
     public: list[str]

@@ -47,6 +47,8 @@ def make_task(
     projection: int | None = None,
     reference: Reference | None = None,
     class_weights: Sequence[float] | None = None,
+    most_weight: float | None = None,
+    features: str | None = None,
 ) -> Task:
     """The task called `model` for records of a shape.
 
@@ -68,6 +70,9 @@ def make_task(
         reference: public records whose mean is subtracted from every record of norm 1; linear models only.
         class_weights: public numbers by which losses of the classes are multiplied, in order of the classes;
             linear classifiers only.
+        most_weight: public bound on the weights of records, of which each is the last number of its record;
+            linear models only.
+        features: name of a public map of a record, `scattering` of images, after pooling; linear models only.
 
     Returns:
         A task; equal arguments give equal tasks.
@@ -86,11 +91,11 @@ def make_task(
     if model in LINEAR:
         _check_labels(model, classes)
         outputs = (classes or 0) if model == "softmax" else 1
-        preparation = Preparation(pooling, projection, reference=reference)
-        features = math.prod(preparation.shape_after(shape))
+        preparation = Preparation(pooling, projection, reference=reference, features=features)
+        numbers = math.prod(preparation.shape_after(shape if most_weight is None else (shape[0] - 1,)))
         return LinearModel(
-            features, outputs, LINEAR[model], ridge, bias, feature_norm, normalise, preparation,
-            None if class_weights is None else tuple(map(float, class_weights)),
+            numbers, outputs, LINEAR[model], ridge, bias, feature_norm, normalise, preparation,
+            None if class_weights is None else tuple(map(float, class_weights)), most_weight,
         )  # fmt: skip
     check_plain(
         model,
@@ -101,6 +106,8 @@ def make_task(
         projection=projection is not None,
         reference=reference is not None,
         class_weights=class_weights is not None,
+        features=features is not None,
+        **{'role = "weight"': most_weight is not None},
     )
     return _network(model, shape, _classes(model, classes), ridge)
 

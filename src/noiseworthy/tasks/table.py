@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from noiseworthy._tables import Auto, Chance, Count, Listed, Positive, Size, Table, among
 from noiseworthy.errors import InvalidInput
@@ -16,17 +16,19 @@ INTERCEPTS = {"softmax": 0.3, "logistic": 0.3, "svm": 0.3, "linear": 1.0}
 Chosen on tables that ship with the product (docs/planning.md): numbers to predict are rarely centred, so that
 their intercept is worth half of a record's squared norm; that of classes is worth 1/12 of it.
 """
+TREATED = frozenset({"normalise", "feature_norm", "pooling", "projection", "reference"})
+"""Keys that trials choose where a study has none of them."""
 Weight = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
 class TaskTable(Table):
     """`[task]`: a dimension for planning without data, or a model for training and how records reach it.
 
-    A linear model's records are pooled, seen against a reference (public data by name, whose mean is
-    subtracted), projected (on the reference's principal directions, else at random) and scaled, in that
-    order; `normalise` without `feature_norm` scales them to norm 1. At last `bias` is appended, a constant
-    whose weight is the intercept: by default in proportion to their norm where records are rows of numbers,
-    and none where they are images.
+    A linear model's records are pooled, replaced by public features, seen against a reference (public data
+    by name, whose mean is subtracted), projected (on the reference's principal directions, else at random)
+    and scaled, in that order; `normalise` without `feature_norm` scales them to norm 1. At last `bias` is
+    appended, a constant whose weight is the intercept: by default in proportion to their norm where records
+    are rows of numbers, and none where they are images.
     """
 
     dimension: Size | None = None
@@ -42,6 +44,10 @@ class TaskTable(Table):
     """Side of the blocks of pixels that are summed into one."""
     projection: Count | None = None
     """Numbers that records are projected to; left out, none are."""
+    features: Literal["scattering", "auto"] | None = Field(
+        default=None, exclude_if=lambda features: features is None
+    )
+    """Public map that images are replaced by: `scattering` (wavelets); "auto" leaves the choice to trials."""
     reference: Annotated[list[str], Field(min_length=1)] | None = None
     """Names of public data whose mean is subtracted, and on whose directions records are projected."""
     feature_norm: Positive | None = None
@@ -65,10 +71,26 @@ class TaskTable(Table):
         """True is a constant of 1, false none."""
         return float(value) if isinstance(value, bool) else value
 
+    @model_validator(mode="after")
+    def _chosen_together(self) -> TaskTable:
+        fields = type(self).model_fields
+        stated = [name for name in TREATED if getattr(self, name) != fields[name].default]
+        if self.features == "auto" and stated:
+            raise ValueError(
+                'features = "auto" chooses how records are treated; leave out '
+                f'{", ".join(sorted(stated))}, or state features = "scattering"'
+            )
+        return self
+
     @property
     def radius(self) -> float | None:
         """Norm that records are scaled to or within; None leaves them as they are."""
         return 1.0 if self.normalise and self.feature_norm is None else self.feature_norm
+
+    @property
+    def mapped_by(self) -> str | None:
+        """The features that records are replaced by; none where trials have not chosen yet."""
+        return None if self.features == "auto" else self.features
 
     @property
     def weights(self) -> tuple[float, ...] | None:

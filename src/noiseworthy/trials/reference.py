@@ -6,20 +6,25 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
+from noiseworthy.data.scenes import SCENES, fits, scenes
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks import Preparation, Reference
 from noiseworthy.trials.public import is_alike, is_made, resized, same_data, seen_as, whole
 
 _RECORDS, _SEED = 2000, 20
 """Public records of each data set that are looked at, and the seed that chooses them."""
+_FEATURED = 1000
+"""The same where features are seen, which are many times as many numbers."""
 
 
 def alike(sources: Sequence[str], shape: tuple[int, ...], data_dir: str | Path | None = None) -> list[str]:
     """Real public data whose records can be seen as records of a shape: that shape, or images to resize."""
-    return [one for one in sources if not is_made(one) and is_alike(one, shape, data_dir)]
+    return [one for one in sources if _suits(one, shape, data_dir)]
 
 
 def apart_from(
@@ -38,6 +43,7 @@ def reference_of(
     shape: tuple[int, ...],
     pooling: int = 1,
     data_dir: str | Path | None = None,
+    features: str | None = None,
 ) -> Reference:
     """Mean and principal directions of public data, resized and pooled as the study's records are.
 
@@ -47,6 +53,7 @@ def reference_of(
         shape: of a record of the study.
         pooling: side of the blocks by which images are pooled first.
         data_dir: folder of data files.
+        features: public map that images are replaced by then; channels of it are standardised.
 
     Raises:
         InvalidInput: the study's own data, or records of another kind.
@@ -62,23 +69,35 @@ def reference_of(
                 f"{source} is the private data of this study and cannot be its reference; name other public "
                 "data under [task] reference, or leave it out"
             )
-        if is_made(source) or not is_alike(source, shape, data_dir):
+        if not _suits(source, shape, data_dir):
             raise InvalidInput(
                 f"{source} under [task] reference does not hold records like those of the study, of shape "
                 f"{shape}; name public data of the same kind, or leave reference out"
             )
-    return _reference(tuple(sources), tuple(shape), pooling, str(data_dir) if data_dir else None)
+    return _reference(tuple(sources), tuple(shape), pooling, str(data_dir) if data_dir else None, features)
 
 
 @lru_cache(maxsize=16)
 def _reference(
-    sources: tuple[str, ...], shape: tuple[int, ...], pooling: int, data_dir: str | None
+    sources: tuple[str, ...], shape: tuple[int, ...], pooling: int, data_dir: str | None, features: str | None
 ) -> Reference:
-    pool = Preparation(pooling)
-    few = []
-    for source in sources:
-        records = whole(source, data_dir).x
-        chosen = np.random.default_rng(_SEED).permutation(len(records))[:_RECORDS]
-        seen = resized(records[np.sort(chosen)], seen_as(records.shape[1:], shape))
-        few.append(np.asarray(pool(jnp.asarray(seen))))
-    return Reference.of(few)
+    before = jax.jit(Preparation(pooling, features=features)) if features else Preparation(pooling)
+    most = _FEATURED if features else _RECORDS
+    few = [np.asarray(before(jnp.asarray(_some(one, shape, most, data_dir)))) for one in sources]
+    return Reference.of(few, channels=features is not None)
+
+
+def _some(source: str, shape: tuple[int, ...], most: int, data_dir: str | None) -> NDArray[np.float32]:
+    """So many of a source's records, resized."""
+    if source == SCENES:
+        return scenes(shape)
+    records = whole(source, data_dir).x
+    chosen = np.random.default_rng(_SEED).permutation(len(records))[:most]
+    return resized(records[np.sort(chosen)], seen_as(records.shape[1:], shape))
+
+
+def _suits(source: str, shape: tuple[int, ...], data_dir: str | Path | None) -> bool:
+    """Whether a source holds real records that can be seen as ones of a shape."""
+    if source == SCENES:
+        return fits(shape)
+    return not is_made(source) and is_alike(source, shape, data_dir)

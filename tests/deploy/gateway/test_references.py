@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 
 from noiseworthy.data import datasets, files
+from noiseworthy.deploy.asking import seen_of
 from noiseworthy.deploy.gateway import holding as holdings
 from noiseworthy.deploy.gateway.holding import Holding
-from noiseworthy.deploy.gateway.messages import Uploaded
+from noiseworthy.deploy.gateway.messages import Request, Seen, Uploaded, read_message
 from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.methods.rows import gradient_rows
 from noiseworthy.privacy.quantised import clipped_sum
+from noiseworthy.tasks import LinearModel, make_task
+from noiseworthy.tasks.table import TaskTable
+from noiseworthy.trials.reference import reference_of
 
 from .conftest import KEPT, P, against, asked, numbers, request, spent
 
@@ -159,3 +163,59 @@ def test_the_owners_limits_hold_for_projected_records(gateway_of, silent):
     message = asked(gateway, request(**against())).message
     assert message == "the owner does not allow parameters 6; nothing was spent"
     assert (silent, spent(gateway)) == ([], (0, 0))
+
+
+# Public features --------------------------------------------------------------------------------------
+
+IMAGES = np.random.default_rng(5).random((9, 8, 8), np.float32)
+SCATTERED = TaskTable(
+    model="softmax", features="scattering", projection=5, reference=["scenes"], normalise=True, bias=0.0
+)
+
+
+def of_scenes() -> tuple[Seen, LinearModel]:
+    """What a server sends of public images, and its own model."""
+    reference = reference_of(["scenes"], "own", (8, 8), features="scattering")
+    own = make_task(
+        "softmax", (8, 8), 3, features="scattering", projection=5, reference=reference, feature_norm=1.0,
+        normalise=True,
+    )  # fmt: skip
+    seen = seen_of(own)
+    assert isinstance(own, LinearModel)
+    assert seen is not None
+    return seen, own
+
+
+def test_an_owner_computes_features_itself_and_has_numbers_of_public_ones_alone():
+    seen, own = of_scenes()
+    sent = read_message(pack_request(request(task=SCATTERED, seen=seen, theta=np.zeros(15, np.float32))))
+    assert isinstance(sent, Request)
+    assert sent.seen is not None
+    held = Holding(IMAGES, np.arange(9) % 3, 3)
+    task = held.task(sent.task, sent.seen)
+    assert task.dimension == own.dimension == 15
+    np.testing.assert_allclose(held.batch(task).x, own.prepare(IMAGES), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"spread": None}, {"spread": np.zeros(324, np.float32)}, {"center": np.zeros(3, np.float32)}],
+    ids=["no spread", "a spread of zero", "another size"],
+)
+def test_scales_that_fit_nothing_are_refused(changed):
+    seen, _ = of_scenes()
+    with pytest.raises(ValueError, match="center and spread, where there are any"):
+        Seen.model_validate(dict(seen) | changed)
+
+
+def test_features_of_rows_and_features_to_be_chosen_are_refused(gateway, silent):
+    for features in ("scattering", "auto"):
+        answer = asked(gateway, request(task={"model": "logistic", "features": features}))
+        assert answer.reason == "not-allowed"
+        assert "features" in answer.message or "scattering" in answer.message
+    assert silent == []
+
+
+def test_a_request_without_features_has_the_digest_that_it_always_had():
+    assert set(numbers().model_dump()) == {"mean", "directions"}
+    assert "features" not in TaskTable(model="logistic").model_dump()

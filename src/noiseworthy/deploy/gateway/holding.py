@@ -20,6 +20,7 @@ from noiseworthy.deploy.gateway.messages import Seen
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.factory import make_task
+from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.table import TaskTable
 
 if TYPE_CHECKING:
@@ -36,11 +37,13 @@ class Holding:
         x: features, shape (n, *record_shape).
         y: labels, shape (n,).
         classes: number of classes, or None for regression; public.
+        most_weight: bound on weights, of which each is the last number of its record; None without weights.
     """
 
     x: Features
     y: Labels
     classes: int | None
+    most_weight: float | None = None
     _prepared: tuple[Task, Batch] | None = field(default=None, repr=False)
     _prepare: tuple[Task, Callable[[Array], Array]] | None = field(default=None, repr=False)
 
@@ -61,7 +64,7 @@ class Holding:
             DataError: data that cannot be read.
         """
         if table.clients == 1 and is_table(str(table.data)):
-            return cls(*_own(table, columns))
+            return cls(*_own(table, columns), columns and columns.most_weight)
         from noiseworthy.data.datasets import load_federation  # here, because owners mostly have a table
 
         settings = table.model_dump(exclude={"sizes", "data", "test"})
@@ -70,12 +73,19 @@ class Holding:
         if federation.n_clients > 1:
             place = federation.clients.index(check.one_of("client", client, federation.clients))
         size = int(federation.sizes[place])
-        return cls(federation.x[place, :size], federation.y[place, :size], federation.classes)
+        return cls(
+            federation.x[place, :size], federation.y[place, :size], federation.classes, federation.most_weight
+        )
 
     @property
     def size(self) -> int:
         """n, public under replace-one neighbours."""
         return len(self.x)
+
+    @property
+    def feature_shape(self) -> tuple[int, ...]:
+        """Shape of what is learned from in a record."""
+        return self.x.shape[1:] if self.most_weight is None else (self.x.shape[1] - 1,)
 
     @property
     def parts(self) -> tuple[bytes | memoryview, ...]:
@@ -103,13 +113,14 @@ class Holding:
         return make_task(
             str(table.model), self.x.shape[1:], self.classes, ridge=table.ridge, feature_norm=table.radius,
             normalise=table.normalise, bias=bias, pooling=table.pooling, projection=table.projection,
-            reference=_reference(table, seen), class_weights=table.weights,
+            reference=_reference(table, seen), class_weights=table.weights, features=table.features,
+            most_weight=self.most_weight,
         )  # fmt: skip
 
     def batch(self, task: Task) -> Batch:
         """All records as a task wants them, kept for the task that was asked for last."""
         if self._prepared is None or self._prepared[0] != task:
-            self._prepared = task, self._batch(task, self.x, self.y)
+            self._prepared = task, self._batch(task, self.x, self.y, kept=True)
         return self._prepared[1]
 
     def knows(self, task: Task) -> bool:
@@ -120,10 +131,16 @@ class Holding:
         """Zeros in the shapes of all records, as a task wants them; reads no record."""
         return self._batch(task, np.zeros_like(self.x), np.zeros_like(self.y))
 
-    def _batch(self, task: Task, x: Features, y: Labels) -> Batch:
+    def _batch(self, task: Task, x: Features, y: Labels, *, kept: bool = False) -> Batch:
         prepare = self._prepare[1] if self._prepare and self.knows(task) else jax.jit(task.prepare)
-        self._prepare, prepared = (task, prepare), prepare(jnp.asarray(x))
-        return Batch(prepared, jnp.asarray(y), jnp.asarray(np.ones(self.size, np.float32)))
+        self._prepare = task, prepare
+        if kept and isinstance(task, LinearModel) and task.preparation.features is not None:
+            from noiseworthy.tasks.kept import rows_of  # here, because few requests name features
+
+            rows = rows_of(task, prepare, x)
+        else:
+            rows = prepare(jnp.asarray(x))
+        return Batch(rows, jnp.asarray(y), jnp.asarray(np.ones(self.size, np.float32)))
 
 
 def _reference(table: TaskTable, seen: Seen | None) -> Reference | None:
@@ -139,7 +156,7 @@ def _reference(table: TaskTable, seen: Seen | None) -> Reference | None:
     kept, sent = table.projection or 0, len(seen.directions)
     if sent != kept:
         raise InvalidInput(f"the projection keeps {kept} directions, got {sent}; send those that it keeps")
-    return Reference(seen.mean, seen.directions)
+    return Reference(seen.mean, seen.directions, seen.center, seen.spread)
 
 
 def _own(table: FederationTable, columns: Schema | None) -> tuple[Features, Labels, int | None]:

@@ -45,16 +45,19 @@ def _finite(axes: int) -> AfterValidator:
 
 Vector = Annotated[np.ndarray, _finite(axes=1)]
 Rows = Annotated[np.ndarray, _finite(axes=2)]
+Scales = Annotated[Vector | None, Field(exclude_if=lambda numbers: numbers is None)]
 
 
 class Seen(Table):
     """What records are seen against, by value: an owner opens no data that a server names.
 
-        seen = x/|x| - mean,    projected = directions seen
+        z = (x - center)/spread,    seen = z/|z| - mean,    projected = directions seen
 
     Attributes:
         mean: subtracted from every record of norm 1, float32, shape (d,), finite.
         directions: that a projection keeps, float32, shape (projection, d), finite; (0, d) without one.
+        center: subtracted from features, as the mean; None with spread where nothing is standardised.
+        spread: what features are divided by, above 0.
 
     Guarantee: whatever a server chooses, the numbers are fixed before a record is read for the release, and
     the map that they make treats each record alone. So a neighbour changes one prepared record, and the
@@ -65,11 +68,20 @@ class Seen(Table):
 
     mean: Vector
     directions: Rows
+    center: Scales = None
+    spread: Scales = None
 
     @model_validator(mode="after")
     def _one_size(self) -> Seen:
         if self.directions.shape[1] != len(self.mean):
             raise ValueError("directions must have as many numbers as the mean")
+        scales = [0 if one is None else len(one) for one in (self.center, self.spread)]
+        if scales not in ([0, 0], 2 * [len(self.mean)]) or (
+            self.spread is not None and self.spread.min() <= 0
+        ):
+            raise ValueError(
+                "center and spread, where there are any, must be as long as the mean, spread above 0"
+            )
         return self
 
 

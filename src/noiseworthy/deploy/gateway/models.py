@@ -55,7 +55,7 @@ class Models:
                 "a model is kept by its run's name, which must be of letters, digits, spaces, '_' and '-'"
             )
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        seen = None if offer.seen is None else Reference(offer.seen.mean, offer.seen.directions)
+        seen = None if offer.seen is None else Reference(**dict(offer.seen))
         return save_folder(Kept(described(offer), offer.theta, seen), self.folder / offer.run, private=True)
 
     def kept(self) -> list[Path]:

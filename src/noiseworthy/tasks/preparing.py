@@ -1,0 +1,123 @@
+"""How a preparation is computed: what most tasks do without."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from noiseworthy import _validate as check
+from noiseworthy._keys import Purpose, named_key
+from noiseworthy.errors import InvalidInput
+from noiseworthy.tasks import scattering
+from noiseworthy.tasks.images import image_shape
+from noiseworthy.tasks.preparation import Preparation
+
+_MOST_NUMBERS = 2**22
+"""A projection of more numbers than this takes longer to draw than trainings take."""
+_AT_ONCE = 32
+"""Records whose features are computed together: what they need on the way fits a core's cache."""
+
+
+def prepared(preparation: Preparation, x: Array) -> Array:
+    """Records as float32 after all steps of a preparation; `Preparation.__call__`."""
+    shape = shape_after(preparation, x.shape[1:])
+    if preparation.features is None:
+        return _finished(preparation, _pooled(preparation, x))
+    if not len(x):
+        return jnp.zeros((0, *shape), jnp.float32)
+
+    def one(record: Array) -> Array:
+        return _finished(preparation, scattering.scattering(_pooled(preparation, record[None])))[0]
+
+    return jax.lax.map(one, x, batch_size=_AT_ONCE)
+
+
+def shape_after(preparation: Preparation, record_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a record after all steps; `Preparation.shape_after`."""
+    before = _shape_pooled(preparation, record_shape)
+    if preparation.features is not None:
+        before = scattering.shape_after(before)
+    reference, numbers = preparation.reference, math.prod(before)
+    if reference is not None and len(reference.mean) != numbers:
+        raise InvalidInput(
+            f"reference must hold records of {numbers} numbers, got "
+            f"{len(reference.mean)}; take public records of the same kind"
+        )
+    if preparation.projection is None:
+        return before
+    _check_projection(preparation, preparation.projection, numbers)
+    return (preparation.projection,)
+
+
+def _finished(preparation: Preparation, x: Array) -> Array:
+    return _projected(preparation, _seen(preparation, x))
+
+
+def _shape_pooled(preparation: Preparation, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if (side := preparation.pooling) == 1:
+        return shape
+    height, width, *channels = _image(side, shape)
+    return -(-height // side), -(-width // side), *channels
+
+
+def _image(side: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    image = image_shape("pooling", shape)
+    if len(image) not in (2, 3):
+        raise InvalidInput(
+            f"pooling needs images of shape (H, W) or (H, W, channels), got records of shape {shape}; "
+            "leave it out"
+        )
+    check.count("pooling", side, most=min(image[:2]), remedy=f"the images have shape {image}")
+    return image
+
+
+def _check_projection(preparation: Preparation, projection: int, numbers: int) -> None:
+    most, have = numbers, f"records have {numbers} numbers"
+    if preparation.reference is not None:
+        most = len(preparation.reference.directions)
+        have = f"the reference has {most} directions"
+    wanted = check.count("projection", projection, most=most, remedy=have)
+    if wanted * numbers > _MOST_NUMBERS:
+        raise InvalidInput(
+            f"projection = {wanted} of records of {numbers} numbers is a matrix of more than "
+            f"{_MOST_NUMBERS}; project to fewer numbers, or pool first"
+        )
+
+
+def _pooled(preparation: Preparation, x: Array) -> Array:
+    if (k := preparation.pooling) == 1:
+        return x
+    height, width, *channels = _image(k, x.shape[1:])
+    images = x.reshape(len(x), height, width, -1)
+    padded = jnp.pad(images, ((0, 0), (0, -height % k), (0, -width % k), (0, 0)))
+    rows, columns = padded.shape[1] // k, padded.shape[2] // k
+    blocks = padded.reshape(len(x), rows, k, columns, k, -1)
+    return (blocks.sum(axis=(2, 4)) / k).reshape(len(x), rows, columns, *channels)
+
+
+def _seen(preparation: Preparation, x: Array) -> Array:
+    if (reference := preparation.reference) is None:
+        return x
+    rows = x.reshape(len(x), -1)
+    if reference.center is not None and reference.spread is not None:
+        rows = (rows - reference.center) / reference.spread
+    norms = jnp.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / jnp.where(norms > 0, norms, 1.0) - reference.mean).reshape(x.shape)
+
+
+def _projected(preparation: Preparation, x: Array) -> Array:
+    if preparation.projection is None:
+        return x
+    rows = x.reshape(len(x), -1)
+    return jnp.matmul(rows, _directions(preparation, rows.shape[1]).T, precision="highest")
+
+
+def _directions(preparation: Preparation, numbers: int) -> Array:
+    """P, of the reference, or uniform among matrices with orthonormal rows, shape (d', d)."""
+    if preparation.reference is not None:
+        return jnp.asarray(preparation.reference.directions[: preparation.projection])
+    key = named_key(jax.random.key(preparation.seed), Purpose.PROJECTION)
+    return jax.random.orthogonal(key, preparation.projection or numbers, dtype=jnp.float32, m=numbers)
