@@ -110,6 +110,10 @@ class Moments(Scheduled):
         """In an upload."""
         return len(self.layout.rows) + self.task.dimension + self.squares
 
+    def init(self, key: Array) -> ServerState:
+        """theta_0 from the task; the server keeps the mean moments, which standard errors are made of."""
+        return super().init(key)._replace(memory=jnp.zeros(self.numbers))
+
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Batch, key: Array
     ) -> tuple[Array, Memory]:
@@ -137,7 +141,7 @@ class Moments(Scheduled):
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The model that the mean moments say."""
         solved = self.solved(total, self.steps[state.round])
-        return ServerState(solved.ravel(), state.round + 1)
+        return ServerState(solved.ravel(), state.round + 1, total)
 
     def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
         """The noise of the weighted sum of a cohort's uploads."""
