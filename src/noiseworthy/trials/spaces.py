@@ -12,8 +12,7 @@ from noiseworthy.tasks.base import Task
 
 _FEW_PASSES = 10
 _GAINS = 4.0
-"""Sum of the gains of steering in half of the first settings: where a step that suits a few public tables best
-suits others too little, it is what ends well."""
+"""Sum of the gains of steering in half of the first settings, which ends well where public data mislead."""
 
 
 @dataclass(frozen=True)
