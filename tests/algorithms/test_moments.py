@@ -141,7 +141,7 @@ def test_classes_keep_their_shares_and_are_told_apart():
     generator, task = np.random.default_rng(4), LinearModel(4, 2, "softmax", bias=0.5, feature_norm=1.0)
     y = (np.arange(400) % 4 == 0).astype(int)
     x = task.prepare(jnp.asarray(generator.normal(size=(400, 4)) + 1.5 * y[:, None] - 1, jnp.float32))
-    made = make(plan_of(task, clip=50.0, sizes=(400,), length=2.0), task, 0).noiseless()
+    made = make(plan_of(task, clip=50.0, sizes=(400,), length=1.0), task, 0).noiseless()
     state = made.init(jax.random.key(0))
     sent, _ = made.local_update(
         state, jnp.int32(0), (), Batch(x, jnp.asarray(y), jnp.ones(400)), jax.random.key(1)
