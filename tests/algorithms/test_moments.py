@@ -15,7 +15,8 @@ from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.methods.moments import algorithm
+from noiseworthy.methods.axes import Beside
+from noiseworthy.methods.moments import algorithm, axes
 from noiseworthy.methods.moments.local import asked_of_outputs, moment_rows
 from noiseworthy.methods.moments.scale import RecordScale, stated
 from noiseworthy.methods.registry import make
@@ -201,3 +202,15 @@ def test_what_moments_do_not_solve_is_refused_by_name():
         make(replace(plan, moments=None), task, 0)
     with pytest.raises(UnsoundClaim, match="Poisson"):
         replace(plan.problem, sampling_rate=0.5)
+
+
+def test_the_setting_beside_a_plan_is_one_whole_step_with_a_ridge_as_large_as_the_noise():
+    task = LinearModel(3, 1, "squared", feature_norm=1.0)
+    plan = plan_of(task, shrinkage=0.2, length=0.5)
+    wanted = {"rounds": None, "clients_per_round": None}
+    beside = Beside(plan, plan.problem, StepSize(0.5), wanted, 100, "A")
+    (cell,) = axes.cells(beside)
+    assert cell.moments is not None
+    assert (cell.moments.shrinkage, axes.place(cell)) == (1.0, (1, 3))
+    np.testing.assert_array_equal(cell.noise, plan.noise)
+    assert axes.cells(replace(beside, wanted={**wanted, "rounds": [50]})) == []
