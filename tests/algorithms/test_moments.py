@@ -15,7 +15,8 @@ from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.methods.moments import algorithm
+from noiseworthy.methods.axes import Beside
+from noiseworthy.methods.moments import algorithm, axes
 from noiseworthy.methods.moments.local import asked_of_outputs, moment_rows
 from noiseworthy.methods.moments.scale import RecordScale, stated
 from noiseworthy.methods.registry import make
@@ -141,7 +142,7 @@ def test_classes_keep_their_shares_and_are_told_apart():
     generator, task = np.random.default_rng(4), LinearModel(4, 2, "softmax", bias=0.5, feature_norm=1.0)
     y = (np.arange(400) % 4 == 0).astype(int)
     x = task.prepare(jnp.asarray(generator.normal(size=(400, 4)) + 1.5 * y[:, None] - 1, jnp.float32))
-    made = make(plan_of(task, clip=50.0, sizes=(400,), length=2.0), task, 0).noiseless()
+    made = make(plan_of(task, clip=50.0, sizes=(400,), length=1.0), task, 0).noiseless()
     state = made.init(jax.random.key(0))
     sent, _ = made.local_update(
         state, jnp.int32(0), (), Batch(x, jnp.asarray(y), jnp.ones(400)), jax.random.key(1)
@@ -201,3 +202,15 @@ def test_what_moments_do_not_solve_is_refused_by_name():
         make(replace(plan, moments=None), task, 0)
     with pytest.raises(UnsoundClaim, match="Poisson"):
         replace(plan.problem, sampling_rate=0.5)
+
+
+def test_the_setting_beside_a_plan_is_one_whole_step_with_a_ridge_as_large_as_the_noise():
+    task = LinearModel(3, 1, "squared", feature_norm=1.0)
+    plan = plan_of(task, shrinkage=0.2, length=0.5)
+    wanted = {"rounds": None, "clients_per_round": None}
+    beside = Beside(plan, plan.problem, StepSize(0.5), wanted, 100, "A")
+    (cell,) = axes.cells(beside)
+    assert cell.moments is not None
+    assert (cell.moments.shrinkage, axes.place(cell)) == (1.0, (1, 3))
+    np.testing.assert_array_equal(cell.noise, plan.noise)
+    assert axes.cells(replace(beside, wanted={**wanted, "rounds": [50]})) == []

@@ -36,7 +36,7 @@ def plan_of(family, epsilon):
     problem = Problem(SIZES, TASK.dimension, budget, family, 1.0)
     scale = RecordScale.of(TASK, problem.norm, 2.0)
     weight = scale.label_weight
-    clip = scale.radius**2 + (weight * 2.5) ** 2 if family == "gaussian" else 5.0
+    clip = scale.radius**2 + (weight * 2.5) ** 2 if family == "gaussian" else 8.6
     return stated(replace(problem, clip_norm=clip), TASK, scale, StepSize(1.0, np.inf), 0.1, weight)
 
 

@@ -41,7 +41,10 @@ class Estimates:
 
     def interval(self, confidence: float = 0.95) -> Real:
         """Ends of the intervals that hold the coefficients with such a confidence, shape (w, 2)."""
-        reach = normal.ppf((1 + check.in_unit_interval("confidence", confidence).item()) / 2) * self.errors
+        reach = (
+            normal.ppf((1 + check.in_unit_interval("confidence", confidence, closed_left=False).item()) / 2)
+            * self.errors
+        )
         return np.column_stack([self.coefficients - reach, self.coefficients + reach])
 
 

@@ -41,7 +41,7 @@ def decided(made: Plan) -> dict[str, Any]:
 
 
 SPACE = SearchSpace(
-    grid=Grid(passes=(1,), work=(0.3, 1.0, 3.0), clips=(1.0, 0.3), reaches=(1.0, 2.0, 4.0)),
+    grid=Grid(passes=(1,), work=(0.3, 1.0, 3.0), clips=(1.0, 0.3), reaches=(0.5, 1.0, 2.0)),
     keys=Keys(rounds=None, work="shrinkage", most=None, own=("label_weight",)),
     levers=frozenset({"weighting"}),
     plan=plan,
