@@ -250,8 +250,8 @@ def check_task(task: Task) -> LinearModel:
             'moments solves linear models; set [task] model = "softmax", "logistic", "svm" or "linear", or '
             "use another algorithm"
         )
-    if task.class_weights is not None:
-        raise InvalidInput("moments knows nothing of class_weights; leave them out, or use another algorithm")
+    if task.weighted:
+        raise InvalidInput("moments knows nothing of weights; leave them out, or use another algorithm")
     width = task.dimension // task.outputs
     if width > MOST_FEATURES:
         raise InvalidInput(

@@ -43,7 +43,7 @@ class Layout(NamedTuple):
 
 def asked_of_outputs(task: LinearModel, batch: Batch) -> Array:
     """r of every record, shape (n, K): minus the slope of its loss at zero."""
-    return -task.slopes(jnp.zeros((len(batch.x), task.outputs), jnp.float32), batch.y)
+    return -task.slopes(jnp.zeros((len(batch.x), task.outputs), jnp.float32), batch.x, batch.y)
 
 
 def size_of(x: Any, r: Any, label_weight: Any, norm: Norm, squares: bool, where: Any) -> Any:

@@ -66,8 +66,8 @@ def rows_of(task: Task, batch: Batch, label_weight: float, clip_norm: float, nor
 
 
 def _linear(task: Task) -> LinearModel:
-    if not isinstance(task, LinearModel) or task.class_weights is not None:
-        raise InvalidInput("moments are uploaded for linear models without class_weights alone")
+    if not isinstance(task, LinearModel) or task.weighted:
+        raise InvalidInput("moments are uploaded for linear models without weights alone")
     return task
 
 
