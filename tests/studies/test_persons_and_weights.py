@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.owners import write_owner_files
 from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.model.model import load_model
+from noiseworthy.studies.at_home import counted_once
 from noiseworthy.studies.checking import Terms, check_own, check_study
 from noiseworthy.studies.delivery import task_table
 from noiseworthy.studies.loading import load_study, parse_study
@@ -23,6 +25,7 @@ from noiseworthy.studies.plan_file import planned
 from noiseworthy.studies.prepare import open_task, prepare
 from noiseworthy.studies.record import load_record
 from noiseworthy.studies.studies import plan, train_in
+from noiseworthy.sweeps.advisor import entrants
 from noiseworthy.tasks import LinearModel
 
 COLUMNS = {
@@ -200,3 +203,20 @@ def test_a_weight_needs_a_public_range(sampling, message):
 def test_a_network_knows_no_weights(folder):
     with pytest.raises(InvalidInput, match='role = "weight" belongs to linear models'):
         open_task(study(task={"model": "two-layer-cnn"}), (785,), 2, most_weight=3.0)
+
+
+def test_owners_at_home_count_every_record_once(folder):
+    federation, task = counted_once(*prepare(study()).trained())
+    assert (federation.x.shape[2:], federation.test_x.shape[1:]) == ((1,), (1,))
+    assert task == replace(prepare(study()).trained()[1], most_weight=None)
+    plain = prepare(study({**COLUMNS, "sampling": {"kind": "left-out"}})).trained()
+    assert counted_once(*plain) == plain
+
+
+def test_an_algorithm_that_knows_no_weights_is_left_out_of_an_advice(folder):
+    entering, left_out = entrants(prepare(study()))
+    assert "fedsgd-dpc" in [one.algorithm.name for one in entering]
+    (said,) = [one.reason for one in left_out if one.name == "moments"]
+    assert "moments knows nothing of weights" in said
+    plain = prepare(study({**COLUMNS, "sampling": {"kind": "left-out"}}))
+    assert "moments" in [one.algorithm.name for one in entrants(plain)[0]]

@@ -144,7 +144,8 @@ def _of_owner(path: Path) -> Read:
         source = opened(str(table.data), table.data_dir, table.query)
         return _of_table(source, owner.columns or table.columns)
     held = Holding.load(table, owner.owner.client, owner.columns)
-    return held.x, held.y, None, held.classes
+    x = held.x if held.most_weight is None else held.x[:, :-1]
+    return x, held.y, None, held.classes
 
 
 def _of_table(source: Path | Query, columns: Columns | Schema) -> Read:
@@ -154,7 +155,8 @@ def _of_table(source: Path | Query, columns: Columns | Schema) -> Read:
         return plain_examples(table, columns, name)
     from noiseworthy.data.schema.tables import stated_examples
 
-    x, y, _, is_test = stated_examples(table, columns, name, whole=True)
+    x, y, _, is_test = stated_examples(table, columns, name, whole=True, testing=True)
+    x = x[:, : columns.width]  # at home every record counts once
     return x, y, is_test, columns.n_classes
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy._json import strict_json
+from noiseworthy.data.federation import Federation
 from noiseworthy.home.owners import Scored, owners_at_home
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.record import Record
 from noiseworthy.tasks import LinearModel, ModelTask
+from noiseworthy.tasks.base import Task
 
 
 def with_home(prepared: Prepared, theta: ArrayLike, record: Record, seed: int) -> Record:
@@ -29,13 +32,21 @@ def with_home(prepared: Prepared, theta: ArrayLike, record: Record, seed: int) -
     Returns:
         The record as it is, of a study that delivers to others or whose task has no outputs to score.
     """
-    federation, task = prepared.trained()
+    federation, task = counted_once(*prepared.trained())
     if prepared.study.deliver.to == "others" or not isinstance(task, LinearModel | ModelTask):
         return record
     began = time.monotonic()
     found = owners_at_home(federation, task, theta)
     part = {"seed": seed, **_plain(found), "seconds": time.monotonic() - began}
     return {**record, "home": strict_json(part)}
+
+
+def counted_once(federation: Federation, task: Task) -> tuple[Federation, Task]:
+    """Records and model without weights of records, which models at home know nothing of."""
+    if federation.most_weight is None or not isinstance(task, LinearModel):
+        return federation, task
+    x, test_x = federation.x[..., :-1], federation.test_x[..., :-1]
+    return replace(federation, x=x, test_x=test_x), replace(task, most_weight=None)
 
 
 def _plain(found: Scored) -> dict[str, Any]:

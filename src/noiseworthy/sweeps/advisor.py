@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from noiseworthy._json import strict_json
 from noiseworthy._tables import Table
-from noiseworthy.errors import ConfigError
+from noiseworthy.errors import ConfigError, UserError
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import law_of
@@ -221,7 +221,9 @@ def entrants(prepared: Prepared) -> tuple[list[Study], list[LeftOut]]:
             '[privacy] mechanism = "gaussian" or "laplace"'
         )
     own = study.algorithm.name
-    reasons = {name: reason for name in NAMES if (reason := _unsuited(name, study))}
+    reasons = {
+        name: reason for name in NAMES if (reason := _unsuited(name, study) or _refused(name, prepared))
+    }
     names = [own, *(name for name in NAMES if name != own)]
     entering = [with_algorithm(study, name, len(prepared.sizes)) for name in names if name not in reasons]
     return entering, [LeftOut(name, reason) for name, reason in reasons.items()]
@@ -235,6 +237,18 @@ def _unsuited(name: str, study: Study) -> str:
     if not law_of(only).noisy:
         return "it adds no noise, so it protects nobody"
     return f"it is defined for {law_of(only).title} noise only, and the study has {noise}"
+
+
+def _refused(name: str, prepared: Prepared) -> str:
+    """Why an algorithm refuses weights of records, which the public data of its race do not have."""
+    if prepared.federation is None or prepared.federation.most_weight is None:
+        return ""
+    study = with_algorithm(prepared.study, name, len(prepared.sizes))
+    try:
+        method(name).check(replace(prepared, study=study), study.algorithm)
+    except UserError as error:
+        return str(error)
+    return ""
 
 
 def with_algorithm(study: Study, name: str, clients: int) -> Study:
