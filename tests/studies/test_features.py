@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from noiseworthy.data.scenes import SCENES, fits, scenes
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.reports.findings import preparation
+from noiseworthy.studies import by_trial
 from noiseworthy.studies.by_trial import open_bench, treatments_of
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import open_task, prepare, proxy_task
@@ -39,12 +42,39 @@ def test_a_study_without_the_key_chooses_from_what_it_always_did():
     assert "features" not in study().task.model_dump()
 
 
-def test_asked_for_they_are_tried_beside_records_as_they_are_and_stated_they_are_taken():
+def test_stated_they_are_taken_and_the_race_chooses_their_directions():
     """On the digits themselves, which may not be their own reference, the photographs are one."""
     seen = featured([SCENES])
-    assert choices(features="auto") == [*treatments((8, 8)), *seen]
     assert choices(features="scattering") == seen
     assert choices(features="scattering", projection=7) == [None]
+
+
+@pytest.mark.parametrize(
+    ("shape", "real", "tried"),
+    [
+        ((28, 28), ["digits"], featured(["digits", SCENES])),
+        ((8, 8), [], treatments((8, 8))),
+        (
+            (28, 28),
+            ["digits", "a"],
+            [*treatments((28, 28), ["digits", "a"]), *featured(["digits", "a", SCENES])],
+        ),
+        ((30,), [], treatments((30,))),
+    ],
+    ids=["large images", "small images", "two real sets", "rows"],
+)
+def test_left_to_choose_real_images_decide_and_without_two_sets_of_them_size_does(
+    monkeypatch, shape, real, tried
+):
+    """A Gaussian mixture is no image, and digits of 8 x 8 pixels have no detail that wavelets could see."""
+    prepared = prepare(study(features="auto"))
+    bench = open_bench(prepared)
+    monkeypatch.setattr(by_trial, "alike", lambda *_: real)
+    federation = SimpleNamespace(record_shape=shape)
+    asking = SimpleNamespace(
+        study=prepared.study, task=prepared.task, trained=lambda: (federation, prepared.task)
+    )
+    assert treatments_of(asking, bench) == tried  # pyright: ignore[reportArgumentType]
 
 
 def test_what_is_stated_of_records_beside_a_choice_to_be_made_is_refused():

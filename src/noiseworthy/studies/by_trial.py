@@ -27,6 +27,8 @@ from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.stand_ins import public_sources
 from noiseworthy.trials.treatment import Treatment, featured, treatments
 
+_REAL_IMAGES, _LARGE = 2, 16
+"""Sets of real images by which trials may choose features, and pixels a side from where images have them."""
 _MOST = 500
 """Rounds or iterations that trials choose at most where a study does not say."""
 _RACE = 0.8
@@ -132,7 +134,8 @@ def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
     """Treatments of records to choose from: of a linear model whose `[task]` says nothing about them.
 
     A reference is tried where the records are images and at least two public data sets are real images, too;
-    public features are tried where the study asks for them, against all public images there are.
+    public features are tried where the study asks for them, against all public images there are. Stand-ins of
+    which fewer than two are real images cannot tell wavelets from pixels: large images take features then.
     """
     linear = isinstance(prepared.task, LinearModel)
     if not linear or prepared.study.task.model_fields_set & TREATED:
@@ -142,8 +145,12 @@ def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
     plain = treatments(shape, real, bench.facts.record_size, bench.facts.classes)
     if (features := prepared.study.task.features) is None:
         return [*plain]
-    seen = featured([*real, SCENES] if fits(shape) else real)
-    return [*seen] if features != "auto" else [*plain, *seen]
+    seen = featured([*real, SCENES] if fits(shape) else real) if len(shape) > 1 else []
+    if features != "auto":
+        return [*seen]
+    if len(real) < _REAL_IMAGES and len(shape) > 1:
+        return [*seen] if min(shape[:2]) >= _LARGE else [*plain]
+    return [*plain, *seen]
 
 
 def space_of(prepared: Prepared) -> Space:
