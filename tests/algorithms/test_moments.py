@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,8 @@ from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.methods.axes import Beside
+from noiseworthy.methods.moments import algorithm, axes
 from noiseworthy.methods.moments.local import asked_of_outputs, moment_rows
 from noiseworthy.methods.moments.scale import RecordScale, stated
 from noiseworthy.methods.registry import make
@@ -28,9 +31,9 @@ NORMS = [("gaussian", "l2"), ("laplace", "l1")]
 KINDS = [("squared", 1), ("logistic", 1), ("softmax", 3), ("hinge", 1)]
 
 
-def plan_of(task, family="gaussian", clip=1.0, sizes=(40, 25, 60), relation="replace-one", **keys):
+def plan_of(task, family: Any = "gaussian", clip=1.0, sizes=(40, 25, 60), **keys: Any):
     n = len(sizes)
-    budget = PrivacyBudget.of(keys.pop("epsilon", 2.0), 0.0 if family == "laplace" else 1e-5, n, relation)
+    budget = PrivacyBudget.of(keys.pop("epsilon", 2.0), 0.0 if family == "laplace" else 1e-5, n)
     problem = Problem(np.array(sizes), task.dimension, budget, family, clip)
     scale = RecordScale.of(task, problem.norm, 1.0)
     step = StepSize(keys.pop("length", 1.0), np.inf)
@@ -103,9 +106,9 @@ def test_a_client_sends_the_mean_of_the_rows_of_its_records(family, norm, loss, 
     task = LinearModel(4, outputs, loss, bias=0.4, feature_norm=1.0)
     x, y = records(task, 40, np.random.default_rng(2))
     plan = plan_of(task, family, clip=0.8)
-    algorithm, batch = make(plan, task, 0), Batch(x, jnp.asarray(y), jnp.ones(40))
-    state = algorithm.init(jax.random.key(0))
-    sent, _ = algorithm.local_update(state, jnp.int32(0), (), batch, jax.random.key(1))
+    made, batch = make(plan, task, 0), Batch(x, jnp.asarray(y), jnp.ones(40))
+    state = made.init(jax.random.key(0))
+    sent, _ = made.local_update(state, jnp.int32(0), (), batch, jax.random.key(1))
     r = np.asarray(asked_of_outputs(task, batch), np.float64)
     rows = moment_rows(np.asarray(x, np.float64), r, 0.7, norm, loss == "squared", 0.8)
     assert len(sent) == plan.numbers == rows.shape[1]
@@ -120,16 +123,16 @@ def test_without_noise_a_regression_is_least_squares_of_all_records_together():
     x, y = records(task, 125, generator)
     y = y + generator.normal(size=125) * 0.1 + 2
     parts = [(0, 40), (40, 65), (65, 125)]
-    algorithm = make(plan_of(task, clip=100.0), task, 0).noiseless()
-    state = algorithm.init(jax.random.key(0))
+    made = make(plan_of(task, clip=100.0), task, 0).noiseless()
+    state = made.init(jax.random.key(0))
     sent = [
-        algorithm.local_update(
+        made.local_update(
             state, jnp.int32(i), (), Batch(x[a:b], jnp.asarray(y[a:b]), jnp.ones(b - a)), jax.random.key(1)
         )[0]
         for i, (a, b) in enumerate(parts)
     ]
-    total = algorithm.combine(state, jnp.arange(3), jnp.stack(sent))
-    theta = algorithm.model(algorithm.aggregate(state, total))
+    total = made.combine(state, jnp.arange(3), jnp.stack(sent))
+    theta = made.model(made.aggregate(state, total))
     expected = np.linalg.lstsq(np.asarray(x, float), y, rcond=None)[0]
     np.testing.assert_allclose(theta, expected, rtol=2e-3, atol=2e-3)
 
@@ -139,12 +142,12 @@ def test_classes_keep_their_shares_and_are_told_apart():
     generator, task = np.random.default_rng(4), LinearModel(4, 2, "softmax", bias=0.5, feature_norm=1.0)
     y = (np.arange(400) % 4 == 0).astype(int)
     x = task.prepare(jnp.asarray(generator.normal(size=(400, 4)) + 1.5 * y[:, None] - 1, jnp.float32))
-    algorithm = make(plan_of(task, clip=50.0, sizes=(400,), length=2.0), task, 0).noiseless()
-    state = algorithm.init(jax.random.key(0))
-    sent, _ = algorithm.local_update(
+    made = make(plan_of(task, clip=50.0, sizes=(400,), length=1.0), task, 0).noiseless()
+    state = made.init(jax.random.key(0))
+    sent, _ = made.local_update(
         state, jnp.int32(0), (), Batch(x, jnp.asarray(y), jnp.ones(400)), jax.random.key(1)
     )
-    theta = algorithm.model(algorithm.aggregate(state, sent))
+    theta = made.model(made.aggregate(state, sent))
     share = jax.nn.softmax(x @ theta.reshape(5, 2))[:, 1].mean()
     assert float(share) == pytest.approx(0.25, abs=0.05)
     assert float(task.score(theta, x, jnp.asarray(y)).accuracy) > 0.9
@@ -154,7 +157,7 @@ def test_a_ridge_grows_with_the_noise_and_weights_follow_precision():
     task = LinearModel(3, 1, "squared", feature_norm=1.0)
     plan = plan_of(task, epsilon=[0.2, 2.0, 2.0], sizes=(40, 40, 40), weighting=1.0)
     assert plan.weights[0] < 0.02
-    made = make(plan, task, 0)
+    made = algorithm.make(plan, task, 0)
     norm = float(made.noise_norm())
     draws = np.random.default_rng(0).normal(size=(400, 3, 3)) / np.sqrt(2)
     size = np.sqrt(np.sum((plan.weights * plan.noise) ** 2))
@@ -174,9 +177,9 @@ def test_the_debug_engine_trains_the_same(family):
     federation = Federation.from_clients(clients, test=clients[0], classes=2, name="made")
     shards = Shards.load(federation, task)
     plan = plan_of(task, family, sizes=tuple(federation.sizes), epsilon=20.0, length=2.0)
-    algorithm, at = make(plan, task, 0), np.array([0, 1])
-    fast = simulate([algorithm], plan.uploads, shards, at, [7], single_uploads=True)
-    slow = debug(algorithm, plan.uploads, shards, at, 7)
+    made, at = make(plan, task, 0), np.array([0, 1])
+    fast = simulate([made], plan.uploads, shards, at, [7], single_uploads=True)
+    slow = debug(made, plan.uploads, shards, at, 7)
     np.testing.assert_allclose(fast.theta, slow.theta, rtol=2e-3, atol=1e-4)
 
 
@@ -199,3 +202,15 @@ def test_what_moments_do_not_solve_is_refused_by_name():
         make(replace(plan, moments=None), task, 0)
     with pytest.raises(UnsoundClaim, match="Poisson"):
         replace(plan.problem, sampling_rate=0.5)
+
+
+def test_the_setting_beside_a_plan_is_one_whole_step_with_a_ridge_as_large_as_the_noise():
+    task = LinearModel(3, 1, "squared", feature_norm=1.0)
+    plan = plan_of(task, shrinkage=0.2, length=0.5)
+    wanted = {"rounds": None, "clients_per_round": None}
+    beside = Beside(plan, plan.problem, StepSize(0.5), wanted, 100, "A")
+    (cell,) = axes.cells(beside)
+    assert cell.moments is not None
+    assert (cell.moments.shrinkage, axes.place(cell)) == (1.0, (1, 3))
+    np.testing.assert_array_equal(cell.noise, plan.noise)
+    assert axes.cells(replace(beside, wanted={**wanted, "rounds": [50]})) == []

@@ -231,3 +231,17 @@ def test_purpose_responsible_person_and_validity_are_those_of_the_study(make_rec
     assert "&lt;that&gt;" in page
     record["study"]["claim"] = {"purpose": "staff"}
     assert answer(record, "What for") == "For staff. Nobody is named who answers for it."
+
+
+def test_the_map_of_public_features_is_named_with_its_licence_and_nothing_where_there_is_none(record):
+    """And what its channels are scaled by."""
+    assert "features" not in claim_card(record)
+    task = {**record["study"].get("task", {}), "features": "scattering", "reference": ["digits", "scenes"]}
+    card = claim_card({**record, "study": {**record["study"], "task": task}})
+    assert card["features"]["licence"] == "none needed, it is a formula"
+    if not card["private"]:
+        return
+    (found,) = [one["answer"] for one in card["questions"] if "whose is it" in one["question"]]
+    assert "Wavelet scattering" in found
+    assert "public images (digits, scenes)" in found
+    assert "costs no privacy" in card_page(card)

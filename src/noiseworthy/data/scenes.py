@@ -6,13 +6,14 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_sample_images
 
 SCENES = "scenes"
 """Its name among public data. Both photographs are under CC BY 2.0."""
 _PATCHES, _SEED = 1000, 20
 _ZOOMS = (1, 2, 4)
 """Pixels of a photograph, along a side, that one pixel of a patch is the mean of."""
+_LARGEST = 100
+"""Side of a patch at most: four such sides are within a photograph."""
 
 
 @cache
@@ -26,6 +27,8 @@ def scenes(shape: tuple[int, ...]) -> NDArray[np.float32]:
         >>> scenes((28, 28)).shape, scenes((32, 32, 3)).shape
         ((1000, 28, 28), (1000, 32, 32, 3))
     """
+    from sklearn.datasets import load_sample_images  # here, because it takes a second to import
+
     height, width, *colours = shape
     photographs = [np.asarray(one, np.float32) / 255 for one in load_sample_images().images]
     rng, patches = np.random.default_rng(_SEED), []
@@ -48,7 +51,3 @@ def fits(shape: tuple[int, ...]) -> bool:
         (True, True, False, False)
     """
     return len(shape) in (2, 3) and shape[2:] in ((), (3,)) and max(shape[:2]) <= _LARGEST
-
-
-_LARGEST = 100
-"""Four such sides are within a photograph."""

@@ -26,7 +26,7 @@ from noiseworthy.deploy.gateway.owner import FilesTable, Owner
 from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.errors import GatewayError, InvalidInput
-from noiseworthy.methods.wire import Probe
+from noiseworthy.methods.probe import Probe, probe
 from noiseworthy.methods.wires import wire
 from noiseworthy.privacy.durable import Account
 from noiseworthy.privacy.mechanisms import law_of
@@ -57,8 +57,8 @@ class Question:
 
     @classmethod
     def of(cls, algorithm: str) -> Question:
-        """What the wire of an algorithm has for an audit to ask."""
-        return cls(algorithm, wire(algorithm).probe)
+        """What an algorithm has for an audit to ask."""
+        return cls(algorithm, probe(algorithm))
 
     @property
     def divisor(self) -> int:

@@ -60,6 +60,7 @@ def claim_card(record: Record | RunRecord) -> Card:
         "private": privacy.private,
         "claim": claim(record),
         "flags": record.training.flags if record.training else [],
+        **({"features": features} if (features := _features(record)) else {}),
     }
     if not privacy.private:
         return {**head, "questions": []}
@@ -77,7 +78,6 @@ def claim_card(record: Record | RunRecord) -> Card:
         "constants": _constants(record),
         "before": claimed.before and claimed.before.model_dump(),
         **({"bought_ranges": plan.bought_ranges} if plan.bought_ranges else {}),
-        **({"features": features} if (features := _features(record)) else {}),
         "looser": claimed.looser,
         "persons": claimed.persons and claimed.persons.model_dump(),
         "as_printed": leak

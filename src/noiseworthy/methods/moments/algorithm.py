@@ -7,8 +7,8 @@ docs/theory/moments.md#algorithm. With q = (x, c r), r = minus the slope of the 
     theta    = tau (h A + s |noise| + ridge)^-1 B,         features centred where there is an intercept
 
 which for a squared loss (tau = h = 1) is ridge regression, and for classes a step of Newton's method of
-length tau, with an intercept that keeps the shares of the classes. |noise| is the spectral norm of the noise
-in A. All that follows the noise costs no privacy.
+length tau / (1 - R^2), with an intercept that keeps the shares of the classes. |noise| is the spectral norm
+of the noise in A. All that follows the noise costs no privacy.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_FEATURES = 1000
 """Of a record: half a million numbers in an upload."""
 CURVATURE = {"logistic": 0.25, "hinge": 1.0, "squared": 1.0}
 """h, second derivative of the loss at zero; of a softmax along differences of its K outputs 1/K."""
-_TINY = 1e-6
+_TINY, _MOST_EXPLAINED = 1e-6, 0.9
 
 
 class Moments(Scheduled):
@@ -110,6 +110,10 @@ class Moments(Scheduled):
         """In an upload."""
         return len(self.layout.rows) + self.task.dimension + self.squares
 
+    def init(self, key: Array) -> ServerState:
+        """theta_0 from the task; the server keeps the mean moments, which standard errors are made of."""
+        return super().init(key)._replace(memory=jnp.zeros(self.numbers))
+
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Batch, key: Array
     ) -> tuple[Array, Memory]:
@@ -137,7 +141,7 @@ class Moments(Scheduled):
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The model that the mean moments say."""
         solved = self.solved(total, self.steps[state.round])
-        return ServerState(solved.ravel(), state.round + 1)
+        return ServerState(solved.ravel(), state.round + 1, total)
 
     def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
         """The noise of the weighted sum of a cohort's uploads."""
@@ -155,11 +159,15 @@ class Moments(Scheduled):
         cross = total[triangle : triangle + self.task.dimension] / (layout.cross * self.label_weight)
         return gram, cross.reshape(self.width, -1)
 
+    @property
+    def deviation(self) -> Array:
+        """Standard deviation of the noise in an entry of A off the diagonal, c times that of one of B."""
+        size = jnp.sqrt(jnp.sum(jnp.square(jnp.asarray(self.weights) * jnp.asarray(self.noise))))
+        return size * law_of(self.family).variance_factor ** 0.5 / self.layout.cross
+
     def noise_norm(self) -> Array:
         """Spectral norm of the noise in A: 2 sqrt w times the deviation of an entry off the diagonal."""
-        size = jnp.sqrt(jnp.sum(jnp.square(jnp.asarray(self.weights) * jnp.asarray(self.noise))))
-        deviation = size * law_of(self.family).variance_factor ** 0.5 / self.layout.cross
-        return 2 * self.width**0.5 * deviation
+        return 2 * self.width**0.5 * self.deviation
 
     def solved(self, total: Array, length: Array) -> Array:
         """theta from the mean moments, shape (w, K)."""
@@ -168,23 +176,48 @@ class Moments(Scheduled):
         curvature = CURVATURE.get(task.loss, 1 / task.outputs)
         ridge = self.shrinkage * self.noise_norm() + task.ridge / curvature
         if not task.bias:
-            return length / curvature * _shrunk(gram, cross, ridge)
+            slopes, explained = self._shrunk(gram, cross, ridge)
+            return length / curvature * slopes / _unexplained(task, jnp.zeros(task.outputs), explained)
         own = jnp.clip(gram[-1, -1], self.unscaled * task.bias**2, task.bias**2)
-        mean = gram[:-1, -1] / own
+        mean, asked = gram[:-1, -1] / own, cross[-1] * task.bias / own
         spread, left = gram[:-1, :-1] - own * jnp.outer(mean, mean), cross[:-1] - mean[:, None] * cross[-1]
-        slopes = length / curvature * _shrunk(spread, left, ridge)
-        told = jnp.maximum(jnp.sum(slopes * left, axis=0), 0.0) * length / curvature
-        middle = _middle(task, cross[-1] * task.bias / own, told)
-        return jnp.concatenate([slopes, (middle / task.bias - mean @ slopes)[None]])
+        slopes, explained = self._shrunk(spread, left, ridge)
+        slopes = length / curvature * slopes / _unexplained(task, asked, explained)
+        varies = jnp.maximum(jnp.sum(slopes * jnp.matmul(spread, slopes, precision="highest"), axis=0), 0.0)
+        return jnp.concatenate([slopes, (_middle(task, asked, varies) / task.bias - mean @ slopes)[None]])
+
+    def _shrunk(self, gram: Array, cross: Array, ridge: Array) -> tuple[Array, Array]:
+        """(A_+ + ridge)^-1 B, A_+ being A without its negative part, which is noise.
+
+        And how much of r it explains, B' (A_+ + ridge)^-1 B less what the noise in B adds to that.
+        """
+        values, vectors = eigh(gram)
+        kept = jnp.maximum(values, 0.0) + ridge
+        kept = jnp.maximum(kept, _TINY * jnp.max(jnp.abs(values)) + 1e-30)
+        turned = jnp.matmul(vectors.T, cross, precision="highest")
+        added = jnp.square(self.deviation / self.label_weight) * jnp.sum(1 / kept) * self.linear.outputs
+        slopes = jnp.matmul(vectors, turned / kept[:, None], precision="highest")
+        return slopes, jnp.sum(turned**2 / kept[:, None]) - added
 
 
-def _shrunk(gram: Array, cross: Array, ridge: Array) -> Array:
-    """(A_+ + ridge)^-1 B, A_+ being A without its negative part, which is noise."""
-    values, vectors = eigh(gram)
-    kept = jnp.maximum(values, 0.0) + ridge
-    kept = jnp.maximum(kept, _TINY * jnp.max(jnp.abs(values)) + 1e-30)
-    turned = jnp.matmul(vectors.T, cross, precision="highest") / kept[:, None]
-    return jnp.matmul(vectors, turned, precision="highest")
+def _unexplained(task: LinearModel, asked: Array, explained: Array) -> Array:
+    """1 - R^2, by which the step of a classifier is divided: as in linear discriminant analysis.
+
+    Classes with means m_k, shares p_k and one covariance W have logits W^-1 m_k, and those of least squares
+    are smaller by 1 - R^2, because the spread between the classes is in A. 1 where labels are numbers.
+    """
+    if task.loss in ("squared", "hinge"):
+        return jnp.ones(())
+    shares = _shares(task, asked)
+    share = explained / jnp.sum(shares * (1 - shares))
+    return 1 - jnp.clip(share, 0.0, _MOST_EXPLAINED)
+
+
+def _shares(task: LinearModel, asked: Array) -> Array:
+    """Shares of the classes from the mean of r, kept away from 0."""
+    count = max(2, task.outputs)
+    least = 0.1 / count
+    return jnp.clip(asked + 1 / count, least, 1 - least)
 
 
 def _middle(task: LinearModel, asked: Array, variance: Array) -> Array:
@@ -195,13 +228,10 @@ def _middle(task: LinearModel, asked: Array, variance: Array) -> Array:
     """
     if task.loss in ("squared", "hinge"):
         return asked
-    spread = jnp.sqrt(1 + jnp.pi * variance / 8)
-    least = 0.1 / max(2, task.outputs)
+    spread, shares = jnp.sqrt(1 + jnp.pi * variance / 8), _shares(task, asked)
     if task.loss == "logistic":
-        share = jnp.clip(asked + 0.5, least, 1 - least)
-        return spread * jnp.log(share / (1 - share))
-    logs = jnp.log(jnp.clip(asked + 1 / task.outputs, least, 1.0))
-    return spread * (logs - jnp.mean(logs))
+        return spread * jnp.log(shares / (1 - shares))
+    return spread * (jnp.log(shares) - jnp.mean(jnp.log(shares)))
 
 
 def make(plan: Plan, task: Task, seed: int) -> Moments:
@@ -246,8 +276,11 @@ def check_task(task: Task) -> LinearModel:
             'moments solves linear models; set [task] model = "softmax", "logistic", "svm" or "linear", or '
             "use another algorithm"
         )
-    if task.class_weights is not None:
-        raise InvalidInput("moments knows nothing of class_weights; leave them out, or use another algorithm")
+    if task.weighted:
+        raise InvalidInput(
+            "moments knows nothing of class_weights and weights of records; leave them out, or use another "
+            "algorithm"
+        )
     width = task.dimension // task.outputs
     if width > MOST_FEATURES:
         raise InvalidInput(

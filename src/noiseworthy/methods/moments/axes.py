@@ -1,9 +1,13 @@
-"""One upload beside fixed settings: of all clients there is one, with a ridge as large as the noise."""
+"""One upload beside a fixed setting: of all clients in one round, with a ridge as large as the noise."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from noiseworthy.methods.axes import Axes, Beside
-from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.plan import Plan, StepSize
 
 
 def place(plan: Plan) -> tuple[float, float]:
@@ -12,8 +16,30 @@ def place(plan: Plan) -> tuple[float, float]:
 
 
 def cells(beside: Beside) -> list[Plan]:
-    """None: nothing but the ridge is left to vary."""
-    return []
+    """The setting that nobody planned: a whole step, and a ridge of the norm of the noise.
+
+    There are no other rounds and clients than one of all.
+    """
+    plan, n = beside.plan, beside.problem.n_clients
+    stated = beside.counts("rounds", [1]), beside.counts("clients_per_round", [n])
+    if plan.moments is None or 1 not in stated[0] or n not in stated[1]:
+        return []
+    problem, once = beside.problem.clipped_as("M"), np.ones(n, np.int64)
+    return [
+        replace(
+            plan,
+            problem=problem,
+            rounds=1,
+            clients_per_round=n,
+            releases=once,
+            release=problem.release(once),
+            prediction=None,
+            outcome="Train on one upload with a ridge as large as the noise.",
+            step=StepSize(1.0, np.inf),
+            pilot=None,
+            moments=replace(plan.moments, shrinkage=1.0),
+        )
+    ]
 
 
 AXES = Axes(across="rounds", series="clients_per_round", place=place, cells=cells, papers={})

@@ -18,16 +18,14 @@ from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.linear import LinearModel
 
 Real = NDArray[np.float64]
+MARGIN = 1 - 2.0**-18
+"""Room below the clip for rounding to float64 and to the grid of uploads."""
 
 
 class Layout(NamedTuple):
     """Places and scales of an upload: the upper triangle of x x', then x (c r)', then c^2 |r|^2 if wanted.
 
-    Attributes:
-        rows: of the entries of the triangle.
-        columns: of the same.
-        triangle: scale of each: sqrt 2 off the diagonal in L2, so that norms are those of the matrix.
-        cross: scale of x (c r)'.
+    What is off the diagonal of q q' counts sqrt 2 in L2, so that norms are those of the matrix.
     """
 
     rows: NDArray[np.int64]
@@ -45,19 +43,13 @@ class Layout(NamedTuple):
 
 def asked_of_outputs(task: LinearModel, batch: Batch) -> Array:
     """r of every record, shape (n, K): minus the slope of its loss at zero."""
-    return -task.slopes(jnp.zeros((len(batch.x), task.outputs), jnp.float32), batch.y)
+    return -task.slopes(jnp.zeros((len(batch.x), task.outputs), jnp.float32), batch.x, batch.y)
 
 
 def size_of(x: Any, r: Any, label_weight: Any, norm: Norm, squares: bool, where: Any) -> Any:
     """What is clipped of every record, shape (n,): |q|_2^2, or the L1 norm of what is uploaded.
 
-    Args:
-        x: features, shape (n, w).
-        r: shape (n, K).
-        label_weight: c.
-        norm: of the clip.
-        squares: whether c^2 |r|^2 is uploaded.
-        where: the numpy to compute with.
+    Of features x (n, w) and what labels ask r (n, K), with or without the `squares` of r, by a numpy.
     """
     features, labels = where.sum(x * x, axis=1), label_weight**2 * where.sum(r * r, axis=1)
     if norm == "l2":
@@ -69,8 +61,7 @@ def size_of(x: Any, r: Any, label_weight: Any, norm: Norm, squares: bool, where:
 def moment_rows(x: Real, r: Real, label_weight: float, norm: Norm, squares: bool, clip_norm: float) -> Real:
     """The clipped moments of every record, one row each, shape (n, u); zeros of a record that is not finite.
 
-    Guarantee: in float64 a row differs from the moments of some q with |q|_2^2 <= C (1 - 2^-18) by less
-    than 2^-40 C (L2).
+    Guarantee: a row is that of some q with |q|_2^2 <= C (1 - 2^-18) in L2, but for less than 2^-40 C.
     """
     layout = Layout.of(x.shape[1], norm)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -84,7 +75,3 @@ def moment_rows(x: Real, r: Real, label_weight: float, norm: Norm, squares: bool
         layout.cross * (x[:, :, None] * asked[:, None, :]).reshape(len(x), -1),
     ]
     return np.concatenate([*parts, np.sum(asked * asked, axis=1, keepdims=True)][: 2 + squares], axis=1)
-
-
-MARGIN = 1 - 2.0**-18
-"""Room below the clip for rounding to float64 and to the grid of uploads."""

@@ -23,7 +23,9 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
     typical = scale.clip / (model.record_norm or 1.0)
     known = RecordScale.of(task, problem.norm, typical)
     weight = free.own.get("label_weight") or known.label_weight
-    clip = setting.clip * known.clip(weight) if free.clip_norm is None else free.clip_norm
+    alike = problem.norm == "l2" and model.normalise and model.loss != "squared"  # a clip would scale all
+    share = 1.0 if alike else setting.clip
+    clip = share * known.clip(weight) if free.clip_norm is None else free.clip_norm
     length = free.step_size or (1.0 if model.loss == "squared" else setting.reach)
     shrinkage = setting.work if free.work is None else free.work
     problem = replace(problem, clip_norm=clip)
@@ -39,7 +41,7 @@ def decided(made: Plan) -> dict[str, Any]:
 
 
 SPACE = SearchSpace(
-    grid=Grid(passes=(1,), work=(0.3, 1.0, 3.0), clips=(1.0, 0.3), reaches=(1.0, 2.0, 4.0)),
+    grid=Grid(passes=(1,), work=(0.3, 1.0, 3.0), clips=(1.0, 0.3), reaches=(0.5, 1.0, 2.0)),
     keys=Keys(rounds=None, work="shrinkage", most=None, own=("label_weight",)),
     levers=frozenset({"weighting"}),
     plan=plan,

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.local import Memory
-from noiseworthy.methods.moments.local import MARGIN, asked_of_outputs, moment_rows
-from noiseworthy.methods.rows import noise_of
-from noiseworthy.methods.wire import Asked, Job, Probe, Wire, Work, no_obstacle, nothing_beside, one_step
+from noiseworthy.methods.moments.local import MARGIN, Real, asked_of_outputs, moment_rows
+from noiseworthy.methods.rows import AT_ONCE, noise_of
+from noiseworthy.methods.wire import Asked, Job, Wire, Work, no_obstacle, one_step
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import RIGHT_ANGLED, Norm, of_moments
 from noiseworthy.privacy.sums import NoisedSum
@@ -25,9 +24,6 @@ from noiseworthy.tasks.linear import LinearModel
 if TYPE_CHECKING:
     from noiseworthy.plans.plan import Plan
     from noiseworthy.tasks.base import Task
-
-_AT_ONCE = 2**22
-"""Numbers of rows that are in memory at a time."""
 
 
 class MomentsWork(Work):
@@ -56,26 +52,22 @@ class MeanMoments(Job):
     def upload(self, batch: Batch, memory: Memory) -> tuple[Upload, Memory]:
         """The noised sum of the records' moments."""
         one = self.moments.mechanism
-        part = max(1, _AT_ONCE // self.moments.dimension)
+        part = max(1, AT_ONCE // self.moments.dimension)
         parts = (jax.tree.map(lambda a, i=i: a[i : i + part], batch) for i in range(0, len(batch.x), part))
-        rows = (_rows(self.task, few, self.label_weight, one.clip_norm, one.norm) for few in parts)
+        rows = (rows_of(self.task, few, self.label_weight, one.clip_norm, one.norm) for few in parts)
         return self.moments.of(rows), memory
 
 
-def _rows(task: Task, batch: Batch, label_weight: float, clip_norm: float, norm: Norm) -> NDArray[np.float64]:
-    model = linear(task)
+def rows_of(task: Task, batch: Batch, label_weight: float, clip_norm: float, norm: Norm) -> Real:
+    """The clipped moments of every record, shape (n, u)."""
+    model = _linear(task)
     x, r = (np.asarray(a, np.float64) for a in (batch.x, asked_of_outputs(model, batch)))
     return moment_rows(x, r, label_weight, norm, model.loss == "squared", clip_norm)
 
 
-def linear(task: Task) -> LinearModel:
-    """The model, if moments say enough of it.
-
-    Raises:
-        InvalidInput: another model, or class weights.
-    """
-    if not isinstance(task, LinearModel) or task.class_weights is not None:
-        raise InvalidInput("moments are uploaded for linear models without class_weights alone")
+def _linear(task: Task) -> LinearModel:
+    if not isinstance(task, LinearModel) or task.weighted:
+        raise InvalidInput("moments are uploaded for linear models without weights alone")
     return task
 
 
@@ -86,7 +78,7 @@ def _work(plan: Plan, client: int, t: int) -> MomentsWork:
 
 
 def _job(request: Asked, work: MomentsWork, task: Task, records: int) -> Job:
-    model, noise = linear(task), noise_of(request, request.noise)
+    model, noise = _linear(task), noise_of(request, request.noise)
     width = task.dimension // model.outputs
     numbers = width * (width + 1) // 2 + task.dimension + (model.loss == "squared")
     release = Release(noise, of_moments(request.clip_norm, [records], noise.norm))
@@ -97,20 +89,8 @@ def _job(request: Asked, work: MomentsWork, task: Task, records: int) -> Job:
     return MeanMoments(task, request.theta, total, work.label_weight)
 
 
-_PROBED = 32**0.5
-"""Label weight at which features of length 4 are as long as what a label of two asks."""
-
-
-def _probed(task: Task, batch: Batch, clip_norm: float, norm: Norm) -> NDArray[np.float64]:
-    return _rows(task, batch, _PROBED, clip_norm, norm).mean(axis=0)
-
-
 MOMENTS = Wire(
     name="moments", table=MomentsWork, steps=one_step, obstacle=no_obstacle,
     work=_work, job=_job, first=None,
-    probe=Probe(
-        work=lambda noise: MomentsWork(label_weight=_PROBED),
-        whole=False, sign=1.0, beside=nothing_beside, apart=RIGHT_ANGLED, mean=_probed,
-    ),
 )  # fmt: skip
 WIRES = {"moments": MOMENTS}
