@@ -93,8 +93,9 @@ def test_the_record_has_every_owner_alone_shared_and_tuned(record):
 
 def test_the_terminal_says_which_to_use_and_who_gains(record):
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(tables.home_table(record))
+    console.print(tables.plan_panel(record), tables.home_table(record))
     said = console.export_text()
+    assert "its owners; planned for the shared model" in " ".join(said.replace("│", "").split())
     assert "tuned at home" in said
     assert "2 owners with test records" in " ".join(said.split())
     assert "worst" in said

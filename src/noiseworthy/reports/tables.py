@@ -46,6 +46,10 @@ def plan_panel(record: findings.Record | RunRecord) -> Panel:
             _fact(facts, "weights", _weights(weighting))
         if share := plan.averaging:
             _fact(facts, "delivers", f"the mean of the models of the last {number(100 * share)} % of rounds")
+    if record.study.get("deliver"):
+        _fact(
+            facts, "is for", "its owners; planned for the shared model, before any of them tunes it at home"
+        )
     _fact(facts, "privacy", _budget(plan))
     if own := _own_budgets(record):
         _fact(facts, "epsilon of", own)
