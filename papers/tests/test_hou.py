@@ -9,7 +9,7 @@ import pytest
 
 from noiseworthy.methods.dp_scaffnew.algorithm import DPScaffNew
 from noiseworthy.methods.registry import make
-from noiseworthy.privacy.gaussian import gaussian_epsilon
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy_papers.figures import draw
 from noiseworthy_papers.hou import claims as says
 from noiseworthy_papers.hou import paper as hou

@@ -13,7 +13,8 @@ from scipy.special import expit
 from noiseworthy.data import Federation, federate, load_records
 from noiseworthy.methods.dp_pasgd.bound import SHAPES
 from noiseworthy.plans.plan import StepSize
-from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from noiseworthy.privacy.gaussian import gaussian_mu
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.structured_losses import LOSSES
 from noiseworthy_papers.devices import Split, trained_on

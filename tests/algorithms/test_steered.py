@@ -88,7 +88,7 @@ def test_the_rounds_are_those_of_the_formulas(family):
         variance = SMOOTHING**2 * variance + (1 - SMOOTHING) ** 2 * noise * theta @ theta
         telling = np.sign(slope) * max(abs(slope) - 0.6 * STEERING.floor, 0.0)
         u = np.clip(telling / np.sqrt(variance + STEERING.floor**2), -2, 2)
-        factor = np.exp(-STEERING.gain * (1 - t / ROUNDS) * u)
+        factor = np.exp(-4 * STEERING.gain * (t / ROUNDS) * (1 - t / ROUNDS) * u)
         scale *= factor
         velocity = 0.3 * velocity + total + 0.01 * theta
         theta = factor * theta - scale * inner.steps[t] * velocity

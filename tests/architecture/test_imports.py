@@ -18,7 +18,7 @@ ORDER = {  # each part may import parts of a lower number, and itself
     "plans": 3, "data": 3, "tasks": 3,
     "model": 4,
     "methods": 4,
-    "rounds": 5,
+    "rounds": 5, "home": 5,
     "engines": 6,
     "audit": 7, "trials": 7,
     "studies": 8,

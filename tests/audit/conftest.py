@@ -11,11 +11,14 @@ from noiseworthy.methods.dp_scaffnew import planner as communication_probability
 from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.dpfl_bcs import two_stages
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.moments import scale as one_upload
+from noiseworthy.methods.moments.scale import RecordScale
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
+from noiseworthy.tasks import LinearModel
 
 SIZES = np.array([40, 60, 80, 100, 50, 70])
 CONSTANT, FALLING = StepSize(0.1, float("inf")), StepSize(0.2, 20.0)
@@ -53,6 +56,12 @@ def bcs_in_two_stages(family="gaussian", **how) -> Plan:
     known = {name: Constant(1.0, "assumed") for name in ("smoothness", "strong_convexity")}
     return two_stages.plan(problem(family, **how), known, rounds=12, clients_per_round=3, estimation_rounds=4,
                            loss_cap=2.3, step=CONSTANT)  # fmt: skip
+
+
+def moments(family="gaussian", **how) -> Plan:
+    task = LinearModel(10, 2, "softmax", feature_norm=1.0)
+    given = problem(family, clipping="M", **how)
+    return one_upload.stated(given, task, RecordScale.of(task, given.norm, None), CONSTANT, 1.0, 0.8)
 
 
 def rival(name, family="gaussian", **how) -> Plan:
@@ -98,6 +107,9 @@ PLANS = {
     "dpfl-bcs laplace": lambda: bcs(family="laplace"),
     "dpfl-bcs two stages gaussian": lambda: bcs_in_two_stages(),
     "dpfl-bcs two stages laplace": lambda: bcs_in_two_stages("laplace"),
+    "moments gaussian": lambda: moments(epsilon=UNLIKE),
+    "moments laplace": lambda: moments("laplace"),
+    "moments add-remove": lambda: moments(relation="add-remove"),
     "dpsgd": lambda: rival("dpsgd"),
     "dmldp": lambda: rival("dmldp", "laplace"),
     "weiavg": lambda: rival("weiavg", epsilon=UNLIKE),

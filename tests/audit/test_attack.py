@@ -17,7 +17,8 @@ from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from noiseworthy.privacy.gaussian import gaussian_mu
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_gradient

@@ -19,6 +19,8 @@ FAR = {  # clients' minibatches: the server sees the sum of steps of which the c
     "privatefl": 0.98,  # some of the canary's gradient belongs to its client's own transform
 }
 """Shares of the claimed epsilon that the worst canary reaches at least, where it is less than 0.995."""
+APART = {"moments laplace": 0.45}
+"""What trials prove of that at least, where a canary moves two numbers by half of the claim each."""
 
 
 @pytest.mark.slow
@@ -28,7 +30,7 @@ def test_every_sound_plan_passes_and_its_worst_case_is_reached(named_plan):
         assert made.passed, [check.says for check in made.checks]
         share = made.exposure.epsilon / made.target.epsilon
         assert np.all(share >= FAR.get(name, 0.995))
-        assert made.proven > 0.75 * share.min() * made.claimed
+        assert made.proven > APART.get(name, 0.75) * share.min() * made.claimed
 
 
 @pytest.mark.slow

@@ -104,15 +104,15 @@ def test_every_algorithm_that_is_allowed_is_attacked(tmp_path, seeded):
     made = self_audit(owner, trials=360, seconds=np.inf)
     assert made.passed, made.verdict
     assert [one.question.algorithm for one in made.attacks] == [
-        "fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "privatefl", "dpfl-bcs",
+        "fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "privatefl", "dpfl-bcs", "moments",
     ]  # fmt: skip
     assert all(one.trials.errors < 0.45 * one.trials.count for one in made.attacks)
     assert json.loads(json.dumps(made.as_dict(), allow_nan=False))["trials"] == 360
 
 
 @pytest.mark.parametrize("model", ["softmax", "svm", "linear"])
-def test_every_linear_model_has_a_worst_pair_that_moves_an_upload_by_twice_the_clip(tmp_path, silent, model):
-    """Without noise: the two worlds are exactly where the attacker takes them to be."""
+def test_every_linear_model_has_a_worst_pair_that_moves_an_upload_as_far_as_it_can(tmp_path, silent, model):
+    """By twice the clip, moments by sqrt 2 of it; the worlds are exactly where the attacker takes them."""
     worlds = []
     for present in (False, True):
         folder = tmp_path / str(present)
@@ -128,7 +128,7 @@ def test_every_linear_model_has_a_worst_pair_that_moves_an_upload_by_twice_the_c
         for world, upload in zip(worlds, uploads, strict=True):
             np.testing.assert_allclose(upload, world.mean(question), atol=1e-5)
         moved = np.linalg.norm(uploads[1] - uploads[0]) * question.divisor
-        assert moved == pytest.approx(2 * 0.25, rel=1e-4)
+        assert moved == pytest.approx(question.probe.apart["l2"] * 0.25, rel=1e-4)
     for world in worlds:
         world.gateway.close()
 

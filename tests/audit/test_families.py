@@ -18,7 +18,7 @@ from noiseworthy.audit.families import (
     tradeoff,
 )
 from noiseworthy.privacy.accountants import spent_epsilon
-from noiseworthy.privacy.gaussian import gaussian_epsilon
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_gradient

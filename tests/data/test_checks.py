@@ -191,3 +191,33 @@ def test_shares_of_the_norm_by_hand():
     zeros = np.vstack([np.zeros((1, 3)), np.eye(3)]).astype(np.float32)
     (one,) = check_norm(zeros, schema, 0.0, 1.0)
     assert one.says == "1 of 4 records (25 %) are all zeros"
+
+
+BOUGHT = STATED | {"age": {"kind": "number", "range": {"buy": [0, 10_000], "quantiles": [0.1, 0.9]}}}
+
+
+def test_a_bought_range_is_said_to_be_bought_and_only_what_lies_outside_the_one_around_is_counted():
+    findings = found(BOUGHT, **changed("age", at0=-5, at1=20_000))
+    (around,) = [one.says for one in findings if one.where == "age" and one.level == "warning"]
+    assert around.startswith(
+        "2 of 40 records (5 %) lie outside buy = [0, 10000], within which its range is bought"
+    )
+    (note,) = [one.says for one in findings if one.where == "age" and one.level == "note"]
+    assert "read here by [0, 10000]" in note
+    assert "quantiles 0.1 and 0.9" in note
+    assert not [one for one in found(BOUGHT) if one.where == "age" and one.level == "warning"]
+    assert not [one for one in found() if "bought" in one.says]
+
+
+def test_the_share_of_the_norm_of_a_bought_column_is_not_that_of_the_range_around():
+    """All ages lie at one end of the range around, where squares are 1; within its own they are not."""
+    half = {"kind": "number", "range": [0, 8]}
+    others = {"sex": {"kind": "left-out"}, "smoker": {"kind": "left-out"}, "stay": half, "visits": half}
+    cells = table(stay=[2, 6] * 20, visits=[6, 2] * 20)
+    stated, bought = (
+        read_schema(STATED | others | {"age": {"kind": "number", "range": [0, 10_000]}}),
+        read_schema(BOUGHT | others),
+    )
+    x, *_ = stated_examples(cells, bought, "wards")
+    assert [one.where for one in check_norm(x, stated, bias=0.0, radius=None)] == ["age"]
+    assert check_norm(x, bought, bias=0.0, radius=None) == []

@@ -280,7 +280,10 @@ def test_everything_that_is_wrong_with_a_table_is_said_at_once():
         ({"kind": "numbr"}, r"x: kind must be one of number, .*got 'numbr' \(did you mean 'number'\?\)"),
         ({}, "x: kind must be one of number, category, yes-no, ordered, date, left-out"),
         ("number", "x: must be a table such as"),
-        ({"role": "weight"}, "x: role must be one of feature, label, client, split, got 'weight'"),
+        (
+            {"role": "wieght"},
+            "x: role must be one of feature, label, client, split, person, weight, got 'wieght'",
+        ),
         ({"kind": "number"}, r"x: a number needs range = \[least, most\] or a step, and not both"),
         ({"kind": "number", "range": [0, 1], "step": 1}, "x: a number needs range"),
         ({"kind": "number", "range": [1, 1]}, r"x: range must be \[least, most\], got \[1.0, 1.0\]"),

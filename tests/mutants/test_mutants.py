@@ -134,8 +134,8 @@ def wrong_root(monkeypatch):
         return np.square(root - np.sqrt(-np.log(delta))) + np.log(delta)
 
     monkeypatch.setattr(budget, "gaussian_mu", ratio)
-    for reader in ("currencies", "gaussian_analysis"):
-        monkeypatch.setattr(f"noiseworthy.privacy.mechanisms.{reader}.gaussian_epsilon", epsilon_of)
+    for reader in ("gaussian_epsilon", "mechanisms.gaussian_analysis"):
+        monkeypatch.setattr(f"noiseworthy.privacy.{reader}.gaussian_epsilon", epsilon_of)
     return gradients()
 
 

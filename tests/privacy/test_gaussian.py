@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.privacy.gaussian import SMALLEST_MU, gaussian_delta, gaussian_epsilon, gaussian_mu
+from noiseworthy.privacy.gaussian import SMALLEST_MU, gaussian_delta, gaussian_mu
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 
 SLACK = 1e-9
 """Relative excess of delta that rounding may leave on the unsafe side, checked in 60 digits."""

@@ -10,7 +10,8 @@ from dp_accounting.pld import PLDAccountant
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.calibration import unit_noise
-from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from noiseworthy.privacy.gaussian import gaussian_mu
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
 
 # docs/theory/accounting.md#subsampled-records: releases, epsilon,

@@ -24,7 +24,8 @@ from scipy.optimize import brentq
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.accountants import spent_epsilon
-from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from noiseworthy.privacy.gaussian import gaussian_mu
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.privacy.laplace import laplace_epsilon
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
 from noiseworthy.privacy.releases import Release

@@ -71,6 +71,7 @@ def advice(**changes: Any) -> dict[str, Any]:
     ]  # fmt: skip
     values = {
         "name": "ward <7>", "version": "0.1.0", "recommended": "fedsgd-dpc", "score": "accuracy",
+        "ranked_by": "loss",
         "clients": 10, "clients_that_work": None, "public": ["wine", "mixture"], "seeds": 10,
         "algorithms": algorithms,
         "left_out": [{"name": "dmldp", "reason": "it is defined for Laplace noise only"}], "outlook": outlook,
@@ -187,6 +188,19 @@ def test_a_regression_has_no_per_cent():
     assert rows(view(made))[0]["reaches"] == "0.83"
     assert "0.83 R²" in made["recommendation"]
     assert advice_figure(view(made)).axes[0].get_xlabel() == "predicted test R²"
+
+
+def test_a_ranking_by_a_metric_is_told_in_it():
+    made = advice(score="AUC", ranked_by="AUC")
+    assert rows(view(made))[0]["reaches"] == "0.83"
+    axes = advice_figure(view(made)).axes[0]
+    assert (axes.get_xlabel(), axes.get_title(loc="left")) == (
+        "predicted test AUC",
+        "What each algorithm would reach, by mean AUC",
+    )
+    balanced = advice(score="balanced accuracy", ranked_by="balanced accuracy")
+    assert rows(view(balanced))[0]["reaches"] == "83.0 %"
+    assert "by mean loss" in advice_figure(view(advice())).axes[0].get_title(loc="left")
 
 
 def test_a_record_that_is_none_is_refused_by_the_key_that_is_wrong():

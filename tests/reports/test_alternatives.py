@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noiseworthy.privacy.gaussian import gaussian_epsilon
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.reports.alternatives import faults_of_printed, leak_caption, leak_of, note_of, rows_of
 from noiseworthy.studies.typed_record import PlanPart, view
 

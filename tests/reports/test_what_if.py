@@ -90,3 +90,17 @@ def test_where_nothing_is_to_be_had_no_price_is_named(record):
 def test_r_squared_is_written_as_a_number(record):
     record["federation"]["classes"] = None
     assert "The next point of R², 0.61," in price_of_next_point(view(record), view(record).what_if)
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"), [("auc", "of AUC, 0.61,"), ("balanced-accuracy", "of balanced accuracy, 61\xa0%,")]
+)
+def test_the_metric_that_a_study_names_is_told(record, metric, said):
+    record["study"]["planning"] = {"metric": metric}
+    made = view(record)
+    assert said in price_of_next_point(made, made.what_if)
+    axes = what_if_figure(made).axes[0]
+    texts = [one.get_text() for one in axes.texts]
+    wanted = "test AUC" if metric == "auc" else "test balanced accuracy"
+    assert any(text.startswith(wanted) for text in texts), texts
+    assert ("%" in axes.yaxis.get_major_formatter()(0.5)) == (metric != "auc")

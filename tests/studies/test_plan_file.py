@@ -30,6 +30,7 @@ CURVED = {"smoothness": 0.6, "strong_convexity": 0.1}
 RIVAL = {"rounds": 5, "clients_per_round": 2, "step_size": 0.5, "momentum": 0.5}
 METHODS = {
     "fedsgd-dpc": {"max_rounds": 30, "averaging": 0.25},
+    "moments": {"shrinkage": 0.5, "step_size": 2.0, "weighting": 0.5},
     "dp-fedavg": {"clients_per_round": 3, "max_iterations": 40},
     "dp-scaffnew": {"max_iterations": 60, "coin_seed": 3},
     "dp-pasgd": {"max_iterations": 40, "batch_size": 20},
@@ -51,7 +52,7 @@ def study_of(method="fedsgd-dpc", noise="gaussian", **tables):
         "task": {"ridge": 0.1, "feature_norm": 1.0},
         "privacy": {**NOISE[noise], "clip_norm": 1.0},
         "algorithm": {"name": method, **METHODS[method]},
-        "constants": {"dp-scaffnew": SCAFFNEW, "dp-pasgd": PASGD}.get(method, CONSTANTS),
+        "constants": {"dp-scaffnew": SCAFFNEW, "dp-pasgd": PASGD, "moments": {}}.get(method, CONSTANTS),
     }
     return parse_study({**raw, **tables})
 

@@ -17,7 +17,8 @@ from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from noiseworthy.privacy.gaussian import gaussian_mu
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.studies import training
 from noiseworthy.studies.checkpoints import fingerprint, load_checkpoint
 from noiseworthy.studies.loading import parse_study

@@ -19,6 +19,8 @@ from noiseworthy.methods.algorithm import Scheduled
 from noiseworthy.methods.averaged import averaged
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
+from noiseworthy.methods.moments import scale as moments
+from noiseworthy.methods.moments.scale import RecordScale
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.plans.plan import Plan, Steering, StepSize
@@ -128,6 +130,30 @@ class TestDPFedAvgModeD(OfLocalSteps):
 @pytest.mark.slow
 class TestDPFedAvgModeE(OfLocalSteps):
     mode, family = "E", "laplace"
+
+
+class OfMoments(OnRegression):
+    feature_norm = 2.0
+    family: ClassVar[Any] = "gaussian"
+    relation: ClassVar[Any] = "replace-one"
+
+    def plan(self):
+        given, task = problem("M", self.family, self.relation), self.task()
+        scale = RecordScale.of(task, given.norm, 1.0)
+        return moments.stated(given, task, scale, CONSTANT, 1.0, 0.8)
+
+
+class TestMoments(OfMoments):
+    pass
+
+
+class TestMomentsWithLaplaceNoise(OfMoments):
+    family = "laplace"
+
+
+@pytest.mark.slow
+class TestMomentsUnderAddRemove(OfMoments):
+    relation = "add-remove"
 
 
 class TestDPScaffNew(OnRegression):

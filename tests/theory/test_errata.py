@@ -12,7 +12,8 @@ from noiseworthy.methods.fedsgd_dpc.bound import GaussianCurve, LaplaceCurve
 from noiseworthy.methods.selection import reshuffled_round_robin
 from noiseworthy.plans.estimation import analytic_constants
 from noiseworthy.plans.resources import Resources
-from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from noiseworthy.privacy.gaussian import gaussian_mu
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.privacy.laplace import laplace_epsilon
 from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
 from noiseworthy_papers.ma.benches import TABLE_3

@@ -27,7 +27,7 @@ from noiseworthy.trials.advisor import (
     side_by_side,
     tied,
 )
-from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.bench import Bench, outcomes, untrained_score, voted
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
@@ -90,7 +90,7 @@ def test_the_ranking_is_what_trials_say_and_not_the_order_of_entry(bench, short)
     best = recommended(entries)
     assert best is not None
     assert best.name == "fedsgd-dpc"
-    assert best.loss.shape == best.accuracy.shape == (1, 10)
+    assert best.loss.shape == best.score.shape == (1, 10)
     assert best.per_seed.mean() < 0.9
 
 
@@ -213,6 +213,29 @@ def test_a_training_that_diverged_is_last_and_counts_a_finite_loss():
     ranked = ranking([entry("pfa", [0.5, np.inf]), entry("weiavg", [0.9, 0.9])])
     assert [one.name for _, one in ranked] == ["weiavg", "pfa"]
     assert ranked[1][1].per_seed.tolist() == [0.5, advisor.CAP]
+
+
+def test_where_a_metric_is_named_what_is_missed_of_it_decides(short):
+    """The loss of the first is better, its AUC is worse; where it gains nothing of that it does not train."""
+    first, other = entry("pfa", [0.5, 0.5]), entry("weiavg", [0.9, 0.9])
+    assert [one.name for _, one in ranking([first, other])] == ["pfa", "weiavg"]
+    by_metric = [replace(first, missed=np.full((1, 2), 0.8)), replace(other, missed=np.full((1, 2), 0.3))]
+    assert [one.name for _, one in ranking(by_metric)] == ["weiavg", "pfa"]
+    assert not replace(first, missed=np.full((1, 2), 1.0)).train
+
+
+def test_trials_tell_the_metric_that_a_study_names(short):
+    named = Bench(replace(facts_of(), metric="auc"), ["wine"])
+    (one,), _ = side_by_side(named, [fixed("fedsgd-dpc", 5.0)], [None], seeds=1)
+    assert one.missed is not None
+    np.testing.assert_allclose(one.score, 1 - one.missed / 2)  # a constant answer has an AUC of 1/2
+    assert 0.6 < one.score.mean() <= 1
+    assert one.per_seed.tolist() == one.missed.mean(axis=0).tolist()
+    (proxy,) = named.proxies(None)
+    assert untrained_score(proxy) == 0.5
+    plans = [named.plan(one.space, one.found.result.winner, proxy)]
+    assert outcomes(proxy, plans, [10_000])[1][0, 0] == pytest.approx(one.score[0, 0])
+    assert voted(proxy, plans, [10_000])[0, 0] == pytest.approx(one.missed[0, 0])
 
 
 def test_among_ties_the_fewest_uploads_win_and_then_the_first():

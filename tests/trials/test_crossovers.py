@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from noiseworthy.trials.crossovers import anchored, flip
+from noiseworthy.trials.crossovers import anchored, flip, in_metric
 from noiseworthy.trials.what_if import Curve
 
 X = tuple(np.geomspace(0.5, 32, 25).tolist())
@@ -85,3 +85,10 @@ def test_a_curve_is_moved_to_what_was_measured_and_stays_a_share():
     assert moved.loss[0] == 1.0  # where nobody trains nobody does better
     assert max(moved.loss) <= 1
     np.testing.assert_allclose(moved.accuracy, 1 - np.array(moved.loss))
+
+
+def test_curves_of_a_metric_are_of_what_is_missed_and_go_through_what_was_measured():
+    curve = Curve("epsilon", (1.0, 2.0, 4.0), (0.9, 0.7, 0.5), (0.6, 0.7, 0.9), (True, True, True), 2.0)
+    found = in_metric(curve, measured=0.7, most=0.5)
+    np.testing.assert_allclose(found.loss, (0.9, 0.7, 0.3))
+    np.testing.assert_allclose(found.accuracy, (0.55, 0.65, 0.85))

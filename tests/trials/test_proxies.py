@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.data import load_records
-from noiseworthy.data.prior_columns import Block
+from noiseworthy.data.prior_columns import Block, size_of
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.plans.resources import Resources
 from noiseworthy.trials.facts import MOST_CLIENTS
@@ -52,9 +52,11 @@ def test_what_stands_in_is_of_the_same_kind_and_never_the_data_themselves(
 
 
 def test_what_is_known_of_tables_that_ship_is_true():
-    for name, (features, classes, records) in TABLES.items():
+    for name, (features, classes, records, codes) in TABLES.items():
         table = load_records(name)
         assert (table.record_shape, table.classes, len(table)) == ((features,), classes, records)
+        assert np.all(np.isin(table.x, (-1, 0, 1)), axis=0).mean() == pytest.approx(codes, abs=0.006)
+        assert np.abs(table.x).max() <= 1
 
 
 def test_real_tables_weigh_by_likeness_and_only_those_that_are_not_left_out(facts_of):
@@ -65,6 +67,19 @@ def test_real_tables_weigh_by_likeness_and_only_those_that_are_not_left_out(fact
     left_out = public_sources(facts, without=["breast-cancer", "solar-class"])
     assert not {"breast-cancer", "solar-flare", "solar-class"} & {*left_out}
     assert len(left_out) == len(weights)
+
+
+def test_tables_of_the_same_kinds_of_columns_are_nearer(facts_of):
+    numbers, codes = (Block("number"),) * 30, (Block("category", 3),) * 10
+    first = [
+        next(
+            iter(
+                public_sources(facts_of(record_shape=(30,), classes=2, source="breast-cancer", columns=kinds))
+            )
+        )
+        for kinds in (numbers, codes)
+    ]
+    assert first == ["segment-grows", "solar-flare"]
 
 
 def test_no_two_real_tables_hold_the_same_records(facts_of):
@@ -168,6 +183,28 @@ def test_a_regression_meets_numbers_of_the_size_that_the_study_states(facts_of, 
     assert np.sqrt(np.mean(np.asarray(proxy.deal().shards.train.y)[real] ** 2)) == pytest.approx(
         scale, rel=0.1
     )
+
+
+@pytest.mark.parametrize(("source", "fills"), [("sunspots", False), ("prior:0", True)])
+def test_numbers_lie_in_the_range_of_the_study_as_far_from_its_ends_as_from_their_own(
+    facts_of, source, fills
+):
+    facts = facts_of(model="linear", classes=None, label_scale=10.0, label_range=(100.0, 300.0))
+    (proxy,) = make_proxies(facts, [source])
+    if fills:
+        assert (proxy.records.y.min(), proxy.records.y.max()) == (100.0, 300.0)
+    else:
+        expected = 200 + 100 * load_records(source).y
+        np.testing.assert_allclose(proxy.records.y, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("source", ["sunspots", "elnino", "randhie-visits"])
+def test_rows_have_the_norm_that_the_columns_suggest_as_far_as_real_ones_have(facts_of, source):
+    facts = facts_of(model="linear", classes=None, record_shape=(20,), record_size=2.0)
+    (proxy,) = make_proxies(facts, [source])
+    own = load_records(source).x
+    norms = [np.linalg.norm(rows, axis=1).mean() for rows in (proxy.records.x, own)]
+    assert norms[0] / 2.0 == pytest.approx(norms[1] / size_of(own), rel=1e-5)
 
 
 @pytest.mark.parametrize(

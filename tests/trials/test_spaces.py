@@ -108,7 +108,7 @@ def test_the_reach_is_what_a_typical_record_would_gain(facts_of, passes, clip, r
 
 
 def test_a_grid_leaves_out_the_axes_that_are_fixed(space_of):
-    assert [one.steering for one in space_of("fedsgd-dpc").first()] == [0.0, 0.1]
+    assert [one.steering for one in space_of("fedsgd-dpc").first()] == [0.0, 4.0]
     assert len(space_of("fedsgd-dpc", steering=0.0).first()) == 1
     reaches = {setting.reach for setting in space_of("fedsgd-dpc", step_size=None, steering=0.0).first()}
     clips = {setting.clip for setting in space_of("fedsgd-dpc", clip_norm=None, steering=0.0).first()}

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from noiseworthy.privacy.gaussian import gaussian_mu
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 
 _DOMAIN = 0xB0D6E7
 

@@ -7,7 +7,8 @@ large that its clipped gradient is C in the same direction at every model:
     present: gradient -C v        absent: gradient +C v (replace-one), or no record (add-remove)
 
 so that an upload moves by what its sensitivity allows, in every round and in every local step. Where a whole
-client is hidden, all of its records are canaries.
+client is hidden, all of its records are canaries. Second moments move most between records at right angles:
+one of features alone, and one of a label alone.
 """
 
 from __future__ import annotations
@@ -121,7 +122,10 @@ def _records(plan: Plan, task: Task, direction: Direction) -> tuple[NDArray[np.f
     signs = np.array([other, 1.0])[:, None]
     length, way = _length(plan), np.full(p, p**-0.5) if direction == "spread" else np.eye(p)[0]
     x = canary[..., None] * (length * way) * np.abs(np.sign(signs))[..., None]
-    return x, canary * signs * _slope(plan) / length, mask
+    y = canary * signs * _slope(plan) / length
+    if plan.moments is not None:  # at right angles: features alone, or (replace-one) a label alone
+        x, y = x * (signs > 0)[..., None], y * (signs < 0)
+    return x, y, mask
 
 
 def _length(plan: Plan) -> float:

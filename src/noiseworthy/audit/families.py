@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from noiseworthy.privacy.gaussian import gaussian_delta, gaussian_epsilon
+from noiseworthy.privacy.gaussian import gaussian_delta
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.privacy.mechanisms import Law
 from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
 from noiseworthy.privacy.power import ProfiledPower

@@ -48,7 +48,7 @@ class Target:
     @property
     def width(self) -> int:
         """Numbers in one upload."""
-        return self.plan.problem.dimension + (0 if self.loss_noise is None else LOSSES_PER_REPLY)
+        return self.plan.numbers + (0 if self.loss_noise is None else LOSSES_PER_REPLY)
 
     def noise(self, ridge: float) -> NDArray[np.float64]:
         """Size of the noise on every number of an upload, as planned, shape (T, N, width).
@@ -58,7 +58,7 @@ class Target:
         """
         plan = self.plan
         size = np.outer(plan.upload_scale * _gain(plan, ridge), self.release.mechanism.size)
-        whole = np.repeat(size[:, :, None], plan.problem.dimension, axis=2)
+        whole = np.repeat(size[:, :, None], plan.numbers, axis=2)
         if self.loss_noise is None:
             return whole
         losses = np.broadcast_to(self.loss_noise[:, None], (*size.shape, LOSSES_PER_REPLY))
@@ -72,14 +72,15 @@ class Target:
         return self.plan.release
 
     def of_dimension(self, dimension: int) -> Target:
-        """The same training of a model of another dimension.
+        """The same training of a model of another dimension, with one output where moments are uploaded.
 
         Its noise is the same too, but in clipping mode E, where it grows with the dimension: there it is
         calibrated anew.
         """
         problem = replace(self.plan.problem, dimension=dimension)
         release = problem.release(self.plan.releases) if problem.clipping == "E" else self.plan.release
-        return replace(self, plan=replace(self.plan, problem=problem, release=release))
+        moments = self.plan.moments and self.plan.moments.of_one_number()
+        return replace(self, plan=replace(self.plan, problem=problem, release=release, moments=moments))
 
 
 def _gain(plan: Plan, ridge: float) -> NDArray[np.float64]:

@@ -33,6 +33,7 @@ from noiseworthy.cli import (
     predicting,
     sweeping,
     training,
+    tuning,
 )
 from noiseworthy.errors import ConfigError, UserError
 
@@ -54,6 +55,7 @@ COMMANDS = (
     training.report,
     predicting.predict,
     predicting.export,
+    tuning.tune,
     gateways.gateway,
     init.schema,
 )

@@ -100,8 +100,8 @@ def show(record: dict[str, Any], seen: RunRecord, report: Path, as_json: bool) -
     if as_json:
         print(json.dumps(record, allow_nan=False))
         return
-    shows = tables.plan_panel, tables.training_panel, tables.comparison_table, tables.tradeoff_table
-    for panel in (*shows, tables.rivals_table):
+    shows = tables.plan_panel, tables.training_panel, tables.home_table, tables.comparison_table
+    for panel in (*shows, tables.tradeoff_table, tables.rivals_table):
         if (shown := panel(seen)) is not None:
             out.print(shown)
     out.print(f"Report: {report}", soft_wrap=True)

@@ -165,7 +165,8 @@ def federate(
         settings["client_ids"] = _owners(records)
     wanted = _client_count(records, clients, rule)
     parts = deal_out(rule, records.y, wanted, seed, **settings)
-    federation = _stacked(records, parts, _names(records, wanted, rule))
+    test_owners = _test_owners(records, wanted, rule)
+    federation = _stacked(records, parts, _names(records, wanted, rule), test_owners)
     if records_per_client is not None:
         federation = federation.take_records(count("records_per_client", records_per_client))
     return federation if fraction == 1 else federation.take(fraction)
@@ -283,7 +284,19 @@ def _names(records: Records, clients: int, rule: str) -> list[str]:
     return [str(group[0]) if len(group) == 1 else f"{group[0]}..{group[-1]}" for group in groups]
 
 
-def _stacked(records: Records, parts: Parts, names: list[str]) -> Federation:
+def _test_owners(records: Records, clients: int, rule: str) -> NDArray[np.int64] | None:
+    """Place of the client that each test record is of, -1 for owners that are none; None of dealt records."""
+    if rule != "natural" or records.test_client_ids is None:
+        return None
+    owners = np.unique(_owners(records))
+    runs = np.repeat(np.arange(clients), [len(run) for run in np.array_split(owners, clients)])
+    found = np.searchsorted(owners, records.test_client_ids).clip(max=len(owners) - 1)
+    return np.where(owners[found] == records.test_client_ids, runs[found], -1)
+
+
+def _stacked(
+    records: Records, parts: Parts, names: list[str], test_owners: NDArray[np.int64] | None
+) -> Federation:
     federation = Federation.from_clients(
         [(records.x[part], records.y[part]) for part in parts],
         test=(records.test_x, records.test_y),
@@ -296,4 +309,5 @@ def _stacked(records: Records, parts: Parts, names: list[str]) -> Federation:
         test_origin=records.test_origin,
         classes_found=records.classes_found,
         schema=records.schema,
+        test_owners=test_owners,
     )

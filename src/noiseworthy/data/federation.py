@@ -36,6 +36,8 @@ class Federation:
         test_origin: where the test set comes from.
         classes_found: labels that were read off the records because nobody stated them; empty where stated.
         schema: what the numbers of a record are; None where they are no named columns.
+        test_owners: place of the client that each test record is of, int64, shape (m,), -1 for nobody's; None
+            where the data do not say.
 
     Example:
         >>> fed = Federation.from_clients(
@@ -56,6 +58,7 @@ class Federation:
     test_origin: TestOrigin = "apart"
     classes_found: tuple[str, ...] = ()
     schema: Schema | None = None
+    test_owners: NDArray[np.int64] | None = None
 
     @classmethod
     def from_clients(
@@ -105,8 +108,18 @@ class Federation:
 
     @property
     def record_shape(self) -> tuple[int, ...]:
-        """Shape of one record."""
+        """Shape of one record, its weight included where it has one."""
         return self.x.shape[2:]
+
+    @property
+    def feature_shape(self) -> tuple[int, ...]:
+        """Shape of what is learned from in a record."""
+        return self.record_shape if self.most_weight is None else (self.record_shape[0] - 1,)
+
+    @property
+    def most_weight(self) -> float | None:
+        """Public bound on weights, of which each is the last number of its record; None without weights."""
+        return None if self.schema is None else self.schema.most_weight
 
     @property
     def label_shape(self) -> tuple[int, ...]:

@@ -41,6 +41,7 @@ class Records:
         test_origin: where the test records come from.
         classes_found: labels that were read off the records because nobody stated them, in order; else empty.
         schema: what the numbers of a record are; None where they are no named columns.
+        test_client_ids: owner of each test record, shape (m,), or None where nobody says whose they are.
     """
 
     x: Features
@@ -53,6 +54,7 @@ class Records:
     test_origin: TestOrigin = "apart"
     classes_found: tuple[str, ...] = ()
     schema: Schema | None = None
+    test_client_ids: NDArray | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -95,8 +97,9 @@ def split_records(
             f"{name} has {np.sum(~is_test)} training and {np.sum(is_test)} test records and needs both; "
             "bring more records or mark rows 'train' and 'test' in a column named split"
         )
-    owners = None if client_ids is None else client_ids[~is_test]
-    return Records(x[~is_test], y[~is_test], x[is_test], y[is_test], classes, name, owners, test_origin)
+    owners, of_tests = (None, None) if client_ids is None else (client_ids[~is_test], client_ids[is_test])
+    parts = x[~is_test], y[~is_test], x[is_test], y[is_test]
+    return Records(*parts, classes, name, owners, test_origin, test_client_ids=of_tests)
 
 
 def holdout(groups: NDArray) -> NDArray[np.bool_]:

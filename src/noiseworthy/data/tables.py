@@ -62,7 +62,7 @@ def read_whole(
     if not isinstance(columns, Columns):
         from noiseworthy.data.schema.tables import stated_examples
 
-        x, y, _, is_test = stated_examples(table, columns, name, whole=True)
+        x, y, _, is_test = stated_examples(table, columns, name, whole=True, testing=part == "test")
         classes = columns.n_classes
     else:
         x, y, is_test, classes = plain_examples(table, columns, name)

@@ -141,9 +141,10 @@ def _look(
     seen: _Seen, one: World, worlds: tuple[World, World], present: int, request: Request, question: Question
 ) -> None:
     """One release from a fresh budget, and whether a second one is refused."""
-    upload = one.upload(request)
-    seen.scores[present].append(_score(upload, worlds, question, request.noise))
-    seen.residuals.append(((upload - one.mean(question)) / request.noise)[:_WIDEST])
+    means = [world.mean(question) for world in worlds]
+    upload = one.upload(request, len(means[present]))
+    seen.scores[present].append(_score(upload, worlds, means, request.noise))
+    seen.residuals.append(((upload - means[present]) / request.noise)[:_WIDEST])
     seen.charges.append(one.charged)
     if len(seen.refused) < 2 * _ENDS:
         again = one.answer(request.model_copy(update={"run": f"{request.run} again"}))
@@ -151,10 +152,10 @@ def _look(
 
 
 def _score(
-    upload: NDArray[np.float64], worlds: tuple[World, World], question: Question, noise: float
+    upload: NDArray[np.float64], worlds: tuple[World, World], means: list[NDArray[np.float64]], noise: float
 ) -> float:
     """log p(upload | present) - log p(upload | absent), for noise as asked."""
-    absent, present = ((upload - world.mean(question)) / noise for world in worlds)
+    absent, present = ((upload - mean) / noise for mean in means)
     return float(law_of(worlds[0].gateway.owner.budget.mechanism).analysis.log_ratio(absent, present))
 
 

@@ -48,7 +48,7 @@ def owner_tables(deployment: Deployment, client: str, *, apart: bool = False) ->
     if table.data_dir is not None:
         table = table.model_copy(update={"data_dir": table.data_dir.absolute()})
     return {
-        **({} if study.columns is None else {"columns": study.columns.tables()}),
+        **({} if (columns := study.counted_columns) is None else {"columns": columns.tables()}),
         "owner": {"client": client, "data_set": deployment.federation.name},
         "federation": table.model_dump(mode="json", exclude_none=True, exclude_defaults=True),
         "budget": {

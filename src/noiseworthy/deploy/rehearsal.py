@@ -26,10 +26,12 @@ from noiseworthy.deploy.gateway.owner import FilesTable, Owner
 from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.work import COMPUTED
 from noiseworthy.errors import GatewayError, InvalidInput
-from noiseworthy.methods.wire import Probe
+from noiseworthy.methods.probe import Probe, probe
 from noiseworthy.methods.wires import wire
 from noiseworthy.privacy.durable import Account
 from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.table import TaskTable
 
 RECORDS = 7
@@ -55,17 +57,17 @@ class Question:
 
     @classmethod
     def of(cls, algorithm: str) -> Question:
-        """What the wire of an algorithm has for an audit to ask."""
-        return cls(algorithm, wire(algorithm).probe)
+        """What an algorithm has for an audit to ask."""
+        return cls(algorithm, probe(algorithm))
 
     @property
     def divisor(self) -> int:
         """n where records are clipped, 1 where the whole update is."""
         return 1 if self.probe.whole else RECORDS
 
-    def noise(self, ratio: float) -> float:
-        """Noise of which 2C / divisor, what an exchanged record changes, is `ratio` times."""
-        return 2 * CLIP / self.divisor / ratio
+    def noise(self, ratio: float, mechanism: str) -> float:
+        """Noise of which what an exchanged record changes, 2C / divisor at most, is `ratio` times."""
+        return self.probe.apart[law_of(mechanism).norm] * CLIP / self.divisor / ratio
 
 
 def questions(owner: Owner) -> list[Question]:
@@ -140,11 +142,15 @@ class World:
         gateway: of made-up records.
         table: the model that is asked for.
         gradient: of the record that is exchanged, at zero, clipped to C as the noise needs, shape (p,).
+        task: the model for the records.
+        batch: the records.
     """
 
     gateway: Gateway
     table: TaskTable
     gradient: NDArray[np.float64]
+    task: Task
+    batch: Batch
 
     @classmethod
     def open(cls, owner: Owner) -> World:
@@ -152,11 +158,12 @@ class World:
         gateway = Gateway.open(owner)
         table = TaskTable.model_validate({"model": model_of(owner), "bias": False})
         task = gateway.holding.task(table)
-        one = jax.tree.map(lambda a: a[:1], gateway.holding.batch(task))
+        batch = gateway.holding.batch(task)
+        one = jax.tree.map(lambda a: a[:1], batch)
         slope = jax.grad(lambda theta: task.losses(theta, one)[0])(jnp.zeros(task.dimension))
         raw = np.asarray(slope, np.float64)
         order = law_of(owner.budget.mechanism).order
-        return cls(gateway, table, raw * (CLIP / np.linalg.norm(raw, order)))
+        return cls(gateway, table, raw * (CLIP / np.linalg.norm(raw, order)), task, batch)
 
     def owned_by(self, account: Account, number: int) -> World:
         """The same records with the budget of another account of the ledger."""
@@ -171,7 +178,7 @@ class World:
 
     def request(self, question: Question, run: str, ratio: float) -> Request:
         """A request whose noise an exchanged record is `ratio` times of."""
-        noise = question.noise(ratio)
+        noise = question.noise(ratio, self.gateway.owner.budget.mechanism)
         return Request(
             run=run, release=1, algorithm=question.probe.work(noise), task=self.table,
             theta=np.zeros(len(self.gradient), np.float32), mechanism=self.gateway.owner.budget.mechanism,
@@ -179,7 +186,10 @@ class World:
         )  # fmt: skip
 
     def mean(self, question: Question) -> NDArray[np.float64]:
-        """What an upload would be without its noise, shape (p,)."""
+        """What an upload would be without its noise, shape (u,)."""
+        if question.probe.mean is not None:
+            norm = law_of(self.gateway.owner.budget.mechanism).norm
+            return question.probe.mean(self.task, self.batch, CLIP, norm)
         return question.probe.sign / question.divisor * self.gradient
 
     def answer(self, request: Request) -> Uploaded | Refused:
@@ -189,8 +199,8 @@ class World:
             raise GatewayError("the gateway answered a request by something else; nothing can be audited")
         return reply
 
-    def upload(self, request: Request) -> NDArray[np.float64]:
-        """The released numbers that belong to the model, shape (p,).
+    def upload(self, request: Request, numbers: int | None = None) -> NDArray[np.float64]:
+        """The first of the released numbers; all by default.
 
         Raises:
             GatewayError: a request that is refused.
@@ -201,7 +211,7 @@ class World:
                 f"in rehearsal {request.algorithm.name} was refused ({reply.reason}: {reply.message}); "
                 "look at [allowed] and [budget] of the owner's file"
             )
-        return np.asarray(reply.upload.values, np.float64)[: len(self.gradient)]
+        return np.asarray(reply.upload.values, np.float64)[:numbers]
 
     @property
     def charged(self) -> int:
@@ -218,5 +228,5 @@ def cost(question: Question, ratio: float, mechanism: str) -> float:
         >>> cost(Question.of("fedsgd-dpc"), 0.5, "gaussian")
         0.25
     """
-    ratios = [ratio, *question.probe.beside(question.noise(ratio), RECORDS)]
+    ratios = [ratio, *question.probe.beside(question.noise(ratio, mechanism), RECORDS)]
     return float(sum(one ** law_of(mechanism).paid_in.power for one in ratios))

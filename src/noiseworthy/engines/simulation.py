@@ -280,7 +280,7 @@ def _round(
     if algorithm.reads_uploads:
         uploads, memory = _each_upload(algorithm, state, memory, cohort, train, key)
         return algorithm.aggregate(state, algorithm.combine(state, cohort, uploads)), memory
-    total = jnp.zeros_like(state.theta)
+    total: Array | float = 0.0
     for clients, held in groups or (Group(cohort, train),):
 
         def reply(place: Array, client: Array, memory: Memory, held=held) -> tuple[Array, Memory]:
@@ -296,10 +296,12 @@ def _round(
         elements = held[0][0].size + _MODEL_WEIGHT * state.theta.size * algorithm.moves_locally
         part, own = _sum_in_blocks(reply, (places, clients, own), elements)
         memory = jax.tree.map(lambda old, new, clients=clients: old.at[clients].set(new), memory, own)
-        total += part
+        total = total + part
     if not single_uploads:
-        total += algorithm.aggregate_noise(state, cohort, named_key(key, Purpose.AGGREGATE, state.round))
-    return algorithm.aggregate(state, total), memory
+        total = total + algorithm.aggregate_noise(
+            state, cohort, named_key(key, Purpose.AGGREGATE, state.round)
+        )
+    return algorithm.aggregate(state, jnp.asarray(total)), memory
 
 
 def _each_upload(

@@ -144,9 +144,9 @@ def analytic(question: Question, clip_norm: float) -> dict[str, Constant]:
         ConfigError: another model. InvalidInput: no feature norm or no ridge.
     """
     task = question.model()
-    if not isinstance(task, LinearModel) or task.class_weights is not None:
+    if not isinstance(task, LinearModel) or task.weighted:
         raise ConfigError(
-            "analytic constants exist for linear models without class_weights only; plan by trial or state "
+            "analytic constants exist for linear models without weights only; plan by trial or state "
             "[constants]"
         )
     return analytic_constants(task.loss, task.record_norm, task.ridge, clip_norm, question.classes)
@@ -159,9 +159,9 @@ def averaging(question: Question, records: NDArray[np.int64], clip_norm: float) 
         ConfigError: another model. InvalidInput: no feature norm or no ridge.
     """
     task = question.model()
-    if not isinstance(task, LinearModel) or task.class_weights is not None:
+    if not isinstance(task, LinearModel) or task.weighted:
         raise ConfigError(
-            "analytic constants exist for linear models without class_weights only; state [constants]"
+            "analytic constants exist for linear models without weights only; state [constants]"
         )
     return averaging_constants(
         task.loss, task.record_norm, task.ridge, clip_norm, question.classes, records, task.dimension

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _ROOM = "noiseworthy.methods"
 METHODS: dict[str, str] = {
     "fedsgd-dpc": f"{_ROOM}.fedsgd_dpc.method",
+    "moments": f"{_ROOM}.moments.method",
     "dp-fedavg": f"{_ROOM}.dp_fedavg.method",
     "dp-scaffnew": f"{_ROOM}.dp_scaffnew.method",
     "dp-pasgd": f"{_ROOM}.dp_pasgd.method",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from noiseworthy.tasks.base import Task
     from noiseworthy.tasks.personal import Personal
 
-_AT_ONCE = 2**22
+AT_ONCE = 2**22
 """Numbers of gradients of single records that are in memory at a time."""
 
 Rows: TypeAlias = Iterator[NDArray[np.float32]]
@@ -54,7 +54,7 @@ def gradient_sum(request: Asked, records: int, dimension: int, times: int = 1) -
 
 def gradient_rows(task: Task | Personal, theta: Vector, batch: Batch, total: NoisedSum) -> Rows:
     """The clipped gradient of every record as if it were alone, in parts of shape (m, p)."""
-    count, part = len(batch.x), max(1, _AT_ONCE // len(theta))
+    count, part = len(batch.x), max(1, AT_ONCE // len(theta))
     clip, norm = jnp.float32(total.mechanism.clip_norm), total.mechanism.norm
     for start in range(0, count, min(count, part)):
         taken = jax.tree.map(lambda a, start=start: a[start : start + part], batch)

@@ -23,6 +23,10 @@ Lever: TypeAlias = Literal["momentum", "weighting", "cohorts", "decay", "steerin
 weighted by their precision, rounds that ask some clients only, step sizes that fall or follow the uploads."""
 
 
+_MOST_GAIN = 0.9
+"""Of steering in one round, however few there are."""
+
+
 @dataclass(frozen=True)
 class Grid:
     """What a race starts with.
@@ -53,7 +57,8 @@ class Setting:
         momentum: of the server.
         averaging: share of the last rounds whose mean is delivered.
         weighting: q, how far uploads are weighted by their precision.
-        steering: gain with which noised uploads scale the steps, where the method has this.
+        steering: sum over the rounds of the gains with which noised uploads scale the steps, where the method
+            has this.
     """
 
     passes: float
@@ -64,7 +69,7 @@ class Setting:
     momentum: float = 0.0
     averaging: float = 0.0
     weighting: float = 0.5
-    steering: float = 0.1
+    steering: float = 4.0
 
 
 class GradientScale(NamedTuple):
@@ -155,9 +160,13 @@ class Free:
             return self.weighting
         return setting.weighting if np.ptp(made.noise) > 1e-9 * made.noise.max() else 0.0
 
-    def steering_of(self, setting: Setting) -> Steering | None:
-        """None where steps are taken as planned."""
-        gain = setting.steering if self.steering is None else self.steering
+    def steering_of(self, setting: Setting, rounds: int) -> Steering | None:
+        """None where steps are taken as planned; in few rounds the gain of each is larger.
+
+        The gains 4 k (t/T) (1 - t/T) of T rounds sum to about 2kT/3.
+        """
+        planned = min(_MOST_GAIN, float(f"{1.5 * setting.steering / rounds:.2g}"))
+        gain = planned if self.steering is None else self.steering
         return Steering(gain, self.floor) if gain else None
 
     def clipped(self, problem: Problem, setting: Setting, unit: float) -> tuple[Problem, float]:
@@ -180,13 +189,13 @@ class Keys:
     """Keys of a method's `[algorithm]` table that trials read.
 
     Attributes:
-        rounds: of T, or of the iterations of all local steps.
+        rounds: of T, or of the iterations of all local steps; None where there is one upload.
         work: of E, tau or p; None where a reply is one gradient.
         most: of the largest number of rounds or iterations; None where the table has none.
         own: that only this method has and trials take as stated.
     """
 
-    rounds: str
+    rounds: str | None
     work: str | None
     most: str | None
     own: tuple[str, ...]

@@ -11,10 +11,11 @@ far. The noise of r_t has the known variance v_t = |theta_t - theta_0|^2 sum_i w
 smoothed, R_t = b R_{t-1} + (1 - b) r_t and V_t = b^2 V_{t-1} + (1 - b)^2 v_t, and the model and all further
 steps are scaled by
 
-    f_t = exp(-k (1 - t/T) u_t),    u_t = R'_t / sqrt(V_t + floor^2), within [-2, 2].
+    f_t = exp(-4 k (t/T) (1 - t/T) u_t),    u_t = R'_t / sqrt(V_t + floor^2), within [-2, 2].
 
-R' is the part of R beyond 0.6 floor on either side of 0: a model that fits its own records a little better
-the larger it grows no longer learns of others, and slopes of unlike owners come and go.
+Early models are mostly noise and late mistakes stay, so that the middle of the training counts most. R' is
+the part of R beyond 0.6 floor on either side of 0: a model that fits its own records a little better the
+larger it grows no longer learns of others, and slopes of unlike owners come and go.
 
 Everything that it reads has been noised and paid for: steering is post-processing.
 
@@ -107,7 +108,8 @@ class Steered(Around):
         variance = SMOOTHING**2 * before.variance + (1 - SMOOTHING) ** 2 * variance
         telling = slope - jnp.clip(slope, -_LITTLE * self.floor, _LITTLE * self.floor)
         told = jnp.clip(telling / jnp.sqrt(variance + self.floor**2), -_MOST, _MOST)
-        factor = jnp.exp(-self.gain * (1 - state.round.astype(jnp.float32) / self.rounds) * told)
+        passed = state.round.astype(jnp.float32) / self.rounds
+        factor = jnp.exp(-4 * self.gain * passed * (1 - passed) * told)
         scale = before.scale * factor
         after = self.algorithm.aggregate(own_state(state), total)
         theta = before.start + factor * moved + scale * (after.theta - state.theta)

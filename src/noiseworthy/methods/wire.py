@@ -118,29 +118,6 @@ def one_step(work: Work) -> int:
     return 1
 
 
-def nothing_beside(noise: float, records: int) -> tuple[float, ...]:
-    """The upload is all that is released."""
-    return ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Probe:
-    """The release that an audit of an installation attacks: at zero, of records that cancel but for one.
-
-    Attributes:
-        work: what is asked, for noise of a size.
-        whole: whether the clip is of the whole update, not of each record.
-        sign: of the upload beside the gradient.
-        beside: what an exchanged record changes in each number that is released beside the upload, over that
-            number's noise, for noise of a size and n records.
-    """
-
-    work: Callable[[float], Work]
-    whole: bool
-    sign: float
-    beside: Callable[[float, int], tuple[float, ...]]
-
-
 W = TypeVar("W", bound=Work)
 
 
@@ -155,7 +132,6 @@ class Wire(Generic[W]):
         obstacle: why its job has no proof for noise of a law; empty if it has one.
         work: what a client computes in a round: of a plan, or of a first stage; client; t.
         job: what a request makes an owner compute: request, its work, the model for the owner's records, n.
-        probe: what an audit of an installation asks.
         first: of the stage before the plan, in which clients report more; None where there is none.
 
     Guarantee: sensitivities in a job's `sums` are the owner's own, from its n and the clips that are applied.
@@ -167,5 +143,4 @@ class Wire(Generic[W]):
     obstacle: Callable[[Law], str]
     work: Callable[[Any, int, int], W]
     job: Callable[[Asked, W, Task, int], Job]
-    probe: Probe
     first: Wire[Any] | None

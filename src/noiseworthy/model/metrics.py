@@ -25,7 +25,7 @@ class Metrics(Table):
             right, in bins of equal width, weighted by their records (ECE).
         prior_accuracy, prior_balanced_accuracy, prior_log_loss: of always answering the shares of the classes
             among the test records.
-        prior_weighted_loss: the least mean loss under class weights of always answering the same.
+        prior_weighted_loss: the least mean loss of always answering the same, where losses are weighted.
         r2: share of the variance that is explained.
         error: root of the mean squared error; `prior_error` that of always answering the mean.
     """
@@ -47,9 +47,9 @@ class Metrics(Table):
     @property
     def constant_loss(self) -> Number:
         """Test loss of always answering the same, in the unit of trainings; None where they have another."""
-        if self.prior_error is not None:
-            return self.prior_error**2 / 2
-        return self.prior_log_loss if self.prior_weighted_loss is None else self.prior_weighted_loss
+        if self.prior_weighted_loss is not None:
+            return self.prior_weighted_loss
+        return self.prior_log_loss if self.prior_error is None else self.prior_error**2 / 2
 
 
 def of_classes(
@@ -57,7 +57,7 @@ def of_classes(
     scores: NDArray,
     *,
     probabilities: bool = True,
-    class_weights: tuple[float, ...] | None = None,
+    weights: NDArray[np.float64] | None = None,
 ) -> Metrics:
     """Scores of a classifier.
 
@@ -65,7 +65,7 @@ def of_classes(
         y: true classes 0..K-1, shape (n,), n at least 1.
         scores: of every class, shape (n, K), the largest of which names the class.
         probabilities: whether scores are probabilities.
-        class_weights: of the training, whose loss is the mean weighted by them; None for 1.
+        weights: of the records, shape (n,), by which the loss of the training is weighted; None for 1.
 
     Example:
         >>> found = of_classes([0, 0, 1], np.array([[0.9, 0.1], [0.6, 0.4], [0.4, 0.6]]))
@@ -77,7 +77,7 @@ def of_classes(
     true, scores = np.asarray(y), np.asarray(scores, np.float64)
     named, shares = scores.argmax(axis=1), np.bincount(true) / len(true)
     occurring = shares[shares > 0]
-    weighted = None if class_weights is None else shares * class_weights[: len(shares)]
+    weighted = None if weights is None else np.bincount(true, weights)
     found = {
         "accuracy": float(np.mean(named == true)),
         "balanced_accuracy": float(np.mean([np.mean(named[true == k] == k) for k in np.unique(true)])),
@@ -97,8 +97,8 @@ def of_classes(
     return Metrics(records=len(true), **found)
 
 
-def of_numbers(y: ArrayLike, predicted: ArrayLike) -> Metrics:
-    """Scores of a regression, of n at least 1 records.
+def of_numbers(y: ArrayLike, predicted: ArrayLike, weights: ArrayLike | None = None) -> Metrics:
+    """Scores of a regression, of n at least 1 records, where losses may be weighted.
 
     Example:
         >>> of_numbers([0.0, 2.0], [0.0, 1.0]).r2
@@ -112,6 +112,7 @@ def of_numbers(y: ArrayLike, predicted: ArrayLike) -> Metrics:
         r2=float(metrics.r2_score(true, given)) if len(true) > 1 else None,
         error=float(metrics.root_mean_squared_error(true, given)),
         prior_error=float(true.std()),
+        prior_weighted_loss=None if weights is None else _weighted_spread(true, weights),
     )
 
 
@@ -119,6 +120,13 @@ def _prior_loss(shares: NDArray[np.float64]) -> float:
     """Log loss of always answering some shares, where classes come in them."""
     occurring = shares[shares > 0]
     return float(-np.sum(occurring * np.log(occurring)))
+
+
+def _weighted_spread(true: NDArray[np.float64], weights: ArrayLike) -> float:
+    """Half the mean squared distance to the mean, both weighted."""
+    given = np.asarray(weights, np.float64)
+    mean = np.average(true, weights=given)
+    return float(np.average(np.square(true - mean), weights=given) / 2)
 
 
 def _auc(true: NDArray, scores: NDArray[np.float64]) -> Number:

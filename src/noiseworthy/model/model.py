@@ -212,12 +212,15 @@ class Model:
             raise InvalidInput(f"{self.description.task.model} is no linear model and has no coefficients")
         return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"per_unit": float})
 
-    def measured(self, encoded: ArrayLike, labels: ArrayLike) -> Metrics | None:
+    def measured(
+        self, encoded: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None
+    ) -> Metrics | None:
         """How well it does on encoded records; None without records, or where a record has many labels.
 
         Args:
             encoded: shape (n, *record_shape).
             labels: classes 0..K-1, or numbers, shape (n,).
+            weights: of the records, shape (n,), where the loss of the training was weighted by them.
         """
         y = np.asarray(labels)
         if y.ndim != 1 or not len(y) or self.loss == "own":
@@ -226,11 +229,11 @@ class Model:
         if not np.all(np.isfinite(z)):
             return None
         if self.classes is None:
-            return of_numbers(y, z)
-        weights = self.description.task.weights
+            return of_numbers(y, z, weights)
+        weights = _weights_of(y, self.description.task.weights, weights)
         if self.loss == "hinge":
-            return of_classes(y, np.concatenate([-z, z], axis=1), probabilities=False, class_weights=weights)
-        return of_classes(y, self.probabilities(z), class_weights=weights)
+            return of_classes(y, np.concatenate([-z, z], axis=1), probabilities=False, weights=weights)
+        return of_classes(y, self.probabilities(z), weights=weights)
 
     @property
     def loss(self) -> str:
@@ -294,6 +297,16 @@ class Model:
         if bad := int(np.sum(~np.isfinite(numbers).all(axis=(*range(1, x.ndim),)))):
             raise DataError(f"{bad} records have NaN or infinite numbers; impute or drop them first")
         return numbers
+
+
+def _weights_of(
+    y: NDArray, of_classes: tuple[float, ...] | None, own: ArrayLike | None
+) -> NDArray[np.float64] | None:
+    """What the losses of records were multiplied by; None where by nothing."""
+    if of_classes is None and own is None:
+        return None
+    weights = np.ones(len(y)) if of_classes is None else np.asarray(of_classes, np.float64)[y]
+    return weights if own is None else weights * np.asarray(own, np.float64)
 
 
 def loss_of(task: Task) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.plans.local_work import LocalWork
+from noiseworthy.plans.moments import SecondMoments
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.stages import BoughtRanges, Stage
 from noiseworthy.privacy.accountants import accountant_name, spent_epsilon, spent_with_pilot
@@ -112,6 +113,7 @@ class Plan:
         weighting: q in [0, 1], how far uploads are weighted by their precision; 0 weighs clients by records.
         steering: of the steps by what was uploaded; None takes them as planned.
         ranges: of columns, if they were bought: released and charged before everything else.
+        moments: what clients upload in the place of gradients, if that is second moments.
     """
 
     algorithm: str
@@ -136,6 +138,7 @@ class Plan:
     weighting: float = 0.0
     steering: Steering | None = None
     ranges: BoughtRanges | None = field(default=None, metadata=LEFT_OUT_IF_NONE)
+    moments: SecondMoments | None = field(default=None, metadata=LEFT_OUT_IF_NONE)
 
     @property
     def train(self) -> bool:
@@ -151,6 +154,12 @@ class Plan:
     def all_rounds(self) -> int:
         """Rounds of the whole training, those of a first stage included."""
         return self.rounds + (self.pilot.rounds if self.pilot else 0)
+
+    @property
+    def numbers(self) -> int:
+        """Numbers in one upload: the parameters, or second moments."""
+        p = self.problem.dimension
+        return p if self.moments is None else self.moments.numbers(p)
 
     @property
     def uploads(self) -> NDArray[np.int64]:
@@ -285,6 +294,7 @@ class Plan:
             **({"personal_step_size": self.personal_step} if self.personal_step else {}),
             **(self.pilot.as_dict() if self.pilot else {}),
             **(self.ranges.as_dict() if self.ranges else {}),
+            **(self.moments.as_dict(self.problem.dimension) if self.moments else {}),
             **self._resource_keys(),
             **self._local_keys(),
         }

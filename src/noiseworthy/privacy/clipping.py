@@ -1,4 +1,4 @@
-"""What is clipped before noise is added, and what that lets one claim: five modes, each with its condition.
+"""What is clipped before noise is added, and what that lets one claim: modes, each with its condition.
 
 A client that takes E local steps uploads Delta = theta_local - theta. With step sizes eta_i and
 H = sum of the eta_i in one round, what one change of the data can do to Delta depends on where the clip sits:
@@ -9,6 +9,7 @@ H = sum of the eta_i in one round, what one change of the data can do to Delta d
     C     the batch gradient, every step         2 zeta H, no 1/n            nothing                    client
     D     the update Delta                       2 zeta                      nothing                    client
     E     as B, measured in L1                   sqrt(p) 2 zeta H / n        as B                       record
+    M     each record's second moments           sqrt 2 zeta / n, L1 2/n     one upload                 record
 
 Clipping records does not give 1/n for E > 1 on a general model, because two runs that differ in one record
 compute their gradients at different parameters (docs/theory/fu.md#local-sensitivity).
@@ -27,10 +28,18 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.budget import Relation, Unit
 from noiseworthy.privacy.mechanisms import Family, law_of
-from noiseworthy.privacy.sensitivity import Norm, Sensitivity, of_clipped_whole, of_mean_gradient
+from noiseworthy.privacy.sensitivity import (
+    Norm,
+    Sensitivity,
+    of_clipped_whole,
+    of_mean_gradient,
+    of_moments,
+)
 
-ClippingMode = Literal["A", "B", "C", "D", "E"]
-CLIPPING_MODES: tuple[ClippingMode, ...] = ("A", "B", "C", "D", "E")
+GradientMode = Literal["A", "B", "C", "D", "E"]
+"""Of gradients and updates; M is of second moments, which need no gradient."""
+ClippingMode = Literal["A", "B", "C", "D", "E", "M"]
+CLIPPING_MODES: tuple[ClippingMode, ...] = ("A", "B", "C", "D", "E", "M")
 
 WORDS: dict[ClippingMode, str] = {
     "A": "each record's gradient is clipped and the client takes one step",
@@ -39,6 +48,7 @@ WORDS: dict[ClippingMode, str] = {
     "D": "the client's whole update is clipped",
     "E": "each record's gradient is clipped in L2 in every local step of a convex, smooth loss, "
     "and its effect is measured in L1",
+    "M": "each record's second moments are clipped, and uploaded once",
 }
 """A mode in words, for statements and errors."""
 
@@ -101,6 +111,8 @@ def of_upload(
     norm = clip_norm_of(mode, family)
     if unit_of(mode) == "client":
         return of_clipped_whole(clip_norm, len(check.counts("sizes", sizes)), norm, relation)
+    if mode == "M":
+        return of_moments(clip_norm, sizes, norm, relation)
     one = of_mean_gradient(clip_norm, sizes, norm, relation, sampling_rate)
     if mode != "E":
         return one

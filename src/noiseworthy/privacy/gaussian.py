@@ -1,4 +1,4 @@
-"""The Gaussian mechanism, exactly: delta, epsilon and mu for any number of clients at once.
+"""The Gaussian mechanism, exactly: delta and mu for any number of clients at once.
 
 A release with ratio mu = sensitivity / std has, exactly,
 
@@ -19,8 +19,8 @@ from noiseworthy.errors import InvalidInput
 SMALLEST_MU = 1e-6
 """Below this ratio float64 no longer resolves delta well enough to stay on the safe side."""
 
-_SAFE_STEP = 1e-13
-_SMALLEST_EPSILON = 1e-12
+SAFE_STEP = 1e-13
+"""By which iterations end, relatively."""
 
 
 def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> NDArray[np.float64]:
@@ -94,61 +94,14 @@ def _solve_mu(epsilon: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArr
             step = (np.log(delta) - np.log(reached)) * reached / slope
         step = np.where(np.isfinite(step), step, 0.0)
         mu = np.clip(mu + step, mu / 2, mu * 2)  # where delta underflows its slope tells no distance
-        if np.all(np.abs(step) <= _SAFE_STEP * mu):
+        if np.all(np.abs(step) <= SAFE_STEP * mu):
             break
-    return _round_down(mu, lambda m: gaussian_delta(epsilon, m) <= delta)
+    return rounded_down(mu, lambda m: gaussian_delta(epsilon, m) <= delta)
 
 
-def gaussian_epsilon(mu: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]:
-    """Exact epsilon of a Gaussian mechanism with ratio mu at a given delta.
-
-    Newton's iteration on log delta, concave in epsilon, from the zCDP bound downwards; checked and
-    rounded up.
-
-    Args:
-        mu: sensitivity / std of the composed mechanism, at least 0, broadcastable with delta.
-        delta: in (0, 1).
-
-    Returns:
-        The smallest epsilon with delta(epsilon; mu) <= delta, at least 1e-12; 0 where delta(0; mu) is
-        already below.
-
-    Example:
-        >>> float(gaussian_epsilon(1.0, 1e-5).round(4))
-        4.3772
-    """
-    mu = check.non_negative("mu", mu)
-    delta = check.in_unit_interval("delta", delta, closed_left=False)
-    mu, delta = np.broadcast_arrays(mu, delta)
-    spends = gaussian_delta(0.0, mu) > delta
-    epsilon = np.zeros(mu.shape)
-    epsilon[spends] = _solve_epsilon(mu[spends], delta[spends])
-    return epsilon
-
-
-def _solve_epsilon(mu: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy.special import erfcx  # here, as in `gaussian_delta`
-
-    rho = np.square(mu) / 2
-    epsilon = rho + 2 * np.sqrt(rho * -np.log(delta))
-    moving = np.ones(mu.shape, bool)  # each stops for itself: what one has spent depends on no other
-    for _ in range(100):
-        reached = gaussian_delta(epsilon, mu)
-        a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-        slope = np.exp(-np.square(a) / 2) / 2 * erfcx(b / np.sqrt(2))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = (np.log(reached) - np.log(delta)) * reached / slope
-        step = np.where(moving & np.isfinite(step), step, 0.0)
-        epsilon = np.maximum(epsilon + step, _SMALLEST_EPSILON)
-        moving &= np.abs(step) > _SAFE_STEP * epsilon
-        if not moving.any():
-            break
-    return 1 / _round_down(1 / epsilon, lambda inverse: gaussian_delta(1 / inverse, mu) <= delta)
-
-
-def _round_down(value: NDArray[np.float64], safe) -> NDArray[np.float64]:
+def rounded_down(value: NDArray[np.float64], safe) -> NDArray[np.float64]:
     """Lower each value, in growing relative steps, until `safe` holds for it."""
-    step = _SAFE_STEP
+    step = SAFE_STEP
     for _ in range(40):
         bad = ~safe(value)
         if not np.any(bad):

@@ -44,7 +44,13 @@ class GridMechanism:
 
     @classmethod
     def of(
-        cls, release: Release, client: int, clip_norm: float, records: int, scale: float = 1.0
+        cls,
+        release: Release,
+        client: int,
+        clip_norm: float,
+        records: int,
+        scale: float = 1.0,
+        apart: float = 2.0,
     ) -> GridMechanism:
         """The mechanism of a client by its accounted release, on the finest grid that has room.
 
@@ -54,6 +60,7 @@ class GridMechanism:
             clip_norm: C, of a record's gradient or of the whole update.
             records: n_i, public; not used where the unit is the client.
             scale: factor of clip and noise in this round, `Plan.upload_scale`.
+            apart: the most that two rows differ by, over the clip: 2, or less by how they are made.
 
         Raises:
             UnsoundClaim: a release accounted for less than this clip and divisor can change, or Poisson
@@ -64,7 +71,7 @@ class GridMechanism:
         of `as_drawn(release)`, a millionth more than planned.
         """
         rows = records if release.sensitivity.unit == "record" else 1
-        _check_covers(release, client, clip_norm, rows)
+        _check_covers(release, client, clip_norm, rows, apart)
         clip = clip_norm * check.positive("scale", scale).item()
         size = scale * rows * release.mechanism.size[client]
         size = float(check.positive("noise", size, remedy="plan with gaussian or laplace")) * _MORE
@@ -107,13 +114,13 @@ def as_drawn(release: Release) -> Release:
     return replace(release, mechanism=release.mechanism.law.noise(drawn))
 
 
-def _check_covers(release: Release, client: int, clip_norm: float, divisor: int) -> None:
+def _check_covers(release: Release, client: int, clip_norm: float, divisor: int, apart: float) -> None:
     """Refuse an accounted sensitivity below what this clip and divisor can change."""
     if release.sampling_rate < 1:
         raise UnsoundClaim("deployed noise is for full batches; use sampling_rate = 1")
     clip = check.positive("clip_norm", clip_norm).item()
     check.count("records", divisor)
-    factor = 2.0 if release.sensitivity.relation == "replace-one" else 1.0
+    factor = apart if release.sensitivity.relation == "replace-one" else 1.0
     needed, accounted = factor * clip / divisor, release.sensitivity.value[client]
     if needed > accounted * (1 + _LAST_BITS):
         raise UnsoundClaim(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -14,6 +14,10 @@ from noiseworthy.privacy.budget import RELATIONS, Relation, Unit
 
 Norm = Literal["l1", "l2"]
 NORMS: tuple[Norm, ...] = ("l1", "l2")
+OPPOSITE: dict[Norm, float] = {"l1": 2.0, "l2": 2.0}
+"""The most that two vectors of norm 1 are apart,"""
+RIGHT_ANGLED: dict[Norm, float] = {"l1": 2.0, "l2": 2**0.5}
+"""and second moments, which are at right angles at most."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,34 @@ def of_mean_gradient(
         raise InvalidInput(f"sampling_rate must be a probability in (0, 1], got {rate:g}")
     factor = 2.0 if relation == "replace-one" else 1.0
     return Sensitivity(factor * clip / (rate * records), norm, relation, sampling_rate=rate)
+
+
+def of_moments(
+    clip_norm: float, sizes: ArrayLike, norm: Norm, relation: Relation = "replace-one"
+) -> Sensitivity:
+    """Sensitivity of a client's mean of second moments u(q) of records q, each clipped to C.
+
+    u(q) is the upper triangle of q q'; in L2 its off-diagonals count sqrt 2, so that |u(q)|_2 = |q|_2^2 and
+    <u(q), u(t)> = <q, t>^2 >= 0: two of norm C at most differ by sqrt 2 C. L1 has no angles:
+
+        replace-one: sqrt 2 C / n in L2, 2C / n in L1          add-remove: C / n in both
+
+    Args:
+        clip_norm: C above 0, on |q|_2^2 in L2 and on the L1 norm of what is uploaded in L1.
+        sizes: records n_i of each client, shape (N,).
+        norm: of the clip.
+        relation: `replace-one` or `add-remove`.
+
+    Guarantee: holds for any part of u(q), because leaving coordinates out brings vectors no further apart.
+
+    Example:
+        >>> of_moments(1.0, [100], "l2").value.round(6), of_moments(1.0, [100], "l1").value
+        (array([0.014142]), array([0.02]))
+
+    Source: docs/theory/moments.md#sensitivity.
+    """
+    one = of_mean_gradient(clip_norm, sizes, norm, relation)
+    return replace(one, value=one.value * (RIGHT_ANGLED[norm] / 2 if relation == "replace-one" else 1.0))
 
 
 def of_mean_loss(cap: float, sizes: ArrayLike, norm: Norm, relation: Relation = "replace-one") -> Sensitivity:

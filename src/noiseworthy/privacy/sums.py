@@ -44,7 +44,13 @@ class NoisedSum:
 
     @classmethod
     def planned(
-        cls, release: Release, clip_norm: float, records: int, dimension: int, times: int = 1
+        cls,
+        release: Release,
+        clip_norm: float,
+        records: int,
+        dimension: int,
+        times: int = 1,
+        apart: float = 2.0,
     ) -> NoisedSum:
         """The sum of an accounted release of one client, looked over while nothing is spent.
 
@@ -54,12 +60,13 @@ class NoisedSum:
             records: n, public; not used where the whole update is the one row.
             dimension: coordinates of a row.
             times: how often a job draws one.
+            apart: the most that two rows differ by, over the clip: 2, or less by how they are made.
 
         Raises:
             UnsoundClaim: a release accounted for less than this clip can change.
             InvalidInput: a clip too large or too small beside the noise.
         """
-        mechanism = GridMechanism.of(release, 0, clip_norm, records)
+        mechanism = GridMechanism.of(release, 0, clip_norm, records, apart=apart)
         clipped_sum(np.zeros((0, 1)), clip_norm, mechanism.norm, mechanism.grid)
         return cls(release, mechanism, dimension, times)
 

@@ -34,7 +34,8 @@ def advice_figure(advice: AdviceRecord) -> Figure:
     rows = advice.algorithms
     figure = new_figure(WIDTH, _AROUND + _ROW * len(rows))
     axes = figure.subplots()
-    head(axes, "What each algorithm would reach, by mean loss", _reading(advice), _name(advice))
+    title = f"What each algorithm would reach, by mean {_written(advice.ranked_by)}"
+    head(axes, title, _reading(advice), _name(advice))
     axes.grid(visible=False)
     _limits(axes, advice)
     _ground(axes, [one for one in rows if one.place == 1 and one.train])
@@ -65,7 +66,7 @@ def outlook_figure(advice: AdviceRecord) -> Figure | None:
     head(panels[0], "When the answer would flip", _name(advice), pairs[0][0].axis)
     for axes, (ours, _) in zip(panels[1:], pairs[1:], strict=True):
         head(axes, "", "", ours.axis)
-    if advice.score == "accuracy":
+    if "accuracy" in advice.score:
         panels[0].yaxis.set_major_formatter(_PERCENT)
     return figure
 
@@ -147,12 +148,12 @@ def _reading(advice: AdviceRecord) -> str:
 def _limits(axes: Axes, advice: AdviceRecord) -> None:
     shown = [one.accuracy for one in advice.algorithms]
     low, high = min(one.least for one in shown), max(one.most for one in shown)
-    if advice.score != "accuracy":
+    if "accuracy" not in advice.score:
         low, high = max(low, -1.0), min(high, 1.0)
     room = _FREE * (high - low or 1.0)
     axes.set_xlim(low - room, high + room)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    if advice.score == "accuracy":
+    if "accuracy" in advice.score:
         axes.xaxis.set_major_formatter(_PERCENT)
 
 
@@ -161,7 +162,11 @@ def _small() -> float:
 
 
 def _name(advice: AdviceRecord) -> str:
-    return f"predicted test {advice.score.replace('^2', '²')}"
+    return f"predicted test {_written(advice.score)}"
+
+
+def _written(name: str) -> str:
+    return name.replace("^2", "²")
 
 
 def _chosen(advice: AdviceRecord, one: AdvisedPart) -> bool:

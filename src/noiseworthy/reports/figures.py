@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from noiseworthy.reports import panels
+from noiseworthy.reports.at_home_figure import home_figure
 from noiseworthy.reports.clients import who_figure
 from noiseworthy.reports.estimates import estimates_figure
 from noiseworthy.reports.findings import final, finding, is_scored, score_name, setting
@@ -121,6 +122,7 @@ FIGURES = {
     "participation": participation_figure,
     "estimates": estimates_figure,
     "training": training_figure,
+    "home": home_figure,
     "network": network_figure,
     "who": who_figure,
     "compare": compare_figure,

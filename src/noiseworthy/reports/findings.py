@@ -17,6 +17,7 @@ from noiseworthy.studies.typed_evidence import EvidencePart
 from noiseworthy.studies.typed_parts import Quantity
 from noiseworthy.studies.typed_record import RunRecord, TrainingPart, view
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart
+from noiseworthy.tasks.names import score_of
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,18 @@ def score_name(record: RunRecord) -> str:
 def score(record: RunRecord, value: float) -> str:
     """A score as it is usually written: accuracy in percent, R² as a number."""
     return number(value, 2) if score_name(record) == "R²" else percent(value)
+
+
+def metric_name(record: RunRecord) -> str:
+    """What a plan is to reach: the metric that its study names, or `score_name`."""
+    planning = record.study.get("planning")
+    named = planning.get("metric") if isinstance(planning, dict) else "loss"
+    return score_of(named, 2) if named in ("auc", "balanced-accuracy") else score_name(record)
+
+
+def metric_score(record: RunRecord, value: float) -> str:
+    """The same as it is usually written: AUC and R² as numbers."""
+    return number(value, 2) if metric_name(record) == "AUC" else score(record, value)
 
 
 def most_spent(record: RunRecord) -> list[float | None] | None:

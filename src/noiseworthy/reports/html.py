@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from noiseworthy._wording import number, rounded_up, span
 from noiseworthy.errors import DataError
 from noiseworthy.methods.words import Key, Record
-from noiseworthy.reports import alternatives, findings, result, rivals_words, tradeoff_words
+from noiseworthy.reports import alternatives, at_home, findings, result, rivals_words, tradeoff_words
 from noiseworthy.reports.claim_card import Card, claim_card, write_claim_card
 from noiseworthy.reports.estimates import estimates_caption
 from noiseworthy.reports.figures import FIGURES, all_figures
@@ -36,6 +36,7 @@ FOLDED, LISTED = 20, 1000
 _PLOTS = {
     "usual": ("The plan beside usual settings", usual_caption),
     "training": ("What training reached", findings.training_caption),
+    "home": ("What each owner reaches", at_home.home_caption),
     "why": ("Why this plan", findings.why_caption),
     "what-if": ("What if", what_if_caption),
     "leak": ("What the printed formula would have leaked", alternatives.leak_caption),
@@ -135,6 +136,9 @@ def _page(record: RunRecord, figures: dict[str, Figure]) -> str:
         prepared=findings.preparation(record.study.get("task", {})),
         plots=plots,
         standings=rivals_words.standings(rivals) if rivals else {},
+        home=None if (home := record.home) is None else at_home.fairness(record, home),
+        home_note="" if home is None else at_home.fairness_note(home),
+        owners=at_home.owner_rows(record),
         others=(others := alternatives.rows_of(record)),
         others_note=alternatives.note_of(record.plan, others),
         clients=client_rows(record),

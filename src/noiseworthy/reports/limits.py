@@ -28,6 +28,7 @@ def limits(record: RunRecord) -> Clause | None:
         "Every other run on the same records adds to what is spent, tuning and repeated training included.",
         "The test set and public data are read in the clear; keep records that need protection out of them.",
         *_test_records(record.federation),
+        *_at_home(record),
     ]
     if compare is not None:
         settings = count(len(compare.cells) + len(compare.usual), "setting")
@@ -69,6 +70,17 @@ def _test_records(federation: FederationPart | None) -> list[str]:
         return []
     many, origin = count(federation.test_records, "test record"), ORIGINS[federation.test_origin]
     return [f"The {many}: {origin}. Scores on them are exact, and no epsilon covers them."]
+
+
+def _at_home(record: RunRecord) -> list[str]:
+    """What owners make of the model at home, where it is delivered to them; else nothing."""
+    if record.study.get("deliver", {}).get("to") != "owners":
+        return []
+    return [
+        "Models that owners make at home, their own and the shared one tuned, read their records without "
+        "noise and never leave them. One that is handed on carries no guarantee for its owner's records, and "
+        "neither do scores of it."
+    ]
 
 
 def _rivals(rivals: RivalsPart) -> str:

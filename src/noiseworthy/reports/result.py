@@ -11,7 +11,7 @@ from scipy.stats import t
 
 from noiseworthy._wording import count, finite, level, number, span
 from noiseworthy.methods.words import Key
-from noiseworthy.reports import findings, rivals_words
+from noiseworthy.reports import at_home, findings, rivals_words
 from noiseworthy.reports.findings import Outcome, score_name
 from noiseworthy.reports.schedules import headline
 from noiseworthy.studies.typed_parts import Quantity
@@ -80,7 +80,13 @@ def budget(record: RunRecord) -> str:
 
 def verdict(record: RunRecord) -> str | None:
     """What the result is worth, in a sentence without its full stop; None where nothing was measured."""
-    return usual_verdict(record) or findings.finding(record) or _of_rivals(record) or _against_prior(record)
+    return (
+        at_home.finding(record)
+        or usual_verdict(record)
+        or findings.finding(record)
+        or _of_rivals(record)
+        or _against_prior(record)
+    )
 
 
 def _of_rivals(record: RunRecord) -> str | None:

@@ -15,7 +15,7 @@ from noiseworthy._wording import count, finite, level, number, rounded_up, short
 from noiseworthy.methods.dpfl_bcs.words import heterogeneity_of
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.reports import findings, result, rivals_words
+from noiseworthy.reports import at_home, findings, result, rivals_words
 from noiseworthy.reports import tradeoff_words as surface
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.privacy_statement import privacy_statement
@@ -104,6 +104,16 @@ def training_panel(record: RunRecord) -> Panel | None:
     )
 
 
+def home_table(record: RunRecord) -> RenderableType | None:
+    """Alone, shared and tuned at home, with who gains; None where nobody asked."""
+    if (home := record.home) is None:
+        return None
+    title = Text.assemble(
+        (at_home.finding(record) or "", "bold"), (f"\n{at_home.who_gains(record, home)}", "dim")
+    )
+    return Group(Rule(style="dim"), title, _of_rows("", at_home.fairness(record, home), "tuned at home"))
+
+
 def comparison_table(record: RunRecord) -> RenderableType | None:
     """Mean test loss (and score) of the plan beside each fixed setting; None without a comparison."""
     if (compare := record.compare) is None:
@@ -175,19 +185,19 @@ def rivals_table(record: RunRecord) -> RenderableType | None:
     if (rivals := record.rivals) is None:
         return None
     title = Text.assemble((rivals_words.finding(rivals), "bold"), (f"\n{rivals_words.pace(rivals)}", "dim"))
-    tables = [_of_rows(name, rows) for name, rows in rivals_words.standings(rivals).items()]
-    tables += [_of_rows(name, rows) for name, rows in rivals_words.varied(rivals).items()]
+    several = {**rivals_words.standings(rivals), **rivals_words.varied(rivals)}
+    tables = [_of_rows(name, rows, rivals_words.OURS) for name, rows in several.items()]
     return Group(Rule(style="dim"), title, *tables)
 
 
-def _of_rows(title: str, rows: list[dict[str, str]]) -> Table:
-    """Rows under their keys, those of DPFL-BCS standing out."""
+def _of_rows(title: str, rows: list[dict[str, str]], ours: str) -> Table:
+    """Rows under their keys, first the name; those of ours stand out."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", title=title, title_justify="left")
-    for name in rows[0]:
-        table.add_column(name, justify="left" if name == "algorithm" else "right")
+    for i, name in enumerate(rows[0]):
+        table.add_column(name, justify="right" if i else "left")
     for row in rows:
-        ours = row["algorithm"] == rivals_words.OURS
-        table.add_row(*row.values(), style="bold dark_orange3" if ours else None)
+        named = next(iter(row.values()))
+        table.add_row(*row.values(), style="bold dark_orange3" if named == ours else None)
     return table
 
 

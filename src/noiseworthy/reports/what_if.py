@@ -8,8 +8,9 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
 
-from noiseworthy.reports.findings import score, score_name
+from noiseworthy.reports.findings import metric_name, metric_score
 from noiseworthy.reports.marks import Ink, points
 from noiseworthy.reports.scales import score_limits, setting_axis
 from noiseworthy.reports.style import MUTED, NARROW, PLAN, head, new_figure, styled
@@ -23,7 +24,7 @@ _DASHED = (0, (3, 2))
 
 @styled
 def what_if_figure(record: RunRecord) -> Figure | None:
-    """Predicted accuracy along epsilon, clients and cost, dashed where it is extrapolated."""
+    """Predicted score along epsilon, clients and cost, dashed where it is extrapolated."""
     if record.what_if is None:
         return None
     curves = record.what_if.curves
@@ -32,9 +33,11 @@ def what_if_figure(record: RunRecord) -> Figure | None:
     levels = [accuracy for curve in curves.values() for accuracy in curve.accuracy]
     levels += [accuracy for curve in curves.values() for _, accuracy in curve.trials]
     for axes, (name, curve) in zip(panels, curves.items(), strict=True):
-        head(axes, _TITLES[name], f"test {score_name(record)}, predicted", curve.axis)
+        head(axes, _TITLES[name], f"test {metric_name(record)}, predicted", curve.axis)
         setting_axis(axes, curve.x[0], curve.x[-1])
         score_limits(axes, record, levels)
+        if metric_name(record) == "AUC":
+            axes.yaxis.set_major_formatter(ScalarFormatter())
         _draw(axes, record, curve)
     return figure
 
@@ -52,6 +55,6 @@ def _draw(axes: Axes, record: RunRecord, curve: WhatIfCurvePart) -> None:
     axes.plot([curve.own], [own], "o", color=PLAN, markersize=9, markerfacecolor="none",
               markeredgewidth=1.8, zorder=5, gid="plan")  # fmt: skip
     axes.annotate(
-        score(record, own), (curve.own, own), (0, 9), textcoords="offset points", ha="center",
+        metric_score(record, own), (curve.own, own), (0, 9), textcoords="offset points", ha="center",
         color=PLAN, fontweight="bold", fontsize=matplotlib.rcParams["font.size"],
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy._wording import number
-from noiseworthy.reports.findings import score, score_name
+from noiseworthy.reports.findings import metric_name, metric_score
 from noiseworthy.studies.typed_evidence import WhatIfPart
 from noiseworthy.studies.typed_record import RunRecord
 
@@ -19,13 +19,13 @@ def what_if_caption(record: RunRecord) -> str:
 
 
 def price_of_next_point(record: RunRecord, found: WhatIfPart) -> str:
-    """The epsilon that one more point of accuracy needs, in a sentence."""
-    name = "R²" if score_name(record) == "R²" else "accuracy"
+    """The epsilon that one more point of accuracy, or of the study's metric, needs, in a sentence."""
+    name = metric_name(record)
     if not found.prices:
         return f"No epsilon in sight buys another point of {name}."
     accuracy, epsilon = found.prices[0]
     own = found.curves["epsilon"].own
-    wanted = score(record, accuracy)
+    wanted = metric_score(record, accuracy)
     return (
         f"The next point of {name}, {wanted}, needs epsilon {number(epsilon, 3)} instead of {number(own, 3)}."
     )

@@ -14,7 +14,7 @@ from noiseworthy.methods.registry import method
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.studies.decision import Decision, Foretold, Progress, Quality
 from noiseworthy.studies.fitted import explained
-from noiseworthy.studies.prepare import Prepared, open_task, with_task
+from noiseworthy.studies.prepare import Prepared, task_for, with_task
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.names import Metric
@@ -140,16 +140,17 @@ def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
     linear = isinstance(prepared.task, LinearModel)
     if not linear or prepared.study.task.model_fields_set & TREATED:
         return [None]
-    shape, data_dir = prepared.trained()[0].record_shape, prepared.study.federation.data_dir
+    shape, data_dir = prepared.trained()[0].feature_shape, prepared.study.federation.data_dir
     real = alike(bench.sources, shape, data_dir) if len(shape) > 1 else []
+    plain = treatments(shape, real, bench.facts.record_size, bench.facts.classes)
     if (features := prepared.study.task.features) is None:
-        return [*treatments(shape, real)]
+        return [*plain]
     seen = featured([*real, SCENES] if fits(shape) else real) if len(shape) > 1 else []
     if features != "auto":
         return [*seen]
     if len(real) < _REAL_IMAGES and len(shape) > 1:
-        return [*seen] if min(shape[:2]) >= _LARGE else [*treatments(shape, real)]
-    return [*treatments(shape, real), *seen]
+        return [*seen] if min(shape[:2]) >= _LARGE else [*plain]
+    return [*plain, *seen]
 
 
 def space_of(prepared: Prepared) -> Space:
@@ -164,7 +165,7 @@ def space_of(prepared: Prepared) -> Space:
     keys, batch = method(table.name).space.keys, fixed.get("batch_size")
     return Space(
         table.name,
-        rounds=fixed.get(keys.rounds),
+        rounds=fixed.get(keys.rounds or ""),
         work=fixed.get(keys.work),
         clients_per_round=fixed.get("clients_per_round"),
         most=fixed.get(keys.most) or _MOST,
@@ -233,6 +234,6 @@ def applied(prepared: Prepared, decision: Decision) -> Prepared:
     if decision.study is None or decision.study.task == prepared.study.task:
         return prepared
     federation, _ = prepared.trained()
-    task = open_task(decision.study, federation.record_shape, federation.classes)
+    task = task_for(decision.study, federation)
     study = prepared.study.model_copy(update={"task": decision.study.task})
     return replace(prepared, study=study, task=task, dimension=task.dimension)

@@ -91,10 +91,10 @@ def check_study(study: Study) -> Checked:
         raise ConfigError("[federation] has sizes and no data, so there is nothing to check; set data")
     if table.of_owners:
         source = study.located(str(table.test))
-        return _checked(table, source, study.columns, study.task, whole=True)
+        return _checked(table, source, study.counted_columns, study.task, whole=True)
     source = study.located(table.data)
     return _checked(
-        table, source, study.columns, study.task, lambda: open_federation(study), _terms_of(study)
+        table, source, study.counted_columns, study.task, lambda: open_federation(study), _terms_of(study)
     )
 
 
@@ -215,7 +215,7 @@ def _of_clients(
     if federation is not None:
         sizes, names = federation.sizes, federation.clients
         said = [*_tests(len(federation.test_y)), *_sizes(sizes, names)]
-        dimension = _dimension(federation.record_shape, federation.classes, task)
+        dimension = _dimension(federation.feature_shape, federation.classes, task)
         return said + _drowned(sizes, names, dimension, terms)
     if examples is None or terms is None:
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -53,6 +54,10 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
     if not isinstance(task, LinearModel | ModelTask):
         return None
     found, seen = view(record), task.preparation.reference if isinstance(task, LinearModel) else None
+    shape, weights = list(federation.feature_shape), None
+    test_x = federation.test_x
+    if isinstance(task, LinearModel) and task.most_weight is not None:  # who predicts needs no weights
+        task, test_x, weights = replace(task, most_weight=None), test_x[:, :-1], test_x[:, -1]
     values = np.asarray(theta, np.float32)
     described = Description(
         version=version("noiseworthy"),
@@ -61,7 +66,7 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
             data=federation.name, clients=list(federation.clients), records=federation.sizes.tolist()
         ),
         task=task_table(prepared),
-        record_shape=list(federation.record_shape),
+        record_shape=shape,
         label_shape=list(federation.label_shape),
         classes=class_names(prepared),
         schema=federation.schema,
@@ -70,14 +75,14 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
         plan_digest=found.plan_digest,
         privacy=statement_of(found),
         metrics=None,
-        probe=probed(task, values, list(federation.record_shape)),
+        probe=probed(task, values, shape),
     )
     kept = Kept(described, values, seen)
     named = is_own(described.task.model) or task_of(kept) == task
     if not named:  # a network of the user's own, whose name no file knows
         described = described.model_copy(update={"task": described.task.model_copy(update={"model": None})})
         kept = kept._replace(description=described)
-    metrics = Model(kept, task).measured(federation.test_x, federation.test_y)
+    metrics = Model(kept, task).measured(test_x, federation.test_y, weights)
     return kept._replace(description=described.model_copy(update={"metrics": metrics}))
 
 

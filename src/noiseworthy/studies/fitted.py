@@ -11,7 +11,7 @@ from noiseworthy.methods.registry import method
 from noiseworthy.plans.curves import BoundCurves, Curve, LossCourse
 from noiseworthy.plans.plan import Plan, Prediction
 from noiseworthy.studies.decision import Decision, Progress, TrialMark
-from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.bench import Bench, untrained_score
 from noiseworthy.trials.fitted_bound import fit
 from noiseworthy.trials.landscape import MARKS, TrialPoint, landscape
 from noiseworthy.trials.race import Deadline
@@ -47,7 +47,7 @@ def explained(
     points = landscape(bench, space, found.result.winner, SEEDS, on_progress, deadline)
     if not points:
         return decision
-    start = np.mean([proxy.deal().untrained_quality for proxy in bench.proxies(found.treatment)])
+    start = np.mean([untrained_score(proxy) for proxy in bench.proxies(found.treatment)])
     guess, unit = WhatIf.of(fit(points, float(start)), _tried(found, points)), _unit(bench)
     return replace(
         decision,

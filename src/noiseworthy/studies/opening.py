@@ -37,12 +37,13 @@ def open_data(study: Study) -> Opened:
         ConfigError: ranges that cannot be bought.
     """
     if study.columns is None or not study.columns.to_buy:
-        return Opened(_federation(study, study.columns), None)
+        return Opened(_federation(study, study.counted_columns), None)
     from noiseworthy.studies.ranges import bought_ranges, check_can_be_bought
 
     check_can_be_bought(study)
-    ranges = bought_ranges(study, _federation(study, study.columns.with_gaps_told()))
-    return Opened(_federation(study, study.columns.with_ranges(ranges.found)), ranges)
+    columns = study.columns.with_persons(study.persons_have_at_most)
+    ranges = bought_ranges(study, _federation(study, columns.with_gaps_told()))
+    return Opened(_federation(study, columns.with_ranges(ranges.found)), ranges)
 
 
 def open_federation(study: Study) -> Federation:
@@ -75,7 +76,7 @@ def check_model(study: Study, federation: Federation) -> None:
     """
     model = study.task.model
     if model in IMAGES:
-        image_shape(model, federation.record_shape)
+        image_shape(model, federation.feature_shape)
     structured = len(federation.label_shape) > 0
     if structured and model not in _STRUCTURED:
         raise ConfigError(

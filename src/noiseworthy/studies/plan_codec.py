@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from noiseworthy.errors import PlanError
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
+from noiseworthy.plans.moments import SecondMoments
 from noiseworthy.plans.plan import LEFT_OUT_IF_NONE, Plan, Prediction, Steering, StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.resources import Resources
@@ -31,7 +32,7 @@ from noiseworthy.studies.plan_text import canonical
 _KIND, _ARRAY, _FLOAT = "kind", "array", "float"
 _CLASSES: tuple[type, ...] = (
     Plan, Problem, Constant, PrivacyBudget, Resources, Release, Sensitivity, StepSize, Steering,
-    Prediction, LocalSteps, NoisySteps, Coins, Pilot, BoughtRanges,
+    Prediction, LocalSteps, NoisySteps, Coins, Pilot, BoughtRanges, SecondMoments,
 )  # fmt: skip
 CLASSES = {one.__name__: one for one in _CLASSES}
 """What any plan file may hold, by the name it has there; see `class_of` for the rest."""

@@ -24,7 +24,7 @@ from noiseworthy.studies.occupied import made_for as tables_of
 from noiseworthy.studies.plan_codec import decoded, encoded
 from noiseworthy.studies.plan_text import opened, sealed
 from noiseworthy.studies.planner import plan_study
-from noiseworthy.studies.prepare import Prepared, open_task
+from noiseworthy.studies.prepare import Prepared, task_for
 from noiseworthy.studies.record import (
     Record,
     beside,
@@ -216,7 +216,7 @@ def _with_model(prepared: Prepared, task: dict[str, Any]) -> Prepared:
     study: Study = prepared.study.model_copy(update={"task": table})
     if prepared.federation is None:
         return replace(prepared, study=study)
-    opened_task = open_task(study, prepared.federation.record_shape, prepared.federation.classes)
+    opened_task = task_for(study, prepared.federation)
     return replace(prepared, study=study, task=opened_task, dimension=opened_task.dimension)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from noiseworthy import _validate as check
 from noiseworthy._tables import PerClient
 from noiseworthy.data import Federation
 from noiseworthy.data.federation import numbered
-from noiseworthy.data.prior_columns import blocks_of
+from noiseworthy.data.prior_columns import blocks_of, expected_size
 from noiseworthy.engines.pilot import pilot_gradients
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
@@ -40,6 +40,9 @@ from noiseworthy.tasks.table import TaskTable
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.reference import apart_from, reference_of
 from noiseworthy.trials.treatment import Treatment
+
+if TYPE_CHECKING:
+    from noiseworthy.data.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -207,21 +210,37 @@ class Prepared:
         partition, settings = believed_partition(self.study)
         return PublicFacts(
             problem=self.problem(1.0),
-            record_shape=seen_shape(self.study.task.model, federation.record_shape),
+            record_shape=seen_shape(self.study.task.model, federation.feature_shape),
             classes=federation.classes,
             make_task=partial(proxy_task, self.study),
             source=self.study.located(str(self.study.federation.data)),
             partition=partition,
             settings=settings,
             label_scale=_label_scale(self.study, federation),
+            label_range=_label_range(self.study, federation),
             class_shares=shares_of(self.study.task),
             metric=self.study.planning.metric,
             model=self.study.task.model_dump_json(),
             columns=() if federation.schema is None else blocks_of(federation.schema),
+            record_size=None if federation.schema is None else _record_size(federation.schema),
         )
 
 
 _KNOWN = 0.1
+
+
+def _record_size(schema: Schema) -> float | None:
+    """The norm of a record that its columns suggest; None where one is counted in steps, without a range."""
+    if any(getattr(column, "step", None) is not None for column in schema.features):
+        return None
+    return expected_size(blocks_of(schema))
+
+
+def _label_range(study: Study, federation: Federation) -> tuple[float, float] | None:
+    """The public range of the numbers that a regression predicts, where nothing closer is known of them."""
+    if federation.classes is not None or study.columns is None or study.planning.label_scale is not None:
+        return None
+    return study.columns.label.range
 
 
 def _label_scale(study: Study, federation: Federation) -> float | None:
@@ -263,7 +282,7 @@ def prepare(study: Study, opened: Opened | None = None) -> Prepared:
     federation, ranges = open_data(study) if opened is None else opened
     check_model(study, federation)
     study = _settled(study, federation)
-    task = open_task(study, federation.record_shape, federation.classes)
+    task = task_for(study, federation)
     if study.task.dimension not in (None, task.dimension):
         raise ConfigError(
             f"[task] dimension = {study.task.dimension}, but the model on {federation.name} has "
@@ -280,12 +299,26 @@ def _settled(study: Study, federation: Federation) -> Study:
     return study if table is study.task else study.model_copy(update={"task": table})
 
 
-def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task:
-    """The model of `[task]` for records of a shape; by default the linear model that fits the labels."""
+def task_for(study: Study, federation: Federation) -> Task:
+    """The model of `[task]` for the records of a federation."""
+    return open_task(study, federation.record_shape, federation.classes, federation.most_weight)
+
+
+def open_task(
+    study: Study, shape: tuple[int, ...], classes: int | None, most_weight: float | None = None
+) -> Task:
+    """The model of `[task]` for records of a shape; by default the linear model that fits the labels.
+
+    Args:
+        study: whose model.
+        shape: of a record.
+        classes: number of them; None for regression.
+        most_weight: bound on the weights of records, which are then the last numbers of theirs.
+    """
     table = of_other_classes(study.task, classes)
     model = table.model or default_model(classes)
     if is_own(model):
-        check_plain(model, **_linear_keys(table))
+        check_plain(model, **_linear_keys(table), **{'role = "weight"': most_weight is not None})
         return own_task(model, study.folder, table.model_digest, shape, classes, table.ridge)
     if model not in LINEAR:
         check_plain(model, features=table.features is not None)
@@ -293,6 +326,7 @@ def open_task(study: Study, shape: tuple[int, ...], classes: int | None) -> Task
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
         bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
         reference=_reference(study, shape), class_weights=table.weights, features=table.mapped_by,
+        most_weight=most_weight,
     )  # fmt: skip
 
 

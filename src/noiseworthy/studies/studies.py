@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from noiseworthy.studies.at_home import with_home
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.decision import Progress
 from noiseworthy.studies.delivery import deliver
@@ -109,6 +110,7 @@ def train_in(
         )  # fmt: skip
         record = with_training(record, run, table.seeds, time.monotonic() - started, class_prior(federation))
         record = deliver(prepared, run.theta[0], record, table.seeds, folder)
+        record = with_home(prepared, run.theta[0], record, table.seeds[0])
         record |= _ledger_of(folder / LEDGER if ledger is None else ledger.path, mark)
         save_record(record, folder)
         return record

@@ -228,6 +228,14 @@ class RivalsTable(Table):
     """One training of everybody each."""
 
 
+class DeliverTable(Table):
+    """`[deliver]`: who uses what a training makes."""
+
+    to: Literal["owners", "others"] = "others"
+    """`others`: one shared model for records of nobody here. `owners`: each owner applies a model to records
+    like its own, and is told what it reaches alone, with the shared model, and with that tuned at home."""
+
+
 def _algorithm(stated: Any) -> Any:
     """A table of the method that it names, of the first one where it names none."""
     if not isinstance(stated, dict):
@@ -265,6 +273,9 @@ class Study(Table):
     columns: Schema | None = None
     """What each column of the table is: kind, public range, values, role; or a file that says it."""
     claim: ClaimTable = ClaimTable()
+    deliver: DeliverTable = Field(
+        default=DeliverTable(), exclude_if=lambda delivered: delivered == DeliverTable()
+    )
 
     _folder: Path = PrivateAttr(default=Path())
 
@@ -318,6 +329,18 @@ class Study(Table):
         return self.columns or self.federation.columns
 
     @property
+    def persons_have_at_most(self) -> int | None:
+        """Records that one person has at most at a client, as `[privacy]` or the column of persons states."""
+        person = None if self.columns is None else self.columns.person
+        stated = self.privacy.persons_have_at_most
+        return stated if person is None or person.at_most is None else person.at_most
+
+    @property
+    def counted_columns(self) -> Schema | None:
+        """`[columns]`, by which records of a person are counted wherever they are read."""
+        return None if self.columns is None else self.columns.with_persons(self.persons_have_at_most)
+
+    @property
     def names_data(self) -> str:
         """What data and model are, by which a training is known; nothing of columns that are not stated."""
         stated = {"federation", "task"} if self.columns is None else {"federation", "task", "columns"}
@@ -327,6 +350,21 @@ class Study(Table):
     def _columns_of_a_table(self) -> Study:
         if self.columns is not None:
             check_beside(self.federation)
+        return self
+
+    @model_validator(mode="after")
+    def _one_bound_on_persons(self) -> Study:
+        person = None if self.columns is None else self.columns.person
+        if person is None or person.at_most is None:
+            return self
+        where, stated = f"[columns] {person.name}: at_most", self.privacy.persons_have_at_most
+        if stated not in (None, person.at_most):
+            raise ValueError(
+                f"{where} = {person.at_most} and [privacy] persons_have_at_most = {stated} say two things; "
+                "leave one of them out"
+            )
+        if self.privacy.sampling_rate < 1:
+            raise ValueError(f"{where} is counted exactly for full batches only; take sampling_rate = 1")
         return self
 
     @model_validator(mode="after")

@@ -16,6 +16,7 @@ from noiseworthy.model.metrics import Metrics
 from noiseworthy.privacy.budget import Relation, Unit
 from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.studies.typed_evidence import EvidencePart, ForetoldPart, WhatIfPart
+from noiseworthy.studies.typed_home import HomePart
 from noiseworthy.studies.typed_parts import Curve, Json, Number, OrInfinite, Part, Quantity
 from noiseworthy.studies.typed_sweeps import (
     ComparePart,
@@ -137,6 +138,9 @@ class PlanPart(Part):
     expected_local_steps: float | None = None
     coin_seed: int | None = None
     noise_per_round: list[list[float]] | None = None
+    shrinkage: float | None = None
+    label_weight: float | None = None
+    upload_numbers: int | None = None
 
 
 class BeforePart(Part):
@@ -297,6 +301,7 @@ class RunRecord(Part):
         plan_digest: of the plan's file.
         read_off: what one record could change in the plan itself, a sentence each.
         estimation: what stage 1 told, one entry per seed.
+        home: what owners reach at home, of a study that delivers to them.
     """
 
     name: str
@@ -320,6 +325,7 @@ class RunRecord(Part):
     network: NetworkPart | None = None
     tradeoff: TradeoffPart | None = None
     rivals: RivalsPart | None = None
+    home: HomePart | None = None
 
     @property
     def client_names(self) -> list[str]:

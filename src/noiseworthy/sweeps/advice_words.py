@@ -74,13 +74,13 @@ def band(advice: AdviceValues, one: AdvisedPart) -> str:
 
 
 def written(kind: str, score: float) -> str:
-    """An accuracy in per cent, an R² to two digits.
+    """An accuracy in per cent, an R² or AUC to two digits.
 
     Example:
         >>> written("accuracy", 0.5), written("R^2", 0.5)
         ('50.0 %', '0.50')
     """
-    return f"{100 * score:.1f} %" if kind == "accuracy" else f"{score:.2f}"
+    return f"{100 * score:.1f} %" if "accuracy" in kind else f"{score:.2f}"
 
 
 def _more(advice: AdviceValues) -> str:

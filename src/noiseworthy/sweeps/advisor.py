@@ -34,6 +34,7 @@ from noiseworthy.sweeps.advice_words import (
     warnings,
 )
 from noiseworthy.sweeps.typed_advice import ADVICE_VERSION, AdviceValues
+from noiseworthy.tasks.names import score_of
 from noiseworthy.trials.advisor import (
     CAP,
     Entry,
@@ -46,6 +47,7 @@ from noiseworthy.trials.advisor import (
 )
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.crossovers import Outlook, outlook
+from noiseworthy.trials.facts import PublicFacts
 
 _OUTLOOK = 0.1
 """Share of the time for the question when the answer would flip."""
@@ -90,7 +92,8 @@ class Advice:
         clients_that_work: how many clients like these would make training work; None where training is
             worth its noise already, or where 64 times as many would not do.
         sources: names of the public data.
-        score: what accuracies are, "accuracy" or "R^2".
+        score: what algorithms reach, by the name that is shown: "accuracy", "R^2" or the study's metric.
+        ranked_by: by which they are compared, the loss or the study's metric.
         outlook: when the next best algorithm would do better; None where there is none, or it is a tie.
     """
 
@@ -101,6 +104,7 @@ class Advice:
     clients_that_work: int | None
     sources: tuple[str, ...]
     score: str
+    ranked_by: str
     outlook: Outlook | None
 
     @property
@@ -113,6 +117,7 @@ class Advice:
         values = {
             "recommended": self.recommended,
             "score": self.score,
+            "ranked_by": self.ranked_by,
             "clients": self.clients,
             "clients_that_work": self.clients_that_work,
             "public": list(self.sources),
@@ -178,9 +183,15 @@ def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) 
         bench.facts.problem.n_clients,
         None if chosen else _enough(bench, ranked[0][1], planning.seeds),
         bench.sources,
-        "R^2" if bench.facts.classes is None else "accuracy",
+        *_named(bench.facts),
         None if chosen is None else _outlook(bench, chosen, ranked, seconds * _OUTLOOK),
     )
+
+
+def _named(facts: PublicFacts) -> tuple[str, str]:
+    """What is reached, and what is compared, by their names."""
+    shown = score_of(facts.metric, facts.classes)
+    return shown, "loss" if facts.metric == "loss" else shown
 
 
 def _enough(bench: Bench, entry: Entry, seeds: int) -> int | None:
@@ -268,7 +279,7 @@ def _row(one: Advised) -> dict[str, Any]:
         "outcome": one.plan.outcome,
         "plan": _setting(one),
         "loss": _bands(np.minimum(entry.loss, CAP)),
-        "accuracy": _bands(entry.accuracy),
+        "accuracy": _bands(entry.score),
         "privacy": _privacy(one.plan),
         "cost": _cost(one.plan),
         "assumes": list(assumptions(one.plan)),
@@ -281,7 +292,7 @@ def _row(one: Advised) -> dict[str, Any]:
 _COUNTS = (
     "rounds", "clients_per_round", "iterations", "total_iterations", "local_steps",
     "communication_probability", "clipping_mode", "clip_norm", "clip", "step_size", "step_decay_rounds",
-    "momentum", "averaging", "weighting", "steering",
+    "momentum", "averaging", "weighting", "steering", "shrinkage", "label_weight",
 )  # fmt: skip
 
 
@@ -323,7 +334,7 @@ def _cost(plan: Plan) -> dict[str, Any]:
     return {
         "uploads": [int(uploads.min()), int(uploads.max())],
         "all_uploads": int(uploads.sum()),
-        "bytes": int(uploads.max()) * plan.problem.dimension * _BYTES,
+        "bytes": int(uploads.max()) * plan.numbers * _BYTES,
         "local_steps": int(plan.steps.max()),
         "resources": paid,
         "unit": None if resources is None else resources.unit,

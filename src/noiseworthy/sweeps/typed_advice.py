@@ -47,6 +47,8 @@ class SettingPart(Part):
     averaging: Number = None
     weighting: Number = None
     steering: SteeringPart | None = None
+    shrinkage: Number = None
+    label_weight: Number = None
     records: Json = None
 
 
@@ -132,7 +134,8 @@ class AdviceValues(Part):
     """What was found, of which the words are made."""
 
     recommended: str | None
-    score: Literal["accuracy", "R^2"]
+    score: Literal["accuracy", "R^2", "balanced accuracy", "AUC"]
+    ranked_by: str = "loss"
     clients: int
     clients_that_work: int | None
     public: list[str]

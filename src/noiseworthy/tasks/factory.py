@@ -47,6 +47,7 @@ def make_task(
     projection: int | None = None,
     reference: Reference | None = None,
     class_weights: Sequence[float] | None = None,
+    most_weight: float | None = None,
     features: str | None = None,
 ) -> Task:
     """The task called `model` for records of a shape.
@@ -69,6 +70,8 @@ def make_task(
         reference: public records whose mean is subtracted from every record of norm 1; linear models only.
         class_weights: public numbers by which losses of the classes are multiplied, in order of the classes;
             linear classifiers only.
+        most_weight: public bound on the weights of records, of which each is the last number of its record;
+            linear models only.
         features: name of a public map of a record, `scattering` of images, after pooling; linear models only.
 
     Returns:
@@ -89,10 +92,10 @@ def make_task(
         _check_labels(model, classes)
         outputs = (classes or 0) if model == "softmax" else 1
         preparation = Preparation(pooling, projection, reference=reference, features=features)
-        numbers = math.prod(preparation.shape_after(shape))
+        numbers = math.prod(preparation.shape_after(shape if most_weight is None else (shape[0] - 1,)))
         return LinearModel(
             numbers, outputs, LINEAR[model], ridge, bias, feature_norm, normalise, preparation,
-            None if class_weights is None else tuple(map(float, class_weights)),
+            None if class_weights is None else tuple(map(float, class_weights)), most_weight,
         )  # fmt: skip
     check_plain(
         model,
@@ -104,6 +107,7 @@ def make_task(
         reference=reference is not None,
         class_weights=class_weights is not None,
         features=features is not None,
+        **{'role = "weight"': most_weight is not None},
     )
     return _network(model, shape, _classes(model, classes), ridge)
 

@@ -19,7 +19,7 @@ from noiseworthy.tasks.losses import LINEAR_LOSSES
 from noiseworthy.tasks.preparation import AS_THEY_ARE, Preparation
 
 LinearLoss = Literal["softmax", "logistic", "hinge", "squared"]
-_CURVATURE = {"softmax": 0.5, "logistic": 0.25, "hinge": 1.0, "squared": 1.0}
+CURVATURE = {"softmax": 0.5, "logistic": 0.25, "hinge": 1.0, "squared": 1.0}
 """Largest eigenvalue of the second derivative of a loss in its outputs."""
 
 
@@ -45,7 +45,8 @@ class LinearModel:
         sum_i clip(g_i) = X^T (R min(1, C / (|x_i| |r_i|)))
 
     With class weights v the loss of a record of class y, and so r, is v_y times as large: before the clip,
-    which therefore bounds a record's influence as it does without them.
+    which therefore bounds a record's influence as it does without them. So it is with weights of records:
+    the last number of a record is then its weight w, which is no feature.
 
     Attributes:
         features: numbers per record after `preparation`, before the bias.
@@ -59,10 +60,12 @@ class LinearModel:
         normalise: scale each record to norm R instead (from below, to 1e-4); a zero record stays zero.
         preparation: public map of each record before it is scaled; none by default.
         class_weights: v, public numbers above 0 by which losses are multiplied, one for each class in order.
+        most_weight: public bound above 0 on the weights of records, to which they are clipped; None where
+            records have none.
 
     Raises:
         InvalidInput: a size below 1, outputs that do not fit the loss, a negative ridge or bias, a radius
-            that is not above 0, `normalise` without a radius, weights that do not fit the classes.
+            or bound that is not above 0, `normalise` without a radius, weights that do not fit the classes.
 
     Example:
         >>> model = LinearModel(2, 1, "logistic", feature_norm=1.0)
@@ -81,6 +84,7 @@ class LinearModel:
     normalise: bool = False
     preparation: Preparation = AS_THEY_ARE
     class_weights: tuple[float, ...] | None = None
+    most_weight: float | None = None
 
     def __post_init__(self) -> None:
         check.count("features", self.features)
@@ -101,6 +105,18 @@ class LinearModel:
             )
         if self.class_weights is not None:
             self._check_weights(self.class_weights)
+        if self.most_weight is not None:
+            check.positive("most_weight", self.most_weight, remedy="None where records have no weights")
+
+    @property
+    def weighted(self) -> bool:
+        """Whether losses of records are multiplied by weights, of classes or their own."""
+        return self.class_weights is not None or self.most_weight is not None
+
+    @property
+    def largest_weight(self) -> float:
+        """Public bound on what the loss of a record is multiplied by."""
+        return max(self.class_weights or (1.0,)) * (1.0 if self.most_weight is None else self.most_weight)
 
     @property
     def dimension(self) -> int:
@@ -118,11 +134,11 @@ class LinearModel:
 
         R^2 times 1 (squared, hinge), 1/4 (logistic) or 1/2 (softmax), with R = `record_norm`: the Hessian is
         x x^T times the second derivative of the loss in its outputs, and diag(p) - p p^T is at most 1/2.
-        Class weights multiply it by their largest.
+        Weights multiply it by their largest.
         """
         if self.record_norm is None:
             return None
-        return max(self.class_weights or (1.0,)) * _CURVATURE[self.loss] * self.record_norm**2
+        return self.largest_weight * CURVATURE[self.loss] * self.record_norm**2
 
     @property
     def scalar(self) -> bool:
@@ -140,14 +156,24 @@ class LinearModel:
             x: records, shape (n, *record_shape).
 
         Returns:
-            float32, shape (n, features), or (n, features + 1) with a bias. A record with NaN or infinite
-            entries becomes a row of zeros, bias included, so that its gradient is zero.
+            float32, shape (n, features), one more with a bias, and one more for the weight of each, which
+            comes last. A record with NaN or infinite entries becomes a row of zeros, bias included, so that
+            its gradient is zero.
 
         Raises:
             InvalidInput: records with another number of features, or that `preparation` does not fit.
 
-        Guarantee: rows have L2 norm at most `record_norm`.
+        Guarantee: rows without their weights have L2 norm at most `record_norm`.
         """
+        if self.most_weight is None:
+            return self._prepared(x)
+        weights = jnp.clip(x[:, -1:], 0.0, self.most_weight)
+        known = jnp.isfinite(weights)
+        rows = self._prepared(jnp.where(known, x[:, :-1], jnp.nan))
+        return jnp.concatenate([rows, jnp.where(known, weights, 0.0)], axis=1)
+
+    def _prepared(self, x: Array) -> Array:
+        """Records without weights as rows."""
         rows = self.preparation(x)
         rows = rows.reshape(len(rows), -1)
         self._check_width(rows, self.features, "give every record that many numbers")
@@ -178,10 +204,11 @@ class LinearModel:
         Source: Goodfellow, Efficient per-example gradient computations (2015).
         """
         slopes = self._slopes(theta, batch)
-        sizes = upper_norm(batch.x, norm) * upper_norm(slopes, norm)
+        x = self._rows(batch.x)
+        sizes = upper_norm(x, norm) * upper_norm(slopes, norm)
         weight = batch.mask[:, None]
         kept = jnp.where(weight > 0, weight * clip(slopes, sizes, clip_norm), 0.0)
-        return jnp.matmul(batch.x.T, kept, precision="highest").ravel()
+        return jnp.matmul(x.T, kept, precision="highest").ravel()
 
     def gradient(self, theta: Array, batch: Batch | Moments) -> Array:
         """Mean of the records' gradients, unclipped and without the ridge.
@@ -207,7 +234,7 @@ class LinearModel:
         if isinstance(batch, Moments):
             return jnp.matmul(batch.gram, theta, precision="highest") - batch.cross
         slopes = jnp.where(batch.mask[:, None] > 0, self._slopes(theta, batch), 0.0)
-        return jnp.matmul(batch.x.T, slopes, precision="highest").ravel() / batch.divisor
+        return jnp.matmul(self._rows(batch.x).T, slopes, precision="highest").ravel() / batch.divisor
 
     def condense(self, batch: Batch) -> Moments | Batch:
         """The moments of a client's records for squared loss, the batch itself for other losses.
@@ -228,10 +255,11 @@ class LinearModel:
         """
         if self.loss != "squared":
             return batch
-        rows = jnp.where(batch.mask[:, None] > 0, batch.x, 0.0)
+        rows = jnp.where(batch.mask[:, None] > 0, self._rows(batch.x), 0.0)
         labels = jnp.where(batch.mask > 0, batch.y, 0).astype(rows.dtype)
-        gram = jnp.matmul(rows.T, rows, precision="highest")
-        cross = jnp.matmul(rows.T, labels, precision="highest")
+        weighted = self._weighted(rows, batch.x, batch.y)
+        gram = jnp.matmul(weighted.T, rows, precision="highest")
+        cross = jnp.matmul(weighted.T, labels, precision="highest")
         return Moments(gram / batch.divisor, cross / batch.divisor)
 
     def losses(self, theta: Array, batch: Batch) -> Array:
@@ -253,24 +281,23 @@ class LinearModel:
             Array([0., 2.], dtype=float32)
         """
         values = jax.vmap(LINEAR_LOSSES[self.loss].value)(self.answers(theta, batch.x), batch.y)
-        return self._weighted(values, batch.y)
+        return self._weighted(values, batch.x, batch.y)
 
     def answers(self, theta: Array, x: Array) -> Array:
         """Outputs z of prepared records, shape (n, outputs)."""
-        self._check_width(x, self._width, "pass records through prepare first")
-        return x @ theta.reshape(self._width, self.outputs)
+        return self._rows(x) @ theta.reshape(self._width, self.outputs)
 
     def score(self, theta: Array, x: Array, y: Array) -> Score:
-        """Mean loss (sum v_y l / sum v_y) without the ridge, and accuracy or R^2, on prepared records."""
+        """Mean loss (sum v_y w l / sum v_y w) without the ridge, and accuracy or R^2, on prepared records."""
         outputs, loss = self.answers(theta, x), LINEAR_LOSSES[self.loss]
         losses, quality = jax.vmap(loss.value)(outputs, y), loss.quality(outputs, y)
-        if self.class_weights is None:
+        if not self.weighted:
             return Score(jnp.mean(losses), quality)
-        return Score(jnp.average(losses, weights=self._weighted(jnp.ones_like(losses), y)), quality)
+        return Score(jnp.average(losses, weights=self._weighted(jnp.ones_like(losses), x, y)), quality)
 
-    def slopes(self, outputs: Array, y: Array) -> Array:
-        """dloss/dz of each record with outputs (n, outputs) and labels (n,), shape (n, outputs)."""
-        return self._weighted(jax.vmap(jax.grad(LINEAR_LOSSES[self.loss].value))(outputs, y), y)
+    def slopes(self, outputs: Array, x: Array, y: Array) -> Array:
+        """dloss/dz of prepared records with outputs (n, outputs) and labels (n,), shape (n, outputs)."""
+        return self._weighted(jax.vmap(jax.grad(LINEAR_LOSSES[self.loss].value))(outputs, y), x, y)
 
     @property
     def _width(self) -> int:
@@ -294,15 +321,21 @@ class LinearModel:
             )
         check.positive("class_weights", weights, remedy="1 leaves a class as it is")
 
-    def _weighted(self, values: Array, y: Array) -> Array:
-        """Values of records, shape (n, ...), times the weights of their classes."""
-        if self.class_weights is None:
-            return values
-        weights = jnp.asarray(self.class_weights, jnp.float32)[y]
-        return values * weights.reshape(-1, *[1] * (values.ndim - 1))
+    def _rows(self, x: Array) -> Array:
+        """Prepared records without their weights."""
+        weights = int(self.most_weight is not None)
+        self._check_width(x, self._width + weights, "pass records through prepare first")
+        return x[:, : self._width] if weights else x
+
+    def _weighted(self, values: Array, x: Array, y: Array) -> Array:
+        """Values of prepared records, shape (n, ...), times the weights of their classes and their own."""
+        each = (-1, *[1] * (values.ndim - 1))
+        if self.class_weights is not None:
+            values = values * jnp.asarray(self.class_weights, jnp.float32)[y].reshape(each)
+        return values if self.most_weight is None else values * x[:, -1].reshape(each)
 
     def _slopes(self, theta: Array, batch: Batch) -> Array:
-        return self.slopes(self.answers(theta, batch.x), batch.y)
+        return self.slopes(self.answers(theta, batch.x), batch.x, batch.y)
 
     def _scaled(self, rows: Array) -> Array:
         """Rows within the ball, or on its sphere; dividing by the peak first avoids over- and underflow."""

@@ -172,7 +172,7 @@ class Personal:
         weights, rows = matrix[: model.features], self.transformed(phi, batch.x)
         used = (batch.mask > 0) & jnp.any(batch.x != 0, axis=1) & jnp.all(jnp.isfinite(rows), axis=1)
         x, rows = (jnp.where(used[:, None], v, 0.0) for v in (batch.x[:, : model.features], rows))
-        slopes = model.slopes(rows @ matrix, batch.y)
+        slopes = model.slopes(rows @ matrix, batch.x, batch.y)
         back = _product(slopes, weights.T)
         scales = jnp.sum(x * back, axis=1)
         sizes = _sizes(weights, x, rows, slopes, back, scales, norm)
@@ -208,6 +208,8 @@ def personalised(task: Task) -> Personal:
     Source: Yang et al., PrivateFL (2023); docs/theory/baselines.md#privatefl.
     """
     if isinstance(task, LinearModel):
+        if task.most_weight is not None:
+            raise InvalidInput("a personal transform knows no weights of records; leave that column out")
         return Personal(task)
     from noiseworthy.tasks.networks import ModelTask  # here, because a linear model needs none
 

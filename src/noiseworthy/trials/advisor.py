@@ -1,5 +1,7 @@
 """Algorithms side by side on one bench: each planned by a race of its own, all winners under common seeds.
 
+Losses are compared, or what is missed of the metric that the study names, both as shares of not training.
+
 The ranking is of measured trials. A race chooses by its own seeds and so flatters what it chose; the common
 seeds are fresh, and the same for all, so that luck cancels from the differences.
 """
@@ -15,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.errors import UserError
-from noiseworthy.trials.bench import Bench, Candidate, on_each, outcomes
+from noiseworthy.trials.bench import Bench, Candidate, Scores, on_each, untrained_score, voted
 from noiseworthy.trials.proxies import Proxy
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.search import WORTHLESS, TrialPlan, plan_by_trial, planned
@@ -59,15 +61,18 @@ class Entry:
         space: what the algorithm leaves free.
         found: its plan, for the private federation.
         loss: test loss over that of the untrained start, shape (P, S) for P proxies and S seeds.
-        accuracy: test accuracy (R^2 of a regression), shape (P, S).
+        score: the metric that the study names, else test accuracy (R^2 of a regression), shape (P, S).
+        missed: what is missed of the metric that the study names, over what the best constant answer misses,
+            shape (P, S); None where entries are ranked by their loss.
         same_as: name of an algorithm that does the same here; empty if none was tried before.
     """
 
     space: Space
     found: TrialPlan
     loss: Real
-    accuracy: Real
+    score: Real
     same_as: str = ""
+    missed: Real | None = None
 
     @property
     def name(self) -> str:
@@ -76,8 +81,8 @@ class Entry:
 
     @property
     def per_seed(self) -> Real:
-        """Mean loss over the proxies under each seed, shape (S,)."""
-        return np.minimum(self.loss, CAP).mean(axis=0)
+        """What ranks under each seed, mean over the proxies, shape (S,): 1 is not training."""
+        return np.minimum(self.loss if self.missed is None else self.missed, CAP).mean(axis=0)
 
     @property
     def train(self) -> bool:
@@ -147,7 +152,7 @@ def _entry(
     found = plan_by_trial(bench, space, kinds, seeds=seeds, deadline=deadline, on_progress=on_progress)
     if not found.plan.train:
         return _untrained(bench, space, found, seeds)
-    return Entry(space, found, *_common(bench, space, found.result.winner, seeds))
+    return _of(space, found, _common(bench, space, found.result.winner, seeds))
 
 
 def _twin(bench: Bench, space: Space, others: Sequence[Entry], seeds: int) -> Entry | None:
@@ -161,10 +166,16 @@ def _twin(bench: Bench, space: Space, others: Sequence[Entry], seeds: int) -> En
         if free is None or free != _left_free(other.space, clients) or not other.train or other.same_as:
             continue
         result = other.found.result
-        loss, accuracy = _common(bench, space, result.winner, seeds)
-        if np.allclose(loss, other.loss, rtol=_ROUNDING, atol=0):
-            return Entry(space, planned(bench, space, result), loss, accuracy, other.name)
+        scores = _common(bench, space, result.winner, seeds)
+        if np.allclose(scores.loss, other.loss, rtol=_ROUNDING, atol=0):
+            return _of(space, planned(bench, space, result), scores, other.name)
     return None
+
+
+def _of(space: Space, found: TrialPlan, scores: Scores, same_as: str = "") -> Entry:
+    """An entry with its scores under the common seeds, shape (P, S)."""
+    score = scores.accuracy if scores.quality is None else scores.quality
+    return Entry(space, found, scores.loss, score, same_as, scores.missed)
 
 
 def _left_free(space: Space, clients: int) -> Space | None:
@@ -204,13 +215,16 @@ def _parts(spaces: Sequence[Space], on_progress: Progress) -> Iterator[Callable[
         yield lambda share, i=i, name=space.algorithm: on_progress(name, (i + share) / len(spaces))
 
 
-def _common(bench: Bench, space: Space, candidate: Candidate, seeds: int) -> tuple[Real, Real]:
-    """Losses and accuracies under the common seeds, as many at a time as a final, whose programs serve."""
+def _common(bench: Bench, space: Space, candidate: Candidate, seeds: int) -> Scores:
+    """Scores under the common seeds, shape (P, S), as many at a time as a final, whose programs serve."""
     common = common_seeds(seeds)
     lots = [common[first : first + seeds] for first in range(0, len(common), seeds)]
     parts = [bench.scores(space, [candidate], lot) for lot in lots]
-    loss = np.concatenate([part.loss[:, 0] for part in parts], axis=1)
-    return loss, np.concatenate([part.accuracy[:, 0] for part in parts], axis=1)
+    columns = zip(*parts, strict=True)
+    return Scores._make(
+        None if column[0] is None else np.concatenate([one[:, 0] for one in column], axis=1)
+        for column in columns
+    )
 
 
 def common_seeds(seeds: int) -> range:
@@ -224,9 +238,11 @@ def common_seeds(seeds: int) -> range:
 
 
 def _untrained(bench: Bench, space: Space, found: TrialPlan, seeds: int) -> Entry:
-    start = [proxy.deal().untrained_quality for proxy in bench.proxies(found.result.winner.treatment)]
+    start = [untrained_score(proxy) for proxy in bench.proxies(found.result.winner.treatment)]
     shape = (len(start), len(common_seeds(seeds)))
-    return Entry(space, found, np.ones(shape), np.broadcast_to(np.array(start)[:, None], shape))
+    missed = None if bench.facts.metric == "loss" else np.ones(shape)
+    score = np.broadcast_to(np.array(start)[:, None], shape)
+    return Entry(space, found, np.ones(shape), score, missed=missed)
 
 
 # Ranking ----------------------------------------------------------------------------------------------
@@ -343,6 +359,6 @@ def _crowded(
     def on(proxy: Proxy) -> Real:
         plans = [bench.plan(space, candidate, proxy) for candidate in candidates]
         crowd = replace(proxy, noise_factor=proxy.noise_factor / np.sqrt(factor))
-        return np.minimum(outcomes(crowd, plans, seeds)[0], CAP).mean(axis=1)
+        return np.minimum(voted(crowd, plans, seeds), CAP).mean(axis=1)
 
     return np.mean(on_each(bench.proxies(candidates[0].treatment), on), axis=0)

@@ -221,15 +221,34 @@ def _of_one_shape(proxies: Sequence[Proxy]) -> list[list[int]]:
 
 
 def outcomes(proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]) -> Outcomes:
-    """Final loss over the untrained one, and accuracy, of any plans, shape (plans, seeds)."""
-    loss, accuracy = courses(proxy, plans, seeds, LAST)
-    return loss[..., -1], accuracy
+    """Final loss over the untrained one, and score, of any plans, shape (plans, seeds)."""
+    loss, score = courses(proxy, plans, seeds, LAST)
+    return loss[..., -1], score
+
+
+def voted(proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]) -> NDArray[np.float64]:
+    """What plans are compared by: 0 is perfect, 1 is not training, shape (plans, seeds)."""
+    loss, *rest = _courses([proxy], plans, seeds, LAST)[0]
+    return Scores(loss[..., -1], *rest).voted
+
+
+def untrained_score(proxy: Proxy) -> float:
+    """The score of the untrained start, by the metric that the study names."""
+    told = proxy.facts.metric in ("balanced-accuracy", "auc")
+    return constant_score(proxy) if told else proxy.deal().untrained_quality
+
+
+def constant_score(proxy: Proxy) -> float:
+    """The metric that the study names of the constant answer that is best."""
+    return constant_quality(proxy.facts.metric, proxy.deal().shards.test_y)
 
 
 def courses(
     proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Losses over the untrained one along the rounds of any plans, and their final accuracies.
+    """Losses over the untrained one along the rounds of any plans, and their final scores.
+
+    A score is the metric that the study names; where it names none, accuracy, or R^2 of a regression.
 
     Args:
         proxy: to train on.
@@ -238,10 +257,10 @@ def courses(
         shares: of a plan's rounds after which it is scored, rising, the last being 1.
 
     Returns:
-        Losses of shape (plans, seeds, shares) and accuracies of shape (plans, seeds).
+        Losses of shape (plans, seeds, shares) and scores of shape (plans, seeds).
     """
-    loss, accuracy, *_ = _courses([proxy], plans, seeds, shares)[0]
-    return loss, accuracy
+    loss, score, *named = _courses([proxy], plans, seeds, shares)[0]
+    return loss, named[0] if named else score
 
 
 def _courses(
@@ -275,7 +294,7 @@ def _identity(plan: Plan) -> tuple[object, ...]:
     problem, local = plan.problem, plan.local
     return (
         plan.rounds, plan.clients_per_round, problem.clip_norm, problem.clipping, plan.step, plan.momentum,
-        plan.averaging, tuple(plan.weights), plan.steering, local,
+        plan.averaging, tuple(plan.weights), plan.steering, local, plan.moments,
     )  # fmt: skip
 
 

@@ -116,8 +116,8 @@ def _treatment(values: dict[str, Any]) -> Treatment:
 
 def _facts(facts: PublicFacts) -> dict[str, Any]:
     names = (
-        "record_shape", "classes", "model", "source", "partition", "settings", "label_scale", "columns",
-        "class_shares", "metric",
+        "record_shape", "classes", "model", "source", "partition", "settings", "label_scale", "label_range",
+        "columns", "record_size", "class_shares", "metric",
     )  # fmt: skip
     return {"problem": _problem(facts.problem), **{name: getattr(facts, name) for name in names}}
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.trials.advisor import FIRST_SEED, Entry
-from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.bench import Bench, constant_score, untrained_score
 from noiseworthy.trials.fitted_bound import fit
 from noiseworthy.trials.landscape import landscape
 from noiseworthy.trials.race import Deadline
@@ -72,18 +72,35 @@ def outlook(bench: Bench, ours: Entry, theirs: Entry, seconds: float = np.inf) -
     mine, other = (what_if(bench, one, Deadline(seconds / 2)) for one in (ours, theirs))
     if mine is None or other is None:
         return None
-    near, far = _curves(mine, ours), _curves(other, theirs)
+    near, far = _curves(bench, mine, ours), _curves(bench, other, theirs)
     doubt = max(mine.bound.left_out, other.bound.left_out)
     flips = [flip(a, b, doubt) for a, b in zip(near, far, strict=True)]
     fits = (mine.bound.quality, other.bound.quality)
     return Outlook(theirs.name, tuple(one for one in flips if one), near, far, fits)
 
 
-def _curves(guess: WhatIf, entry: Entry) -> tuple[Curve, ...]:
-    measured = float(entry.per_seed.mean())
-    return tuple(
-        anchored(guess, curve, measured) for curve in (guess.epsilon(), guess.clients(), guess.cost())
-    )
+def _curves(bench: Bench, guess: WhatIf, entry: Entry) -> tuple[Curve, ...]:
+    """Curves of what entries are ranked by, moved to what was measured."""
+    measured, curves = float(entry.per_seed.mean()), (guess.epsilon(), guess.clients(), guess.cost())
+    if entry.missed is None:
+        return tuple(anchored(guess, curve, measured) for curve in curves)
+    proxies = bench.proxies(entry.found.result.winner.treatment)
+    most = float(np.mean([1 - constant_score(proxy) for proxy in proxies]))
+    return tuple(in_metric(curve, measured, most) for curve in curves)
+
+
+def in_metric(curve: Curve, measured: float, most: float) -> Curve:
+    """A curve of what is missed of a metric instead of the loss, moved to what was measured.
+
+    Args:
+        curve: along any axis, whose accuracy is the metric.
+        measured: what was missed under the common seeds, over what the best constant answer misses.
+        most: that the best constant answer misses.
+    """
+    missed = (1 - np.array(curve.accuracy)) / most
+    moved = missed + measured - np.interp(np.log(curve.own), np.log(curve.x), missed)
+    moved = np.clip(moved, 0.0, 1.0)
+    return replace(curve, loss=tuple(moved.tolist()), accuracy=tuple((1 - most * moved).tolist()))
 
 
 def what_if(bench: Bench, entry: Entry, deadline: Deadline) -> WhatIf | None:
@@ -98,7 +115,7 @@ def what_if(bench: Bench, entry: Entry, deadline: Deadline) -> WhatIf | None:
     points = landscape(bench, entry.space, winner, SEEDS, deadline=deadline)
     if not points:
         return None
-    start = np.mean([proxy.deal().untrained_quality for proxy in bench.proxies(winner.treatment)])
+    start = np.mean([untrained_score(proxy) for proxy in bench.proxies(winner.treatment)])
     return WhatIf.of(fit(points, float(start)), entry.found.plan)
 
 

@@ -53,10 +53,12 @@ class PublicFacts:
         partition: name of the partition that the clients are believed to follow; `natural` of given owners.
         settings: its settings, e.g. `labels_per_client`.
         label_scale: public root mean square of the numbers that a regression predicts.
+        label_range: their public range, where it is all that is known of them.
         class_shares: public shares of the classes, in their order; None where nobody states them.
         metric: by which settings are chosen.
         model: the settings of the model in words, by which results are kept; empty keeps none.
         columns: what the numbers of a record are, where a schema says it.
+        record_size: norm of a record that its columns suggest, where all have public ranges.
     """
 
     problem: Problem
@@ -67,10 +69,12 @@ class PublicFacts:
     partition: str
     settings: dict[str, Any] = field(default_factory=dict)
     label_scale: float | None = None
+    label_range: tuple[float, float] | None = None
     class_shares: tuple[float, ...] | None = None
     metric: Metric = "loss"
     model: str = ""
     columns: tuple[Block, ...] = ()
+    record_size: float | None = None
 
     def thinned(self, most: int = MOST_CLIENTS) -> PublicFacts:
         """The same facts with at most so many clients: of N clients, in order of size, every (N/M)-th.

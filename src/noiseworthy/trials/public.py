@@ -16,7 +16,7 @@ from noiseworthy.data import Records, load_records
 from noiseworthy.data.files import locate
 from noiseworthy.data.mixture import MIXTURE, mixture
 from noiseworthy.data.prior import prior_seed, prior_table
-from noiseworthy.data.prior_columns import Block
+from noiseworthy.data.prior_columns import Block, size_of
 from noiseworthy.data.shipped import PARENTS
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.trials.facts import PublicFacts
@@ -36,17 +36,17 @@ def whole(source: str, data_dir: str | Path | None = None) -> Records:
 def public_records(facts: PublicFacts, source: str, data_dir: str | Path | None = None) -> Records:
     """Public records made to look like those of the study.
 
-    Images are resized to its shape, classes merged to two for two and brought to its shares, numbers scaled
-    to its size. A table of the prior has its columns.
+    Images are resized to its shape, rows scaled to the norm that its columns suggest, classes merged to two
+    for two and brought to its shares, numbers brought to its range or size. A table of the prior has its
+    columns.
 
     Raises:
         InvalidInput: numbers where the study has classes, or classes where it predicts numbers.
     """
     if (seed := prior_seed(source)) is not None:
-        records = _drawn(facts.record_shape, facts.classes, seed, facts.columns)
-        return _known(records, facts)
+        return _known(_drawn(facts.record_shape, facts.classes, seed, facts.columns), facts)
     if source != MIXTURE:
-        records = _in_shape(source, facts.record_shape, data_dir)
+        records = _sized(_in_shape(source, facts.record_shape, data_dir), facts.record_size)
         return _known(_relabelled(records, facts.classes) if facts.classes else records, facts)
     if facts.classes is None:
         raise InvalidInput(
@@ -58,7 +58,11 @@ def public_records(facts: PublicFacts, source: str, data_dir: str | Path | None 
 
 def _known(records: Records, facts: PublicFacts) -> Records:
     """The records with what a study knows of its labels: shares of classes, or their size."""
-    return _in_shares(records, facts.class_shares) if facts.classes else _rescaled(records, facts.label_scale)
+    if facts.classes:
+        return _in_shares(records, facts.class_shares)
+    if facts.label_range and records.classes is None:
+        return _ranged(records, *facts.label_range)
+    return _rescaled(records, facts.label_scale)
 
 
 def is_made(source: str) -> bool:
@@ -166,6 +170,25 @@ def _halved(records: Records) -> Records:
     middle = np.median(records.y)
     y, test_y = (np.asarray(values > middle, np.int32) for values in (records.y, records.test_y))
     return replace(records, y=y, test_y=test_y, classes=2)
+
+
+def _ranged(records: Records, least: float, most: float) -> Records:
+    """Numbers to predict in another range: as far from its ends as those that ship are from theirs, [-1, 1],
+    which were stated without looking at them; others fill it."""
+    known = records.name == REGRESSION or records.name in PARENTS
+    ends = (-1.0, 1.0) if known else (float(records.y.min()), float(records.y.max()))
+    y, test_y = (
+        np.interp(values, ends, (least, most)).astype(np.float32) for values in (records.y, records.test_y)
+    )
+    return replace(records, y=y, test_y=test_y)
+
+
+def _sized(records: Records, size: float | None) -> Records:
+    """Rows in another norm: as far from what their columns suggest as real ones are."""
+    if size is None or records.x.ndim != 2:
+        return records
+    factor = np.float32(size / size_of(records.x))
+    return replace(records, x=factor * records.x, test_x=factor * records.test_x)
 
 
 def _rescaled(records: Records, label_scale: float | None) -> Records:

@@ -63,6 +63,8 @@ _LOOSER = (0, 2, 4)
 """Gentler variants of the winner: clips so many lattice points larger."""
 _FEWER = (-2, -4, -8)
 """Cheaper variants: passes so many lattice points fewer."""
+_STRONGER = 8.0
+"""Another sum of the gains of steering, twice that of the first settings."""
 _FIRST_SEEDS, _COARSE = 2, 0.4
 """Noise seeds of the first grid, and the share of the work that it is, about."""
 
@@ -358,6 +360,6 @@ def _levered(space: Space, setting: Setting, steep: bool) -> Iterable[Setting]:
         yield replace(setting, weighting=1.0)
     if "steering" in levers and space.steering is None:
         yield replace(setting, steering=0.0)
-        yield replace(setting, steering=0.2)
+        yield replace(setting, steering=_STRONGER)
     if steep and "cohorts" in levers and space.clients_per_round is None:
         yield replace(setting, work=0.0)

@@ -13,7 +13,9 @@ _LEAST_SIDE = 4
 _DIRECTIONS = (100, 40, 16)
 """Principal directions of a reference that are tried, where records have half as many more numbers."""
 _FEW = 8
-"""Of so few numbers the norm says much: records are also tried in their public ranges."""
+"""Of so few numbers the norm says much, whatever is predicted."""
+_ROOM = 1.25
+"""Norm that records in their public ranges are scaled down to, over the one that their columns suggest."""
 _FEATURE_DIRECTIONS = (200, 100, 40)
 """The same where public features are seen, whose directions say more."""
 _LARGEST = 2000
@@ -52,11 +54,17 @@ class Treatment:
         }
 
 
-def treatments(record_shape: tuple[int, ...], alike: Sequence[str] = ()) -> list[Treatment]:
+def treatments(
+    record_shape: tuple[int, ...],
+    alike: Sequence[str] = (),
+    size: float | None = None,
+    classes: int | None = None,
+) -> list[Treatment]:
     """Preparations worth trying for records of a shape; nearly all scale records to norm 1.
 
     With one norm the clip and the step mean the same on every data set, so that trials carry over. Of a few
-    numbers the norm is a good part of what they say, so that these are tried in their ranges, too. Pooling
+    numbers the norm is a good part of what they say, and numbers to predict grow with it, so that these are
+    also tried as public ranges of columns bring them. Pooling
     images, and projecting them, shrinks the L1 norm, which Laplace noise pays for, and the number of
     parameters; of rows a random projection loses more than it saves. What images have in common with public
     ones tells no class from another.
@@ -65,19 +73,25 @@ def treatments(record_shape: tuple[int, ...], alike: Sequence[str] = ()) -> list
         record_shape: of the private records.
         alike: real public data of the same kind. With fewer than two no trial could see public records
             against others, so that none becomes a reference.
+        size: norm of a record that its columns suggest; None where they have no public ranges.
+        classes: number of classes; None of numbers to predict.
 
     Example:
-        >>> [p.pooling for p in treatments((28, 28))], [p.normalise for p in treatments((3,))]
+        >>> (
+        ...     [p.pooling for p in treatments((28, 28))],
+        ...     [p.normalise for p in treatments((3,), size=0.9, classes=2)],
+        ... )
         ([1, 2, 4], [True, False])
-        >>> treatments((100,)) == [Treatment()]
-        True
+        >>> [p.normalise for p in treatments((100,), size=5.0, classes=2)]
+        [True]
         >>> [p.projection for p in treatments((8, 8), ["mnist", "fashion-mnist"]) if p.reference]
         [None, 40, 16]
     """
     plain, features = Treatment(), math.prod(record_shape)
     if len(record_shape) not in (2, 3):
-        in_ranges = Treatment(feature_norm=math.sqrt(features), normalise=False)
-        return [plain, in_ranges] if features <= _FEW else [plain]
+        if size is None or (classes is not None and features > _FEW):
+            return [plain]
+        return [plain, Treatment(feature_norm=float(f"{_ROOM * size:.2g}"), normalise=False)]
     pooled = [Treatment(k) for k in _SIDES if min(record_shape[:2]) >= k * _LEAST_SIDE]
     if len(alike) < 2 or features > _LARGEST:
         return [plain, *pooled]

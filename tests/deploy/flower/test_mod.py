@@ -28,7 +28,7 @@ from noiseworthy.errors import ConfigError
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.reading import read_ledger
-from noiseworthy.privacy.gaussian import gaussian_epsilon
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 
 OWNER = {
     "client": "north",

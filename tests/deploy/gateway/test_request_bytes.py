@@ -33,6 +33,7 @@ WORKS = {
     "dp-pasgd": {"step_sizes": STEPS},
     "privatefl": {"personal_step": 0.125},
     "dpfl-bcs": {"loss_cap": 2.0, "loss_noise": 0.5, "step_size": 0.25},
+    "moments": {"label_weight": 0.75},
 }
 """What every work that there is takes, as a message holds it."""
 DIGESTS = {
@@ -42,6 +43,7 @@ DIGESTS = {
     "dp-pasgd": ("49261e268493e964", "f57c782d818172be", "f77291de266614b3"),
     "privatefl": ("9e9d38736a08f71f", "b87f90becd4cc269", "4729fc0baa68da24"),
     "dpfl-bcs": ("275a4d61df1a39f0", "d5fbfe97fce33bcc", "9e7e272875380918"),
+    "moments": ("69005b222a0827bb", "637b04ff6200a0cf", "b2586ce91341542c"),
 }
 """Of the packed request, of what its upload depends on, and of what decides its programs."""
 GRADIENT = "20dd4fd678f21c9a"

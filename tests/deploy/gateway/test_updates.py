@@ -79,7 +79,7 @@ def test_a_gradient_is_that_of_the_simulation_to_quantisation(
 def test_parts_of_the_records_add_up_to_all(gateway, silent, monkeypatch):
     """To the rounding of float32, which may differ with the shape of a matrix product."""
     whole = asked(gateway, request(1)).upload
-    monkeypatch.setattr("noiseworthy.methods.rows._AT_ONCE", 7 * P)
+    monkeypatch.setattr("noiseworthy.methods.rows.AT_ONCE", 7 * P)
     parts = asked(gateway, request(2)).upload
     assert np.allclose(parts.values, whole.values, rtol=0, atol=1e-6 * np.abs(whole.values).max())
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from noiseworthy.privacy.gaussian import gaussian_mu
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy_papers.judge import NEAR, SLACK, Claim
 from noiseworthy_papers.kinds import Ahead, Ordered
 from noiseworthy_papers.noise_shares import averaging_share

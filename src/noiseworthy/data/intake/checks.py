@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from noiseworthy._names import nearest
 from noiseworthy.data.intake.findings import Finding, cells_among, note, refused, rows_among, share, warning
 from noiseworthy.data.schema.columns import Feature, NumberColumn
+from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.reading import Reading, many, some
-from noiseworthy.data.schema.roles import Label
+from noiseworthy.data.schema.roles import Label, Person, Weight
 from noiseworthy.data.schema.schema import Schema
 from noiseworthy.data.schema.values import keys
 
@@ -54,7 +55,7 @@ def check_columns(
         Findings, and the records as numbers; None where a column is missing or nothing can be read.
     """
     found = _strangers(table, schema, whole)
-    wanted = [one for one in (*schema.features, schema.label) if one.name in table]
+    wanted = [one for one in schema.learned if one.name in table]
     if shapes := [one.name for one in wanted if table[one.name].ndim != 1]:
         return [*found, *(refused(name, "must hold one value per record") for name in shapes)], None
     if not any(len(values) for values in table.values()):
@@ -66,6 +67,7 @@ def check_columns(
         np.array(keys(table[one])) if one and one in table else None for one in (schema.client, schema.split)
     )
     found += _owners(schema.client, owners) + _marks(schema.split, marks)
+    found += _persons(schema.person, table, owners)
     features = [one for one in schema.features if one.name in table]
     for one in features:
         found += _odd(one, table[one.name], readings[one.name])
@@ -73,7 +75,7 @@ def check_columns(
         return found, None
     found += _classes(schema.label, readings[schema.label.name])
     found += _alike(features, schema.label, readings)
-    if len(features) < len(schema.features):
+    if len(readings) < len(schema.learned):
         return found, None
     usable = ~np.any([read.wrong for read in readings.values()], axis=0)
     tests = None if marks is None else (marks == "test")[usable]
@@ -85,12 +87,19 @@ def check_columns(
 def check_norm(x: NDArray[np.float32], schema: Schema, bias: float, radius: float | None) -> list[Finding]:
     """Columns, or the bias, that most of a record's squared norm is: what is clipped and noised is theirs.
 
+    A column whose range is bought counts as if its values lay evenly in it, with a mean square of 1/3.
+
     Args:
         x: records before they are scaled, shape (n, d).
         schema: of the columns.
         bias: the constant that is appended to every record, 0 for none.
         radius: that records are scaled to; None leaves them as they are.
     """
+    x, start = x.copy(), 0
+    for one in schema.features:
+        if one.name in schema.to_buy:
+            x[:, start] = np.where(x[:, start] == 0, 0, 3**-0.5)
+        start += len(one.names)
     squares = np.square(x, dtype=np.float64).sum(axis=1)
     if not np.any(squares):
         return [warning("", "all numbers of all records are 0")]
@@ -117,7 +126,7 @@ def check_norm(x: NDArray[np.float32], schema: Schema, bias: float, radius: floa
 def _strangers(table: Mapping[str, NDArray], schema: Schema, whole: bool) -> list[Finding]:
     """Columns that are not stated, and stated ones that are not there."""
     stated = [one.name for one in schema.columns]
-    needed = [one.name for one in (*schema.features, schema.label)]
+    needed = [one.name for one in (*schema.learned, *([schema.person] if schema.person else []))]
     needed += [] if whole else [one for one in (schema.client, schema.split) if one is not None]
     strange = 'is not stated{}; say what it is, or that it is "left-out"'
     absent = "is stated, and the table does not have it{}"
@@ -127,7 +136,7 @@ def _strangers(table: Mapping[str, NDArray], schema: Schema, whole: bool) -> lis
     ]
 
 
-def _wrong(column: Feature | Label, values: NDArray, read: Reading) -> list[Finding]:
+def _wrong(column: Feature | Label | Weight, values: NDArray, read: Reading) -> list[Finding]:
     """Cells that are refused, and those that count as the end of a range."""
     said, gaps, strange = [], read.wrong & read.gap, read.wrong & ~read.gap
     if np.any(gaps):
@@ -137,11 +146,21 @@ def _wrong(column: Feature | Label, values: NDArray, read: Reading) -> list[Find
         says = f"{many(strange, 'value')} other than {column.expected}; {column.remedy}"
         said.append(refused(column.name, says, strange, *cells_among(values, strange)))
     if np.any(read.outside):
-        says = f"{share(read.outside)} lie outside the stated range and count as its end"
+        limits = _around(column)
+        where = f"buy = {limits}, within which its range is bought," if limits else "the stated range"
+        says = f"{share(read.outside)} lie outside {where} and count as its end"
         if _one_value(values[read.outside]):
             says += "; most are one value, to be listed under gaps where it stands for a missing one"
         said.append(warning(column.name, says, read.outside, *cells_among(values, read.outside)))
     return said
+
+
+def _around(column: object) -> str:
+    """The public range around one that is bought; empty where none is."""
+    if isinstance(column, NumberColumn) and isinstance(column.range, BoughtRange):
+        least, most = column.range.buy
+        return f"[{least:g}, {most:g}]"
+    return ""
 
 
 def _one_value(values: NDArray) -> bool:
@@ -161,6 +180,14 @@ def _odd(column: Feature, values: NDArray, read: Reading) -> list[Finding]:
     if len(numbers) > 1 and np.all(numbers == numbers[0]):
         says = 'is the same in all records and tells nothing; it may be "left-out"'
         return [*said, warning(column.name, says)]
+    if isinstance(column, NumberColumn) and isinstance(column.range, BoughtRange):
+        low, high = column.range.quantiles
+        says = (
+            f"its range is bought before planning, by noised quantiles {low:g} and {high:g} of all clients, "
+            f"and values outside count as its ends; it is read here by {_around(column)}, so that how well "
+            "values fill their range cannot be told"
+        )
+        said.append(note(column.name, says))
     if isinstance(column, NumberColumn) and isinstance(column.range, tuple) and np.sum(known) > 1:
         low, high = np.quantile(read.numbers[known, 0], [0.01, 0.99])
         if (used := float(high - low) / 2) < _NARROW:
@@ -238,6 +265,26 @@ def _owners(name: str | None, owners: NDArray | None) -> list[Finding]:
         return []
     says = f"{many(gaps, 'missing value')}; say whose those records are, or drop them"
     return [refused(name, says, gaps, *rows_among(gaps))]
+
+
+def _persons(person: Person | None, table: Mapping[str, NDArray], owners: NDArray | None) -> list[Finding]:
+    """How many records persons have at most, and who has more than is stated."""
+    if person is None or person.name not in table:
+        return []
+    persons = keys(table[person.name])
+    if "" in persons:
+        return _owners(person.name, np.array(persons))
+    counts = person.counts(persons, None if owners is None else owners.tolist())
+    beyond, says = person.excess(persons, counts)
+    if says:
+        return [refused(person.name, says, beyond, *cells_among(table[person.name], beyond))]
+    most = f"{len(set(persons))} persons, with up to {int(counts.max())} records each at a client"
+    if person.at_most is not None:
+        return [note(person.name, f"{most}; {person.at_most} are stated")]
+    if counts.max() == 1:
+        return [note(person.name, most)]
+    says = f"{most}; epsilon is of one record: state at_most, and the claim card says what all of them cost"
+    return [warning(person.name, says)]
 
 
 def _marks(name: str | None, marks: NDArray | None) -> list[Finding]:

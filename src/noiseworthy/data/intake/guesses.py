@@ -183,7 +183,9 @@ def _feature(name: str, cells: _Cells) -> Guess:
     if {text.lower() for text in cells.texts} <= YES | NO:
         return Guess(name, {"kind": "yes-no"})
     if _identifies(name, cells):
-        return Guess(name, {"kind": "left-out"}, why="an identifier: tells nothing of other records")
+        why = "an identifier: tells nothing of other records"
+        again = max(cells.texts.values()) > 1
+        return Guess(name, {"kind": "left-out"}, why=why + '; of persons, role = "person"' * again)
     if cells.among_numbers:
         return _number(name, cells)
     if (found := _date(name, cells)) is not None:

@@ -1,7 +1,8 @@
-"""Columns that are no features: the label, whose each record is, which records test, and those left out."""
+"""Columns that are no features: the label, owners, persons, weights, what tests, and those left out."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -10,10 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from noiseworthy._tables import Positive
 from noiseworthy.data.schema.columns import Column
 from noiseworthy.data.schema.fields import Classes, Ends, Keys, check_distinct, check_ordered
 from noiseworthy.data.schema.reading import Reading, some
 from noiseworthy.data.schema.values import gaps_among, keys, numbered, numbers, places
+
+MOST_RECORDS = 1_000_000
+"""Of one person."""
 
 
 class Client(Column):
@@ -28,6 +33,89 @@ class Split(Column):
 
     role: Literal["split"]
     """Whether a record trains or tests."""
+
+
+class Person(Column):
+    """The column that says which records are one person's; nothing is learned from it."""
+
+    role: Literal["person"]
+    """Which records are one person's."""
+    at_most: Annotated[int, Field(ge=1, le=MOST_RECORDS)] | None = None
+    """Records that one person has at most at a client, public; a table with more is refused."""
+
+    def counts(self, persons: Sequence[str], owners: Sequence[str] | None) -> NDArray[np.int64]:
+        """How many records the person of each record has at its owner, shape (n,).
+
+        Args:
+            persons: `keys` of the column, n of them.
+            owners: whose each record is; None where all are one owner's.
+        """
+        whose = [*zip(persons, owners or [""] * len(persons), strict=True)]
+        known = Counter(whose)
+        return np.array([known[one] for one in whose], np.int64)
+
+    def excess(self, persons: Sequence[str], counts: NDArray[np.int64]) -> tuple[NDArray[np.bool_], str]:
+        """Records of persons with more of them than stated, shape (n,), and a sentence without names."""
+        beyond = counts > (np.inf if self.at_most is None else self.at_most)
+        if not np.any(beyond):
+            return beyond, ""
+        many, most = len({one for one, over in zip(persons, beyond, strict=True) if over}), int(counts.max())
+        who = "1 person has" if many == 1 else f"{many} persons have"
+        return beyond, (
+            f"{who} more than {self.at_most} records at a client, up to {most}; drop records beyond "
+            f"{self.at_most}, or state {most} and plan again"
+        )
+
+
+class Weight(Column):
+    """The column that says how much each record counts: its loss is multiplied by it, before the clip."""
+
+    role: Literal["weight"]
+    """How much a record counts."""
+    range: Ends
+    """Least and greatest weight, public and at 0 or above, to which others are clipped."""
+    step: Positive = 1.0
+    """Public weight that counts as 1: the mean that the design of a survey gives."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Weight:
+        check_ordered(*self.range, self.range)
+        if self.range[0] < 0:
+            raise ValueError(f"range must begin at 0 or above, got {self.range[0]:g}")
+        return self
+
+    @property
+    def most(self) -> float:
+        """Greatest weight as it counts."""
+        return self.range[1] / self.step
+
+    @property
+    def expected(self) -> str:
+        """What a value may be, in words."""
+        return "numbers at 0 or above"
+
+    @property
+    def remedy(self) -> str:
+        """What to do about other values."""
+        return "mend them, or drop those records"
+
+    @property
+    def remedy_of_gaps(self) -> str:
+        """What to do about missing values."""
+        return "say what those records count, or drop them"
+
+    @property
+    def known(self) -> Sequence[str]:
+        """It states no values."""
+        return ()
+
+    def read(self, values: NDArray) -> Reading:
+        """Weights as they count, clipped to their range, shape (n, 1)."""
+        found = numbers(values)
+        gap = gaps_among(keys(values), ())
+        outside = (found < self.range[0]) | (found > self.range[1])
+        read = Reading.of(np.where(found < 0, np.nan, np.clip(found, *self.range)) / self.step, gap, outside)
+        return replace(read, wrong=read.wrong | read.gap, outside=read.outside & ~read.wrong)
 
 
 class LeftOut(Column):

@@ -24,7 +24,7 @@ from noiseworthy.data.schema.columns import (
 )
 from noiseworthy.data.schema.fields import BoughtRange
 from noiseworthy.data.schema.reading import Reading, complaints
-from noiseworthy.data.schema.roles import Client, Label, LeftOut, Split
+from noiseworthy.data.schema.roles import Client, Label, LeftOut, Person, Split, Weight
 from noiseworthy.data.schema.values import columns_of
 from noiseworthy.errors import DataError
 
@@ -46,12 +46,15 @@ AnyColumn: TypeAlias = Annotated[
     | Annotated[LeftOut, Tag("left-out")]
     | Annotated[Label, Tag("label")]
     | Annotated[Client, Tag("client")]
-    | Annotated[Split, Tag("split")],
+    | Annotated[Split, Tag("split")]
+    | Annotated[Person, Tag("person")]
+    | Annotated[Weight, Tag("weight")],
     Discriminator(_tag),
 ]
 COLUMNS: dict[str, type[Column]] = {
     "number": NumberColumn, "category": CategoryColumn, "yes-no": YesNoColumn, "ordered": OrderedColumn,
     "date": DateColumn, "left-out": LeftOut, "label": Label, "client": Client, "split": Split,
+    "person": Person, "weight": Weight,
 }  # fmt: skip
 """Columns by what tells their kinds apart."""
 KINDS, ROLES = (*COLUMNS,)[:6], ("feature", *(*COLUMNS,)[6:])
@@ -118,6 +121,12 @@ class Schema(Table):
         """The schema in which a number beside each column whose range is to be bought tells its gaps."""
         return self._with({name: {"indicator": True} for name in self.to_buy})
 
+    def with_persons(self, at_most: int | None) -> Schema:
+        """The schema whose persons have so many records at most at a client; the same of None."""
+        if at_most is None or self.person is None:
+            return self
+        return self._with({self.person.name: {"at_most": at_most}})
+
     def with_ranges(self, ends: Mapping[str, tuple[float, float]]) -> Schema:
         """The schema with ranges by name."""
         return self._with({name: {"range": two} for name, two in ends.items()})
@@ -146,6 +155,26 @@ class Schema(Table):
         return self._named(Split)
 
     @property
+    def person(self) -> Person | None:
+        """The column that says which records are one person's; None without one."""
+        return next((one for one in self.columns if isinstance(one, Person)), None)
+
+    @property
+    def weight(self) -> Weight | None:
+        """The column that says how much each record counts; None without one."""
+        return next((one for one in self.columns if isinstance(one, Weight)), None)
+
+    @property
+    def most_weight(self) -> float | None:
+        """Public bound on the weights of records as they count; None where they have none."""
+        return None if self.weight is None else self.weight.most
+
+    @property
+    def learned(self) -> tuple[Feature | Label | Weight, ...]:
+        """Columns that training reads: features, label and weight."""
+        return (*self.features, self.label, *([] if self.weight is None else [self.weight]))
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the d encoded numbers."""
         return tuple(name for one in self.features for name in one.names)
@@ -157,8 +186,8 @@ class Schema(Table):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what the numbers of a row and its label follow from: features and label, in order."""
-        decides = [_plain(one) for one in (*self.features, self.label)]
+        """SHA-256 of what the numbers of a row follow from: features, label and weight, in order."""
+        decides = [_plain(one) for one in self.learned]
         text = json.dumps(decides, sort_keys=True, ensure_ascii=False, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -206,13 +235,21 @@ class Schema(Table):
         """The features of a reading side by side, shape (n, d)."""
         return np.hstack([readings[one.name].numbers for one in self.features])
 
+    def records(self, readings: Mapping[str, Reading]) -> NDArray[np.float32]:
+        """What is trained on: features and, last, the weight where records have one; (n, d) or (n, d + 1)."""
+        features = self.encoded(readings)
+        return features if self.weight is None else np.hstack([features, readings[self.weight.name].numbers])
+
     def labels(self, readings: Mapping[str, Reading]) -> NDArray[np.int32] | NDArray[np.float32]:
         """Labels of a reading, shape (n,)."""
         found = readings[self.label.name].numbers[:, 0]
         return found if self.label.classes is None else found.astype(np.int32)
 
     def read(
-        self, columns: Mapping[str, NDArray], name: str, which: Sequence[Feature | Label] | None = None
+        self,
+        columns: Mapping[str, NDArray],
+        name: str,
+        which: Sequence[Feature | Label | Weight] | None = None,
     ) -> dict[str, Reading]:
         """What becomes of features, or of other columns, by name; what cannot be used is marked, not refused.
 
@@ -239,7 +276,7 @@ class Schema(Table):
 
     def wrong(self, columns: Mapping[str, NDArray], readings: Mapping[str, Reading]) -> list[str]:
         """What cannot be used of columns that were read, a sentence each; values are among what is said."""
-        known = {one.name: one for one in (*self.features, self.label)}
+        known = {one.name: one for one in self.learned}
         return [
             said for name, read in readings.items() for said in complaints(known[name], columns[name], read)
         ]
@@ -272,7 +309,7 @@ def misfits(roles: Sequence[tuple[str, str]]) -> list[str]:
     if count("label") != 1:
         said.append(f'one column must have role = "label", got {count("label")}')
     said += [f'one column at most may have role = "{one}", got {count(one)}'
-             for one in ("client", "split") if count(one) > 1]  # fmt: skip
+             for one in ("client", "split", "person", "weight") if count(one) > 1]  # fmt: skip
     if not count("feature"):
         said.append("at least one column must be a feature")
     return said

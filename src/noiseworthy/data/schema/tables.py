@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from noiseworthy.data.schema.values import columns_of, keys
 
 
 def stated_examples(
-    table: Any, schema: Schema, name: str, *, whole: bool = False
+    table: Any, schema: Schema, name: str, *, whole: bool = False, testing: bool = False
 ) -> tuple[NDArray[np.float32], Labels, NDArray | None, NDArray[np.bool_] | None]:
     """Features, labels, owners and test rows of a table, by what is stated of its columns.
 
@@ -24,13 +25,15 @@ def stated_examples(
         schema: what they are.
         name: of the data, for errors.
         whole: all records are one owner's, or the server's: columns of owners and of the split may be absent.
+        testing: they are the server's, which test: whose they are may be absent, too.
 
     Returns:
-        x (n, d), y (n,), names of owners (n,) or None, and which records test, or None where none is marked.
+        x (n, d), or (n, d + 1) with the weight of each record last, y (n,), names of owners (n,) or None, and
+        which records test, or None where none is marked.
 
     Raises:
         DataError: everything that is wrong: columns that are not stated, or stated and not there, gaps that
-            are not allowed, unknown values.
+            are not allowed, unknown values, persons with more records than they have at most.
     """
     columns = columns_of(table)
     others = [schema.client, schema.split]
@@ -41,16 +44,19 @@ def stated_examples(
         for one in columns
         if one not in stated
     ] + missing(columns, needed)
-    wanted = (*schema.features, schema.label)
+    if schema.person is not None and not testing:
+        needed.append(schema.person.name)
+    wanted = schema.learned
     usable = [one for one in wanted if one.name in columns]
     said += missing(columns, [one.name for one in wanted])
     readings = schema.read(columns, name, usable)
     said += schema.wrong(columns, readings)
     owners, marks = (np.array(keys(columns[one])) if one and one in columns else None for one in others)
     said += _gaps(owners, schema.client) + _unmarked(marks, schema.split)
+    said += _many_records(columns, schema, owners)
     check_nothing_wrong(said, name)
     return (
-        schema.encoded(readings),
+        schema.records(readings),
         schema.labels(readings),
         owners,
         None if marks is None else marks == "test",
@@ -61,6 +67,18 @@ def _gaps(owners: NDArray | None, name: str | None) -> list[str]:
     if owners is None or not np.any(gaps := owners == ""):
         return []
     return [f"column {name!r} has {many(gaps, 'missing value')}; say whose those records are, or drop them"]
+
+
+def _many_records(columns: Mapping[str, NDArray], schema: Schema, owners: NDArray | None) -> list[str]:
+    """Persons with more records at an owner than the schema states."""
+    person = schema.person
+    if person is None or person.name not in columns:
+        return []
+    persons = keys(columns[person.name])
+    if "" in persons:
+        return _gaps(np.array(persons), person.name)
+    _, says = person.excess(persons, person.counts(persons, None if owners is None else owners.tolist()))
+    return [f"column {person.name!r}: {says}"] if says else []
 
 
 def _unmarked(marks: NDArray | None, name: str | None) -> list[str]:

@@ -230,7 +230,7 @@ class Gateway:
         if self.runs.number_of(offer.run) is None:
             raise Declined("not-allowed", "the owner took part in no such run; its model was not kept")
         try:
-            self._check_model(fitting(offer, self.holding.x.shape[1:], self.holding.classes), offer)
+            self._check_model(fitting(offer, self.holding.feature_shape, self.holding.classes), offer)
             path = Models.beside(self.ledger.path).keep(offer)
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None

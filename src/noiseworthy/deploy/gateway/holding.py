@@ -37,11 +37,13 @@ class Holding:
         x: features, shape (n, *record_shape).
         y: labels, shape (n,).
         classes: number of classes, or None for regression; public.
+        most_weight: bound on weights, of which each is the last number of its record; None without weights.
     """
 
     x: Features
     y: Labels
     classes: int | None
+    most_weight: float | None = None
     _prepared: tuple[Task, Batch] | None = field(default=None, repr=False)
     _prepare: tuple[Task, Callable[[Array], Array]] | None = field(default=None, repr=False)
 
@@ -62,7 +64,7 @@ class Holding:
             DataError: data that cannot be read.
         """
         if table.clients == 1 and is_table(str(table.data)):
-            return cls(*_own(table, columns))
+            return cls(*_own(table, columns), columns and columns.most_weight)
         from noiseworthy.data.datasets import load_federation  # here, because owners mostly have a table
 
         settings = table.model_dump(exclude={"sizes", "data", "test"})
@@ -71,12 +73,19 @@ class Holding:
         if federation.n_clients > 1:
             place = federation.clients.index(check.one_of("client", client, federation.clients))
         size = int(federation.sizes[place])
-        return cls(federation.x[place, :size], federation.y[place, :size], federation.classes)
+        return cls(
+            federation.x[place, :size], federation.y[place, :size], federation.classes, federation.most_weight
+        )
 
     @property
     def size(self) -> int:
         """n, public under replace-one neighbours."""
         return len(self.x)
+
+    @property
+    def feature_shape(self) -> tuple[int, ...]:
+        """Shape of what is learned from in a record."""
+        return self.x.shape[1:] if self.most_weight is None else (self.x.shape[1] - 1,)
 
     @property
     def parts(self) -> tuple[bytes | memoryview, ...]:
@@ -105,6 +114,7 @@ class Holding:
             str(table.model), self.x.shape[1:], self.classes, ridge=table.ridge, feature_norm=table.radius,
             normalise=table.normalise, bias=bias, pooling=table.pooling, projection=table.projection,
             reference=_reference(table, seen), class_weights=table.weights, features=table.features,
+            most_weight=self.most_weight,
         )  # fmt: skip
 
     def batch(self, task: Task) -> Batch:

@@ -15,14 +15,14 @@ from noiseworthy.methods.table import (
     StepDecay,
     StepSize,
 )
-from noiseworthy.privacy.clipping import ClippingMode
+from noiseworthy.privacy.clipping import GradientMode
 
 
 class FedAvgTable(AlgorithmTable):
     """`[algorithm]` of Fu et al.: local steps before every reply; also DP-FedAvg of Hou et al."""
 
     name: Literal["dp-fedavg"]
-    clipping_mode: ClippingMode | Auto = "auto"
+    clipping_mode: GradientMode | Auto = "auto"
     """What is clipped, and so whether a record or a client is protected; `auto` is the tightest proof."""
     clients_per_round: AskedOrPlanned = "auto"
     total_iterations: Count | Auto = "auto"

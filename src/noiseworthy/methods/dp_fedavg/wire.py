@@ -15,7 +15,7 @@ from noiseworthy.errors import UnsoundClaim
 from noiseworthy.methods.dp_fedavg.local import LocalSteps
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.rows import WholeUpdate
-from noiseworthy.methods.wire import Asked, Job, Probe, StepSizes, Wire, Work, no_obstacle, nothing_beside
+from noiseworthy.methods.wire import Asked, Job, StepSizes, Wire, Work, no_obstacle
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.sensitivity import Norm
 
@@ -78,9 +78,5 @@ def _job(request: Asked, work: FedAvgWork, task: Task, records: int) -> Job:
 FEDAVG = Wire(
     name="dp-fedavg", table=FedAvgWork, steps=lambda work: len(work.step_sizes), obstacle=no_obstacle,
     work=_work, job=_job, first=None,
-    probe=Probe(
-        work=lambda noise: FedAvgWork(clipping="D", step_sizes=np.array([100.0])),
-        whole=True, sign=-1.0, beside=nothing_beside,
-    ),
 )  # fmt: skip
 WIRES = {"dp-fedavg": FEDAVG}

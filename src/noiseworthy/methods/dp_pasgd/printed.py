@@ -26,7 +26,7 @@ from noiseworthy.methods.dp_pasgd.search import (
 from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
-from noiseworthy.privacy.gaussian import gaussian_epsilon
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 
 Real = NDArray[np.float64]
 _POINTS = 2000

@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum, is_derived
-from noiseworthy.methods.wire import Asked, Job, Probe, StepSizes, Wire, Work, nothing_beside
+from noiseworthy.methods.wire import Asked, Job, StepSizes, Wire, Work
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
 from noiseworthy.tasks.batch import Batch
@@ -81,9 +81,5 @@ def _obstacle(law: Law) -> str:
 PASGD = Wire(
     name="dp-pasgd", table=PasgdWork, steps=lambda work: len(work.step_sizes),
     obstacle=_obstacle, work=_work, job=_job, first=None,
-    probe=Probe(
-        work=lambda noise: PasgdWork(step_sizes=np.array([1.0])),
-        whole=False, sign=-1.0, beside=nothing_beside,
-    ),
 )  # fmt: skip
 WIRES = {"dp-pasgd": PASGD}

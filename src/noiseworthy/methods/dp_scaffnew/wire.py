@@ -14,7 +14,7 @@ from noiseworthy._tables import Count
 from noiseworthy.methods.dp_scaffnew.local import Control, LocalSteps
 from noiseworthy.methods.local import Numbers
 from noiseworthy.methods.rows import WholeUpdate
-from noiseworthy.methods.wire import Asked, Job, Probe, Size, Wire, Work, no_obstacle, nothing_beside
+from noiseworthy.methods.wire import Asked, Job, Size, Wire, Work, no_obstacle
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.sensitivity import Norm
 
@@ -70,9 +70,5 @@ def _job(request: Asked, work: ScaffNewWork, task: Task, records: int) -> Job:
 SCAFFNEW = Wire(
     name="dp-scaffnew", table=ScaffNewWork, steps=lambda work: work.local_steps, obstacle=no_obstacle,
     work=_work, job=_job, first=None,
-    probe=Probe(
-        work=lambda noise: ScaffNewWork(step_size=100.0, probability=0.5, local_steps=1),
-        whole=True, sign=-1.0, beside=nothing_beside,
-    ),
 )  # fmt: skip
 WIRES = {"dp-scaffnew": SCAFFNEW}

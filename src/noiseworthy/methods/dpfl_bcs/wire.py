@@ -17,7 +17,7 @@ from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.methods.fedsgd_dpc.wire import GRADIENT
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum, is_derived, noise_of
-from noiseworthy.methods.wire import Asked, Job, Probe, Size, Vector, Wire, Work, no_obstacle, one_step
+from noiseworthy.methods.wire import Asked, Job, Size, Vector, Wire, Work, no_obstacle, one_step
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_loss
 from noiseworthy.privacy.sums import NoisedSum
@@ -110,23 +110,9 @@ def _job(request: Asked, work: LossReportWork, task: Task, records: int) -> Job:
     return LossReport(task, request.theta, gradient, loss, work.loss_cap, work.step_size)
 
 
-_CAP, _QUIET = 1.0, 1e3
-"""Of an audit's losses, and how much more noise they get than their gradient."""
-
-
-def _probed(noise: float) -> LossReportWork:
-    return LossReportWork(loss_cap=_CAP, loss_noise=_QUIET * noise, step_size=1.0)
-
-
-def _losses_beside(noise: float, records: int) -> tuple[float, ...]:
-    """A loss within [0, Theta] changes its mean by Theta / n; both are released."""
-    return (_CAP / records / (_QUIET * noise),) * 2
-
-
 REPORTS = Wire(
     name="dpfl-bcs", table=LossReportWork, steps=one_step, obstacle=no_obstacle,
     work=_work, job=_job, first=None,
-    probe=Probe(work=_probed, whole=False, sign=1.0, beside=_losses_beside),
 )  # fmt: skip
 WIRES = {"dpfl-bcs": REPORTS}
 IN_STAGES = replace(GRADIENT, first=REPORTS)

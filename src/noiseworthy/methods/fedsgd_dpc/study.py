@@ -135,8 +135,7 @@ def _clip_note(task: Task | None, problem: Problem) -> tuple[str, ...]:
     """Clipping below the gradient bound of a multiclass model leaves the theorem's assumptions."""
     if not isinstance(task, LinearModel) or task.record_norm is None or problem.norm != "l2":
         return ()
-    heaviest = max(task.class_weights or (1.0,))
-    if task.loss == "softmax" and problem.clip_norm < np.sqrt(2) * heaviest * task.record_norm:
+    if task.loss == "softmax" and problem.clip_norm < np.sqrt(2) * task.largest_weight * task.record_norm:
         return (
             "The clip is below the largest gradient sqrt(2) R: the bound holds for an altered objective.",
         )
@@ -199,9 +198,9 @@ def _classifier(question: Question) -> tuple[LinearModel, float]:
             "the signal-to-noise rule is for softmax and logistic regression on records of a known norm; set "
             '[task] model = "softmax" and normalise = true, or name public data under [planning] public'
         )
-    if task.class_weights is not None:
+    if task.weighted:
         raise ConfigError(
-            "the signal-to-noise rule knows nothing of class_weights; leave them out, or name public data "
+            "the signal-to-noise rule knows nothing of weights; leave them out, or name public data "
             "under [planning] public"
         )
     return task, task.record_norm

@@ -42,7 +42,7 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
         momentum=free.momentum_of(setting),
         averaging=free.averaging_of(setting),
         weighting=free.weighting_of(setting, made),
-        steering=free.steering_of(setting),
+        steering=free.steering_of(setting, rounds),
     )
 
 

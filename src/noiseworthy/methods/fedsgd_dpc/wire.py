@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum
-from noiseworthy.methods.wire import Asked, Job, Probe, Wire, Work, no_obstacle, nothing_beside, one_step
+from noiseworthy.methods.wire import Asked, Job, Wire, Work, no_obstacle, one_step
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
 from noiseworthy.tasks.batch import Batch
@@ -53,6 +53,5 @@ def _job(request: Asked, work: FedSGDWork, task: Task, records: int) -> Job:
 GRADIENT = Wire(
     name="fedsgd-dpc", table=FedSGDWork, steps=one_step, obstacle=no_obstacle,
     work=_work, job=_job, first=None,
-    probe=Probe(work=lambda noise: FedSGDWork(), whole=False, sign=1.0, beside=nothing_beside),
 )  # fmt: skip
 WIRES = {"fedsgd-dpc": GRADIENT}

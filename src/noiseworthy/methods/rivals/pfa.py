@@ -17,13 +17,13 @@ prohibitive for networks, and this is not.
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.methods.algorithm import ServerState
+from noiseworthy.methods.eigen import eigh
 from noiseworthy.methods.local import Numbers
 from noiseworthy.methods.making import as_float
 from noiseworthy.methods.replies import exact_replies
@@ -115,21 +115,11 @@ def top_directions(rows: Array, count: int) -> Array:
         >>> np.abs(top).round(3)
         array([[0.6, 0.8, 0. ]], dtype=float32)
     """
-    values, vectors = _eigh(_product(rows, rows.T))
+    values, vectors = eigh(_product(rows, rows.T))
     largest = values[-count:, None]
     real = largest > len(rows) * jnp.finfo(values.dtype).eps * values[-1]
     directions = _product(vectors[:, -count:].T, rows)
     return jnp.where(real, directions / jnp.sqrt(jnp.where(real, largest, 1.0)), 0.0)
-
-
-@jax.custom_batching.sequential_vmap
-def _eigh(symmetric: Array) -> tuple[Array, Array]:
-    """Eigenvalues, ascending, and vectors; of mapped matrices one at a time.
-
-    jaxlib 0.10 shares out a batch to the threads that run the program and waits for them: with as many
-    trainings side by side as there are cores, all wait for ever.
-    """
-    return tuple(jnp.linalg.eigh(symmetric))
 
 
 def _product(a: Array, b: Array) -> Array:

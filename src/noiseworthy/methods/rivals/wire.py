@@ -11,7 +11,7 @@ from pydantic import Field
 
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.rows import gradient_rows, gradient_sum
-from noiseworthy.methods.wire import Asked, Job, Probe, Wire, Work, no_obstacle, nothing_beside, one_step
+from noiseworthy.methods.wire import Asked, Job, Wire, Work, no_obstacle, one_step
 from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
 from noiseworthy.tasks.batch import Batch
@@ -80,9 +80,5 @@ def _job(request: Asked, work: PrivateFLWork, task: Task, records: int) -> Job:
 PERSONAL = Wire(
     name="privatefl", table=PrivateFLWork, steps=one_step, obstacle=no_obstacle,
     work=_work, job=_job, first=None,
-    probe=Probe(
-        work=lambda noise: PrivateFLWork(personal_step=0.0),
-        whole=False, sign=1.0, beside=nothing_beside,
-    ),
 )  # fmt: skip
 WIRES = {"privatefl": PERSONAL}

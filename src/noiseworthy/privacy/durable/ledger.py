@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from noiseworthy.errors import InvalidInput, LedgerError
 from noiseworthy.privacy.durable import chain
@@ -18,7 +18,9 @@ from noiseworthy.privacy.durable.leases import refused
 from noiseworthy.privacy.durable.rows import Rows, number_of
 from noiseworthy.privacy.durable.storage import connected, named_errors, settled
 from noiseworthy.privacy.durable.verification import verified
-from noiseworthy.privacy.durable.witness import Witness, seen_now
+
+if TYPE_CHECKING:
+    from noiseworthy.privacy.durable.witness import Witness
 
 
 class DurableLedger(Rows):
@@ -65,7 +67,11 @@ class DurableLedger(Rows):
             LedgerError: a folder that cannot be written to, a damaged file, a chain that is broken, or one
                 that lacks what the witness saw.
         """
-        return cls(path, connected(path), witness and Witness(witness))._verified()
+        if witness is None:
+            return cls(path, connected(path))._verified()
+        from noiseworthy.privacy.durable.witness import Witness  # here, because few ledgers have one
+
+        return cls(path, connected(path), Witness(witness))._verified()
 
     def _verified(self) -> Self:
         try:
@@ -313,6 +319,8 @@ class DurableLedger(Rows):
     def _tell(self) -> None:
         """Tell the witness, one process at a time, so that it never goes back."""
         if self._witness is not None:
+            from noiseworthy.privacy.durable.witness import seen_now
+
             with self._writing():
                 self._witness.write(self._identity, seen_now(self._db, self.head))
 

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.privacy.gaussian import gaussian_epsilon
 
 Real: TypeAlias = NDArray[np.float64]
 MARGIN = 1e-9
@@ -74,9 +73,13 @@ class _MuSquared(Currency):
         return budget.mu
 
     def epsilon(self, amount: Real, delta: ArrayLike) -> Real:
+        from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon  # here: gateways add up mu^2 alone
+
         return gaussian_epsilon(np.sqrt(amount), delta)
 
     def spendable(self, left: Real, delta: Real) -> Real:
+        from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
+
         return gaussian_epsilon(np.sqrt(left) * (1 - MARGIN), delta)
 
     def noise(self, sensitivity: Real, budget: PrivacyBudget, share: float, times: ArrayLike) -> Real:

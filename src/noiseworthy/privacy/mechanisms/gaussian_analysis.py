@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from noiseworthy.privacy.gaussian import gaussian_mu
+from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.privacy.mechanisms.analysis import Analysis, Counts, Looser, Ratios, each_once
 from noiseworthy.privacy.mechanisms.currencies import Real
 

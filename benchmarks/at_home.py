@@ -1,0 +1,164 @@
+"""What owners reach alone, with the planned shared model, and with it tuned at home: docs/at_home.md.
+
+    python benchmarks/at_home.py score [--cells vehicle]
+    python benchmarks/at_home.py table
+
+The plans are those that benchmarks/plan_quality.py keeps; each is trained under a few seeds, and every owner
+is scored on its own test records. `score` writes a file for each cell into benchmarks/results/at_home and
+leaves alone what is there. Reads the data folder of NOISEWORTHY_DATA.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import typer
+
+import noiseworthy as nw
+import plan_quality as bench
+from noiseworthy.home.alone import own_model
+from noiseworthy.home.base import Own
+from noiseworthy.home.owners import Scored, owners_at_home
+from noiseworthy.home.scores import merits
+from noiseworthy.studies.prepare import open_task
+from noiseworthy.studies.training import train
+
+ROOT = Path(__file__).parent
+RESULTS = ROOT / "results" / "at_home"
+PAGE = ROOT.parent / "docs" / "at_home.md"
+BEGIN, END = "<!-- begin: written by benchmarks/at_home.py -->", "<!-- end -->"
+SITES = ("heart-disease", "vehicle", "lending-club", "adult")
+SEEDS = range(2000, 2003)
+CELLS = [cell for site in SITES for cell in bench.CELLS if cell.site == site]
+Tables = dict[str, Any]
+
+app = typer.Typer(add_completion=False, help=__doc__)
+
+
+@app.command()
+def score(cells: str = typer.Option("", "--cells", help="Start of the names of the cells; all.")) -> None:
+    """Train the plans of cells and score every owner."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    for cell in CELLS:
+        path = RESULTS / f"{cell.name}.json"
+        if cell.name.startswith(cells) and not path.exists():
+            path.write_text(json.dumps(measured(cell)) + "\n")
+            print(path.name, flush=True)
+
+
+def measured(cell: bench.Cell) -> Tables:
+    """All owners at home under every seed, and a model of all records together, without privacy."""
+    kept = bench.read(f"{cell.name}.plan") or {}
+    study = nw.parse_study({**cell.tables, "task": kept["task"]})
+    made = bench.prepared(cell)
+    federation, _ = made.trained()
+    task = open_task(study, federation.record_shape, federation.classes)
+    made = replace(made, study=study, task=task, dimension=task.dimension)
+    plan = bench.as_plan(made, kept["plan"])
+    start = np.asarray(task.initial(jax.random.key(0)))
+    thetas = train(plan, federation, task, SEEDS, evaluations=1).theta if plan.train else [start]
+    x = np.asarray(task.prepare(jnp.asarray(federation.x.reshape(-1, *federation.record_shape))))
+    used = (np.arange(federation.x.shape[1]) < federation.sizes[:, None]).ravel()
+    pooled = own_model(task, start, Own(x[used], federation.y.ravel()[used]), 0)
+    test_x, variance = (
+        np.asarray(task.prepare(jnp.asarray(federation.test_x))),
+        float(np.var(federation.test_y)),
+    )
+    together = merits(task, pooled, test_x, federation.test_y, variance)
+    return {
+        "owners": len(federation.sizes),
+        "records": [int(federation.sizes.min()), int(federation.sizes.max())],
+        "named": federation.test_owners is not None,
+        "score": "R²" if federation.classes is None else "accuracy",
+        "pooled": float(together.mean()),
+        "seeds": [as_plain(owners_at_home(federation, task, theta)) for theta in thetas],
+    }
+
+
+def as_plain(found: Scored) -> Tables:
+    """What the table needs of a training."""
+    gains, least, most = found.gains, *found.gain_limits.T
+    return {
+        "overall": found.overall,
+        "errors": found.errors,
+        "higher": int(np.sum(gains > 0)),
+        "lower": int(np.sum(gains < 0)),
+        "gain": int(np.sum(least > 0)),
+        "pay": int(np.sum(most < 0)),
+    }
+
+
+def mean(found: Tables, part: str, name: str) -> float:
+    return float(np.mean([seed[part][name] for seed in found["seeds"]]))
+
+
+def count(found: Tables, name: str) -> str:
+    return f"{np.mean([seed[name] for seed in found['seeds']]):.0f}"
+
+
+def better(found: Tables) -> str:
+    """Which of alone and shared has the larger score."""
+    return max(("alone", "shared"), key=lambda name: mean(found, "overall", name))
+
+
+def ahead(found: Tables) -> tuple[float, float]:
+    """Tuned less the better of alone and shared, and its standard error over owners that are drawn."""
+    other = better(found)
+    gap = mean(found, "overall", "tuned") - mean(found, "overall", other)
+    return gap, mean(found, "errors", other)
+
+
+def line(cell: bench.Cell, found: Tables) -> str:
+    """One row of the table in Markdown."""
+    write = (lambda v: f"{v:.2f}") if found["score"] == "R²" else (lambda v: f"{100 * v:.1f}")
+    gap, error = ahead(found)
+    least, most = found["records"]
+    cells = [
+        cell.site, f"{found['owners']} ({least} to {most})", cell.mechanism, f"{cell.epsilon:g}",
+        *(write(mean(found, "overall", name)) for name in ("alone", "shared", "tuned")),
+        write(found["pooled"]),
+        f"{write(gap)} ± {write(error)}", f"{count(found, 'higher')} / {count(found, 'lower')}",
+        f"{count(found, 'gain')} / {count(found, 'pay')}",
+    ]  # fmt: skip
+    return "| " + " | ".join(cells) + " |"
+
+
+COLUMNS = (
+    "federation", "owners (records)", "noise", "ε", "alone", "shared", "tuned", "pooled, no privacy",
+    "tuned less the better", "higher / lower", "beyond chance",
+)  # fmt: skip
+
+
+def text(found: dict[bench.Cell, Tables]) -> str:
+    """The table with its summary."""
+    held = [gap >= -error for gap, error in map(ahead, found.values())]
+    wins = {name: sum(better(one) == name for one in found.values()) for name in ("alone", "shared")}
+    rows = [
+        "| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS),
+        *(line(cell, one) for cell, one in found.items()),
+    ]  # fmt: skip
+    summary = (
+        f"Tuned at home is at least as good as the better of alone and shared, within a standard error, in "
+        f"{sum(held)} of {len(held)} cells. Own models beat the shared one in {wins['alone']} of them."
+    )
+    return "\n".join([*rows, "", summary])
+
+
+@app.command()
+def table() -> None:
+    """Write the table of docs/at_home.md."""
+    paths = {cell: RESULTS / f"{cell.name}.json" for cell in CELLS}
+    found = {cell: json.loads(path.read_text()) for cell, path in paths.items() if path.exists()}
+    page = PAGE.read_text()
+    head, rest = page.split(BEGIN)
+    PAGE.write_text(f"{head}{BEGIN}\n\n{text(found)}\n\n{END}{rest.split(END, 1)[1]}")
+
+
+if __name__ == "__main__":
+    app()

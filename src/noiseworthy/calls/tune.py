@@ -1,0 +1,209 @@
+"""A shared model at one of its owners: tuned on the owner's records, scored, and kept where they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.data.readers import is_table, opened, read_columns
+from noiseworthy.data.records import holdout
+from noiseworthy.data.tables import Columns, plain_examples
+from noiseworthy.errors import ConfigError, DataError
+from noiseworthy.home.base import Own
+from noiseworthy.home.owners import CANDIDATES
+from noiseworthy.home.scores import Limits, limits_of, merits
+from noiseworthy.model.description import Statement
+from noiseworthy.model.folder import NAME, Kept, save_folder
+from noiseworthy.model.model import Model, load_model, probed
+from noiseworthy.reports.tuned import FILE, page_of
+
+if TYPE_CHECKING:
+    from noiseworthy.data.schema import Schema
+    from noiseworthy.data.sql import Query
+    from noiseworthy.model.description import Description
+
+CLAIM = (
+    "Tuned at home by one owner, on its own records and without noise. It carries no guarantee for that "
+    "owner's records, and neither do its scores: it stays with its owner. Of the shared model that it "
+    "started from, this was claimed: "
+)
+
+
+Read: TypeAlias = tuple[NDArray, NDArray, NDArray[np.bool_] | None, int | None]
+"""Features, labels, which records test where that is marked, and the number of classes."""
+
+
+class Labelled(NamedTuple):
+    """An owner's records with their labels, and which of them are held out for tests."""
+
+    x: NDArray
+    y: NDArray
+    is_test: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What became of a shared model at an owner.
+
+    Attributes:
+        folder: of the tuned model and its page.
+        records: that were learnt from.
+        tests: that were held out.
+        scores: of own model, shared and tuned on these; NaN without any.
+        limits: of each score, at 95 %.
+    """
+
+    folder: Path
+    records: int
+    tests: int
+    scores: dict[str, float]
+    limits: dict[str, Limits]
+
+
+def tune(model: Path | str, records: Path | str, out: Path | str, *, seed: int = 0) -> Tuned:
+    """Tune a shared model on an owner's records, on the owner's own machine; nothing is sent anywhere.
+
+    An own model, the shared one and the tuned one are scored on records that none of the three candidates of
+    this owner learnt from: rows that a column `split` marks `test`, else a fixed fifth.
+
+    Args:
+        model: folder of the shared model, or of its run.
+        records: the owner's table with labels, in the columns of the model; or the owner's file of a gateway.
+        out: folder to write, for the owner's eyes alone: the tuned model, and a page with the three scores.
+        seed: of the folds of the cross-validation.
+
+    Returns:
+        Scores and where the folder is.
+
+    Raises:
+        ConfigError, DataError: a model or records that cannot be read, or that do not fit each other.
+    """
+    shared, folder = load_model(model), Path(out)
+    if folder.resolve() in (Path(model).resolve(), (Path(model) / NAME).resolve()):
+        raise ConfigError(f"-o {folder} is the folder of the shared model; name another one")
+    held = labelled(Path(records), shared.description)
+    task, kept = shared.task, shared.kept
+    rows = np.asarray(jax.jit(task.prepare)(jnp.asarray(held.x)))
+    x, test_x = rows[~held.is_test], rows[held.is_test]
+    y, test_y = held.y[~held.is_test], held.y[held.is_test]
+    made = {name: make(task, kept.theta, Own(x, y), seed) for name, make in CANDIDATES.items()}
+    variance = float(np.var(test_y)) if len(test_y) else 0.0
+    found = {name: merits(task, theta, test_x, test_y, variance) for name, theta in made.items()}
+    done = Tuned(
+        folder,
+        len(x),
+        len(test_x),
+        {name: float(each.mean()) if len(each) else float("nan") for name, each in found.items()},
+        {name: limits_of(each) for name, each in found.items()},
+    )
+    theta = np.asarray(made["tuned"], np.float32)
+    tuned = kept._replace(theta=theta, description=_described(shared, theta))
+    metrics = Model(tuned, task).measured(held.x[held.is_test], test_y)
+    tuned = tuned._replace(description=tuned.description.model_copy(update={"metrics": metrics}))
+    _write(done, tuned)
+    return done
+
+
+def labelled(path: Path, said: Description) -> Labelled:
+    """An owner's records as a model takes them.
+
+    Args:
+        path: a table, or the owner's file of a gateway.
+        said: description of the model.
+
+    Raises:
+        ConfigError, DataError: as `tune`.
+    """
+    if path.suffix == ".toml":
+        x, y, is_test, classes = _of_owner(path)
+    else:
+        x, y, is_test, classes = _of_table(opened(str(path)), said.columns or _plain(said))
+    _check_fits(said, x, classes, str(path))
+    if is_test is None:
+        is_test = holdout(y if classes else np.zeros(len(y)))
+    if is_test.all():
+        raise DataError(f"{path} has no records to learn from; bring some, or mark fewer of them 'test'")
+    return Labelled(x, y, is_test)
+
+
+def _of_owner(path: Path) -> Read:
+    """The records of an owner's file: its own table, or its part of data that are dealt out."""
+    from noiseworthy.deploy.gateway.holding import Holding  # here, because few owners keep a gateway
+    from noiseworthy.deploy.gateway.owner import load_owner
+
+    owner = load_owner(path)
+    table = owner.federation
+    if table.clients == 1 and is_table(str(table.data)):
+        source = opened(str(table.data), table.data_dir, table.query)
+        return _of_table(source, owner.columns or table.columns)
+    held = Holding.load(table, owner.owner.client, owner.columns)
+    return held.x, held.y, None, held.classes
+
+
+def _of_table(source: Path | Query, columns: Columns | Schema) -> Read:
+    """All records of a table, whose columns of owners are left out."""
+    table, name = read_columns(source, cells=not isinstance(columns, Columns))
+    if isinstance(columns, Columns):
+        return plain_examples(table, columns, name)
+    from noiseworthy.data.schema.tables import stated_examples
+
+    x, y, _, is_test = stated_examples(table, columns, name, whole=True)
+    return x, y, is_test, columns.n_classes
+
+
+def _plain(said: Description) -> Columns:
+    classes = None if said.classes is None else tuple(said.classes)
+    return Columns(said.label_name, regression=said.classes is None, classes=classes)
+
+
+def _check_fits(said: Description, x: NDArray, classes: int | None, name: str) -> None:
+    if said.label_shape:
+        raise ConfigError(
+            "records with a label for every token or voxel make no table; tune them in Python, by "
+            "noiseworthy.home.owners"
+        )
+    told = None if said.classes is None else len(said.classes)
+    if (list(x.shape[1:]), classes) != (said.record_shape, told):
+        raise DataError(
+            f"{name} has records of shape {list(x.shape[1:])} and {classes} classes, the model is for "
+            f"{said.record_shape} and {told}; bring the columns that it was trained on"
+        )
+
+
+def _described(shared: Model, theta: NDArray[np.float32]) -> Description:
+    """The description of a tuned model, which promises nothing of its owner's records."""
+    said = shared.description
+    promised = said.privacy
+    statement = promised.model_dump() | {
+        "private": False,
+        "claim": CLAIM + promised.claim,
+        "warning": "It stays with its owner; one that is handed on carries no guarantee for its records.",
+    }
+    return said.model_copy(
+        update={
+            "version": version("noiseworthy"),
+            "name": f"{said.name}, tuned at home",
+            "privacy": Statement.model_validate(statement),
+            "metrics": None,
+            "probe": probed(shared.task, theta, said.record_shape),
+        }
+    )
+
+
+def _write(done: Tuned, tuned: Kept) -> None:
+    """The folder: the model, and the page beside it; both for the owner's eyes alone."""
+    page = page_of(tuned.description, done.records, done.tests, done.scores, done.limits)
+    try:
+        done.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        done.folder.chmod(0o700)
+        save_folder(tuned, done.folder / NAME, private=True)
+        (done.folder / FILE).write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{done.folder} cannot be written ({error}); name another with -o") from None

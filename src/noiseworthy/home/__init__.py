@@ -1,0 +1,1 @@
+"""What owners make of a shared model at home, where nothing leaves: own, shared and tuned models."""

@@ -1,0 +1,56 @@
+"""What an owner makes of a shared model: one protocol, and the records that it has for it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.tasks.base import Task
+
+FOLDS = 5
+"""Of the cross-validation at home."""
+Real = NDArray[np.float64]
+Parameters = NDArray[np.floating]
+
+
+class Own(NamedTuple):
+    """An owner's records, which have been through the task's `prepare`.
+
+    Attributes:
+        x: features, shape (n, ...).
+        y: labels, shape (n, *label_shape).
+    """
+
+    x: NDArray
+    y: NDArray
+
+
+class AtHome(Protocol):
+    """What an owner makes of a shared model with its own records. Nothing of it is noised, nothing leaves."""
+
+    def __call__(self, task: Task, shared: Parameters, own: Own, seed: int) -> Parameters:
+        """Parameters of the owner's model, shape (p,).
+
+        Args:
+            task: model and loss.
+            shared: parameters of the shared model, shape (p,); not finite where its training diverged.
+            own: the owner's records.
+            seed: of the folds of the cross-validation, and of a start.
+        """
+        ...
+
+
+def folds_of(y: NDArray, seed: int) -> NDArray[np.int64]:
+    """Fold of each record, shape (n,): drawn at random, as alike in their labels as can be.
+
+    Example:
+        >>> folds_of(np.repeat([0, 1], 5), 0).reshape(2, 5).sum(axis=1)
+        array([10, 10])
+    """
+    key = y if y.ndim == 1 else np.zeros(len(y))
+    order = np.lexsort((np.random.default_rng(seed).random(len(y)), key))
+    folds = np.empty(len(y), np.int64)
+    folds[order] = np.arange(len(y)) % FOLDS
+    return folds

@@ -1,0 +1,77 @@
+"""Networks that train on at home from a given start, and stop where cross-validation says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from noiseworthy.home.base import FOLDS, Own, Parameters, folds_of
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
+
+STEP_SIZES = (1e-3, 1e-2)
+"""Of Adam on the mean gradient of all records."""
+
+
+def after_epochs(task: Task, start: Parameters, own: Own, seed: int, steps: Sequence[int]) -> Parameters:
+    """A model after some steps of Adam on an owner's records, each an epoch.
+
+    Args:
+        task: model and loss; its own ridge is left out.
+        start: parameters, shape (p,).
+        own: the owner's records.
+        seed: of the folds.
+        steps: numbers of steps to choose from, ascending from 0.
+
+    Returns:
+        Parameters, shape (p,), after as many steps of the size whose loss on records that were left out is
+        least; the start where none is less than its.
+    """
+    folds = folds_of(own.y, seed)
+    n, size = len(folds), 1 << max(3, (len(folds) - 1).bit_length())
+    fill = [(0, size - n)]
+    x = jnp.asarray(np.pad(own.x, fill + [(0, 0)] * (own.x.ndim - 1)))
+    y = jnp.asarray(np.pad(own.y, fill + [(0, 0)] * (own.y.ndim - 1)))
+    learnt = np.concatenate([np.arange(FOLDS)[:, None] != folds, np.ones((1, n), bool)])
+    masks = jnp.asarray(np.pad(learnt, [(0, 0), *fill]), jnp.float32)
+    left_out = jnp.asarray(np.pad(~learnt, [(0, 0), *fill]), jnp.float32)
+    begun = jnp.asarray(start, jnp.float32)
+    found, losses = _trained(task, begun, x, y, masks, left_out, tuple(steps))  # (sizes, folds + 1, steps)
+    missed = np.asarray(losses, np.float64)[:, :-1].sum(axis=1)
+    missed = np.nan_to_num(missed, nan=np.inf)
+    missed[:, 0] = missed[0, 0]
+    size_of_step, stop = np.unravel_index(np.argmin(missed), missed.shape)
+    return np.asarray(found[size_of_step, -1, stop], np.float32)
+
+
+@partial(jax.jit, static_argnums=(0, 6))
+def _trained(
+    task: Task, start: Array, x: Array, y: Array, masks: Array, left_out: Array, steps: tuple[int, ...]
+) -> tuple[Array, Array]:
+    """Parameters (sizes, folds + 1, stops, p), and summed losses of what was left out, without the p."""
+    import optax
+
+    def training(step_size: Array, mask: Array, other: Array) -> tuple[Array, Array]:
+        adam = optax.adam(1.0)
+
+        def step(_: Array, carry: tuple[Array, optax.OptState]) -> tuple[Array, optax.OptState]:
+            theta, state = carry
+            moved, state = adam.update(task.gradient(theta, Batch(x, y, mask)), state)
+            return theta + step_size * jnp.asarray(moved), state
+
+        carry, kept = (start, adam.init(start)), [start]
+        for before, after in pairwise(steps):
+            carry = lax.fori_loop(before, after, step, carry)
+            kept.append(carry[0])
+        thetas = jnp.stack(kept)
+        missed = lax.map(lambda theta: task.losses(theta, Batch(x, y, other)), thetas)
+        return thetas, jnp.sum(jnp.where(other > 0, missed, 0.0), axis=1)
+
+    folds = jax.vmap(training, in_axes=(None, 0, 0))
+    return jax.vmap(folds, in_axes=(0, None, None))(jnp.asarray(STEP_SIZES), masks, left_out)

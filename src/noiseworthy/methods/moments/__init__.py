@@ -1,0 +1,1 @@
+"""One upload of noised second moments, solved at the server."""

@@ -1,0 +1,105 @@
+"""Least-squares coefficients with errors that count the noise (docs/theory/moments.md#standard-errors).
+
+    theta = A^-1 B less its first bias,    Var(theta) = A^-1 (V_noise + V_records) A^-1
+    V_noise = v (|theta|^2 I + theta theta') + v_B I,    V_records = sigma^2 A sum_i a_i^2 / n_i
+
+v and v_B are the known variances of the noise in an entry of A off its diagonal and in one of B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm as normal
+
+from noiseworthy import _validate as check
+from noiseworthy.errors import InvalidInput
+from noiseworthy.plans.plan import Plan
+
+Real = NDArray[np.float64]
+_LEAST = 2.0
+"""Smallest eigenvalue of A over the norm of its noise, below which A says too little to be inverted."""
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Coefficients of a least-squares regression.
+
+    Attributes:
+        coefficients: without a ridge, the constant's last where records have one, shape (w,).
+        errors: their standard errors: of the noise, and of the records as a sample, shape (w,).
+        errors_of_noise: the part that is the noise's alone, shape (w,).
+        residual: standard deviation of what the model leaves of a label.
+    """
+
+    coefficients: Real
+    errors: Real
+    errors_of_noise: Real
+    residual: float
+
+    def interval(self, confidence: float = 0.95) -> Real:
+        """Ends of the intervals that hold the coefficients with such a confidence, shape (w, 2)."""
+        reach = (
+            normal.ppf((1 + check.in_unit_interval("confidence", confidence, closed_left=False).item()) / 2)
+            * self.errors
+        )
+        return np.column_stack([self.coefficients - reach, self.coefficients + reach])
+
+
+def estimates(plan: Plan, mean: Real) -> Estimates:
+    """Coefficients from the weighted mean of what clients uploaded.
+
+    Args:
+        plan: of one upload of a regression.
+        mean: of the noised moments, weighted as the plan says, shape (u,).
+
+    Raises:
+        InvalidInput: no plan of a regression by moments, another number of moments, or noise that hides
+            the smallest eigenvalue of A.
+
+    Guarantee: post-processing of noised uploads; it costs no privacy. Errors are those of large samples and
+    of noise that is small beside A, of which the first bias is taken out.
+    """
+    if plan.moments is None or not plan.moments.squares or plan.release is None:
+        raise InvalidInput(
+            'standard errors are of regressions by one upload; use algorithm = "moments", model = "linear"'
+        )
+    if len(mean) != plan.numbers:
+        raise InvalidInput(f"the plan has {plan.numbers} moments of a client, got {len(mean)}")
+    width, weight = plan.problem.dimension, plan.moments.label_weight
+    gram, cross, square = unpacked(mean, width, weight, plan.problem.norm)
+    factor = 2.0 if plan.problem.norm == "l2" else 1.0  # off the diagonal moments are sent times its root
+    size = plan.problem.law.variance_factor * np.sum(np.square(plan.weights * plan.noise))
+    of_gram, of_cross = size / factor, size / (factor * weight**2)
+    _check_told(gram, 2 * np.sqrt(width * of_gram))
+    inverse = np.linalg.inv(gram)
+    raw = inverse @ cross
+    theta = raw - of_gram * inverse @ (np.trace(inverse) * raw + inverse @ raw)
+    outer = np.outer(theta, theta) - (0 if factor == 2 else np.diag(theta**2))
+    noise = of_gram * (theta @ theta * np.eye(width) + outer) + of_cross * np.eye(width)
+    left = max(square - 2 * theta @ cross + theta @ gram @ theta, 0.0)
+    records = left * gram * np.sum(np.square(plan.weights) / plan.problem.sizes)
+    both, alone = (np.sqrt(np.diag(inverse @ part @ inverse)) for part in (noise + records, noise))
+    return Estimates(theta, both, alone, float(np.sqrt(left)))
+
+
+def unpacked(mean: Real, width: int, label_weight: float, norm: str) -> tuple[Real, Real, float]:
+    """A (w, w), B (w,) and the mean square of r, from the moments of a regression."""
+    rows, columns = np.triu_indices(width)
+    twice = 2**0.5 if norm == "l2" else 1.0
+    gram = np.zeros((width, width))
+    gram[rows, columns] = mean[: len(rows)] / np.where(rows == columns, 1.0, twice)
+    gram += np.triu(gram, 1).T
+    cross = mean[len(rows) : len(rows) + width] / (twice * label_weight)
+    return gram, cross, float(mean[-1]) / label_weight**2
+
+
+def _check_told(gram: Real, noise: float) -> None:
+    least = float(np.linalg.eigvalsh(gram)[0])
+    if least < _LEAST * noise:
+        raise InvalidInput(
+            "the noise hides what tells the features apart: the smallest eigenvalue of their moments is "
+            f"{least:.3g}, the noise {noise:.3g}; leave out features that others determine, or raise epsilon"
+        )

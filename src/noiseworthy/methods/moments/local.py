@@ -1,0 +1,77 @@
+"""What a client makes of its records, simulated or its owner: q = (x, c r), its size, and its second moments.
+
+r is minus the slope of the loss at zero: what the label asks of the outputs. Nothing of it is larger than the
+clip, whatever a record holds: q is scaled until its moments have norm C (docs/theory/moments.md#release).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from noiseworthy.privacy.sensitivity import Norm
+from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.linear import LinearModel
+
+Real = NDArray[np.float64]
+MARGIN = 1 - 2.0**-18
+"""Room below the clip for rounding to float64 and to the grid of uploads."""
+
+
+class Layout(NamedTuple):
+    """Places and scales of an upload: the upper triangle of x x', then x (c r)', then c^2 |r|^2 if wanted.
+
+    What is off the diagonal of q q' counts sqrt 2 in L2, so that norms are those of the matrix.
+    """
+
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    triangle: Real
+    cross: float
+
+    @classmethod
+    def of(cls, width: int, norm: Norm) -> Layout:
+        """The layout for records of so many features, bias included."""
+        rows, columns = np.triu_indices(width)
+        twice = 2**0.5 if norm == "l2" else 1.0
+        return cls(rows, columns, np.where(rows == columns, 1.0, twice), twice)
+
+
+def asked_of_outputs(task: LinearModel, batch: Batch) -> Array:
+    """r of every record, shape (n, K): minus the slope of its loss at zero."""
+    return -task.slopes(jnp.zeros((len(batch.x), task.outputs), jnp.float32), batch.x, batch.y)
+
+
+def size_of(x: Any, r: Any, label_weight: Any, norm: Norm, squares: bool, where: Any) -> Any:
+    """What is clipped of every record, shape (n,): |q|_2^2, or the L1 norm of what is uploaded.
+
+    Of features x (n, w) and what labels ask r (n, K), with or without the `squares` of r, by a numpy.
+    """
+    features, labels = where.sum(x * x, axis=1), label_weight**2 * where.sum(r * r, axis=1)
+    if norm == "l2":
+        return features + labels
+    across, asked = where.sum(where.abs(x), axis=1), label_weight * where.sum(where.abs(r), axis=1)
+    return (across * across + features) / 2 + across * asked + (labels if squares else 0.0)
+
+
+def moment_rows(x: Real, r: Real, label_weight: float, norm: Norm, squares: bool, clip_norm: float) -> Real:
+    """The clipped moments of every record, one row each, shape (n, u); zeros of a record that is not finite.
+
+    Guarantee: a row is that of some q with |q|_2^2 <= C (1 - 2^-18) in L2, but for less than 2^-40 C.
+    """
+    layout = Layout.of(x.shape[1], norm)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        size = size_of(x, r, label_weight, norm, squares, np)
+        usable = np.isfinite(size)[:, None]
+        shrunk = np.sqrt(np.minimum(1.0, clip_norm * MARGIN / size))[:, None]
+        x, r = (np.where(usable, shrunk * part, 0.0) for part in (x, r))
+    asked = label_weight * r
+    parts = [
+        x[:, layout.rows] * x[:, layout.columns] * layout.triangle,
+        layout.cross * (x[:, :, None] * asked[:, None, :]).reshape(len(x), -1),
+    ]
+    return np.concatenate([*parts, np.sum(asked * asked, axis=1, keepdims=True)][: 2 + squares], axis=1)

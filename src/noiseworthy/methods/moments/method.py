@@ -1,0 +1,31 @@
+"""One upload of second moments as a method."""
+
+from __future__ import annotations
+
+from noiseworthy.methods.base import Method, never, one_gradient
+from noiseworthy.methods.moments import algorithm, axes, study, trials, wire
+from noiseworthy.methods.moments.table import MomentsTable
+from noiseworthy.methods.moments.words import WORDS
+
+METHODS = {
+    "moments": Method(
+        name="moments",
+        table=MomentsTable,
+        only=None,
+        answer=study.answer,
+        check=study.check,
+        leaves_free=study.leaves_free,
+        tells_clients_apart=never,
+        takes_heterogeneity=never,
+        by_rule=None,
+        stages=(),
+        local_step=one_gradient,
+        make=algorithm.make,
+        wire=wire.MOMENTS,
+        words=WORDS,
+        space=trials.SPACE,
+        shape=trials.SHAPE,
+        axes=axes.AXES,
+        held_against=None,
+    )
+}

@@ -1,0 +1,96 @@
+"""Second moments at owners: one noised sum of the upper triangles of their records' products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import jax
+import numpy as np
+from pydantic import Field
+
+from noiseworthy.errors import InvalidInput
+from noiseworthy.methods.local import Memory
+from noiseworthy.methods.moments.local import MARGIN, Real, asked_of_outputs, moment_rows
+from noiseworthy.methods.rows import AT_ONCE, noise_of
+from noiseworthy.methods.wire import Asked, Job, Wire, Work, no_obstacle, one_step
+from noiseworthy.privacy.releases import Release
+from noiseworthy.privacy.sensitivity import RIGHT_ANGLED, Norm, of_moments
+from noiseworthy.privacy.sums import NoisedSum
+from noiseworthy.privacy.uploads import Derived, Upload
+from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.linear import LinearModel
+
+if TYPE_CHECKING:
+    from noiseworthy.plans.plan import Plan
+    from noiseworthy.tasks.base import Task
+
+
+class MomentsWork(Work):
+    """The mean of second moments of records and what their labels ask."""
+
+    name: Literal["moments"] = "moments"
+    label_weight: Annotated[float, Field(gt=1e-30, lt=1e30)]
+
+
+@dataclass(frozen=True)
+class MeanMoments(Job):
+    """The mean second moments of the owner's records, whatever model was sent.
+
+    Attributes:
+        moments: their noised sum.
+        label_weight: c.
+    """
+
+    moments: NoisedSum
+    label_weight: float
+
+    def made(self, upload: Upload | Derived) -> bool:
+        """Whether it may be the noised moments."""
+        return self.moments.drew(upload)
+
+    def upload(self, batch: Batch, memory: Memory) -> tuple[Upload, Memory]:
+        """The noised sum of the records' moments."""
+        one = self.moments.mechanism
+        part = max(1, AT_ONCE // self.moments.dimension)
+        parts = (jax.tree.map(lambda a, i=i: a[i : i + part], batch) for i in range(0, len(batch.x), part))
+        rows = (rows_of(self.task, few, self.label_weight, one.clip_norm, one.norm) for few in parts)
+        return self.moments.of(rows), memory
+
+
+def rows_of(task: Task, batch: Batch, label_weight: float, clip_norm: float, norm: Norm) -> Real:
+    """The clipped moments of every record, shape (n, u)."""
+    model = _linear(task)
+    x, r = (np.asarray(a, np.float64) for a in (batch.x, asked_of_outputs(model, batch)))
+    return moment_rows(x, r, label_weight, norm, model.loss == "squared", clip_norm)
+
+
+def _linear(task: Task) -> LinearModel:
+    if not isinstance(task, LinearModel) or task.weighted:
+        raise InvalidInput("moments are uploaded for linear models without weights alone")
+    return task
+
+
+def _work(plan: Plan, client: int, t: int) -> MomentsWork:
+    if plan.moments is None:
+        raise InvalidInput("this plan has no second moments; plan it again")
+    return MomentsWork(label_weight=plan.moments.label_weight)
+
+
+def _job(request: Asked, work: MomentsWork, task: Task, records: int) -> Job:
+    model, noise = _linear(task), noise_of(request, request.noise)
+    width = task.dimension // model.outputs
+    numbers = width * (width + 1) // 2 + task.dimension + (model.loss == "squared")
+    release = Release(noise, of_moments(request.clip_norm, [records], noise.norm))
+    apart = RIGHT_ANGLED[noise.norm]
+    total = NoisedSum.planned(release, request.clip_norm, records, numbers, apart=apart)
+    if 2 * numbers**0.5 * total.mechanism.grid.spacing > (1 - MARGIN) * request.clip_norm:
+        raise InvalidInput("the grid is too coarse for moments; ask for less noise beside the clip")
+    return MeanMoments(task, request.theta, total, work.label_weight)
+
+
+MOMENTS = Wire(
+    name="moments", table=MomentsWork, steps=one_step, obstacle=no_obstacle,
+    work=_work, job=_job, first=None,
+)  # fmt: skip
+WIRES = {"moments": MOMENTS}

@@ -1,0 +1,45 @@
+"""What is said of one upload."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from noiseworthy._wording import count, number
+from noiseworthy.methods import phrases as say
+from noiseworthy.methods.fedsgd_dpc import words as fedsgd_dpc
+from noiseworthy.methods.words import Key, Record, Term
+
+
+def _sentence(record: Record) -> str:
+    n = say.clients_of(record)
+    return f"on one upload of second moments of each of {count(n, 'client')}, solved at the server"
+
+
+def _keys(plan: Record) -> list[Key]:
+    return [Key("upload", "1", f"{plan['upload_numbers']:,} numbers of every client, and no round after it")]
+
+
+def _hides(plan: Record, noise: str) -> str:
+    return say.upload_hides("the mean of the second moments of a client's records", plan, noise)
+
+
+WORDS = replace(
+    fedsgd_dpc.WORDS,
+    called="Moments",
+    terms={
+        "rounds": say.ROUNDS,
+        "clients_per_round": say.CLIENTS,
+        "shrinkage": Term("s", "shrinkage s", "shrinkage s"),
+        "label_weight": Term("c", "label weight c", "label weight c"),
+    },
+    decided=("shrinkage", "label_weight"),
+    sentence=_sentence,
+    brief=lambda record: "one upload of second moments",
+    keys=_keys,
+    computes=lambda plan: f"Sums {number(plan['upload_numbers'])} products of its features and labels",
+    decays="rounds",
+    clipped=lambda plan: "each record's second moments",
+    means=_hides,
+    curve=lambda plan, work: "one upload",
+    online=say.all_online,
+)

@@ -1,0 +1,63 @@
+"""What owners reach at home, beside a training in simulation."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy._json import strict_json
+from noiseworthy.home.owners import Scored, owners_at_home
+from noiseworthy.studies.prepare import Prepared
+from noiseworthy.studies.record import Record
+from noiseworthy.tasks import LinearModel, ModelTask
+
+
+def with_home(prepared: Prepared, theta: ArrayLike, record: Record, seed: int) -> Record:
+    """The record with what each owner reaches alone, with the shared model and with it tuned at home.
+
+    The models are measured and not kept: they are their owners', and no epsilon covers them.
+
+    Args:
+        prepared: the study with the model that was trained.
+        theta: parameters of the shared model, shape (p,).
+        record: of the run.
+        seed: of the training.
+
+    Returns:
+        The record as it is, of a study that delivers to others or whose task has no outputs to score.
+    """
+    federation, task = prepared.trained()
+    if prepared.study.deliver.to == "others" or not isinstance(task, LinearModel | ModelTask):
+        return record
+    began = time.monotonic()
+    found = owners_at_home(federation, task, theta)
+    part = {"seed": seed, **_plain(found), "seconds": time.monotonic() - began}
+    return {**record, "home": strict_json(part)}
+
+
+def _plain(found: Scored) -> dict[str, Any]:
+    candidates = {
+        name: {
+            "overall": found.overall[name],
+            "scores": scores.tolist(),
+            "least": _column(found.limits[name], 0),
+            "most": _column(found.limits[name], 1),
+        }
+        for name, scores in found.scores.items()
+    }
+    return {
+        "tests": found.tests.tolist(),
+        "named": found.named,
+        **candidates,
+        "gains": found.gains.tolist(),
+        "gains_least": _column(found.gain_limits, 0),
+        "gains_most": _column(found.gain_limits, 1),
+        **{f"error_{name}": error for name, error in found.errors.items()},
+    }
+
+
+def _column(limits: NDArray[np.float64], place: int) -> list[float]:
+    return limits[:, place].tolist()

@@ -1,0 +1,55 @@
+"""The part of a record that says what owners reach at home: alone, shared, and tuned."""
+
+from __future__ import annotations
+
+from noiseworthy.studies.typed_parts import Number, Part
+
+
+class CandidatePart(Part):
+    """What owners reach with one candidate on their own test records; nothing of owners without any.
+
+    Attributes:
+        overall: score on the test records of all owners.
+        scores: of each owner.
+        least: limits of these, at 95 % for each owner by itself; `most` likewise.
+    """
+
+    overall: Number
+    scores: list[Number]
+    least: list[Number]
+    most: list[Number]
+
+
+class HomePart(Part):
+    """What owners reach at home, where nothing is noised and nothing leaves.
+
+    Attributes:
+        seed: of the shared model.
+        tests: test records of each owner.
+        named: whether the data say whose they are; else they are dealt by their labels.
+        alone: own models.
+        shared: the shared model as it is.
+        tuned: the shared model tuned by each owner.
+        gains: tuned less alone; `gains_least` and `gains_most` are its limits.
+        error_alone: standard error of tuned less alone on all test records, of owners that are drawn;
+            `error_shared` of tuned less shared.
+        seconds: that it took.
+    """
+
+    seed: int
+    tests: list[int]
+    named: bool
+    alone: CandidatePart
+    shared: CandidatePart
+    tuned: CandidatePart
+    gains: list[Number]
+    gains_least: list[Number]
+    gains_most: list[Number]
+    error_alone: Number
+    error_shared: Number
+    seconds: float
+
+    @property
+    def candidates(self) -> dict[str, CandidatePart]:
+        """All three by name."""
+        return {"alone": self.alone, "shared": self.shared, "tuned": self.tuned}

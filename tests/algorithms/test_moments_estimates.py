@@ -1,0 +1,90 @@
+"""Standard errors of coefficients count the noise and the sample: intervals hold as often as they say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes
+
+from noiseworthy.errors import ConfigError, InvalidInput
+from noiseworthy.methods.moments.estimates import estimates
+from noiseworthy.methods.moments.local import moment_rows
+from noiseworthy.methods.moments.scale import RecordScale, stated
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.studies.standard_errors import estimates_of
+from noiseworthy.tasks import LinearModel
+
+SIZES, SEEDS = np.array([4000, 6000, 10_000]), 500
+COLUMNS = [1, 2, 3, 9]
+"""Sex, body mass, blood pressure, blood sugar: no column that others nearly determine."""
+TASK = LinearModel(len(COLUMNS), 1, "squared", bias=0.5, feature_norm=1.0)
+
+
+def table():
+    """Records as a study sees them, and labels in public units."""
+    x, y = load_diabetes(return_X_y=True)
+    return np.asarray(TASK.prepare(jnp.asarray(x[:, COLUMNS] * 8, jnp.float32)), float), (y - 150) / 80
+
+
+def plan_of(family, epsilon):
+    budget = PrivacyBudget.of(epsilon, 0.0 if family == "laplace" else 1e-5, 3)
+    problem = Problem(SIZES, TASK.dimension, budget, family, 1.0)
+    scale = RecordScale.of(TASK, problem.norm, 2.0)
+    weight = scale.label_weight
+    clip = scale.radius**2 + (weight * 2.5) ** 2 if family == "gaussian" else 8.6
+    return stated(replace(problem, clip_norm=clip), TASK, scale, StepSize(1.0, np.inf), 0.1, weight)
+
+
+@pytest.mark.parametrize(("family", "epsilon"), [("gaussian", [1.0, 1.0, 1.0]), ("gaussian", [0.5, 4.0, 1.0]),
+                                                 ("laplace", [4.0, 4.0, 4.0])])  # fmt: skip
+def test_intervals_hold_as_often_as_they_say(family, epsilon):
+    """500 samples with replacement of a real table, dealt to three clients, with noise of the plan."""
+    x, y = table()
+    plan, generator = plan_of(family, epsilon), np.random.default_rng(8)
+    rows = moment_rows(
+        x, y[:, None], plan.moments.label_weight, plan.problem.norm, True, plan.problem.clip_norm
+    )
+    truth = np.linalg.lstsq(x, y, rcond=None)[0]
+    sent = np.zeros((SEEDS, rows.shape[1]))
+    for weight, noise, size in zip(plan.weights, plan.noise, SIZES, strict=True):
+        drawn = generator.multinomial(size, np.full(len(x), 1 / len(x)), SEEDS) @ rows / size
+        law = generator.normal if family == "gaussian" else generator.laplace
+        sent += weight * (drawn + law(0, noise, drawn.shape))
+    found = [estimates(plan, one) for one in sent]
+    ends = np.array([one.interval() for one in found])
+    held = np.mean((ends[..., 0] <= truth) & (truth <= ends[..., 1]), axis=0)
+    assert np.all((held >= 0.92) & (held <= 0.98)), held
+    told = np.mean([one.errors for one in found], axis=0)
+    spread = np.std([one.coefficients for one in found], axis=0)
+    np.testing.assert_allclose(told, spread, rtol=0.15)
+    assert np.all(np.mean([one.errors_of_noise for one in found], axis=0) < told)
+    residual = np.sqrt(np.mean(np.square(y - x @ truth)))
+    assert np.mean([one.residual for one in found]) == pytest.approx(residual, rel=0.02)
+
+
+def test_errors_without_the_noise_would_hold_too_seldom():
+    """The test above can fail: noise is a good part of them."""
+    x, y = table()
+    plan = plan_of("gaussian", [1.0, 1.0, 1.0])
+    rows = moment_rows(x, y[:, None], plan.moments.label_weight, "l2", True, plan.problem.clip_norm)
+    found = estimates(plan, rows.mean(axis=0))
+    assert np.all(found.errors_of_noise > 0.5 * found.errors)
+
+
+def test_what_cannot_be_estimated_is_refused(tmp_path):
+    x, y = table()
+    plan = plan_of("gaussian", [0.01, 0.01, 0.01])
+    rows = moment_rows(x, y[:, None], plan.moments.label_weight, "l2", True, plan.problem.clip_norm)
+    with pytest.raises(InvalidInput, match="smallest eigenvalue"):
+        estimates(plan, rows.mean(axis=0))
+    with pytest.raises(InvalidInput, match="got 3"):
+        estimates(plan, np.zeros(3))
+    with pytest.raises(InvalidInput, match="regressions by one upload"):
+        estimates(replace(plan, moments=None), rows.mean(axis=0))
+    with pytest.raises(ConfigError, match="no finished run"):
+        estimates_of(tmp_path)

@@ -1,0 +1,138 @@
+"""An owner tunes a shared model at home: what it is told, what is written, and that nothing is sent."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import noiseworthy as nw
+
+STUDY = {
+    "task": {"model": "logistic", "feature_norm": 1.0},
+    "privacy": {"mechanism": "gaussian", "epsilon": 20.0, "delta": 1e-5, "clip_norm": 0.5},
+    "algorithm": {"rounds": 3, "clients_per_round": 3, "step_size": 5.0},
+    "training": {"seeds": [3], "evaluations": 1},
+}
+WATCHED: list[list[str]] = []
+
+
+def watch(event: str, _: object) -> None:
+    if WATCHED and event.startswith("socket."):
+        WATCHED[-1].append(event)
+
+
+sys.addaudithook(watch)
+
+
+@pytest.fixture
+def own(run, write, site_records, tmp_path) -> pd.DataFrame:
+    """A run on three sites, whose folder is `here`, and an owner's `own.csv`, with a rule of its own."""
+    table = {"data": str(site_records()), "classes": ["no", "yes"]}
+    assert run("train", write({"federation": table, **STUDY}), "--out", "here").code == 0
+    rng = np.random.default_rng(1)
+    made = pd.DataFrame(rng.normal(size=(80, 3)), columns=["c", "a", "b"])
+    made["label"] = np.where(made["b"] > 0, "yes", "no")
+    made.to_csv(tmp_path / "own.csv", index=False)
+    return made
+
+
+def test_an_owner_is_told_all_three_scores_and_sends_nothing(run, own, tmp_path):
+    WATCHED.append([])
+    told = run("tune", "here", "own.csv", "-o", "mine")
+    assert WATCHED.pop() == []
+    assert told.code == 0, told.err
+    scores = dict(line.split(": ", 1) for line in told.out.splitlines()[:3])
+    assert list(scores) == ["alone", "shared", "tuned at home"]
+    assert "64 records; 16 were held out" in told.out
+    page = (tmp_path / "mine" / "tuned.html").read_text()
+    for score in scores.values():
+        assert score.split(" (")[0] in page
+    assert stat.S_IMODE((tmp_path / "mine").stat().st_mode) == 0o700
+
+    tuned, shared = nw.load_model(tmp_path / "mine"), nw.load_model(tmp_path / "here")
+    later = pd.DataFrame(np.random.default_rng(2).normal(size=(200, 3)), columns=["c", "a", "b"])
+    right = np.where(later["b"] > 0, "yes", "no")
+    assert np.mean(tuned.predict(later) == right) > 0.9 > np.mean(shared.predict(later) == right)
+    assert "carries no guarantee" in tuned.card
+    assert "**Not for release.**" in tuned.card
+    assert not tuned.description.privacy.private
+
+
+def test_the_watch_on_sockets_is_awake():
+    import socket
+
+    WATCHED.append([])
+    with socket.socket():
+        pass
+    assert WATCHED.pop()
+
+
+def test_rows_that_are_marked_test_are_held_out(run, own, tmp_path):
+    own["split"] = np.where(np.arange(80) < 30, "test", "train")
+    own.to_csv(tmp_path / "own.csv", index=False)
+    (tmp_path / "owner.toml").write_text(OWNER)
+    before = sorted(tmp_path.iterdir())
+    told = run("tune", "here", "owner.toml", "-o", "mine")
+    assert "50 records; 30 were held out" in told.out, told.err
+    assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "mine"]), "a ledger was opened"
+
+
+OWNER = """
+[owner]
+client = "north"
+data_set = "hearts"
+[federation]
+data = "own.csv"
+clients = 1
+classes = ["no", "yes"]
+[budget]
+mechanism = "gaussian"
+epsilon = 1.0
+delta = 1e-5
+noise_floor = 1.0
+[allowed]
+algorithms = ["fedsgd-dpc"]
+models = ["logistic"]
+most_releases = 1
+[files]
+socket = "gateway.sock"
+ledger = "ledger.sqlite"
+"""
+
+
+def test_two_records_of_one_class_make_a_model_without_scores(run, own, tmp_path):
+    own[own["label"] == "yes"][:2].to_csv(tmp_path / "own.csv", index=False)
+    told = run("tune", "here", "own.csv", "-o", "mine")
+    assert told.code == 0, told.err
+    assert "2 records; 0 were held out" in told.out
+    assert "nothing is scored" in (tmp_path / "mine" / "tuned.html").read_text()
+    assert json.loads((tmp_path / "mine" / "model" / "model.json").read_text())["metrics"] is None
+    assert set(nw.load_model(tmp_path / "mine").predict(own.drop(columns="label"))) <= {"no", "yes"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("here", "own.csv", "-o", "here"), "is the folder of the shared model"),
+        (("here", "none.csv", "-o", "mine"), "none.csv"),
+        (("here", "other.csv", "-o", "mine"), "'b'"),
+        (("here", "digits.toml", "-o", "mine"), "[8, 8] and 10 classes, the model is for [3] and 2"),
+        (("nowhere", "own.csv", "-o", "mine"), "holds no model"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_a_sentence(run, own, tmp_path, arguments, said):
+    own.drop(columns="b").to_csv(tmp_path / "other.csv", index=False)
+    digits = OWNER.replace(
+        '"own.csv"\nclients = 1\nclasses = ["no", "yes"]', '"digits"\nclients = 5'
+    ).replace("north", "client 1")
+    (tmp_path / "digits.toml").write_text(digits)
+    told = run("tune", *arguments)
+    assert (told.code, told.err.count("\n")) == (2, 1), told.err
+    assert said in told.err
+    assert not Path("mine").exists()
