@@ -70,7 +70,7 @@ def test_left_to_choose_real_images_decide_and_without_two_sets_of_them_size_doe
     prepared = prepare(study(features="auto"))
     bench = open_bench(prepared)
     monkeypatch.setattr(by_trial, "alike", lambda *_: real)
-    federation = SimpleNamespace(record_shape=shape)
+    federation = SimpleNamespace(feature_shape=shape)
     asking = SimpleNamespace(
         study=prepared.study, task=prepared.task, trained=lambda: (federation, prepared.task)
     )
