@@ -60,8 +60,10 @@ class Shards(NamedTuple):
         prepare = _preparing(task)
         # padding is prepared with the records, in one call of one shape; the mask keeps it out of every sum
         records = federation.x.reshape(-1, *shape[2:])
-        featured = isinstance(task, LinearModel) and task.preparation.features is not None
-        flat = rows_of(task, prepare, records) if featured else prepare(jnp.asarray(records))
+        if isinstance(task, LinearModel) and task.preparation.features is not None:
+            flat = rows_of(task, prepare, records)
+        else:
+            flat = prepare(jnp.asarray(records))
         mask = jnp.asarray(np.arange(shape[1]) < federation.sizes[:, None], jnp.float32)
         train = Batch(flat.reshape(*shape[:2], *flat.shape[1:]), jnp.asarray(federation.y), mask)
         groups: tuple[Group, ...] = ()

@@ -102,12 +102,9 @@ def _units(records: ArrayLike) -> NDArray[np.float64]:
 
 def _scales(sources: Sequence[ArrayLike]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """c and s of every number of a record: mean and deviation of its channel, sources counting the same."""
-    moments = []
-    for source in sources:
-        f = np.asarray(source, np.float64)
-        f = f.reshape(*f.shape[:2], -1)
-        moments.append([f.mean(axis=(0, 2)), np.square(f).mean(axis=(0, 2))])
-        size = f.shape[2]
+    flat = [f.reshape(*f.shape[:2], -1) for f in (np.asarray(source, np.float64) for source in sources)]
+    size = flat[0].shape[2]
+    moments = [[f.mean(axis=(0, 2)), np.square(f).mean(axis=(0, 2))] for f in flat]
     mean, square = np.mean(moments, axis=0)
     deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
     spread = np.where(deviation > 0, deviation, 1.0)

@@ -82,7 +82,7 @@ def scattering(x: Array) -> Array:
 
     Guarantee: deterministic, and each image's numbers depend on that image alone.
 
-    Source: Bruna and Mallat (2013), with the filters of Andreux et al., Kymatio (2020).
+    Source: Bruna and Mallat (2013), with the filters of Andreux et al. (2020), Kymatio.
     """
     channels, rows, columns = shape_after(x.shape[1:])
     height, width, *colours = image_shape("scattering", x.shape[1:])

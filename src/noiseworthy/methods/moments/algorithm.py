@@ -174,7 +174,7 @@ class Moments(Scheduled):
         gram, cross = self.unpacked(total)
         task = self.linear
         curvature = CURVATURE.get(task.loss, 1 / task.outputs)
-        ridge = self.shrinkage * self.noise_norm() + task.ridge / curvature
+        ridge = jnp.asarray(self.shrinkage * self.noise_norm() + task.ridge / curvature)
         if not task.bias:
             slopes, explained = self._shrunk(gram, cross, ridge)
             return length / curvature * slopes / _unexplained(task, jnp.zeros(task.outputs), explained)
