@@ -190,7 +190,7 @@ def test_what_moments_do_not_solve_is_refused_by_name():
     weighted = LinearModel(3, 2, "softmax", feature_norm=1.0, class_weights=(1.0, 2.0))
     of_records = LinearModel(3, 2, "softmax", feature_norm=1.0, most_weight=2.0)
     for one in (weighted, of_records):
-        with pytest.raises(InvalidInput, match="moments knows nothing of weights"):
+        with pytest.raises(InvalidInput, match="moments knows nothing of weights of classes and records"):
             RecordScale.of(one, "l2", None)
     with pytest.raises(InvalidInput, match="feature_norm"):
         RecordScale.of(LinearModel(3, 2, "softmax"), "l2", None)

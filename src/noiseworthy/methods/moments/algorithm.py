@@ -278,7 +278,7 @@ def check_task(task: Task) -> LinearModel:
         )
     if task.weighted:
         raise InvalidInput(
-            "moments knows nothing of class_weights and weights of records; leave them out, or use another "
+            "moments knows nothing of weights of classes and records; leave them out, or use another "
             "algorithm"
         )
     width = task.dimension // task.outputs
