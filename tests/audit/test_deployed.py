@@ -122,7 +122,9 @@ def test_every_linear_model_has_a_worst_pair_that_moves_an_upload_as_far_as_it_c
         worlds.append(World.open(made_up(owner, folder, present, noise_floor=1e-6)))
     for question in questions(owner):
         uploads = [
-            world.accounts([question.algorithm])[0].upload(world.request(question, question.algorithm, 0.5))
+            world.accounts([question.algorithm])[0].upload(
+                world.request(question, question.algorithm, 0.5), len(world.mean(question))
+            )
             for world in worlds
         ]
         for world, upload in zip(worlds, uploads, strict=True):
