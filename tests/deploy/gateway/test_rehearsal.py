@@ -89,9 +89,9 @@ def test_a_rehearsal_reads_no_record_and_draws_no_noise(gateway, monkeypatch, si
     seen: list[tuple[int, float]] = []
     batch = Holding._batch
 
-    def watched(self, task, x, y):
+    def watched(self, task, x, y, **kept):
         seen.append((spent(gateway)[0], float(np.abs(x).max())))
-        return batch(self, task, x, y)
+        return batch(self, task, x, y, **kept)
 
     monkeypatch.setattr(Holding, "_batch", watched)
     monkeypatch.setattr(gateway.holding, "_prepared", None)
