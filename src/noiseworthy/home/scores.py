@@ -94,7 +94,7 @@ def limits_of_gain(gains: Real) -> Limits:
 
     Example:
         >>> low, high = limits_of_gain(np.array([1.0, 0.0]))
-        >>> low < 0 < high
+        >>> bool(low < 0 < high)
         True
     """
     if not len(gains) or not np.all(np.isfinite(gains)):

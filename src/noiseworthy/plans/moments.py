@@ -38,7 +38,7 @@ class SecondMoments:
         """Numbers in an upload, for a model of p parameters: w (w + 1) / 2 + w K, w = p / K, and r' r.
 
         Example:
-            >>> SecondMoments(10, False, 1.0, 1.0).numbers(650)
+            >>> SecondMoments(10, False, 1.0, 1.0, 1.0).numbers(650)
             2795
         """
         width = dimension // self.outputs
