@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from noiseworthy import _validate as check
 from noiseworthy._tables import PerClient
 from noiseworthy.data import Federation
 from noiseworthy.data.federation import numbered
-from noiseworthy.data.prior_columns import blocks_of, expected_size
+from noiseworthy.data.prior_columns import blocks_of
 from noiseworthy.engines.pilot import pilot_gradients
 from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.methods.question import given
@@ -31,6 +31,7 @@ from noiseworthy.studies.class_weights import names_of_classes, of_other_classes
 from noiseworthy.studies.clients import Stated, by_name, in_order
 from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import Opened, check_model, open_data
+from noiseworthy.studies.public_sizes import label_range, label_scale, record_size
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import Preparation, Reference, Task, make_task, seen_shape
 from noiseworthy.tasks.factory import check_plain
@@ -40,9 +41,6 @@ from noiseworthy.tasks.table import TaskTable
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.reference import apart_from, reference_of
 from noiseworthy.trials.treatment import Treatment
-
-if TYPE_CHECKING:
-    from noiseworthy.data.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -197,7 +195,7 @@ class Prepared:
             raise ConfigError("[algorithm] steering needs data, by which a loss is known; leave it out")
         if self.federation.classes is not None:
             return _KNOWN * math.log(self.federation.classes)
-        return _KNOWN / 2 * (_label_scale(self.study, self.federation) or 1.0) ** 2
+        return _KNOWN / 2 * (label_scale(self.study, self.federation) or 1.0) ** 2
 
     def public_facts(self) -> PublicFacts:
         """What trials may imitate: sizes, shapes, classes and the stated skew, no record."""
@@ -216,47 +214,17 @@ class Prepared:
             source=self.study.located(str(self.study.federation.data)),
             partition=partition,
             settings=settings,
-            label_scale=_label_scale(self.study, federation),
-            label_range=_label_range(self.study, federation),
+            label_scale=label_scale(self.study, federation),
+            label_range=label_range(self.study, federation),
             class_shares=shares_of(self.study.task),
             metric=self.study.planning.metric,
             model=self.study.task.model_dump_json(),
             columns=() if federation.schema is None else blocks_of(federation.schema),
-            record_size=None if federation.schema is None else _record_size(federation.schema),
+            record_size=None if federation.schema is None else record_size(federation.schema),
         )
 
 
 _KNOWN = 0.1
-
-
-def _record_size(schema: Schema) -> float | None:
-    """The norm of a record that its columns suggest; None where one is counted in steps, without a range."""
-    if any(getattr(column, "step", None) is not None for column in schema.features):
-        return None
-    return expected_size(blocks_of(schema))
-
-
-def _label_range(study: Study, federation: Federation) -> tuple[float, float] | None:
-    """The public range of the numbers that a regression predicts, where nothing closer is known of them."""
-    if federation.classes is not None or study.columns is None or study.planning.label_scale is not None:
-        return None
-    return study.columns.label.range
-
-
-def _label_scale(study: Study, federation: Federation) -> float | None:
-    """The public size of the numbers that a regression predicts; None for classes."""
-    if federation.classes is not None:
-        return None
-    if study.planning.label_scale is not None:
-        return study.planning.label_scale
-    if study.columns is not None and study.columns.label.range is not None:
-        least, most = study.columns.label.range
-        return math.sqrt((least**2 + least * most + most**2) / 3)  # of numbers that lie evenly in the range
-    raise ConfigError(
-        "planning a regression by trial needs [planning] label_scale, the public root mean square of "
-        "what it predicts, say 14.0 for interest rates in per cent, or the label's range in [columns]; clip "
-        "and step size depend on it"
-    )
 
 
 def prepare(study: Study, opened: Opened | None = None) -> Prepared:
