@@ -16,6 +16,7 @@ from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.plans.resources import Resources
 from noiseworthy.trials.spaces import Space
+from noiseworthy.trials.treatment import treatments
 
 GAUSSIAN = ("fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs", "dpsgd", "weiavg", "privatefl")
 LAPLACE = ("fedsgd-dpc", "dp-fedavg", "dpfl-bcs", "dmldp", "weiavg")
@@ -122,3 +123,25 @@ def test_coins_that_never_fall_are_refused(facts_of):
         Space("dp-scaffnew", rounds=1, work=0.01).plan(
             facts.problem, task_of(facts), SCALE, Setting(1, 0.01, 1, 1)
         )
+
+
+@pytest.mark.parametrize("rounds", [10, 56, 300])
+def test_gains_of_steering_sum_over_the_training_to_what_a_setting_says(space_of, rounds):
+    setting = Setting(1, 1, 1.0, 10.0, steering=4.0)
+    steering = space_of("fedsgd-dpc", steering=None).steering_of(setting, rounds)
+    passed = np.arange(rounds) / rounds
+    assert np.sum(4 * steering.gain * passed * (1 - passed)) == pytest.approx(4.0, rel=0.05)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+def test_few_rounds_are_steered_no_more_than_a_plan_may_say(space_of, rounds):
+    setting = Setting(1, 1, 1.0, 10.0, steering=8.0)
+    assert space_of("fedsgd-dpc", steering=None).steering_of(setting, rounds).gain == 0.9
+
+
+def test_wide_records_of_a_regression_are_also_tried_in_their_ranges():
+    """Scaled down only beyond a quarter more than what their columns suggest."""
+    norm_one, in_ranges = treatments((30,), size=4.0)
+    assert (norm_one.normalise, norm_one.feature_norm) == (True, 1.0)
+    assert (in_ranges.normalise, in_ranges.feature_norm) == (False, 5.0)
+    assert treatments((30,), size=4.0, classes=2) == treatments((30,)) == [norm_one]
