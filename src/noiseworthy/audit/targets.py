@@ -78,7 +78,9 @@ class Target:
         calibrated anew.
         """
         problem = replace(self.plan.problem, dimension=dimension)
-        release = problem.release(self.plan.releases) if problem.clipping == "E" else self.plan.release
+        release, weights = self.plan.release, self.plan.weights
+        if problem.clipping == "E":
+            release = problem.release(self.plan.releases, self.plan.clients_per_round, weights)
         moments = self.plan.moments and self.plan.moments.of_one_number()
         return replace(self, plan=replace(self.plan, problem=problem, release=release, moments=moments))
 
