@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,9 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.mechanisms import Family, Mechanism, law_of
 from noiseworthy.privacy.sensitivity import Sensitivity
-from noiseworthy.privacy.trust import Sharing
+
+if TYPE_CHECKING:
+    from noiseworthy.privacy.trust import Sharing
 
 LEFT_OUT_IF_DEFAULT = {"left_out_if_default": True}
 """Of a field that plan files lack where it says nothing, so that plans without it keep their digest."""

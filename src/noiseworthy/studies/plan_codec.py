@@ -228,7 +228,7 @@ def _instance(content: Any, option: Any, where: str) -> Any:
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+    return get_type_hints(kind, localns=CLASSES)
 
 
 @cache
