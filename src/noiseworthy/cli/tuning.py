@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -38,3 +41,41 @@ def tune(
         soft_wrap=True,
     )
     out.print(f"Page: {done.folder / FILE}", soft_wrap=True)
+
+
+_log = logging.getLogger("noiseworthy.deploy.gateway.tuning")
+
+
+class Tuning:
+    """Tunes the models that an owner's gateway keeps, in a process of its own that opens no socket.
+
+    The gateway does not wait for it and learns nothing of it, so that no reply can tell of a tuned model. One
+    model is tuned at a time: a server that sends many keeps one process busy.
+    """
+
+    def __init__(self, owner: Path, folder: Path):
+        """Nothing is tuned yet.
+
+        Args:
+            owner: the owner's file.
+            folder: in which each run gets a folder for its tuned model and page.
+        """
+        self._owner, self._folder = owner, folder
+        self._latest: subprocess.Popen[bytes] | None = None
+
+    def __call__(self, model: Path) -> None:
+        """Begin to tune a model that was kept, in the folder of its run."""
+        made = self._folder / model.name
+        if self._latest is not None and self._latest.poll() is None:
+            _log.warning(
+                "a model is being tuned; type noiseworthy tune %s %s -o %s", model, self._owner, made
+            )
+            return
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "noiseworthy", "tune", str(model), str(self._owner), "-o", str(made)]
+        self._latest = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        _log.info("the model of run %r is being tuned; its page will be in %s", model.name, made)
+
+    def wait(self, seconds: float) -> int | None:
+        """Exit code of the latest one, at the latest after so many seconds; None where none was begun."""
+        return None if self._latest is None else self._latest.wait(seconds)
