@@ -6,7 +6,8 @@
 
 The plans are those that benchmarks/plan_quality.py keeps; each is trained under a few seeds, and every owner
 is scored on its own test records. `advise` plans the same study for its owners and keeps what it foretells.
-Both write a file for each cell into benchmarks/results/at_home and leave alone what is there. Reads the data folder of NOISEWORTHY_DATA.
+Both write a file for each cell into benchmarks/results/at_home and leave alone what is there. Reads the data
+folder of NOISEWORTHY_DATA.
 """
 
 from __future__ import annotations
@@ -65,8 +66,9 @@ def advise(cells: str = typer.Option("", "--cells", help="Start of the names of 
             study = nw.parse_study({**cell.tables, "deliver": {"to": "owners"}})
             made = replace(bench.prepared(cell), study=study)
             foretold = decide(made, lambda done: None).foretold
-            assert foretold is not None and foretold.home is not None
-            path.write_text(json.dumps(foretold.home.as_dict() | {"overall": foretold.home.overall}) + "\n")
+            if (home := foretold and foretold.home) is None:
+                raise typer.BadParameter(f"{cell.name} is not planned by trial")
+            path.write_text(json.dumps(home.as_dict() | {"overall": home.overall}) + "\n")
             print(path.name, flush=True)
 
 

@@ -51,6 +51,9 @@ class Tuning:
 
     The gateway does not wait for it and learns nothing of it, so that no reply can tell of a tuned model. One
     model is tuned at a time: a server that sends many keeps one process busy.
+
+    Attributes:
+        latest: the process that was begun last.
     """
 
     def __init__(self, owner: Path, folder: Path):
@@ -61,21 +64,16 @@ class Tuning:
             folder: in which each run gets a folder for its tuned model and page.
         """
         self._owner, self._folder = owner, folder
-        self._latest: subprocess.Popen[bytes] | None = None
+        self.latest: subprocess.Popen[bytes] | None = None
 
     def __call__(self, model: Path) -> None:
         """Begin to tune a model that was kept, in the folder of its run."""
         made = self._folder / model.name
-        if self._latest is not None and self._latest.poll() is None:
-            _log.warning(
-                "a model is being tuned; type noiseworthy tune %s %s -o %s", model, self._owner, made
-            )
+        if self.latest is not None and self.latest.poll() is None:
+            _log.warning("another model is being tuned; tune this one by hand: %s", model)
             return
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "noiseworthy", "tune", str(model), str(self._owner), "-o", str(made)]
-        self._latest = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        tune = [sys.executable, "-m", "noiseworthy", "tune", str(model), str(self._owner), "-o", str(made)]
+        command = ["sh", "-c", 'trap "" TERM; exec "$@"', "sh", *tune]  # who ends the gateway lets it finish
+        self.latest = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         _log.info("the model of run %r is being tuned; its page will be in %s", model.name, made)
-
-    def wait(self, seconds: float) -> int | None:
-        """Exit code of the latest one, at the latest after so many seconds; None where none was begun."""
-        return None if self._latest is None else self._latest.wait(seconds)
