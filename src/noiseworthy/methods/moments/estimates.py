@@ -71,7 +71,7 @@ def estimates(plan: Plan, mean: Real) -> Estimates:
     width, weight = plan.problem.dimension, plan.moments.label_weight
     gram, cross, square = unpacked(mean, width, weight, plan.problem.norm)
     factor = 2.0 if plan.problem.norm == "l2" else 1.0  # off the diagonal moments are sent times its root
-    size = plan.problem.law.variance_factor * np.sum(np.square(plan.weights * plan.noise))
+    size = plan.variance_factor * np.sum(np.square(plan.weights * plan.noise))
     of_gram, of_cross = size / factor, size / (factor * weight**2)
     _check_told(gram, 2 * np.sqrt(width * of_gram))
     inverse = np.linalg.inv(gram)
