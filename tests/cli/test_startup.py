@@ -9,6 +9,10 @@ STUDY = """
 [federation]
 data = "digits"
 clients = 5
+[task]
+model = "softmax"
+feature_norm = 1.0
+normalise = true
 [privacy]
 mechanism = "gaussian"
 epsilon = 4.0
