@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm as normal
+from scipy.special import ndtri
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
@@ -42,7 +42,7 @@ class Estimates:
     def interval(self, confidence: float = 0.95) -> Real:
         """Ends of the intervals that hold the coefficients with such a confidence, shape (w, 2)."""
         reach = (
-            normal.ppf((1 + check.in_unit_interval("confidence", confidence, closed_left=False).item()) / 2)
+            ndtri((1 + check.in_unit_interval("confidence", confidence, closed_left=False).item()) / 2)
             * self.errors
         )
         return np.column_stack([self.coefficients - reach, self.coefficients + reach])
