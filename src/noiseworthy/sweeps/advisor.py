@@ -340,6 +340,7 @@ def _privacy(plan: Plan) -> dict[str, Any]:
         "spent_epsilon": float(plan.spent().max()),
         "epsilon": float(plan.budget.epsilon.max()),
         "delta": float(plan.budget.delta.max()),
+        **({"adversary": plan.problem.trust.adversary} if plan.problem.trust.in_sums else {}),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from noiseworthy.privacy.budget import Relation, Unit
+from noiseworthy.privacy.budget import ADVERSARY, Relation, Unit
 from noiseworthy.studies.typed_evidence import TrustOutcomePart
 from noiseworthy.studies.typed_parts import Json, Number, Part
 from noiseworthy.studies.typed_record import SteeringPart
@@ -61,6 +61,7 @@ class PromisedPart(Part):
     spent_epsilon: float
     epsilon: float
     delta: float
+    adversary: str = ADVERSARY
 
 
 class CostPart(Part):
