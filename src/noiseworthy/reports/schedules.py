@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noiseworthy._wording import number, span
+from noiseworthy._wording import count, number, span
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.words import Record, Words
 from noiseworthy.privacy.mechanisms import law_of
@@ -62,6 +62,21 @@ def noise_of(plan: PlanPart) -> str:
         return f"{law.title} noise {summed}, added once by the server,"
     return (
         f"Shares of {law.size_words[1]} {span(noise_of_uploads(plan))}, {law.title} noise {summed} at least,"
+    )
+
+
+def trusted(plan: PlanPart) -> str:
+    """Whom a plan trusts with what, in a line; empty where nobody is."""
+    trust = trust_of(plan)
+    if not trust.in_sums:
+        return ""
+    summed = "" if plan.sum_noise is None else f", std {number(plan.sum_noise)} in the sum"
+    if not trust.owners_add:
+        return f"{trust.model}: the server sees clipped uploads and adds the noise{summed}"
+    fewest, asked = int(trust.survivors(plan.clients_per_round)), plan.clients_per_round
+    hide = f"; shares of {fewest} of {asked} hide a record{summed} at least" if plan.train else ""
+    return (
+        f"{trust.model} against {count(trust.colluders, 'colluder')}, {trust.dropouts} may be missing{hide}"
     )
 
 
