@@ -20,7 +20,7 @@ from noiseworthy.reports import tradeoff_words as surface
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import bill_of, of_budget, planned_bill, prices, whose
-from noiseworthy.reports.schedules import noise_of_uploads, trust_of, trusted, uploads_of, words_of
+from noiseworthy.reports.schedules import noise_of_uploads, trusted, uploads_of, words_of
 from noiseworthy.reports.what_if_words import price_of_next_point, what_trust_buys
 from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart, PairPart, TradeoffPart
@@ -302,7 +302,7 @@ def _noise(plan: PlanPart) -> str:
     law = law_of(plan.mechanism)
     if not law.noisy:
         return "none"
-    if not trust_of(plan).owners_add:
+    if not plan.whom.owners_add:
         return f"{law.title}, added by the server alone"
     size, _ = law.size_words
     where = words_of(plan).noised.where(plan.written)
