@@ -12,8 +12,8 @@ from noiseworthy.tasks.linear import LinearModel
 def ditto_model(task: Task, shared: Parameters, own: Own, seed: int) -> Parameters:
     """argmin of the owner's loss + (lambda/2) ||theta - shared||^2; `base.AtHome`.
 
-    Lambda is chosen by cross-validation at home. The shared model of Ditto is that of DP-FedAvg, which its own
-    models do not move; MR-MTL draws them towards their noised mean in the same way.
+    Lambda is chosen by cross-validation at home. The shared model of Ditto is that of DP-FedAvg, which its
+    own models do not move; MR-MTL draws them towards their noised mean in the same way.
 
     Raises:
         InvalidInput: a network, whose optimum nobody computes.
