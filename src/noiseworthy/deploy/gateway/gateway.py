@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -87,6 +88,7 @@ class Gateway:
         memories: what the owner remembers of runs.
         fingerprint: what binds the account to the records.
         sums: the owner's side of secure sums, where its file allows any.
+        on_model: what the owner does with a model that was kept.
 
     Guarantee: no record is read for a release, and none of its noise drawn, before the ledger holds its price
     on disk; nothing leaves that is not sealed there; one (run, release) never leaves in two forms.
@@ -100,6 +102,7 @@ class Gateway:
     memories: Memories
     fingerprint: Fingerprint
     sums: Sums | None = None
+    on_model: Callable[[Path], None] = lambda path: None
     _compiled: set[str] = field(default_factory=set)
 
     @classmethod
@@ -132,7 +135,7 @@ class Gateway:
         fingerprint = Fingerprint(ledger, number, holding.parts)
         if records_changed and not fingerprint.fits:
             fingerprint.take()
-        return cls(owner, holding, ledger, account, number, memories, fingerprint, sums)
+        return cls(owner, holding, ledger, account, number, memories, fingerprint, sums=sums)
 
     def close(self) -> None:
         """Let go of the ledger."""

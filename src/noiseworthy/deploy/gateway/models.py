@@ -59,6 +59,7 @@ class ModelOffer(Table):
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
         _log.info("the model of run %r is kept at %s", self.run, path)
+        gateway.on_model(path)
         return pack_reply(Received(head=str(gateway.ledger.head)))
 
 

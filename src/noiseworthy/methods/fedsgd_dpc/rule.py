@@ -259,7 +259,7 @@ class _Weighed:
         """Those of T rounds with b clients each."""
         n, radius, constants = problem.n_clients, scale.record_norm, CALIBRATIONS[problem.law.norm]
         falls, k = schedule.at(np.arange(rounds.max())) / schedule.initial, uploads(rounds, b, n)
-        aggregated = n / b * problem.weighted_noise(k) / problem.dimension
+        aggregated = n / b * problem.weighted_noise(k, b) / problem.dimension
         noise = radius * np.sqrt(aggregated * np.cumsum(falls**2)[rounds - 1])
         kept = min(1.0, problem.clip_norm / scale.gradient_norm)
         reach = radius**2 * kept * np.cumsum(falls)[rounds - 1]
