@@ -40,7 +40,7 @@ def round_of(owners: int, folder: Path) -> dict[str, float]:
     keys = {name: Ed25519PrivateKey.generate() for name in names}
     roster = Roster({name: public_of(key) for name, key in keys.items()})
     part = owners // 10
-    terms = Terms("run", 1, roster.digest, names, part, part, PARAMETERS, 2**40, 2.0**40, "gradients")
+    terms = Terms("run", 1, roster.digest, names, part, part, PARAMETERS, -30, 2**40, 2.0**40, "gradients")
     record = RoundRecord.open(folder / f"{owners}.rounds")
     rng = np.random.default_rng(owners)
     uploads = {name: Upload(rng.integers(-(2**40), 2**40, PARAMETERS)) for name in names}

@@ -251,9 +251,9 @@ def test_whose_charge_is_refused_uploads_nothing_and_is_out_of_the_round(party):
 
     owners.payments["owner 1"].on_charge = refuse
     sealed = {name: shares[name]["owner 1"] for name in owners.names[1:]}
-    with pytest.raises(VoidRound, match="void for owner 1, which uploads nothing: no budget"):
+    with pytest.raises(LedgerError, match="no budget"):
         owners.ask(terms, ["owner 1"], "upload", sealed)
-    with pytest.raises(VoidRound, match="void for owner 1, which uploads nothing: no budget"):
+    with pytest.raises(VoidRound, match="void for owner 1, which uploads nothing: it could not be gone on"):
         owners.ask(terms, ["owner 1"], "upload", sealed)
     assert owners.payments["owner 1"].events == []
 

@@ -97,6 +97,17 @@ class Collector:
             "opened": self._on_opened,
         }[step](replies)
 
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The sum as numbers, shape (p,).
+
+        Raises:
+            InvalidInput: a round that is not over.
+        """
+        if self.total is None:
+            raise InvalidInput("the round is not over; go on with its steps")
+        return np.ldexp(self.total.astype(np.float64), self.terms.exponent)
+
     # The steps ---------------------------------------------------------------------------------------------
 
     def _on_keys(self, replies: Mapping[str, bytes]) -> Requests:

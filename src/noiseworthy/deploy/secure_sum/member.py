@@ -41,7 +41,7 @@ from noiseworthy.deploy.secure_sum.messages import (
 )
 from noiseworthy.deploy.secure_sum.record import RoundRecord
 from noiseworthy.deploy.secure_sum.terms import Terms
-from noiseworthy.errors import InvalidInput, UserError, VoidRound
+from noiseworthy.errors import InvalidInput, UserError, VoidRound, WireError
 
 
 class Release(Protocol):
@@ -193,7 +193,7 @@ class OwnerRound:
                 "survivors": self._signed,
                 "opened": self._opened,
             }[step](content)
-        except UserError as error:
+        except (VoidRound, WireError, InvalidInput) as error:
             self.forget(sentence(error))
             raise VoidRound(self._void) from None
         except BaseException:

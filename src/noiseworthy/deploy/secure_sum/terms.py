@@ -71,6 +71,7 @@ class Terms:
         colluders: t, owners who may hand the server all they know.
         dropouts: d, owners who may be missing.
         coordinates: p, of every upload.
+        exponent: of the grid, whose steps are 2^exponent.
         clipped: the largest coordinate of an upload before its noise, in steps of the grid.
         deviation: of the noise in the sum of all owners, in steps of the grid.
         subject: digest of what the owners are asked to compute.
@@ -85,6 +86,7 @@ class Terms:
     colluders: int
     dropouts: int
     coordinates: int
+    exponent: int
     clipped: int
     deviation: float
     subject: str
@@ -95,6 +97,7 @@ class Terms:
         if list(self.cohort) != sorted(set(self.cohort)):
             raise InvalidInput("the cohort of a secure sum must be different names in their order; sort them")
         check.count("coordinates", self.coordinates, most=MOST_COORDINATES)
+        check.count("exponent", self.exponent, least=-1000, most=1000)
         check_range(len(self.cohort), self.clipped, self.deviation)
 
     @property
