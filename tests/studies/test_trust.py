@@ -202,6 +202,7 @@ def test_a_run_pays_for_the_noise_of_the_sum_and_its_card_says_whom_it_trusts(tm
     central = claim_card(
         train_in(planned(prepare(study_of(privacy=CENTRAL))), tmp_path / "central", name="wine")
     )
+    assert central["claim"].endswith("against everybody but the server.")
     assert (
         "added once by the server"
         in {one["question"]: one["answer"] for one in central["questions"]}["By what means?"]
