@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +14,17 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from noiseworthy.deploy.exchange import Direct
+from noiseworthy.deploy.flower import exchange as module
+from noiseworthy.deploy.flower.client_app import app
+from noiseworthy.deploy.flower.envelope import APP_FAILED, failed, opened
+from noiseworthy.deploy.flower.exchange import GridExchange
+from noiseworthy.deploy.flower.inprocess import InProcessGrid
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.gateway.packing import pack_request
+from noiseworthy.deploy.gateway.server import Ending, answer, listening
 from noiseworthy.deploy.gateway.summing import MOST_RUNS, read_roster
 from noiseworthy.deploy.gateway.sums import Summed, SumRequest, pack_sum
 from noiseworthy.deploy.secure_sum.collector import Collector
@@ -88,14 +97,16 @@ class Owners:
         self.gateways = {name: Gateway.open(load_owner(path)) for name, path in self.files.items()}
         self.roster = read_roster(folder / "roster.toml")
 
-    def sum(self, number: int = 1, weights=None, answering=None, dropouts=1, seconds=5.0, **changed: Any):
+    def sum(
+        self, number: int = 1, weights=None, answering=None, dropouts=1, seconds=5.0, exchange=None, **changed
+    ):
         requests = {name: request(number, **changed) for name in NAMES}
         weights = weights or dict.fromkeys(NAMES, 0.25)
         job = self.gateways[NAMES[0]].accepted(requests[NAMES[0]]).job
-        terms = terms_for(self.roster, number, requests, job.sums[0].reach, 0, dropouts)
+        terms = terms_for(self.roster, number, requests, job.sums[0].reach, 0, 1)
         answering = answering or {name: gateway.answer for name, gateway in self.gateways.items()}
         collector = Collector(terms, self.roster)
-        return summed(Direct(answering), collector, requests, weights, seconds)
+        return summed(exchange or Direct(answering), collector, requests, weights, seconds)
 
     def close(self) -> None:
         for gateway in self.gateways.values():
@@ -291,3 +302,60 @@ def test_rosters_keys_and_colluders_that_were_not_approved_are_refused(tmp_path,
     (path.parent / "signing").write_bytes(b"no key")
     with pytest.raises(ConfigError, match=r"signing cannot be used .*ssh-keygen -t ed25519"):
         Gateway.open(load_owner(path))
+
+
+def test_a_sum_over_flowers_nodes_and_sockets_stands_lost_replies(owners, uploads, monkeypatch):
+    """Every hop of a deployment but TLS: exchange, grid, node's app, socket, gateway."""
+    monkeypatch.setattr(module, "_LOOK", 0.01)
+    monkeypatch.setattr(module, "_PAUSE", 0.01)
+    with ExitStack() as stack:
+        sockets = {name: stack.enter_context(served(file)) for name, file in owners.files.items()}
+        grid = Losing(app, {i: {"socket": str(path)} for i, path in enumerate(sockets.values(), start=1)})
+        found = owners.sum(exchange=GridExchange(grid), seconds=20.0)
+    assert grid.lost == 2 * len(NAMES)
+    assert found.survivors == tuple(NAMES)
+    expected = 0.25 * np.sum([uploads[name] for name in NAMES], axis=0)
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-15)
+    assert {spent(gateway)[0] for gateway in owners.gateways.values()} == {1}
+
+
+class Losing(InProcessGrid):
+    """Loses every node's first reply with keys, and the first with its upload."""
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self.replies, self.lost = Counter(), 0
+
+    def push_messages(self, messages):
+        ids = super().push_messages(messages)
+        for reply in map(self._replies.__getitem__, ids):
+            if isinstance(read_reply(opened(reply)), Summed):
+                self.replies[reply.metadata.src_node_id] += 1
+                if self.replies[reply.metadata.src_node_id] in (1, 4):
+                    reply.content = failed(APP_FAILED)
+                    self.lost += 1
+        return ids
+
+
+@contextmanager
+def served(file: Path):
+    """The gateway of an owner's file at its socket, in a thread."""
+    owner, over = load_owner(file), threading.Event()
+    with listening(owner.files.socket) as listener:
+        listener.settimeout(0.05)
+
+        def serve() -> None:
+            with Gateway.open(owner) as gateway:
+                while not over.is_set():
+                    with suppress(TimeoutError):
+                        stream, _ = listener.accept()
+                        with stream:
+                            answer(gateway, stream, Ending())
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield owner.files.socket
+        finally:
+            over.set()
+            thread.join()
