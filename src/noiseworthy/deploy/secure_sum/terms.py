@@ -34,6 +34,7 @@ class Terms:
         clipped: the largest coordinate of an upload before its noise, in steps of the grid.
         deviation: of the noise in the sum of all owners, in steps of the grid.
         subject: digest of what the owners are asked to compute.
+        share: deviation of the noise that every owner adds at least, in steps; 0 where none counts on others.
 
     Guarantee: sums modulo 2^64 are read as they are, but for noise beyond 40 deviations.
     """
@@ -49,6 +50,7 @@ class Terms:
     clipped: int
     deviation: float
     subject: str
+    share: float = 0.0
 
     def __post_init__(self):
         check.count("round", self.round, most=2**62)
@@ -58,6 +60,7 @@ class Terms:
             raise InvalidInput("the cohort of a secure sum must be different names in their order; sort them")
         check.count("coordinates", self.coordinates, most=MOST_COORDINATES)
         check.count("exponent", self.exponent, least=-1000, most=1000)
+        check.non_negative("share", self.share)
         check_range(len(self.cohort), self.clipped, self.deviation)
 
     @property
