@@ -22,6 +22,7 @@ from noiseworthy.studies.plan_file import FILE, load_plan, planned
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.soundness import check_sound
 from noiseworthy.studies.studies import train_in
+from noiseworthy.sweeps.advisor import entrants
 
 SUMS = {"trust": "secure-sum", "colluders": 1, "dropouts": 1}
 CENTRAL = {"trust": "central"}
@@ -198,6 +199,12 @@ def test_a_run_pays_for_the_noise_of_the_sum_and_its_card_says_whom_it_trusts(tm
         "added once by the server"
         in {one["question"]: one["answer"] for one in central["questions"]}["By what means?"]
     )
+
+
+def test_advice_leaves_out_what_reads_single_uploads():
+    entering, left_out = entrants(prepare(study_of(algorithm={"name": "fedsgd-dpc"})))
+    assert {one.algorithm.name for one in entering} == set(ABLE)
+    assert "only sums are seen: its server projects" in {one.name: one.reason for one in left_out}["pfa"]
 
 
 def test_what_is_not_local_is_not_deployed():

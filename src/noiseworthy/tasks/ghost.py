@@ -125,7 +125,9 @@ class Ghost:
                 layers[program.jaxpr.eqns.index(use.equation)] = (use.part, use.place, layer)
                 continue
             others.append(use.part)
-            why = f"is read {times} times" if times > 1 else None if layer else use.obstacle
+            why = f"is read {times} times" if times > 1 else use.obstacle if layer is None else None
+            if layer is not None and times == 1 and norm == "l1":
+                why = "has an L1 norm that needs it"
             if why is not None and use.part.stop - use.part.start >= _LARGE:
                 obstacles.append((use.part, why))
         return cls(program, parts, layers, _united(others), tuple(obstacles))

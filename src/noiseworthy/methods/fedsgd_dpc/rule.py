@@ -217,6 +217,7 @@ def _cohorts(
         return [clients_per_round]
     most = int(min(n, problem.most_uploads() * n // (rounds or 1)))
     least = -(-n // (rounds or max_rounds)) if problem.law.exponent == 2 else most
+    least = max(least, problem.trust.least_cohort)
     return [*(least << i for i in range(n.bit_length()) if least << i < most), most]
 
 
