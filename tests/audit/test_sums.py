@@ -49,13 +49,13 @@ def test_an_upload_is_seen_with_the_noise_of_the_fewest_and_no_other():
     np.testing.assert_allclose(seen.means, means)
 
 
-@pytest.mark.parametrize("trust", [SUMS, CENTRAL], ids=["sums", "central"])
-def test_a_sound_plan_passes_and_most_of_its_epsilon_is_proven(trust):
-    (made,) = audit(plan_of(trust=trust), Effort(trials=8_000))
+@pytest.mark.parametrize(("trust", "trials", "most"), [(SUMS, 8_000, 0.8), (CENTRAL, 3_000, 0.7)])
+def test_a_sound_plan_passes_and_most_of_its_epsilon_is_proven(trust, trials, most):
+    (made,) = audit(plan_of(trust=trust), Effort(trials=trials))
     assert made.passed, [check.says for check in made.checks]
     np.testing.assert_allclose(made.exposure.epsilon, made.target.epsilon, rtol=1e-3)
     np.testing.assert_allclose(made.target.epsilon, 3.0, rtol=1e-3)  # every budget is used up at once
-    assert 0.8 * made.claimed < made.proven < made.claimed
+    assert most * made.claimed < made.proven < made.claimed
 
 
 def test_one_colluder_more_than_planned_is_caught():
@@ -65,7 +65,7 @@ def test_one_colluder_more_than_planned_is_caught():
 
 
 def test_laplace_shares_pass():
-    (made,) = audit(plan_of("laplace", weighting=0.0), Effort(trials=4_000))
+    (made,) = audit(plan_of("laplace", weighting=0.0), Effort(trials=2_000))
     assert made.passed, [check.says for check in made.checks]
     assert made.proven > 0.5 * made.claimed
 

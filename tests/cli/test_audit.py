@@ -52,7 +52,7 @@ def test_json_is_the_audit_and_the_folder_holds_page_and_picture(run, write, tmp
 
 
 def test_a_refuted_claim_ends_with_exit_code_1(run, write, monkeypatch):
-    def half(key, law, size, dimension):
+    def half(key, law, size, dimension, parts):
         return simulated_noise(key, law, size / 2, dimension)
 
     monkeypatch.setattr(fedsgd_dpc, "simulated_noise", half)

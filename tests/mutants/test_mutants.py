@@ -37,6 +37,7 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
 from noiseworthy.privacy.mechanisms import Gaussian
 from noiseworthy.privacy.noise import simulated_noise
+from noiseworthy.privacy.trust import Trust
 from noiseworthy.tasks import LinearModel, networks
 
 pytestmark = pytest.mark.slow  # minutes, because every patch is compiled anew: make mutants
@@ -106,9 +107,16 @@ def mutant(name: str, *caught_by: str, model: str = "linear"):
 @mutant("noise halved", "bound", "scale")
 def noise_halved(monkeypatch):
     monkeypatch.setattr(
-        fedsgd_dpc, "simulated_noise", lambda key, law, size, p: simulated_noise(key, law, size / 2, p)
+        fedsgd_dpc, "simulated_noise", lambda key, law, size, p, parts: simulated_noise(key, law, size / 2, p)
     )
     return gradients()
+
+
+@mutant("shares counted for all who are asked", "bound", "reconciliation")
+def shares_of_all(monkeypatch):
+    monkeypatch.setattr(Trust, "survivors", lambda self, cohort: np.asarray(cohort))
+    trusting = replace(problem(), trust=Trust("secure-sum", colluders=2, dropouts=1))
+    return queries_replies.stated(trusting, 12, 6, STEP)
 
 
 @mutant("the factor 2 dropped", "bound", "exposure")
@@ -296,7 +304,7 @@ def noise_shared(monkeypatch):
 def noise_bounded(monkeypatch):
     """Uniform noise of the planned variance: its residuals add up as they should."""
 
-    def bounded(key, law, size, p):
+    def bounded(key, law, size, p, parts):
         return size * jax.random.uniform(key, (p,), minval=-(3**0.5), maxval=3**0.5)
 
     monkeypatch.setattr(fedsgd_dpc, "simulated_noise", bounded)

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from noiseworthy.audit.targets import fewest
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
+from noiseworthy.privacy.releases import Release
 
 _ROUNDING = 1e-9
 _OTHER_FORMULA = 1e-6
@@ -76,8 +78,20 @@ def _excess(plan: Plan, made: NDArray[np.int64]) -> float:
     if release is None or release.mechanism.law.currency is not MU_SQUARED or release.sampling_rate < 1:
         return 0.0
     parts = [*plan.before, (release, plan.released_by(made))]
-    squared = np.sum([k * np.square(one.sensitivity.value / one.hiding) for one, k in parts], axis=0)
+    squared = np.sum([k * np.square(one.sensitivity.value / _hidden(plan, one)) for one, k in parts], axis=0)
     asked = squared > 0
     mu, epsilon, delta = np.sqrt(squared[asked]), plan.budget.epsilon[asked], plan.budget.delta[asked]
     body, tail = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
     return float(np.max(np.exp(body) * -np.expm1(tail - body) / delta, initial=0.0))
+
+
+def _hidden(plan: Plan, release: Release) -> NDArray[np.float64]:
+    """Deviation of what hides each client's record: its own noise and the least of the others in a sum."""
+    if release.sharing is None:
+        return release.mechanism.size
+    weights, others = plan.weights, fewest(plan) - 1
+    variances = np.square(weights * release.mechanism.size)
+    ascending = np.sort(variances)
+    own_among = variances <= ascending[others]
+    least = np.where(own_among, ascending[: others + 1].sum() - variances, ascending[:others].sum())
+    return np.sqrt(variances + least) / weights

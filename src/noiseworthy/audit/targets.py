@@ -78,8 +78,8 @@ class Target:
 
     @property
     def survivors(self) -> int:
-        """How many noises hide a record at least, its owner's own among them."""
-        return 1 if self.release.sharing is None else self.release.sharing.survivors
+        """How many noises hide a record at least, its owner's own among them, as the trust is stated."""
+        return fewest(self.plan)
 
     def of_dimension(self, dimension: int) -> Target:
         """The same training of a model of another dimension, with one output where moments are uploaded.
@@ -93,6 +93,15 @@ class Target:
             release = problem.release(self.plan.releases, self.plan.clients_per_round, weights)
         moments = self.plan.moments and self.plan.moments.of_one_number()
         return replace(self, plan=replace(self.plan, problem=problem, release=release, moments=moments))
+
+
+def fewest(plan: Plan) -> int:
+    """Owners of a cohort that are honest and there at least; 1 where each upload is seen.
+
+    Counted anew, whatever the plan's noise was shared for.
+    """
+    trust = plan.problem.trust
+    return plan.clients_per_round - trust.colluders - trust.dropouts if trust.in_sums else 1
 
 
 def _gain(plan: Plan, ridge: float) -> NDArray[np.float64]:

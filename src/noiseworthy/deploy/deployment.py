@@ -135,8 +135,9 @@ def check_each_hides(plan: Plan) -> None:
     """
     if (trust := plan.problem.trust).in_sums:
         raise UnsoundClaim(
-            f'a plan with trust = "{trust.model}" is simulated and not deployed: owners release each upload '
-            'by itself, with less noise than would hide their records; plan with trust = "local" to deploy'
+            f'a plan with trust = "{trust.model}" is simulated and not deployed: over a network each upload '
+            "is released by itself, and its share of the noise would not hide its records; plan with "
+            'trust = "local" to deploy'
         )
 
 
