@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.flower import exchange as module
@@ -527,3 +528,16 @@ def test_shared_noise_is_never_counted_twice(sharing, weight, ratio, cohort, col
     exact = own**2 + (cohort - colluders - dropouts - 1) * share**2
     priced = (Fraction(weight) * Fraction(hidden_by(owner, weight, terms).noise)) ** 2
     assert exact * (1 - Fraction(1, 2**40)) <= priced <= exact
+
+
+def test_the_noise_of_an_opened_sum_is_that_of_all_its_survivors(sharing):
+    """360 numbers, two-sided: one run of a million fails by chance; half or twice the variance is seen."""
+    size = 20 * 0.2 / 91
+    every = max(SHARES.values()) * size / np.sqrt(3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DeployedNoise, "added_to", lambda self, total: total)
+        silent = sharing.shared(sharing.requests(size, run="silent")).values
+    noised = [sharing.shared(sharing.requests(size, run=f"run {i}")).values for i in range(12)]
+    left = (np.stack(noised) - silent) / every
+    total = float(np.sum(np.square(left))) / len(NAMES)
+    assert 5e-7 < stats.chi2.cdf(total, np.size(left)) < 1 - 5e-7
