@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.flower import exchange as module
@@ -36,8 +37,11 @@ from noiseworthy.deploy.rehearsal import made_up
 from noiseworthy.deploy.secure_sum.collector import Collector
 from noiseworthy.deploy.summing import summed, terms_for
 from noiseworthy.errors import ConfigError, InvalidInput, TooFewReplies
+from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork
+from noiseworthy.methods.dp_scaffnew.wire import ScaffNewWork
 from noiseworthy.methods.dpfl_bcs.wire import LossReportWork
+from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.methods.rows import gradient_rows
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable.accounts import WHOLE
@@ -60,7 +64,7 @@ epsilon = 8.0
 delta = 1e-5
 noise_floor = 0.5
 [allowed]
-algorithms = ["fedsgd-dpc", "dp-pasgd", "dpfl-bcs"]
+algorithms = ["fedsgd-dpc", "dp-pasgd", "dpfl-bcs", "privatefl", "dp-scaffnew", "dp-fedavg"]
 models = ["logistic"]
 most_releases = 9
 [files]
@@ -262,9 +266,14 @@ def test_rounds_that_are_not_of_the_release_are_refused_before_anything_is_paid(
     for changed, what in (({"run": "another"}, "run"), ({"theta": other}, "subject")):
         reply = reply_of(gateway, request(**changed), terms)
         assert (reply.reason, f"another {what}" in reply.message) == ("not-allowed", True)
-    losses = request(algorithm=LossReportWork(step_size=0.1, loss_cap=1.0, loss_noise=1.0))
-    of_losses = terms_for(owners.roster, 1, dict.fromkeys(NAMES, losses), 1.0, 0, 1)
-    assert "releases more than one sum" in reply_of(gateway, losses, of_losses).message
+    for work in (
+        LossReportWork(step_size=0.1, loss_cap=1.0, loss_noise=1.0),
+        PrivateFLWork(personal_step=0.5),
+    ):
+        wider = request(algorithm=work)
+        of_work = terms_for(owners.roster, 1, dict.fromkeys(NAMES, wider), 1.0, 0, 1)
+        reply = reply_of(gateway, wider, of_work)
+        assert f"{work.name} releases something else than one sum" in reply.message
     assert reply_of(gateway, None, terms).reason == "malformed"
     assert reply_of(gateway, wanted, terms, b"no message").reason == "void"
     assert spent(gateway) == (0, 0)
@@ -375,6 +384,8 @@ def served(file: Path):
             thread.join()
 
 
+UPDATE = FedAvgWork(clipping="D", step_sizes=np.full(2, 0.5))
+CONTROLLED = ScaffNewWork(step_size=0.5, probability=0.5, local_steps=2)
 SHARES = {"client 0": 0.1, "client 1": 0.2, "client 2": 0.3, "client 3": 0.4}
 """Weights of owners, who each add the same noise to the sum."""
 
@@ -527,3 +538,29 @@ def test_shared_noise_is_never_counted_twice(sharing, weight, ratio, cohort, col
     exact = own**2 + (cohort - colluders - dropouts - 1) * share**2
     priced = (Fraction(weight) * Fraction(hidden_by(owner, weight, terms).noise)) ** 2
     assert exact * (1 - Fraction(1, 2**40)) <= priced <= exact
+
+
+def test_the_noise_of_an_opened_sum_is_that_of_all_its_survivors(sharing):
+    """360 numbers, two-sided: one run of a million fails by chance; half or twice the variance is seen."""
+    size = 20 * 0.2 / 91
+    every = max(SHARES.values()) * size / np.sqrt(3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DeployedNoise, "added_to", lambda self, total: total)
+        silent = sharing.shared(sharing.requests(size, run="silent")).values
+    noised = [sharing.shared(sharing.requests(size, run=f"run {i}")).values for i in range(12)]
+    left = (np.stack(noised) - silent) / every
+    total = float(np.sum(np.square(left))) / len(NAMES)
+    assert 5e-7 < stats.chi2.cdf(total, np.size(left)) < 1 - 5e-7
+
+
+@pytest.mark.parametrize("work", [UPDATE, CONTROLLED], ids=lambda work: work.name)
+def test_whole_updates_share_their_noise_too(sharing, uploads, work):
+    """Their sensitivity is 2 C; the sum is that of what each owner noised."""
+    requests = sharing.requests(4 * 0.2, algorithm=work)
+    found = sharing.shared(requests)
+    expected = np.sum([SHARES[name] * uploads[name] for name in NAMES], axis=0)
+    np.testing.assert_allclose(found.values, expected, rtol=1e-12, atol=1e-12)
+    for name, gateway in sharing.gateways.items():
+        own, change = SHARES[name] * requests[name].noise, SHARES[name] * 0.2
+        price = change**2 / (3 * own**2) / gateway.account.size**2
+        assert spent(gateway)[1] / WHOLE == pytest.approx(price, rel=1e-12)

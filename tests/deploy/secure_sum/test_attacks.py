@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
 
-from noiseworthy.deploy.secure_sum import secret_shares
+from noiseworthy.deploy.secure_sum import letters, secret_shares
+from noiseworthy.deploy.secure_sum.collector import Collector
 from noiseworthy.deploy.secure_sum.keys import KEY
 from noiseworthy.deploy.secure_sum.member import OwnerRound
-from noiseworthy.deploy.secure_sum.messages import associated
+from noiseworthy.deploy.secure_sum.messages import OF_OPENED, OF_SHARES, associated
 from noiseworthy.deploy.secure_sum.record import RoundRecord
 from noiseworthy.deploy.secure_sum.terms import Terms
 from noiseworthy.errors import LedgerError, VoidRound
@@ -268,3 +270,34 @@ def test_secrets_are_forgotten_when_the_round_is_over_or_void(party):
     assert owners.rounds["owner 1"].secrets is None
     assert not owners.rounds["owner 1"]._kept
     assert "private" not in repr(owners.rounds["owner 2"]) + repr(owners.rounds["owner 2"].secrets)
+
+
+def test_who_seals_something_else_than_shares_is_left_out_by_the_server(party):
+    owners = party(4, 0, 1)
+    terms = owners.terms()
+    collector = Collector(terms, owners.roster)
+    replies = {name: owners.answer(name, data, terms) for name, data in collector.start().items()}
+    replies = {name: owners.answer(name, data, terms) for name, data in collector.step(replies).items()}
+    body = letters.read(replies["owner 4"], "shares", terms, owners.roster, OF_SHARES).body
+    for wrong in (b"short", 7):
+        bad = body | {"sealed": body["sealed"] | {"owner 1": wrong}}
+        forged = letters.written("shares", "owner 4", terms, bad, owners.keys["owner 4"]).packed
+        again = deepcopy(collector)
+        assert "owner 4" not in again.step(replies | {"owner 4": forged})
+        assert "sealed something else" in again.faults["owner 4"]
+    assert "owner 4" in collector.step(replies)
+
+
+def test_shares_that_do_not_fit_make_a_round_void_and_never_wrong(party):
+    """A colluder hands over shares of nothing: no sum comes of it."""
+    owners = party(4, 1, 0)
+    terms = owners.terms()
+    collector, requests = owners.upload_all(terms)
+    replies = {name: owners.answer(name, data, terms) for name, data in requests.items()}
+    replies = {name: owners.answer(name, data, terms) for name, data in collector.step(replies).items()}
+    body = letters.read(replies["owner 1"], "opened", terms, owners.roster, OF_OPENED).body
+    bad = body | {"shares": body["shares"] | {"owner 2": bytes(KEY)}}
+    forged = letters.written("opened", "owner 1", terms, bad, owners.keys["owner 1"]).packed
+    with pytest.raises(VoidRound, match="the shares of the seed of owner 2 do not fit together"):
+        collector.step(replies | {"owner 1": forged})
+    assert collector.total is None

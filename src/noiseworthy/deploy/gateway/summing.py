@@ -278,7 +278,8 @@ def _check_same(terms: Terms, request: Request, accepted: Accepted) -> None:
     if {one.dimension for one in sums} != {len(request.theta)}:
         raise Declined(
             "not-allowed",
-            f"{request.algorithm.name} releases more than one sum of records, and a secure sum takes one",
+            f"{request.algorithm.name} releases something else than one sum with a number for each "
+            "parameter, which is all that a secure sum takes",
         )
     asked = {"run": request.run, "coordinates": len(request.theta), "subject": subject_of(request)}
     for name, value in asked.items():

@@ -31,6 +31,7 @@ from noiseworthy.deploy.secure_sum.messages import (
     read_upload,
     sentence,
 )
+from noiseworthy.deploy.secure_sum.secret_shares import SEALED
 from noiseworthy.deploy.secure_sum.terms import Terms
 from noiseworthy.errors import InvalidInput, UserError, VoidRound
 
@@ -234,6 +235,8 @@ class Collector:
         fit = sealed.keys() == self._keys.keys() - {letter.sender}
         if letter.body["context"] != self._context or not fit:
             raise VoidRound(f"{letter.sender} shared its secrets with other owners")
+        if any(type(one) is not bytes or len(one) != SEALED for one in sealed.values()):
+            raise VoidRound(f"{letter.sender} sealed something else than two shares for each owner")
 
     def _check_list(self, letter: Letter) -> None:
         if letter.body["list"] != self._list:

@@ -13,7 +13,9 @@ from noiseworthy.deploy.secure_sum.keys import KEY
 from noiseworthy.errors import VoidRound
 
 _HALF = KEY // 2
-_NONCE = 12
+_NONCE, _TAG = 12, 16
+SEALED = _NONCE + 2 * KEY + _TAG
+"""Bytes of a share of a pair key and one of a seed, as they are sealed."""
 
 
 def split(secret: bytes, threshold: int, owners: int) -> list[bytes]:
