@@ -53,9 +53,10 @@ def meaning(record: RunRecord) -> str:
     name = shortened(record.client_names[known.client], 40)
     whose = "a client" if known.alike else f"{name}, the client that is worst off"
     at = _both(known.false_alarms)
+    seen = "every noised sum with an upload" if record.plan.whom.in_sums else "every upload"
     vain = " That is next to no guarantee." if known.guess > _NOTHING else ""
     return (
-        f"Take somebody who knows all but which of two neighbouring data sets is held, and sees every upload "
+        f"Take somebody who knows all but which of two neighbouring data sets is held, and sees {seen} "
         f"of {whose}. With false alarms in {at} of cases, no test finds the change in more than "
         f"{_both(known.power)}. A guess between the two, where both are equally likely, is right with "
         f"probability {percent_up(known.guess)} at most; 50\N{NO-BREAK SPACE}% is blind."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noiseworthy._wording import span
+from noiseworthy._wording import count, number, span
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.words import Record, Words
 from noiseworthy.privacy.mechanisms import law_of
@@ -53,5 +53,26 @@ def noise_of_uploads(plan: PlanPart) -> list[float]:
 
 def noise_of(plan: PlanPart) -> str:
     """The noise of uploads in words, with its size."""
-    law = law_of(plan.mechanism)
-    return f"{law.title} noise of {law.size_words[1]} {span(noise_of_uploads(plan))}"
+    law, trust = law_of(plan.mechanism), plan.whom
+    own = f"{law.title} noise of {law.size_words[1]} {span(noise_of_uploads(plan))}"
+    if plan.sum_noise is None:
+        return own
+    summed = f"{number(plan.sum_noise)} in the weighted sum of a cohort"
+    if not trust.owners_add:
+        return f"{law.title} noise of standard deviation {summed}, added once by the server,"
+    return f"{own} (a share: standard deviation {summed} at least)"
+
+
+def trusted(plan: PlanPart) -> str:
+    """Whom a plan trusts with what, in a line; empty where nobody is."""
+    trust = plan.whom
+    if not trust.in_sums:
+        return ""
+    summed = "" if plan.sum_noise is None else f", std {number(plan.sum_noise)} in the sum"
+    if not trust.owners_add:
+        return f"{trust.model}: the server sees clipped uploads and adds the noise{summed}"
+    fewest, asked = int(trust.survivors(plan.clients_per_round)), plan.clients_per_round
+    hide = f"; shares of {fewest} of {asked} hide a record{summed} at least" if plan.train else ""
+    return (
+        f"{trust.model} against {count(trust.colluders, 'colluder')}, {trust.dropouts} may be missing{hide}"
+    )
