@@ -16,6 +16,7 @@ import pytest
 
 from noiseworthy.tasks import Batch, model_task
 from noiseworthy.tasks.factory import make_task
+from noiseworthy.tasks.ghost_layers import Lookup, Product
 
 N, CLASSES, ORDER = 7, 3, {"l1": 1, "l2": 2}
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -84,13 +85,16 @@ def shared(rng):
         "m": (40, 30),
         "n": (30, 40),
         "u": (2000,),
+        "v": (40,),
+        "w": (40,),
     }
     params = {name: numbers(rng, *size) for name, size in sizes.items()} | {"c": numbers(rng, 40, CLASSES)}
 
     def apply(p, x):
         x = jnp.tanh(jnp.tanh(x @ p["a"]) @ p["a"] + x @ p["h"][5:45])
         x = jax.lax.scan(lambda h, _: (jnp.tanh(h @ p["l"]), None), x, None, length=2)[0]
-        return jnp.tanh((x @ p["q"] ** 2) @ (p["m"] @ p["n"])) @ p["c"]
+        x = jnp.tanh((x @ p["q"] ** 2) @ (p["m"] @ p["n"])) * (1 + p["v"] @ p["w"])
+        return x @ p["c"]
 
     return model_task(apply, params), (40,)
 
@@ -272,6 +276,25 @@ def one_by_one(name, norm):
         return replace(task, loss=loss).clipped_gradient_sum(theta, marked, clip_norm, norm)
 
     return total
+
+
+@pytest.mark.parametrize("kind", ["product", "lookup"])
+def test_norms_of_positions_that_cancel_are_bounded_from_above(kind):
+    """Of a gradient a millionth as large as its terms; their rounding is a thousandth."""
+    rng = np.random.default_rng(0)
+    rows = np.repeat(rng.normal(size=(200, 1, 300)), 8, axis=1).astype(np.float32)
+    slopes = rng.normal(size=(200, 8, 5)).astype(np.float32)
+    slopes[:, 4:] = -slopes[:, :4] * np.float32(1 + 1e-6)
+    layer: Product | Lookup = Product((0,), (300, 5), (1,), (8, 300), first=False)
+    if kind == "lookup":
+        layer, rows = Lookup((300, 5), 8, (1,), clipped=True), np.full((200, 8), 7)
+        exact = np.linalg.norm(slopes.sum(axis=1, dtype=np.float64), axis=1)
+    else:
+        exact = np.linalg.norm(np.einsum("ntd,ntk->ndk", rows.astype(float), slopes), axis=(1, 2))
+    sizes = np.asarray(layer.sizes(jnp.asarray(rows), jnp.asarray(slopes), "l2"), np.float64)
+    assert np.all(sizes >= exact)
+    reach = np.linalg.norm(rows, axis=2) if kind == "product" else 1.0
+    assert np.all(sizes < 1e-2 * np.sum(reach * np.linalg.norm(slopes, axis=2), axis=1))
 
 
 def test_a_clipped_record_wastes_no_more_than_a_few_roundings():
