@@ -124,6 +124,7 @@ class Effort:
         trials: coins that the attacker names, per training.
         seconds: for these trials; when they are over, fewer prove less and are as valid.
         seed: of schedule, coins and noise.
+        person: records of the person that is the canary, where persons are hidden.
     """
 
     ridge: float = 0.0
@@ -131,13 +132,16 @@ class Effort:
     trials: int = TRIALS
     seconds: float = np.inf
     seed: int = 0
+    person: int = 2
 
     def __post_init__(self):
         check.count("trials", self.trials)
 
     def twin(self, target: Target, dimension: int, direction: Direction, model: Model = "linear") -> Twin:
         """A twin of a training, with the ridge and the schedule of this audit."""
-        return twin_of(target, dimension, direction, model=model, ridge=self.ridge, seed=self.seed)
+        return twin_of(
+            target, dimension, direction, model=model, ridge=self.ridge, seed=self.seed, person=self.person
+        )
 
 
 def audit(

@@ -71,6 +71,11 @@ class Deployment:
                 f"{plan.budget.relation}, by which the same noise would cost half as much; state [privacy] "
                 'relation = "replace-one" to deploy it'
             )
+        if prepared.study.privacy.unit == "person" and plan.budget.unit == "client":
+            raise UnsoundClaim(
+                f"{plan.algorithm} hides everything that an owner holds, which covers persons, and owners "
+                'answer for it by records; leave out [privacy] unit = "person" to deploy it'
+            )
         if plan.release is None or not plan.problem.law.noisy:
             raise ConfigError("a plan without noise is not deployed; state a mechanism and a budget")
         work_of(plan, 0, 0)

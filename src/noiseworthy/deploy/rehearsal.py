@@ -87,7 +87,7 @@ def questions(owner: Owner) -> list[Question]:
 
 def _covered(one: Question, owner: Owner) -> bool:
     obstacle = wire(one.algorithm).obstacle(law_of(owner.budget.mechanism))
-    return not obstacle and (owner.budget.unit == "record" or one.probe.whole)
+    return not obstacle and (owner.budget.unit != "client" or one.probe.whole)
 
 
 def made_up(owner: Owner, folder: Path, present: bool, **budget: float) -> Owner:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from noiseworthy import _validate as check
 from noiseworthy.plans.local_work import LocalWork
 from noiseworthy.plans.moments import SecondMoments
-from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.problem import LEFT_OUT_IF_NONE, Constant, Problem
 from noiseworthy.plans.stages import BoughtRanges, Stage
 from noiseworthy.privacy.accountants import accountant_name, spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.budget import ADVERSARY, PrivacyBudget
@@ -76,10 +76,6 @@ class Prediction:
     no_training: float
     unit: str
     vacuous: bool = False
-
-
-LEFT_OUT_IF_NONE = {"left_out_if_none": True}
-"""Of a field that plan files lack where it is None, so that plans without one have the digest they had."""
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,14 @@ from scipy.interpolate import PchipInterpolator
 from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.plans.resources import Resources
-from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.budget import PrivacyBudget, Row
 from noiseworthy.privacy.calibration import calibrate, unit_noise
 from noiseworthy.privacy.clipping import ClippingMode, clip_norm_of, of_upload, unit_of
 from noiseworthy.privacy.mechanisms import Family, Law, law_of
 from noiseworthy.privacy.sensitivity import Norm, Sensitivity
 
+LEFT_OUT_IF_NONE = {"left_out_if_none": True}
+"""Of a field that plan files lack where it is None, so that plans without one have the digest they had."""
 ASSUMED = "assumed"
 """Provenance of a constant that the user stated."""
 _FEW = 8
@@ -43,7 +45,7 @@ class Problem:
     """The public facts of a private training: sizes, budgets, mechanism, clip and dimension.
 
     Attributes:
-        sizes: records d_i of each client, shape (N,).
+        sizes: rows d_i of each client, records or persons, shape (N,).
         dimension: number of parameters p.
         budget: (epsilon_i, delta_i) with their relation.
         family: name of the mechanism.
@@ -51,6 +53,7 @@ class Problem:
         sampling_rate: probability q of a record to enter a batch; 1 is the full batch.
         clipping: what is clipped (`privacy.clipping`): A for one step per upload, B to E for several.
         resources: what training costs the clients and may cost; None where only privacy is scarce.
+        persons: `person` where all records of a person are one row, clipped together; None of single records.
 
     Raises:
         InvalidInput: a client without records, a clip that is not above 0, lengths that differ, resources
@@ -66,6 +69,7 @@ class Problem:
     sampling_rate: float = 1.0
     clipping: ClippingMode = "A"
     resources: Resources | None = None
+    persons: Literal["person"] | None = field(default=None, metadata=LEFT_OUT_IF_NONE)
     _settled: ClassVar[bool] = True
 
     def __post_init__(self):
@@ -84,7 +88,12 @@ class Problem:
 
     def clipped_as(self, mode: ClippingMode) -> Problem:
         """The same facts under another clipping mode, the budget in that mode's unit."""
-        return replace(self, clipping=mode, budget=replace(self.budget, unit=unit_of(mode)))
+        return replace(self, clipping=mode, budget=replace(self.budget, unit=unit_of(mode, self.row)))
+
+    @property
+    def row(self) -> Row:
+        """What sizes count, and a clip of rows bounds."""
+        return self.persons or "record"
 
     @property
     def n_clients(self) -> int:
@@ -112,10 +121,10 @@ class Problem:
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """What one record, or one client, can change in one upload; per unit of H where steps vary."""
+        """What one row, or one client, can change in one upload; per unit of H where steps vary."""
         return of_upload(
             self.clipping, self.clip_norm, self.sizes, self.dimension, self.family, self.budget.relation,
-            self.sampling_rate,
+            self.sampling_rate, self.row,
         )  # fmt: skip
 
     @cached_property

@@ -50,7 +50,7 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
         record: of the run, with its training.
         seeds: of all trainings; the first one made the model.
     """
-    federation, task = prepared.trained()
+    federation, task = prepared.trained()[0], prepared.model()
     if not isinstance(task, LinearModel | ModelTask):
         return None
     found, seen = view(record), task.preparation.reference if isinstance(task, LinearModel) else None

@@ -19,8 +19,8 @@ from noiseworthy.errors import PlanError
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.plans.moments import SecondMoments
-from noiseworthy.plans.plan import LEFT_OUT_IF_NONE, Plan, Prediction, Steering, StepSize
-from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.plan import Plan, Prediction, Steering, StepSize
+from noiseworthy.plans.problem import LEFT_OUT_IF_NONE, Constant, Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.plans.stages import BoughtRanges, Pilot
 from noiseworthy.privacy.budget import PrivacyBudget

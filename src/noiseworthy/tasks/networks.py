@@ -15,6 +15,7 @@ from jax.flatten_util import ravel_pytree
 from noiseworthy import _validate as check
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch, Score
+from noiseworthy.tasks.chunks import chunks, without_padding
 from noiseworthy.tasks.clipping import clip, upper_norm_of_long
 from noiseworthy.tasks.losses import Loss
 from noiseworthy.tasks.structured_losses import LOSSES
@@ -93,7 +94,7 @@ class ModelTask:
             # XLA on CPU is twice as slow with a plain sum over the records.
             return total + jnp.matmul(mask, kept, precision="highest"), None
 
-        return jax.lax.scan(add, jnp.zeros_like(theta), _chunks(batch, self.chunk))[0]
+        return jax.lax.scan(add, jnp.zeros_like(theta), chunks(batch, self.chunk))[0]
 
     def gradient(self, theta: Array, batch: Batch) -> Array:
         """Mean of the records' gradients, unclipped and without the ridge; chunks in sequence.
@@ -113,7 +114,7 @@ class ModelTask:
         def add(total: Array, chunk: Batch) -> tuple[Array, None]:
             return total + jax.grad(total_loss)(theta, chunk), None
 
-        total = jax.lax.scan(add, jnp.zeros_like(theta), _chunks(_without_padding(batch), self.chunk))[0]
+        total = jax.lax.scan(add, jnp.zeros_like(theta), chunks(without_padding(batch), self.chunk))[0]
         return jnp.where(batch.size > 0, total / batch.divisor, 0.0)
 
     def losses(self, theta: Array, batch: Batch) -> Array:
@@ -216,29 +217,6 @@ def _loss_of(loss: str | Callable[[Array, Array], Array]) -> Loss:
     if callable(loss):
         return Loss(loss, _unknown_quality)
     return LOSSES[check.one_of("loss", loss, tuple(LOSSES), remedy="or a function of (outputs, label)")]
-
-
-def _chunks(batch: Batch, most: int) -> Batch:
-    """The batch as (chunks, records, ...) with chunks as even as possible; added copies have mask 0."""
-    n = len(batch.mask)
-    chunks = max(1, -(-n // most))
-    size = -(-n // chunks)
-
-    def split(values: Array, mode: str) -> Array:
-        padding = [(0, chunks * size - n)] + [(0, 0)] * (values.ndim - 1)
-        return jnp.pad(values, padding, mode=mode).reshape(chunks, size, *values.shape[1:])
-
-    return Batch(split(batch.x, "edge"), split(batch.y, "edge"), split(batch.mask, "constant"))
-
-
-def _without_padding(batch: Batch) -> Batch:
-    """The batch with a copy of a record in each place of mask 0: what padding holds can spoil no sum."""
-    first, kept = jnp.argmax(batch.mask > 0), batch.mask > 0
-
-    def fill(values: Array) -> Array:
-        return jnp.where(kept.reshape(-1, *[1] * (values.ndim - 1)), values, values[first])
-
-    return Batch(fill(batch.x), fill(batch.y), batch.mask)
 
 
 def _unknown_quality(z: Array, y: Array) -> Array:

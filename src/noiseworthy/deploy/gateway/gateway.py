@@ -113,7 +113,7 @@ class Gateway:
         """
         DeployedNoise(owner.budget.mechanism, 1.0)
         holding, account, path = (
-            Holding.load(owner.federation, owner.owner.client, owner.columns),
+            Holding.load(owner.federation, owner.owner.client, owner.rows),
             owner.account,
             owner.files.ledger,
         )
@@ -189,7 +189,7 @@ class Gateway:
         owner, allowed, holding = self.owner, self.owner.allowed, self.holding
         return About(
             **owner.owner.model_dump(), **owner.budget.model_dump(), records=holding.size,
-            record_shape=holding.x.shape[1:], classes=holding.classes, algorithms=list(allowed.algorithms),
+            record_shape=holding.record_shape, classes=holding.classes, algorithms=list(allowed.algorithms),
             models=list(allowed.models), most_releases=allowed.most_releases,
             most_parameters=allowed.most_parameters, most_local_steps=allowed.most_local_steps,
             columns=owner.columns and owner.columns.digest,
@@ -275,7 +275,7 @@ class Gateway:
                 )
             job = job_of(request, task, self.holding.size)
             check_floor(self.owner.budget, job)
-            return Accepted(request, job, price_of(job.sums, self.account))
+            return Accepted(request, job, price_of(job.sums, self.account, self.holding.row))
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
 

@@ -137,6 +137,20 @@ class Owner(Table):
             raise ValueError("[federation] needs classes; list all labels that a record may have")
         return self
 
+    @model_validator(mode="after")
+    def _persons_are_known(self) -> Owner:
+        if self.budget.unit == "person":
+            from noiseworthy.data.schema import check_persons
+
+            person = self.columns and self.columns.person
+            check_persons(self.columns, person and person.at_most)
+        return self
+
+    @property
+    def rows(self) -> Any:
+        """`[columns]`, by which all records of a person are one row where the budget is for persons."""
+        return self.columns.of_persons() if self.columns and self.budget.unit == "person" else self.columns
+
     @property
     def account(self) -> Account:
         """The lifetime budget, under replace-one neighbours: the number of records is public."""
