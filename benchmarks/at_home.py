@@ -1,16 +1,19 @@
 """What owners reach alone, with the planned shared model, and with it tuned at home: docs/at_home.md.
 
     python benchmarks/at_home.py score [--cells vehicle]
+    python benchmarks/at_home.py advise [--cells vehicle]
     python benchmarks/at_home.py table
 
 The plans are those that benchmarks/plan_quality.py keeps; each is trained under a few seeds, and every owner
-is scored on its own test records. `score` writes a file for each cell into benchmarks/results/at_home and
-leaves alone what is there. Reads the data folder of NOISEWORTHY_DATA.
+is scored on its own test records. `advise` plans the same study for its owners and keeps what it foretells.
+Both write a file for each cell into benchmarks/results/at_home and leave alone what is there. Reads the data
+folder of NOISEWORTHY_DATA.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import Own
 from noiseworthy.home.owners import Scored, owners_at_home
 from noiseworthy.home.scores import merits
+from noiseworthy.studies.by_trial import decide
 from noiseworthy.studies.prepare import open_task
 from noiseworthy.studies.training import train
 
@@ -35,6 +39,7 @@ PAGE = ROOT.parent / "docs" / "at_home.md"
 BEGIN, END = "<!-- begin: written by benchmarks/at_home.py -->", "<!-- end -->"
 SITES = ("heart-disease", "vehicle", "lending-club", "adult")
 SEEDS = range(2000, 2003)
+POINT = 0.01
 CELLS = [cell for site in SITES for cell in bench.CELLS if cell.site == site]
 Tables = dict[str, Any]
 
@@ -49,6 +54,21 @@ def score(cells: str = typer.Option("", "--cells", help="Start of the names of t
         path = RESULTS / f"{cell.name}.json"
         if cell.name.startswith(cells) and not path.exists():
             path.write_text(json.dumps(measured(cell)) + "\n")
+            print(path.name, flush=True)
+
+
+@app.command()
+def advise(cells: str = typer.Option("", "--cells", help="Start of the names of the cells; all.")) -> None:
+    """Plan cells for their owners, and keep what is foretold of own, shared and tuned models."""
+    for cell in CELLS:
+        path = RESULTS / f"{cell.name}.advice.json"
+        if cell.name.startswith(cells) and not path.exists():
+            study = nw.parse_study({**cell.tables, "deliver": {"to": "owners"}})
+            made = replace(bench.prepared(cell), study=study)
+            foretold = decide(made, lambda done: None).foretold
+            if (home := foretold and foretold.home) is None:
+                raise typer.BadParameter(f"{cell.name} is not planned by trial")
+            path.write_text(json.dumps(home.as_dict() | {"overall": home.overall}) + "\n")
             print(path.name, flush=True)
 
 
@@ -114,6 +134,19 @@ def ahead(found: Tables) -> tuple[float, float]:
     return gap, mean(found, "errors", other)
 
 
+def foretold(found: Tables, write: Callable[[float], str]) -> tuple[str, str]:
+    """What trials on public data said before, and what they advised."""
+    if (said := found.get("advice")) is None:
+        return "", ""
+    return ", ".join(write(said["overall"][name]) for name in ("alone", "shared", "tuned")), said["best"]
+
+
+def behind(found: Tables) -> float:
+    """Score of the best of the three less that of the one that was advised."""
+    reached = {name: mean(found, "overall", name) for name in ("alone", "shared", "tuned")}
+    return max(reached.values()) - reached[found["advice"]["best"]]
+
+
 def line(cell: bench.Cell, found: Tables) -> str:
     """One row of the table in Markdown."""
     write = (lambda v: f"{v:.2f}") if found["score"] == "R²" else (lambda v: f"{100 * v:.1f}")
@@ -124,20 +157,21 @@ def line(cell: bench.Cell, found: Tables) -> str:
         *(write(mean(found, "overall", name)) for name in ("alone", "shared", "tuned")),
         write(found["pooled"]),
         f"{write(gap)} ± {write(error)}", f"{count(found, 'higher')} / {count(found, 'lower')}",
-        f"{count(found, 'gain')} / {count(found, 'pay')}",
+        f"{count(found, 'gain')} / {count(found, 'pay')}", *foretold(found, write),
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
 
 
 COLUMNS = (
     "federation", "owners (records)", "noise", "ε", "alone", "shared", "tuned", "pooled, no privacy",
-    "tuned less the better", "higher / lower", "beyond chance",
+    "tuned less the better", "higher / lower", "beyond chance", "foretold: alone, shared, tuned", "advice",
 )  # fmt: skip
 
 
 def text(found: dict[bench.Cell, Tables]) -> str:
     """The table with its summary."""
     held = [gap >= -error for gap, error in map(ahead, found.values())]
+    advised = [behind(one) for one in found.values() if "advice" in one]
     wins = {name: sum(better(one) == name for one in found.values()) for name in ("alone", "shared")}
     rows = [
         "| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS),
@@ -145,7 +179,9 @@ def text(found: dict[bench.Cell, Tables]) -> str:
     ]  # fmt: skip
     summary = (
         f"Tuned at home is at least as good as the better of alone and shared, within a standard error, in "
-        f"{sum(held)} of {len(held)} cells. Own models beat the shared one in {wins['alone']} of them."
+        f"{sum(held)} of {len(held)} cells. Own models beat the shared one in {wins['alone']} of them. "
+        f"The advice, made on public data alone, is the best of the three or within a point of it in "
+        f"{sum(gap <= POINT for gap in advised)} of {len(advised)}."
     )
     return "\n".join([*rows, "", summary])
 
@@ -155,6 +191,9 @@ def table() -> None:
     """Write the table of docs/at_home.md."""
     paths = {cell: RESULTS / f"{cell.name}.json" for cell in CELLS}
     found = {cell: json.loads(path.read_text()) for cell, path in paths.items() if path.exists()}
+    for cell, one in found.items():
+        if (said := RESULTS / f"{cell.name}.advice.json").exists():
+            one["advice"] = json.loads(said.read_text())
     page = PAGE.read_text()
     head, rest = page.split(BEGIN)
     PAGE.write_text(f"{head}{BEGIN}\n\n{text(found)}\n\n{END}{rest.split(END, 1)[1]}")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import stat
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +15,7 @@ import pandas as pd
 import pytest
 
 import noiseworthy as nw
+from noiseworthy.cli.tuning import Tuning
 
 STUDY = {
     "task": {"model": "logistic", "feature_norm": 1.0},
@@ -104,6 +108,22 @@ most_releases = 1
 socket = "gateway.sock"
 ledger = "ledger.sqlite"
 """
+
+
+def test_a_gateway_has_a_model_tuned_in_a_process_of_its_own_one_at_a_time(own, tmp_path, caplog):
+    (tmp_path / "owner.toml").write_text(OWNER)
+    tuning = Tuning(tmp_path / "owner.toml", tmp_path / "tuned")
+    with caplog.at_level("INFO", "noiseworthy.deploy.gateway"):
+        tuning(tmp_path / "here" / "model")
+        tuning(tmp_path / "here" / "model")
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
+    assert "by hand" in caplog.messages[1]
+    assert tuning.latest is not None
+    time.sleep(1)
+    os.kill(tuning.latest.pid, signal.SIGTERM)
+    assert tuning.latest.wait(120) == 0, "who ends a gateway and its children lets it finish"
+    assert "tuned at home" in (tmp_path / "tuned" / "model" / "tuned.html").read_text()
+    assert stat.S_IMODE((tmp_path / "tuned").stat().st_mode) == 0o700
 
 
 def test_two_records_of_one_class_make_a_model_without_scores(run, own, tmp_path):

@@ -17,6 +17,7 @@ from noiseworthy.studies import by_trial
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide, plan_study
 from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.record import new_record
 from noiseworthy.studies.typed_record import view
 from noiseworthy.trials import race
 
@@ -74,6 +75,26 @@ def test_the_plan_stays_to_the_last_bit_whatever_the_private_records_are(name, s
     assert plans[0].foretold == plans[1].foretold
     assert plans[0].plan.problem.clip_norm == 0.5
     assert np.all(plans[0].plan.spent() <= 20.0)
+
+
+def test_a_study_for_its_owners_is_told_whether_to_share_whatever_their_records_are(short):
+    raw = {**IRIS, "algorithm": {"name": "fedsgd-dpc", **TABLES["fedsgd-dpc"]}, "deliver": {"to": "owners"}}
+    prepared = prepare(parse_study(raw))
+    told, others = decide(prepared), decide(with_other_records(prepared))
+    assert told.plan.outcome == others.plan.outcome
+    assert told.plan.outcome.startswith("Owners: ")
+    home = told.foretold.home
+    np.testing.assert_array_equal(home.gains, others.foretold.home.gains)
+    record = view(new_record(prepared.study, told, prepared.federation, prepared.dimension, name="iris"))
+    assert record.foretold.home.best == home.best
+    assert record.foretold.home.tuned == home.scores["tuned"].tolist()
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(plan_panel(record))
+    assert "Owners: " in console.export_text()
+
+    to_others = decide(prepare(parse_study({**raw, "deliver": {"to": "others"}})))
+    assert to_others.foretold.home is None
+    assert told.plan.outcome.endswith(to_others.plan.outcome)
 
 
 @pytest.mark.data

@@ -27,7 +27,8 @@ from noiseworthy.trials.advisor import (
     side_by_side,
     tied,
 )
-from noiseworthy.trials.bench import Bench, outcomes, untrained_score, voted
+from noiseworthy.trials.bench import Bench, voted
+from noiseworthy.trials.courses import outcomes, untrained_score
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment

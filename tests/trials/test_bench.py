@@ -20,7 +20,8 @@ from noiseworthy.methods.space import Setting
 from noiseworthy.studies.training import train
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.batch import Batch
-from noiseworthy.trials.bench import Bench, Candidate, outcomes, trained
+from noiseworthy.trials.bench import Bench, Candidate
+from noiseworthy.trials.courses import outcomes, trained
 from noiseworthy.trials.dealing import dealt, weighted
 from noiseworthy.trials.proxies import make_proxies
 from noiseworthy.trials.public import public_records

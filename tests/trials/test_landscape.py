@@ -12,7 +12,8 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import LinearModel
 from noiseworthy.trials import landscape as module
-from noiseworthy.trials.bench import Bench, Candidate, outcomes
+from noiseworthy.trials.bench import Bench, Candidate
+from noiseworthy.trials.courses import outcomes
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.landscape import MARKS, REACHES, landscape, scaled
 from noiseworthy.trials.race import Deadline

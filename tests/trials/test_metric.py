@@ -13,7 +13,7 @@ from noiseworthy.data.mixture import MIXTURE
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.methods.making import padded
 from noiseworthy.methods.space import Setting
-from noiseworthy.trials import bench as benches
+from noiseworthy.trials import courses
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.cache import keep, recalled
 from noiseworthy.trials.race import Deadline, race
@@ -75,7 +75,7 @@ def test_the_metric_is_that_of_the_models_that_trials_end_in(facts_of, space_of)
     (proxy,) = bench.proxies()
     plan = bench.plan(space, Candidate(ONE))
     found = bench.scores(space, [Candidate(ONE)], [0, 1]).quality[0, 0]
-    algorithms = [benches._algorithm(proxy, plan, seed) for seed in (0, 1)]
+    algorithms = [courses._algorithm(proxy, plan, seed) for seed in (0, 1)]
     shards = proxy.deal(0).shards
     run = simulate(padded(algorithms, 512), np.array([plan.uploads] * 2), shards, np.array([6]), [0, 1])
     for value, theta in zip(found, run.theta, strict=True):

@@ -73,6 +73,10 @@ def gateway(
     ending = Ending()
     with ExitStack() as stack:
         opened = stack.enter_context(Gateway.open(terms, records_changed=records_changed))
+        if terms.files.tuned is not None:
+            from noiseworthy.cli.tuning import Tuning
+
+            opened.on_model = Tuning(owner.absolute(), terms.files.tuned.absolute())
         if plan is not None:
             _check_plan(plan, opened)
         listener = stack.enter_context(listening(terms.files.socket, terms.files.group))

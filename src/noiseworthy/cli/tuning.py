@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -38,3 +41,39 @@ def tune(
         soft_wrap=True,
     )
     out.print(f"Page: {done.folder / FILE}", soft_wrap=True)
+
+
+_log = logging.getLogger("noiseworthy.deploy.gateway.tuning")
+
+
+class Tuning:
+    """Tunes the models that an owner's gateway keeps, in a process of its own that opens no socket.
+
+    The gateway does not wait for it and learns nothing of it, so that no reply can tell of a tuned model. One
+    model is tuned at a time: a server that sends many keeps one process busy.
+
+    Attributes:
+        latest: the process that was begun last.
+    """
+
+    def __init__(self, owner: Path, folder: Path):
+        """Nothing is tuned yet.
+
+        Args:
+            owner: the owner's file.
+            folder: in which each run gets a folder for its tuned model and page.
+        """
+        self._owner, self._folder = owner, folder
+        self.latest: subprocess.Popen[bytes] | None = None
+
+    def __call__(self, model: Path) -> None:
+        """Begin to tune a model that was kept, in the folder of its run."""
+        made = self._folder / model.name
+        if self.latest is not None and self.latest.poll() is None:
+            _log.warning("another model is being tuned; tune this one by hand: %s", model)
+            return
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        tune = [sys.executable, "-m", "noiseworthy", "tune", str(model), str(self._owner), "-o", str(made)]
+        command = ["sh", "-c", 'trap "" TERM; exec "$@"', "sh", *tune]  # who ends the gateway lets it finish
+        self.latest = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        _log.info("the model of run %r is being tuned; its page will be in %s", model.name, made)

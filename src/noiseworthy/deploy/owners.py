@@ -44,6 +44,9 @@ def owner_tables(deployment: Deployment, client: str, *, apart: bool = False) ->
         The tables of an owner's file.
     """
     demand, study = deployment.demand_of(client), deployment.prepared.study
+    files = dict(_APART if apart else _TOGETHER)
+    if study.deliver.to == "others":
+        del files["tuned"]
     table = study.federation
     if table.data_dir is not None:
         table = table.model_copy(update={"data_dir": table.data_dir.absolute()})
@@ -65,14 +68,15 @@ def owner_tables(deployment: Deployment, client: str, *, apart: bool = False) ->
             "most_parameters": demand.parameters,
             "most_local_steps": demand.local_steps,
         },
-        "files": _APART if apart else _TOGETHER,
+        "files": files,
     }
 
 
-_TOGETHER = {"socket": "gateway.sock", "ledger": "ledger.sqlite", "same_user": True}
+_TOGETHER = {"socket": "gateway.sock", "ledger": "ledger.sqlite", "tuned": "tuned", "same_user": True}
 _APART = {
     "socket": "/run/noiseworthy/gateway.sock",
     "ledger": "/var/lib/noiseworthy-gateway/ledger.sqlite",
+    "tuned": "/var/lib/noiseworthy-gateway/tuned",
     "group": "noiseworthy-asking",
 }
 _FOR_ROUNDING = 0.999

@@ -74,20 +74,31 @@ def _sizes(record: RunRecord) -> NDArray[np.int64]:
 
 
 def fairness(record: RunRecord, home: HomePart) -> list[dict[str, str]]:
-    """A row for each candidate: all test records, the mean, worst and best of owners, and their spread."""
+    """A row for each candidate: all test records, what was foretold, mean, worst and spread of owners."""
     tests = np.array(home.tests)
     enough = tests >= ENOUGH if np.any(tests >= ENOUGH) else tests > 0
-    return [_row(record, NAMES[name], one, enough) for name, one in home.candidates.items()]
+    said = record.foretold and record.foretold.home
+    told = {} if said is None else {"alone": said.alone, "shared": said.shared, "tuned": said.tuned}
+    return [_row(record, NAMES[name], one, enough, told.get(name)) for name, one in home.candidates.items()]
 
 
-def _row(record: RunRecord, name: str, one: CandidatePart, enough: NDArray[np.bool_]) -> dict[str, str]:
+def _row(
+    record: RunRecord,
+    name: str,
+    one: CandidatePart,
+    enough: NDArray[np.bool_],
+    foretold: list[float | None] | None,
+) -> dict[str, str]:
     scores = finite(one.scores, math.nan)[enough]
+    said = {} if foretold is None else {"foretold": score(record, float(np.mean(finite(foretold))))}
     if one.overall is None or not np.isfinite(scores).all() or not len(scores):
-        return {"model": name, "all test records": "diverged", "mean owner": "", "worst": "", "spread": ""}
+        of_owners = {"mean owner": "", "worst": "", "spread": ""}
+        return {"model": name, "all test records": "diverged", **said, **of_owners}
     apart = number(scores.std(), 2) if score_name(record) == "R²" else percent(scores.std())
     return {
         "model": name,
         "all test records": score(record, one.overall),
+        **said,
         "mean owner": score(record, scores.mean()),
         "worst": score(record, scores.min()),
         "spread": apart,

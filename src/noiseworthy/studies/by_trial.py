@@ -14,11 +14,13 @@ from noiseworthy.methods.registry import method
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.studies.decision import Decision, Foretold, Progress, Quality
 from noiseworthy.studies.fitted import explained
+from noiseworthy.studies.home_advice import advice
 from noiseworthy.studies.prepare import Prepared, task_for, with_task
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.names import Metric
 from noiseworthy.tasks.table import TREATED
+from noiseworthy.trials.at_home import at_home
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.reference import alike
@@ -81,12 +83,14 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
         deadline=deadline,
         on_progress=lambda done: on_progress(_RACE * done),
     )
+    foretold = _foretold(found, study.planning.metric, tuple(bench.weights.tolist()))
+    if study.deliver.to == "owners" and isinstance(prepared.task, LinearModel):
+        home = at_home(bench, space, found.result.winner)
+        told = advice(home, numbers=bench.facts.classes is None)
+        found = replace(found, plan=replace(found.plan, outcome=f"{told} {found.plan.outcome}"))
+        foretold = replace(foretold, home=home)
     decision = Decision(
-        found.plan,
-        None,
-        spread=found.result.spread,
-        foretold=_foretold(found, study.planning.metric, tuple(bench.weights.tolist())),
-        study=resolved(study, found),
+        found.plan, None, spread=found.result.spread, foretold=foretold, study=resolved(study, found)
     )
     return explained(
         decision, bench, space, found, deadline, lambda done: on_progress(_RACE + (1 - _RACE) * done)

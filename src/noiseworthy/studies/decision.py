@@ -10,6 +10,7 @@ from noiseworthy.plans.curves import BoundCurves, LossCourse
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.names import Metric
+from noiseworthy.trials.at_home import AtHome
 from noiseworthy.trials.what_if import WhatIf
 
 Progress = Callable[[float], None]
@@ -50,6 +51,7 @@ class Foretold:
         quality: the metric that the study names; None where that is the loss.
         weights: what the word of each source weighed.
         frontier: uploads of all clients, and the share of the gain that is lost with so many.
+        home: what owners would reach at home; None of a study that delivers to others.
     """
 
     loss: float
@@ -63,6 +65,7 @@ class Foretold:
     quality: Quality | None = None
     weights: tuple[float, ...] = ()
     frontier: tuple[tuple[int, float], ...] = ()
+    home: AtHome | None = None
 
 
 @dataclass(frozen=True)

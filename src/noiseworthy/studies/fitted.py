@@ -11,7 +11,8 @@ from noiseworthy.methods.registry import method
 from noiseworthy.plans.curves import BoundCurves, Curve, LossCourse
 from noiseworthy.plans.plan import Plan, Prediction
 from noiseworthy.studies.decision import Decision, Progress, TrialMark
-from noiseworthy.trials.bench import Bench, untrained_score
+from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.courses import untrained_score
 from noiseworthy.trials.fitted_bound import fit
 from noiseworthy.trials.landscape import MARKS, TrialPoint, landscape
 from noiseworthy.trials.race import Deadline

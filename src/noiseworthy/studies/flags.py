@@ -30,7 +30,7 @@ def foretold(decision: Decision, classes: int | None) -> Record | None:
         to the greatest of any public data set, a quarter wider (loss) or 0.05 wider (accuracy). `metric`
         where the study names one to choose by, with its band as trials gave it. `public`: what stood in, its
         weight in the vote, the plan's loss on it and the share of the gain that it loses there. `frontier`:
-        what other numbers of uploads would lose.
+        what other numbers of uploads would lose. `home` of a study that delivers to its owners.
     """
     said, predicted = decision.foretold, decision.plan.prediction
     if said is None or not decision.plan.train:
@@ -44,7 +44,8 @@ def foretold(decision: Decision, classes: int | None) -> Record | None:
         {"name": name, "weight": weight, "loss": unit * loss, "lost": lost}
         for name, weight, loss, lost in zip(said.sources, weights, said.losses, said.lost, strict=True)
     ]
-    return named | {
+    at_home = {} if said.home is None else {"home": said.home.as_dict()}
+    return named | at_home | {
         "public": public,
         "frontier": [{"uploads": uploads, "lost": lost} for uploads, lost in said.frontier],
         "loss": {"mean": mean, "least": min(losses) / WIDER, "most": max(losses) * WIDER},

@@ -76,6 +76,26 @@ class PricePart(Part):
     lost: Number
 
 
+class ForetoldHomePart(Part):
+    """What typical owners would reach at home, by trials on public data.
+
+    Attributes:
+        records: of each typical owner, ascending; each stands for as many records of all owners.
+        alone: score of own models, of each.
+        shared: of the shared model as it is.
+        tuned: of the shared model tuned at home.
+        gains: of tuned over alone, on each public data set and of each typical owner.
+        best: which of the three to use.
+    """
+
+    records: list[int]
+    alone: list[Number]
+    shared: list[Number]
+    tuned: list[Number]
+    gains: list[list[Number]]
+    best: Literal["alone", "shared", "tuned"]
+
+
 class ForetoldPart(Part):
     """What trials foretell of a training."""
 
@@ -84,6 +104,7 @@ class ForetoldPart(Part):
     metric: MetricPart | None = None
     public: tuple[StandInPart, ...] = ()
     frontier: tuple[PricePart, ...] = ()
+    home: ForetoldHomePart | None = None
 
 
 class WhatIfCurvePart(Part):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.tasks.images import image_shape
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.names import IMAGES, LINEAR, MODELS
 from noiseworthy.tasks.preparation import Preparation
@@ -31,7 +29,11 @@ def seen_shape(model: str | None, record_shape: tuple[int, ...]) -> tuple[int, .
         >>> seen_shape("cnn", (784,)), seen_shape("softmax", (784,))
         ((28, 28), (784,))
     """
-    return image_shape(model, record_shape) if model in IMAGES else record_shape
+    if model not in IMAGES:
+        return record_shape
+    from noiseworthy.tasks.images import image_shape  # here, because few models see images
+
+    return image_shape(str(model), record_shape)
 
 
 def make_task(
@@ -109,28 +111,9 @@ def make_task(
         features=features is not None,
         **{'role = "weight"': most_weight is not None},
     )
-    return _network(model, shape, _classes(model, classes), ridge)
+    from noiseworthy.tasks.models.making import network  # here, because linear models need none
 
-
-def _made(place: str) -> Callable[..., Task]:
-    """What makes a network, by its place in `models`."""
-    module, _, name = place.partition(".")
-    return getattr(import_module(f"noiseworthy.tasks.models.{module}"), name)
-
-
-def _network(model: str, shape: tuple[int, ...], classes: int, ridge: float) -> Task:
-    if model in IMAGES:
-        return _made(IMAGES[model])(classes, image_shape(model, shape), ridge=ridge)
-    if model == "lstm":
-        return _made("lstm.lstm")(classes, *_lengths(model, shape, "(L,), tokens of a text", 1), ridge=ridge)
-    check.count("classes", classes, least=2, most=2, remedy="unet3d tells two kinds of voxels apart")
-    return _made("unet.unet3d")(_lengths(model, shape, "(D, H, W), volumes", 3), ridge=ridge)
-
-
-def _lengths(model: str, shape: tuple[int, ...], wanted: str, axes: int) -> tuple[int, ...]:
-    if len(shape) != axes:
-        raise InvalidInput(f"{model} needs records of shape {wanted}, got {shape}; choose another model")
-    return shape
+    return network(model, shape, _classes(model, classes), ridge)
 
 
 def _classes(model: str, classes: int | None) -> int:

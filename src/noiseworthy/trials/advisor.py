@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.errors import UserError
-from noiseworthy.trials.bench import Bench, Candidate, Scores, on_each, untrained_score, voted
+from noiseworthy.trials.bench import Bench, Candidate, Scores, on_each, voted
+from noiseworthy.trials.courses import untrained_score
 from noiseworthy.trials.proxies import Proxy
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.search import WORTHLESS, TrialPlan, plan_by_trial, planned

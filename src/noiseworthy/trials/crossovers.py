@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.trials.advisor import FIRST_SEED, Entry
-from noiseworthy.trials.bench import Bench, constant_score, untrained_score
+from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.courses import constant_score, untrained_score
 from noiseworthy.trials.fitted_bound import fit
 from noiseworthy.trials.landscape import landscape
 from noiseworthy.trials.race import Deadline

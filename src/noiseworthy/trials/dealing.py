@@ -38,22 +38,37 @@ def dealt(facts: PublicFacts, records: Records, seed: int) -> Federation:
     few = np.minimum(sizes, np.maximum(LEAST_RECORDS, np.round(total * sizes / sizes.sum())).astype(np.int64))
     test = np.random.default_rng(seed).permutation(len(records.test_x))[:TEST_RECORDS]
     records = replace(records, test_x=records.test_x[test], test_y=records.test_y[test])
-    if facts.partition == OWNERS and records.client_ids is not None and seed % 2:
-        return _by_owners(records, records.client_ids, few, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    if (stood_for := real_owners(facts, records, seed, rng)) is not None:
+        return _by_owners(records, stood_for, few, rng)
     settings = _scaled_settings(facts, records.classes)
     rule = "iid" if records.classes is None or facts.partition == OWNERS else facts.partition
-    some = _some(records, 2 * len(sizes) * int(few.max()), np.random.default_rng(seed))
+    some = _some(records, 2 * len(sizes) * int(few.max()), rng)
     return federate(some, clients=len(sizes), partition=rule, seed=seed, **settings).take_records(few)
 
 
-def _by_owners(
-    records: Records, owners: NDArray, sizes: NDArray[np.int64], rng: np.random.Generator
-) -> Federation:
-    every = members_of(owners)
+def real_owners(
+    facts: PublicFacts, records: Records, seed: int, rng: np.random.Generator
+) -> list[NDArray[np.int64]] | None:
+    """Places of the records of the public owner that stands for each client; None where none does.
+
+    Args:
+        facts: of the study.
+        records: public ones.
+        seed: of the deal.
+        rng: the generator of that seed, which draws owners first of all.
+    """
+    if facts.partition != OWNERS or records.client_ids is None or not seed % 2:
+        return None
+    every = members_of(records.client_ids)
     order = rng.permutation(len(every))
-    parts = [
-        np.resize(rng.permutation(every[order[i % len(every)]]), int(size)) for i, size in enumerate(sizes)
-    ]
+    return [every[order[i % len(every)]] for i in range(facts.problem.n_clients)]
+
+
+def _by_owners(
+    records: Records, stood_for: list[NDArray[np.int64]], sizes: NDArray[np.int64], rng: np.random.Generator
+) -> Federation:
+    parts = [np.resize(rng.permutation(own), int(size)) for own, size in zip(stood_for, sizes, strict=True)]
     return Federation.from_clients(
         [(records.x[part], records.y[part]) for part in parts],
         test=(records.test_x, records.test_y),

@@ -14,7 +14,8 @@ from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
-from noiseworthy.trials.bench import LAST, Bench, Candidate, courses, on_each
+from noiseworthy.trials.bench import Bench, Candidate, on_each
+from noiseworthy.trials.courses import LAST, courses
 from noiseworthy.trials.proxies import Proxy
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.spaces import Space

@@ -81,7 +81,7 @@ class Proxy:
         """One of the `DEALS` federations that its records make, dealt out when first asked for."""
         place = number % DEALS
         if place not in self._deals:
-            self._deals[place] = self._dealt(_SEED + place)
+            self._deals[place] = self._dealt(seed_of(place))
         return self._deals[place]
 
     def _dealt(self, seed: int) -> Deal:
@@ -92,6 +92,11 @@ class Proxy:
         theta = self.task.initial(jax.random.key(_SEED))
         start = self.task.score(theta, shards.test_x, shards.test_y)
         return Deal(shards, condensed, float(start.loss), float(start.accuracy))
+
+
+def seed_of(number: int) -> int:
+    """The seed of a deal."""
+    return _SEED + number % DEALS
 
 
 def make_proxies(

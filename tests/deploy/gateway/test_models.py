@@ -12,7 +12,7 @@ from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway import wire
 from noiseworthy.deploy.gateway.messages import ModelOffer, Received, Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.models import Models
-from noiseworthy.deploy.gateway.packing import pack_model
+from noiseworthy.deploy.gateway.packing import pack_about, pack_model
 from noiseworthy.model.description import Description
 from noiseworthy.model.folder import load_folder
 
@@ -85,6 +85,17 @@ def test_numbers_of_a_reference_are_kept_with_it(took_part):
     kept = load_folder(path)
     assert np.array_equal(kept.reference.directions, numbers().directions)
     assert kept.theta.shape == (KEPT,)
+
+
+def test_what_the_owner_does_with_it_is_told_nobody(took_part):
+    """No byte of a reply depends on a model that is tuned at home: the gateway only says that one came."""
+    told = []
+    silent = [took_part.answer(pack_model(offer())), took_part.answer(pack_about())]
+    took_part.on_model = told.append
+    assert [took_part.answer(pack_model(offer())), took_part.answer(pack_about())] == silent
+    assert told == Models.beside(took_part.ledger.path).kept()
+    assert isinstance(sent(took_part, offer(run="another")), Refused)
+    assert len(told) == 1
 
 
 BAD = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -85,6 +86,7 @@ class Gateway:
         number: of the account in the ledger.
         memories: what the owner remembers of runs.
         fingerprint: what binds the account to the records.
+        on_model: what the owner does with a model that was kept.
 
     Guarantee: no record is read for a release, and none of its noise drawn, before the ledger holds its price
     on disk; nothing leaves that is not sealed there; one (run, release) never leaves in two forms.
@@ -97,6 +99,7 @@ class Gateway:
     number: int
     memories: Memories
     fingerprint: Fingerprint
+    on_model: Callable[[Path], None] = lambda path: None
     _compiled: set[str] = field(default_factory=set)
 
     @classmethod
@@ -235,6 +238,7 @@ class Gateway:
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
         _log.info("the model of run %r is kept at %s", offer.run, path)
+        self.on_model(path)
         return Received(head=str(self.ledger.head))
 
     def _check_model(self, task: TaskTable, offer: ModelOffer) -> None:

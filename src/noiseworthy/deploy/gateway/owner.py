@@ -74,11 +74,13 @@ class FilesTable(Table):
     Members of `group` (a name or a number) may ask over the socket; without it the owner's user alone.
     Processes of the gateway's own user, who could read records and ledger, are refused unless `same_user`.
     A `witness`, on another disk, is told what was spent, so that a ledger that is set back is noticed.
+    `tuned` holds shared models tuned on the owner's records; left out, none is tuned at the end of a run.
     """
 
     socket: Location
     ledger: Location
     witness: Location | None = None
+    tuned: Location | None = None
     group: str | Annotated[int, Field(ge=0)] | None = None
     same_user: bool = False
 
@@ -169,7 +171,7 @@ def load_owner(path: Path) -> Owner:
     if "columns" in raw:
         raw["columns"] = _read_columns(raw["columns"], path.parent)
     owner = checked(Owner, raw, "the owner's file", "; see docs/gateway.md")
-    named = {name: getattr(owner.files, name) for name in ("socket", "ledger", "witness")}
+    named = {name: getattr(owner.files, name) for name in ("socket", "ledger", "witness", "tuned")}
     beside = {name: path.parent / place for name, place in named.items() if place is not None}
     table, records = owner.federation, path.parent / str(owner.federation.data)
     if is_table(records.name) and records.exists():

@@ -1,0 +1,201 @@
+"""Trainings of plans on public proxies: many at a time, in programs that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.engines.records import Trajectory
+from noiseworthy.engines.simulation import simulate
+from noiseworthy.methods.algorithm import Algorithm
+from noiseworthy.methods.averaged import averaged
+from noiseworthy.methods.making import padded
+from noiseworthy.methods.registry import method
+from noiseworthy.methods.steered import steered
+from noiseworthy.plans.plan import Plan
+from noiseworthy.tasks.qualities import answers_of, constant_quality, quality
+from noiseworthy.trials.facts import PublicFacts
+from noiseworthy.trials.proxies import Deal, Proxy
+
+Outcomes: TypeAlias = tuple[NDArray[np.float64], ...]
+"""Losses over the untrained one and accuracies; the metric that a study names, and what is missed of it."""
+_WIDTH, _SEEDS, _HORIZON = 16, 2, 512
+"""Settings and seeds that are trained side by side, and rounds that schedules have room for.
+
+A program is compiled for these numbers, which takes longer than trials do: missing settings are filled up.
+"""
+LAST = np.ones(1)
+"""Share of the rounds after which a trial is scored where nothing but its end counts."""
+_LEAST_GAIN = 1e-3
+"""What a metric of the best constant answer lacks at least, so that it can be divided by."""
+
+
+def outcomes(proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]) -> Outcomes:
+    """Final loss over the untrained one, and score, of any plans, shape (plans, seeds)."""
+    loss, score = courses(proxy, plans, seeds, LAST)
+    return loss[..., -1], score
+
+
+def untrained_score(proxy: Proxy) -> float:
+    """The score of the untrained start, by the metric that the study names."""
+    told = proxy.facts.metric in ("balanced-accuracy", "auc")
+    return constant_score(proxy) if told else proxy.deal().untrained_quality
+
+
+def constant_score(proxy: Proxy) -> float:
+    """The metric that the study names of the constant answer that is best."""
+    return constant_quality(proxy.facts.metric, proxy.deal().shards.test_y)
+
+
+def courses(
+    proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Losses over the untrained one along the rounds of any plans, and their final scores.
+
+    A score is the metric that the study names; where it names none, accuracy, or R^2 of a regression.
+
+    Args:
+        proxy: to train on.
+        plans: what to train.
+        seeds: of noise.
+        shares: of a plan's rounds after which it is scored, rising, the last being 1.
+
+    Returns:
+        Losses of shape (plans, seeds, shares) and scores of shape (plans, seeds).
+    """
+    loss, score, *named = of_each([proxy], plans, seeds, shares)[0]
+    return loss, named[0] if named else score
+
+
+def of_each(
+    proxies: Sequence[Proxy], plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> list[Outcomes]:
+    """`courses` on each of some proxies of one shape, with the metric that the study names.
+
+    Returns:
+        Of each proxy losses, accuracies and, where the study names a metric, what `Scores` keeps of it.
+    """
+    first, *others = blank((len(proxies), len(plans), len(seeds)), proxies[0].facts)
+    every = [np.repeat(first[..., None], len(shares), axis=-1), *others]
+    for places in _alike(plans):
+        few = [one for i in places if (one := plans[i]) is not None]
+        for j, found in enumerate(_side_by_side(proxies, few, seeds, shares)):
+            for known, its in zip(every, found, strict=True):
+                known[j, places] = its
+    return list(zip(*every, strict=True))
+
+
+def blank(shape: tuple[int, ...], facts: PublicFacts) -> list[NDArray[np.float64]]:
+    """Scores where training diverged: losses and accuracies, and where the study names a metric, of that."""
+    times = 1 if facts.metric == "loss" else 2
+    return [np.full(shape, value) for value in (np.inf, np.nan, np.nan, np.inf)[: 2 * times]]
+
+
+def _alike(plans: Sequence[Plan | None]) -> Iterator[list[int]]:
+    """Places of plans that one program trains: as many rounds and clients, one way of clipping, like work."""
+
+    def kind(plan: Plan) -> tuple[object, ...]:
+        return (
+            plan.rounds,
+            plan.clients_per_round,
+            plan.problem.clipping,
+        )
+
+    kinds = {kind(plan): None for plan in plans if plan is not None}
+    for one in kinds:
+        places = [i for i, plan in enumerate(plans) if plan is not None and kind(plan) == one]
+        for start in range(0, len(places), _WIDTH):
+            yield places[start : start + _WIDTH]
+
+
+def trained(proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int]) -> Outcomes:
+    """Final loss over the untrained one, and accuracy, of at most `_WIDTH` plans of as many rounds.
+
+    Each pair of seeds trains on another deal of the public records, so that a few of them decide nothing.
+
+    Returns:
+        Two arrays of shape (plans, seeds).
+    """
+    ((loss, accuracy, *_),) = _side_by_side([proxy], plans, seeds, LAST)
+    return loss[..., -1], accuracy
+
+
+def _side_by_side(
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> Iterator[Outcomes]:
+    filled = [*plans, *[plans[-1]] * (_WIDTH - len(plans))]
+    paired = [*seeds, *seeds[: len(seeds) % _SEEDS]]
+    parts = [_few(proxies, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
+    for of_one in zip(*parts, strict=True):
+        every = (np.concatenate(few, axis=1) for few in zip(*of_one, strict=True))
+        yield tuple(one[: len(plans), : len(seeds)] for one in every)
+
+
+def _few(
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> list[Outcomes]:
+    """`trained` on each proxy for the number of plans and seeds that the compiled program has."""
+    at, shape = np.ceil(plans[0].rounds * shares).astype(int), (len(plans), len(seeds))
+    found = []
+    for proxy, deal, run in _runs(proxies, plans, seeds, at):
+        loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
+        loss, accuracy = np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
+        found.append((loss, accuracy, *_by_metric(proxy, deal, run.theta, loss[..., -1], accuracy)))
+    return found
+
+
+def _runs(
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], at: NDArray[np.int64]
+) -> Iterator[tuple[Proxy, Deal, Trajectory]]:
+    """Trainings of `_WIDTH` plans under `_SEEDS` seeds on each proxy, scored at some rounds."""
+    algorithms = [_algorithm(proxies[0], plan, seed) for plan in plans for seed in seeds]
+    planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
+    roomy, every = padded(algorithms, _HORIZON), list(seeds) * len(plans)
+    for proxy in proxies:
+        deal = proxy.deal(seeds[0] // _SEEDS)
+        shards = deal.condensed if algorithms[0].condensed else deal.shards
+        yield proxy, deal, simulate(roomy, planned, shards, at, every)
+
+
+def final_models(proxy: Proxy, plan: Plan, deals: int) -> NDArray[np.float32]:
+    """What a plan delivers on some deals of a proxy, under the first seed of each, shape (deals, p)."""
+    found = []
+    for number in range(deals):
+        seeds = range(number * _SEEDS, (number + 1) * _SEEDS)
+        ((_, _, run),) = _runs([proxy], [plan] * _WIDTH, seeds, np.array([plan.rounds]))
+        found.append(run.theta[0])
+    return np.stack(found)
+
+
+def _by_metric(
+    proxy: Proxy,
+    deal: Deal,
+    theta: NDArray[np.float32],
+    loss: NDArray[np.float64],
+    accuracy: NDArray[np.float64],
+) -> Outcomes:
+    """The metric that the study names and what is missed of it, in the shape of losses; none for the loss."""
+    if (metric := proxy.facts.metric) == "loss":
+        return ()
+    reached = accuracy
+    if metric not in ("accuracy", "r2"):
+        outputs = answers_of(proxy.task, jnp.asarray(theta), deal.shards.test_x)
+        reached = quality(metric, np.nan_to_num(outputs), deal.shards.test_y).reshape(loss.shape)
+    share = (1 - reached) / max(1 - constant_quality(metric, deal.shards.test_y), _LEAST_GAIN)
+    return reached, np.where(np.isfinite(loss), share, np.inf)
+
+
+def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
+    """The plan's algorithm with its share of noise.
+
+    All average, and all that may be steered are, if only by nothing, so that one program serves every plan.
+    """
+    own = method(plan.algorithm)
+    made = own.make(plan, proxy.task, seed)
+    if "steering" in own.space.levers:
+        made = steered(made, plan)
+    return averaged(made, plan.rounds, plan.averaging).with_noise(proxy.noise_factor)

@@ -1,0 +1,121 @@
+"""What trials foretell of own, shared and tuned models: whose records they draw, and what follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from noiseworthy.data import Records
+from noiseworthy.methods.space import Setting
+from noiseworthy.trials import at_home as module
+from noiseworthy.trials.at_home import AtHome, _sites, _typical, at_home
+from noiseworthy.trials.bench import Bench, Candidate
+
+ONE = Candidate(Setting(1.0, 1.0, 1.0, 1.0))
+
+
+def records_of(n=60, classes=3, owners=None) -> Records:
+    """Records whose first number is their place; test records come after them."""
+    y = np.arange(n) % classes
+    x = np.stack([np.arange(n), y, y, y], axis=1).astype(np.float32)
+    test_x = x[: 3 * classes].copy()
+    test_x[:, 0] += 1000
+    return Records(x, y, test_x, y[: 3 * classes], classes, "made", client_ids=owners)
+
+
+def test_typical_owners_stand_for_like_shares_of_all_records():
+    sizes = np.array([100, 1, 1, 1, 1, 1, 300, 95])
+    found = sizes[_typical(sizes)]
+    assert found.tolist() == [95, 100, 300, 300, 300]
+    assert abs(found.mean() - sizes @ sizes / sizes.sum()) < 30, "an owner counts as often as it has records"
+
+
+def test_a_typical_owner_draws_as_many_public_records_as_it_has_each_once(facts_of):
+    facts = facts_of(sizes=(4, 40, 100))
+    for place, site in zip((0, 1, 2), _sites(facts, records_of(), np.array([0, 1, 2]), 20), strict=True):
+        drawn = site.own.x[:, 0].tolist()
+        assert len(drawn) == len(set(drawn)) == min(facts.problem.sizes[place], 60)
+        assert site.counts.tolist() == [1.0] * len(site.y)
+
+
+def test_a_skewed_owner_is_scored_on_classes_in_the_shares_that_it_has(facts_of):
+    facts = facts_of(sizes=(30, 30, 30), partition="label-shards", settings={"labels_per_client": 1})
+    for site in _sites(facts, records_of(n=300), np.array([0, 1, 2]), 20):
+        held, scored = set(site.own.y.tolist()), set(site.y[site.counts > 0].tolist())
+        assert held == scored
+        assert len(held) < 3
+        of_tests = [site.counts[site.y == c].sum() for c in sorted(held)]
+        assert np.isclose(sum(of_tests), 1.0)
+
+
+@pytest.mark.parametrize("seed", [21, 23])
+def test_a_real_public_owner_is_scored_on_records_that_it_did_not_learn_from(facts_of, seed):
+    """Odd deals have real owners stand for the study's, where both name theirs."""
+    owners = np.repeat([0, 1, 2], 20)
+    facts = facts_of(sizes=(10, 50, 50), partition="natural")
+    for size, site in zip(
+        (10, 16, 16), _sites(facts, records_of(owners=owners), np.arange(3), seed), strict=True
+    ):
+        learnt, tested = site.own.x[:, 0].astype(int), site.x[:, 0].astype(int)
+        assert (len(learnt), len(tested)) == (size, 4)
+        assert not set(learnt) & set(tested)
+        assert len(set(owners[[*learnt, *tested]])) == 1
+
+
+def test_scores_are_those_of_models_made_by_hand(facts_of, space_of, monkeypatch):
+    """A shared model that answers everything with class 1 is right as often as class 1 occurs."""
+    facts = facts_of(sizes=(20, 20))
+    bench, space = Bench(facts, ["wine"]), space_of("fedsgd-dpc", clients_per_round=2)
+    (proxy,) = bench.proxies(None)
+    always = np.zeros((proxy.task.dimension // 3, 3), np.float32)
+    always[:, 1] = 1.0
+    x = np.abs(proxy.records.x)
+    proxy = replace(proxy, records=replace(proxy.records, x=x, test_x=np.abs(proxy.records.test_x)))
+    monkeypatch.setattr(Bench, "proxies", lambda *_: [proxy])
+    monkeypatch.setattr(module, "final_models", lambda *_: np.stack([always.ravel()] * 2))
+    found = at_home(bench, space, ONE)
+    share = np.mean(proxy.records.test_y == 1)
+    np.testing.assert_allclose(found.scores["shared"], share)
+    assert found.records.tolist() == [20] * 5
+    assert found.scores["alone"].mean() > 0.8
+    np.testing.assert_allclose(found.gains[0], found.scores["tuned"] - found.scores["alone"])
+
+
+def test_with_little_noise_owners_of_few_records_are_told_to_share(facts_of, space_of):
+    sizes = (4,) * 30
+    generous = at_home(
+        Bench(facts_of(sizes=sizes, epsilon=1e4), ["wine"]),
+        space_of("fedsgd-dpc", clients_per_round=30, rounds=40, step_size=4.0, momentum=0.5),
+        ONE,
+    )
+    assert generous.best in ("tuned", "shared")
+    assert generous.gaining.all()
+    poor = at_home(
+        Bench(facts_of(sizes=(400, 400), epsilon=0.01), ["wine"]),
+        space_of("fedsgd-dpc", clients_per_round=2),
+        ONE,
+    )
+    assert poor.best == "alone"
+
+
+def test_a_shared_model_that_diverged_counts_nothing(facts_of, space_of, monkeypatch):
+    bench = Bench(facts_of(sizes=(20, 20)), ["wine"])
+    (proxy,) = bench.proxies(None)
+    monkeypatch.setattr(module, "final_models", lambda *_: np.full((2, proxy.task.dimension), np.nan))
+    found = at_home(bench, space_of("fedsgd-dpc", clients_per_round=2), ONE)
+    assert found.scores["shared"].tolist() == [0.0] * 5
+    np.testing.assert_allclose(found.scores["tuned"], found.scores["alone"])
+    assert found.best == "alone"
+
+
+def test_a_point_decides_and_a_standard_error_is_asked_for():
+    def made(tuned, gains):
+        scores = {"alone": np.array([0.8]), "shared": np.array([0.7]), "tuned": np.array([tuned])}
+        return AtHome(np.array([10]), scores, np.array(gains)[:, None])
+
+    assert made(0.809, [0.009, 0.009]).best == "alone"
+    assert made(0.811, [0.011, 0.011]).best == "tuned"
+    assert made(0.82, [0.02, 0.02]).gaining.tolist() == [True]
+    assert made(0.82, [0.2, -0.16]).gaining.tolist() == [False], "public data disagree"
