@@ -2,11 +2,12 @@
 
     python benchmarks/at_home.py score [--cells vehicle]
     python benchmarks/at_home.py advise [--cells vehicle]
+    python benchmarks/at_home.py published [--cells vehicle]
     python benchmarks/at_home.py table
 
 The plans are those that benchmarks/plan_quality.py keeps; each is trained under a few seeds, and every owner
 is scored on its own test records. `advise` plans the same study for its owners and keeps what it foretells.
-Both write a file for each cell into benchmarks/results/at_home and leave alone what is there. Reads the data
+All write a file for each cell into benchmarks/results/at_home and leave alone what is there. Reads the data
 folder of NOISEWORTHY_DATA.
 """
 
@@ -22,16 +23,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import typer
+from numpy.typing import ArrayLike
 
 import noiseworthy as nw
 import plan_quality as bench
+from noiseworthy.data import Federation
 from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import Own
-from noiseworthy.home.owners import Scored, owners_at_home
+from noiseworthy.home.owners import CANDIDATES, PUBLISHED, Scored, owners_at_home
 from noiseworthy.home.scores import merits
 from noiseworthy.studies.by_trial import decide
 from noiseworthy.studies.prepare import open_task
 from noiseworthy.studies.training import train
+from noiseworthy.tasks import Task
 
 ROOT = Path(__file__).parent
 RESULTS = ROOT / "results" / "at_home"
@@ -72,8 +76,21 @@ def advise(cells: str = typer.Option("", "--cells", help="Start of the names of 
             print(path.name, flush=True)
 
 
-def measured(cell: bench.Cell) -> Tables:
-    """All owners at home under every seed, and a model of all records together, without privacy."""
+@app.command()
+def published(cells: str = typer.Option("", "--cells", help="Start of the names of the cells; all.")) -> None:
+    """Train the plans of cells and hold published ways to tune against ours."""
+    for cell in CELLS:
+        path = RESULTS / f"{cell.name}.published.json"
+        if cell.name.startswith(cells) and not path.exists():
+            federation, task, thetas = trained(cell)
+            ways = CANDIDATES | PUBLISHED
+            every = [owners_at_home(federation, task, theta, candidates=ways) for theta in np.asarray(thetas)]
+            path.write_text(json.dumps({"seeds": [{"overall": one.overall} for one in every]}) + "\n")
+            print(path.name, flush=True)
+
+
+def trained(cell: bench.Cell) -> tuple[Federation, Task, ArrayLike]:
+    """A cell, its model, and the parameters that its plan reaches under every seed."""
     kept = bench.read(f"{cell.name}.plan") or {}
     study = nw.parse_study({**cell.tables, "task": kept["task"]})
     made = bench.prepared(cell)
@@ -82,7 +99,17 @@ def measured(cell: bench.Cell) -> Tables:
     made = replace(made, study=study, task=task, dimension=task.dimension)
     plan = bench.as_plan(made, kept["plan"])
     start = np.asarray(task.initial(jax.random.key(0)))
-    thetas = train(plan, federation, task, SEEDS, evaluations=1).theta if plan.train else [start]
+    return (
+        federation,
+        task,
+        train(plan, federation, task, SEEDS, evaluations=1).theta if plan.train else [start],
+    )
+
+
+def measured(cell: bench.Cell) -> Tables:
+    """All owners at home under every seed, and a model of all records together, without privacy."""
+    federation, task, thetas = trained(cell)
+    start = np.asarray(task.initial(jax.random.key(0)))
     x = np.asarray(task.prepare(jnp.asarray(federation.x.reshape(-1, *federation.record_shape))))
     used = (np.arange(federation.x.shape[1]) < federation.sizes[:, None]).ravel()
     pooled = own_model(task, start, Own(x[used], federation.y.ravel()[used]), 0)
@@ -97,7 +124,7 @@ def measured(cell: bench.Cell) -> Tables:
         "named": federation.test_owners is not None,
         "score": "R²" if federation.classes is None else "accuracy",
         "pooled": float(together.mean()),
-        "seeds": [as_plain(owners_at_home(federation, task, theta)) for theta in thetas],
+        "seeds": [as_plain(owners_at_home(federation, task, theta)) for theta in np.asarray(thetas)],
     }
 
 
@@ -183,7 +210,23 @@ def text(found: dict[bench.Cell, Tables]) -> str:
         f"The advice, made on public data alone, is the best of the three or within a point of it in "
         f"{sum(gap <= POINT for gap in advised)} of {len(advised)}."
     )
-    return "\n".join([*rows, "", summary])
+    return "\n".join([*rows, "", summary, *ways(found)])
+
+
+def ways(found: dict[bench.Cell, Tables]) -> list[str]:
+    """The table of published ways to tune."""
+    names = ("alone", "shared", "tuned", *PUBLISHED)
+    rows = [
+        f"| {cell.site} | {cell.mechanism} | {cell.epsilon:g} | "
+        + " | ".join(f"{100 * mean(one['published'], 'overall', name):.1f}" for name in names)
+        + " |"
+        for cell, one in found.items()
+        if "published" in one
+    ]
+    if not rows:
+        return []
+    head = ["| federation | noise | ε | " + " | ".join(names) + " |", "|" + "---|" * (3 + len(names))]
+    return ["", "The same shared models, tuned in ways that were published:", "", *head, *rows]
 
 
 @app.command()
@@ -194,6 +237,8 @@ def table() -> None:
     for cell, one in found.items():
         if (said := RESULTS / f"{cell.name}.advice.json").exists():
             one["advice"] = json.loads(said.read_text())
+        if (ours := RESULTS / f"{cell.name}.published.json").exists():
+            one["published"] = json.loads(ours.read_text())
     page = PAGE.read_text()
     head, rest = page.split(BEGIN)
     PAGE.write_text(f"{head}{BEGIN}\n\n{text(found)}\n\n{END}{rest.split(END, 1)[1]}")

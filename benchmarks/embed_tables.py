@@ -1,4 +1,4 @@
-"""Write src/noiseworthy/data/shipped/tables.npz: those tables whose licences let the product ship them.
+"""Write what ships in src/noiseworthy/data/shipped: tables whose licences allow it, and some of scikit-learn.
 
     python benchmarks/embed_tables.py
 
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import datasets
 
 from federations import SOURCES, Source
+from noiseworthy.data.embedded import FILE as BUNDLED
 from noiseworthy.data.shipped import FILE, PARENTS
 
 MOST_TRAIN, MOST_TEST = 1000, 500
@@ -41,8 +43,25 @@ def _labels(source: Source, y: NDArray) -> NDArray:
     return (2 * (y - least) / (most - least) - 1).astype(np.float16)
 
 
+def of_sklearn() -> dict[str, NDArray]:
+    """Features and labels of data sets of scikit-learn, exactly as it has them."""
+    made: dict[str, NDArray] = {}
+    for name in ("digits", "breast_cancer", "wine", "iris", "diabetes"):
+        settings = {"scaled": False} if name == "diabetes" else {}
+        bunch = getattr(datasets, f"load_{name}")(**settings)
+        small = np.uint16 if name == "diabetes" else np.uint8
+        made[f"{name} x"] = bunch.data.astype(np.uint8) if name == "digits" else bunch.data
+        made[f"{name} y"] = bunch.target.astype(small)
+        exact = np.array_equal(made[f"{name} x"], bunch.data) and np.array_equal(
+            made[f"{name} y"], bunch.target
+        )
+        assert exact, name
+    return made
+
+
 def main() -> None:
-    """Write the file."""
+    """Write the files."""
+    np.savez_compressed(BUNDLED, **of_sklearn())
     arrays: dict[str, NDArray] = {}
     for name in PARENTS:
         arrays |= condensed(SOURCES[name])

@@ -69,3 +69,7 @@ class TooFewReplies(UserError):
 
 class NoMoreReplies(TooFewReplies):
     """A round over a network that can never be made: too few of its owners may still answer."""
+
+
+class VoidRound(UserError):
+    """A round of a secure sum that is not opened; what was paid for it stays paid."""

@@ -148,3 +148,8 @@ def test_the_natural_clients_are_the_sixteen_devices_of_the_paper(data_dir):
         held = fed.x[client, : fed.sizes[client], schooling]
         assert np.all(held == held[0])
         assert CODE_BOOK["education"][int(held[0].argmax())] == fed.clients[client]
+    assert fed.test_owners is not None
+    np.testing.assert_array_equal(
+        fed.test_x[:, schooling].argmax(axis=1),
+        [CODE_BOOK["education"].index(fed.clients[owner]) for owner in fed.test_owners],
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 
 from noiseworthy.data import embedded, load_federation, load_records
 from noiseworthy.errors import InvalidInput
@@ -92,3 +92,19 @@ def test_settings_that_do_not_fit_are_refused(arguments, message):
 def test_records_per_client_and_fraction_multiply():
     fed = load_federation("digits", clients=4, seed=0, records_per_client=100, fraction=0.5)
     assert fed.sizes.tolist() == [50] * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "loaded"),
+    [
+        ("digits", load_digits()),
+        ("breast_cancer", load_breast_cancer()),
+        ("wine", load_wine()),
+        ("iris", load_iris()),
+        ("diabetes", load_diabetes(scaled=False)),
+    ],
+)
+def test_what_ships_is_what_scikit_learn_has(name, loaded):
+    x, y = embedded.bundled(name)
+    np.testing.assert_array_equal(x, loaded.data)
+    np.testing.assert_array_equal(y, loaded.target)

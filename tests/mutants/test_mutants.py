@@ -236,7 +236,7 @@ def clip_per_record_of_persons(monkeypatch):
 
     monkeypatch.setattr(Persons, "clipped_gradient_sum", clipped)
     hidden = PrivacyBudget.of(4.0, 1e-5, len(SIZES), unit="person")
-    of_persons = Problem(SIZES, 20, hidden, "gaussian", 1.5, persons="person")
+    of_persons = Problem(SIZES, 20, hidden, "gaussian", 1.5, row="person")
     return queries_replies.stated(of_persons, 12, 3, STEP)
 
 

@@ -180,7 +180,7 @@ def test_a_poisson_plan_stops_within_a_tenth_of_its_best():
         n_clients, law, sampling_rate = 4, Gaussian.law, 0.01
 
         @staticmethod
-        def weighted_noise(releases):
+        def weighted_noise(releases, cohort=None):
             return 5.0 * np.asarray(releases, float) ** 0.2
 
         @staticmethod

@@ -78,6 +78,19 @@ def test_the_page_shows_it_with_the_price_of_the_next_point(record):
     assert "needs epsilon 2.3 instead of 2" in page
 
 
+def test_what_trust_buys_is_told_beside_the_price(record):
+    rows = [("local", 0.45, True, True), ("secure-sum", 0.81, False, False), ("central", 0.82, True, False)]
+    record["what_if"]["trust"] = [
+        {"model": model, "colluders": 0, "dropouts": 0, "loss": 0.5, "accuracy": accuracy,
+         "inside": inside, "rounds": 9, "own": own}
+        for model, accuracy, inside, own in rows
+    ]  # fmt: skip
+    said = what_if_caption(view(record)).replace("\xa0", " ")
+    assert "local 45 % (this study), secure-sum 81 % (beyond what was tried), central 82 %." in said
+    record["what_if"]["trust"] = []
+    assert "By trust" not in what_if_caption(view(record))
+
+
 def test_where_nothing_is_to_be_had_no_price_is_named(record):
     record["what_if"]["prices"] = []
     assert (

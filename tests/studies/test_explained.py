@@ -79,7 +79,7 @@ def test_the_predicted_course_goes_from_the_untrained_loss_to_the_trial_of_the_p
 def test_the_record_holds_what_if_as_plain_json(prepared, decision):
     record = new_record(prepared.study, decision, prepared.federation, prepared.dimension, name="study")
     found = json.loads(json.dumps(record, allow_nan=False))["what_if"]
-    assert set(found) == {"curves", "prices", "fit"}
+    assert set(found) == {"curves", "prices", "fit", "trust"}
     assert found["curves"]["epsilon"]["own"] == 8.0
     assert len(found["curves"]["epsilon"]["trials"]) == 3
 

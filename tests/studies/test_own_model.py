@@ -15,6 +15,7 @@ from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.errors import ConfigError, InvalidInput, PlanError, ResumeError
+from noiseworthy.studies.checking import check_study
 from noiseworthy.studies.checkpoints import FILE as CHECKPOINT
 from noiseworthy.studies.loading import load_study, parse_study
 from noiseworthy.tasks.own import digest_of
@@ -49,6 +50,28 @@ def test_the_example_trains_and_beats_guessing(study):
     assert "elsewhere" not in (run.folder / "plan.json").read_text()
     assert "elsewhere" not in (run.folder / "record.json").read_text()
     assert run.report.exists()
+
+
+SHARED = """
+import jax.numpy as jnp
+from noiseworthy import model_task
+def make(shape, classes):
+    params = {"in": jnp.ones((*shape, 40)), "again": jnp.ones((40, 40)), "out": jnp.ones((40, classes))}
+    return model_task(lambda p, x: x @ p["in"] @ p["again"] @ p["again"] @ p["out"], params)
+"""
+
+
+def test_check_says_which_parameters_make_clipping_slow(study):
+    def notes():
+        found = check_study(load_study(study)).findings
+        return [one.says for one in found if one.level == "note" and "[task] model" in one.says]
+
+    assert notes() == []
+    study.with_suffix(".py").write_text(SHARED)
+    assert notes() == [
+        "[task] model: clipping forms a gradient for every record of these parameters: "
+        "['again'] is read 2 times"
+    ]
 
 
 def test_a_plan_refuses_a_model_that_was_changed(study):

@@ -158,7 +158,7 @@ def test_noise_and_claim_are_for_persons_and_old_plans_stay_as_they_are(folder):
     assert made.plan.release is not None
     assert (made.plan.budget.unit, made.plan.release.sensitivity.unit) == ("person", "person")
     assert made.plan.as_dict()["privacy"]["unit"] == "person"
-    alone = replace(made.plan.problem, persons=None, budget=replace(made.plan.budget, unit="record"))
+    alone = replace(made.plan.problem, row="record", budget=replace(made.plan.budget, unit="record"))
     np.testing.assert_array_equal(made.plan.noise, alone.release(made.plan.releases).mechanism.size)
     record = train_in(made, folder / "run", name="wards")
     assert load_plan(folder / "run" / "plan.json").plan.problem.row == "person"
@@ -166,7 +166,7 @@ def test_noise_and_claim_are_for_persons_and_old_plans_stay_as_they_are(folder):
         assert {line.account.unit for line in statement(books)} == {"person"}
     assert record["training"]["accuracy"][0][-1] > 0.6
     plain = planned(prepare(study(privacy={"unit": "record"})))
-    assert "persons" not in json.dumps(encoded(plain.plan))
+    assert "person" not in json.dumps(encoded(plain.plan))
     assert "unit" not in plain.prepared.study.privacy.model_dump()
     said = {clause.title: clause for clause in privacy_statement(record)}
     assert "one person with all its records at one client" in said["What is protected"].text

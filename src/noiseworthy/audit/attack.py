@@ -2,7 +2,8 @@
 
 The attacker adds the log-likelihood ratios of all uploads of a client and names the coin by the sign of the
 sum, a threshold that is fixed before any trial. Clients hold disjoint data and noise of their own, so each
-client of each training is a trial: K clients make K trials of one training.
+client of each training is a trial: K clients make K trials of one training. Where only sums are seen their
+noise is shared, and one client of a training is a trial.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +71,7 @@ def attack(
     trials: int,
     seed: int,
     seconds: float = np.inf,
+    beyond: int = 0,
     on_progress: Progress = lambda done: None,
 ) -> Trials:
     """Run trainings of a twin until there are enough trials, or the time is over.
@@ -78,6 +81,7 @@ def attack(
         trials: how many coins to name at least.
         seed: of coins and noise.
         seconds: after which no further batch of trainings starts; the first always runs.
+        beyond: owners that collude or are missing in a sum beside those that the plan provides for.
         on_progress: told the share of trials done.
 
     Returns:
@@ -86,37 +90,50 @@ def attack(
     Raises:
         InvalidInput: a canary that moves no upload.
     """
-    started, batch = time.monotonic(), _batch(twin, trials)
-    first = _observed(twin, batch, seed, 0)
-    subjects, family = _subjects(exposure_of(first, twin.target), twin.target)
-    needed = -(-trials // (batch * len(subjects)))
-    judged = [_judged(first, twin.target, subjects)]
+    started, batch, target = time.monotonic(), _batch(twin, trials), twin.target
+    first = _observed(twin, batch, seed, 0, beyond)
+    subjects, family = _subjects(exposure_of(first, target), target)
+    needed = -(-trials // (batch * (len(subjects) if target.apart else 1)))
+    judged = [_judged(first, target, _attacked(target, subjects, batch, seed, 0))]
     on_progress(1 / needed)
-    while len(judged) < needed and time.monotonic() - started < seconds:
-        judged.append(_judged(_observed(twin, batch, seed, len(judged)), twin.target, subjects))
+    while (done := len(judged)) < needed and time.monotonic() - started < seconds:
+        attacked = _attacked(target, subjects, batch, seed, done)
+        judged.append(_judged(_observed(twin, batch, seed, done, beyond), target, attacked))
         on_progress(len(judged) / needed)
     values, present = (np.concatenate(part).ravel() for part in zip(*judged, strict=True))
     return Trials(values[present], values[~present], subjects, family, time.monotonic() - started)
 
 
-def _observed(twin: Twin, batch: int, seed: int, number: int) -> Observations:
-    """A batch of trainings, with fresh coins and seeds."""
+def _observed(twin: Twin, batch: int, seed: int, number: int, beyond: int) -> Observations:
+    """A batch of trainings, with fresh coins and seeds, as they are seen."""
     worlds = np.random.default_rng([seed, 0xC01, number]).integers(0, 2, (batch, twin.clients))
-    return observe(twin, worlds, _seeds(seed, number * batch, batch))
+    made = observe(twin, worlds, _seeds(seed, number * batch, batch))
+    return made.in_sums(twin.target.release, twin.target.survivors - beyond)
+
+
+def _attacked(
+    target: Target, subjects: NDArray[np.int64], batch: int, seed: int, number: int
+) -> NDArray[np.int64]:
+    """Clients under attack in each training: all, or one that is drawn, where a sum shows several at once."""
+    if target.apart:
+        return np.broadcast_to(subjects, (batch, len(subjects)))
+    return np.random.default_rng([seed, 0x5B, number]).choice(subjects, (batch, 1))
 
 
 def _judged(
-    seen: Observations, target: Target, subjects: NDArray[np.int64]
+    seen: Observations, target: Target, attacked: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Scores of the clients under attack, and whether the canary was present."""
-    return scores(seen, target)[:, subjects], seen.worlds[:, subjects] == PRESENT
+    pick = partial(np.take_along_axis, indices=attacked, axis=1)
+    return pick(scores(seen, target)), pick(seen.worlds) == PRESENT
 
 
 def _batch(twin: Twin, trials: int) -> int:
     """Trainings that run side by side; no more than are needed if every client is under attack."""
     cohorts = np.shape(twin.algorithm.cohorts)
     written = 3 * cohorts[0] * cohorts[1] * twin.noise.shape[2]
-    room = min(_NUMBERS // written, _GATHERED // twin.shards.elements, -(-trials // twin.clients))
+    each = twin.clients if twin.target.apart else 1
+    room = min(_NUMBERS // written, _GATHERED // twin.shards.elements, -(-trials // each))
     return int(np.clip(room, 1, _MOST_TRAININGS))
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.audit.attack import Bound, Trials, attack, bound
@@ -124,6 +125,8 @@ class Effort:
         trials: coins that the attacker names, per training.
         seconds: for these trials; when they are over, fewer prove less and are as valid.
         seed: of schedule, coins and noise.
+        beyond: owners that collude or are missing beside those that the plan provides for; a sound plan with
+            trust in sums is caught with one.
         person: records of the person that is the canary, where persons are hidden.
     """
 
@@ -132,6 +135,7 @@ class Effort:
     trials: int = TRIALS
     seconds: float = np.inf
     seed: int = 0
+    beyond: int = 0
     person: int = 2
 
     def __post_init__(self):
@@ -189,19 +193,32 @@ def _audited(target: Target, effort: Effort, on_progress: Callable[[float], None
     on_progress(0.2)
     trials = attack(
         effort.twin(target, 1, "one") if mechanism.norm == "l1" else effort.twin(target, 2, "spread"),
-        trials=effort.trials, seed=effort.seed, seconds=effort.seconds,
+        trials=effort.trials, seed=effort.seed, seconds=effort.seconds, beyond=effort.beyond,
         on_progress=lambda done: on_progress(0.2 + 0.8 * done),
     )  # fmt: skip
     shown, accusing = (bound(trials, target.delta[trials.subjects], at) for at in (CONFIDENCE, 1 - _EACH))
     return Audit(
         target,
-        _exposure(target, effort, noise),
+        _exposure(target, effort, noise.in_sums(target.release, target.survivors)),
         trials,
         shown,
         accusing,
-        scale_test(noise.residuals, noise.clients, mechanism.family),
+        scale_test(*_whole(noise, target), mechanism.family),
         replay_test(noise.residuals, noise.clients),
         reconcile(target.plan, np.bincount(noise.clients.ravel(), minlength=target.plan.problem.n_clients)),
+    )
+
+
+def _whole(noise: Observations, target: Target) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Residuals that have the law of the noise, and whose they are.
+
+    Shares of a law that is not stable have another one; the fewest of a round that make it up have it, as
+    those of client 0.
+    """
+    if target.plan.parts == 1:
+        return noise.residuals, noise.clients
+    return noise.residuals[:, :, : target.survivors].sum(axis=2, keepdims=True), np.zeros_like(
+        noise.clients[:, :1]
     )
 
 
@@ -210,7 +227,8 @@ def _exposure(target: Target, effort: Effort, noise: Observations) -> Exposure:
     if effort.model == "linear" and target.loss_noise is None:
         return exposure_of(noise, target)
     twin = effort.twin(target, 2, "spread", "network")
-    return exposure_of(observe(twin, np.full((1, twin.clients), ABSENT), [effort.seed]), target)
+    seen = observe(twin, np.full((1, twin.clients), ABSENT), [effort.seed])
+    return exposure_of(seen.in_sums(target.release, target.survivors), target)
 
 
 def _width(target: Target) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from noiseworthy.audit.canaries import ABSENT, PRESENT, Twin
 from noiseworthy.audit.watched import watched
 from noiseworthy.engines.simulation import Checkpoint, simulate
+from noiseworthy.privacy.releases import Release
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,31 @@ class Observations:
         """Noise that was drawn, in units of what was planned, shape (S, T, b, width)."""
         present = self.worlds[:, self.clients, None] == PRESENT
         return (self.uploads - np.where(present, self.means[PRESENT], self.means[ABSENT])) / self.noise
+
+    def in_sums(self, release: Release, fewest: int) -> Observations:
+        """What is seen of each upload where sums are: it, with the noise of the others that are left.
+
+        The attacker knows all that those others upload but their noise, so that a sum shows one upload and
+        the noise of `fewest`, its own among them: the others are those with the least. Each upload is looked
+        at by itself; two of a round share noise.
+
+        Args:
+            release: whose noise adds up in sums.
+            fewest: uploads of each cohort that are left, its attacked one among them.
+        """
+        if release.sharing is None:
+            return self
+        weights = release.sharing.weights[self.clients][..., None]
+        drawn = weights * self.noise * self.residuals
+        order = np.argsort((release.sharing.weights * release.mechanism.size)[self.clients], axis=1)
+        places = np.argsort(order, axis=1)[..., None]
+        others = np.take_along_axis(drawn, order[None, :, :fewest, None], axis=2)
+        among, least = others.sum(axis=2, keepdims=True), others[:, :, :-1].sum(axis=2, keepdims=True)
+        seen = np.where(places < fewest, among, drawn + least) / weights
+        size = release.hiding / release.mechanism.size
+        noise = self.noise * size[self.clients][..., None]
+        own = self.uploads - self.noise * self.residuals
+        return replace(self, uploads=own + seen, noise=noise)
 
 
 def observe(

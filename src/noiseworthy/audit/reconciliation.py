@@ -76,7 +76,7 @@ def _excess(plan: Plan, made: NDArray[np.int64]) -> float:
     if release is None or release.mechanism.law.currency is not MU_SQUARED or release.sampling_rate < 1:
         return 0.0
     parts = [*plan.before, (release, plan.released_by(made))]
-    squared = np.sum([k * np.square(one.sensitivity.value / one.mechanism.size) for one, k in parts], axis=0)
+    squared = np.sum([k * np.square(one.sensitivity.value / one.hiding) for one, k in parts], axis=0)
     asked = squared > 0
     mu, epsilon, delta = np.sqrt(squared[asked]), plan.budget.epsilon[asked], plan.budget.delta[asked]
     body, tail = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)

@@ -71,6 +71,16 @@ class Target:
             raise InvalidInput("this plan releases nothing, so that nothing can be audited; plan to train")
         return self.plan.release
 
+    @property
+    def apart(self) -> bool:
+        """Whether each upload is seen by itself, so that clients of one training are separate trials."""
+        return self.release.sharing is None
+
+    @property
+    def survivors(self) -> int:
+        """How many noises hide a record at least, its owner's own among them."""
+        return 1 if self.release.sharing is None else self.release.sharing.survivors
+
     def of_dimension(self, dimension: int) -> Target:
         """The same training of a model of another dimension, with one output where moments are uploaded.
 
@@ -78,7 +88,9 @@ class Target:
         calibrated anew.
         """
         problem = replace(self.plan.problem, dimension=dimension)
-        release = problem.release(self.plan.releases) if problem.clipping == "E" else self.plan.release
+        release, weights = self.plan.release, self.plan.weights
+        if problem.clipping == "E":
+            release = problem.release(self.plan.releases, self.plan.clients_per_round, weights)
         moments = self.plan.moments and self.plan.moments.of_one_number()
         return replace(self, plan=replace(self.plan, problem=problem, release=release, moments=moments))
 

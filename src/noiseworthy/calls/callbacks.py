@@ -30,8 +30,11 @@ class Callback:
     def on_plan(self, record: RunRecord, folder: Path) -> None:
         """The record of the plan, before anything is trained, and the folder of the run."""
 
+    def on_rounds(self, done: float) -> None:
+        """The share of rounds that is done, after every evaluation."""
+
     def on_segment(self, done: float, curves: pd.DataFrame) -> None:
-        """The share of rounds that is done, after every evaluation.
+        """The same with the scores so far; no frame is made where nobody looks at it.
 
         Args:
             done: between 0 and 1.
@@ -43,6 +46,11 @@ class Callback:
 
     def on_failure(self, error: BaseException) -> None:
         """What ended the run before its end: an error, or the user."""
+
+    @property
+    def follows_curves(self) -> bool:
+        """Whether `on_segment` does anything."""
+        return type(self).on_segment is not Callback.on_segment
 
 
 @dataclass(frozen=True)
@@ -66,10 +74,20 @@ class Several(Callback):
         for one in self.told:
             one.on_plan(record, folder)
 
+    def on_rounds(self, done: float) -> None:
+        """As each is told."""
+        for one in self.told:
+            one.on_rounds(done)
+
     def on_segment(self, done: float, curves: pd.DataFrame) -> None:
         """As each is told."""
         for one in self.told:
             one.on_segment(done, curves)
+
+    @property
+    def follows_curves(self) -> bool:
+        """Whether any does."""
+        return any(one.follows_curves for one in self.told)
 
     def on_end(self, run: RunFolder) -> None:
         """As each is told."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from noiseworthy.data.federation import numbered
 from noiseworthy.plans.plan import Plan
-from noiseworthy.reports.html import FILE as REPORT
-from noiseworthy.studies.plan_file import FILE as PLAN
+from noiseworthy.studies.occupied import PLAN, REPORT
 from noiseworthy.studies.plan_file import load_plan
 from noiseworthy.studies.record import FILE as RECORD
 from noiseworthy.studies.record import load_record
 from noiseworthy.studies.typed_record import RunRecord, TrainingPart, view
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class RunFolder:
         record, training = self.record, self.record.training
         budgets, count = record.plan.privacy.clients, len(record.plan.releases)
         facts = record.federation
-        return pd.DataFrame(
+        return frame(
             {
                 "client": numbered(count) if facts is None else facts.clients,
                 "records": [None] * count if facts is None else facts.sizes,
@@ -107,7 +108,7 @@ def runs(folder: Path | str) -> pd.DataFrame:
         DataError: a record that cannot be read.
     """
     found = sorted(path.parent for path in Path(folder).rglob(RECORD))
-    return pd.DataFrame([row_of(load_run(one)) for one in found], columns=[*COLUMNS])
+    return frame([row_of(load_run(one)) for one in found], columns=[*COLUMNS])
 
 
 COLUMNS = (
@@ -132,6 +133,13 @@ def row_of(run: RunFolder) -> dict[str, Any]:
     }
 
 
+def frame(*told: Any, **more: Any) -> pd.DataFrame:
+    """A pandas frame."""
+    import pandas  # here, because it takes half a second to import
+
+    return pandas.DataFrame(*told, **more)
+
+
 def curves_of(seeds: Any, rounds: Any, loss: Any, accuracy: Any) -> pd.DataFrame:
     """Curves as a frame: `seed`, `round`, `loss`, `accuracy`.
 
@@ -142,7 +150,7 @@ def curves_of(seeds: Any, rounds: Any, loss: Any, accuracy: Any) -> pd.DataFrame
         accuracy: shape (S, E).
     """
     columns = {"loss": loss, "accuracy": accuracy}
-    return pd.DataFrame(
+    return frame(
         {
             "seed": np.repeat(np.asarray(seeds, np.int64), len(rounds)),
             "round": np.tile(np.asarray(rounds, np.int64), len(seeds)),

@@ -56,6 +56,9 @@ def trained(
     seeds, rounds = made.prepared.study.training.seeds, made.plan.all_rounds
 
     def tell(curves: Curves) -> None:
-        told.on_segment(float(curves.rounds[-1] / rounds), curves_of(seeds, *curves))
+        done = float(curves.rounds[-1] / rounds)
+        told.on_rounds(done)
+        if told.follows_curves:
+            told.on_segment(done, curves_of(seeds, *curves))
 
     return train_in(made, folder, name=name, resume=resume, ledger=ledger, on_curves=tell)

@@ -132,7 +132,7 @@ class _Told(Callback):
         """Up to a half of the variant."""
         self._tell(done / 2)
 
-    def on_segment(self, done: float, curves: pd.DataFrame) -> None:
+    def on_rounds(self, done: float) -> None:
         """The other half."""
         self._tell((1 + done) / 2)
 

@@ -12,8 +12,6 @@ from noiseworthy.calls.callbacks import Callback
 from noiseworthy.cli.console import err, noted, progress_bar
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from noiseworthy.calls.folder import RunFolder
     from noiseworthy.studies.typed_record import RunRecord
 
@@ -52,7 +50,7 @@ class Bars(Callback):
             before = plan.estimation.rounds if plan.estimation else 0
             self._begin("Training", before + plan.rounds, "rounds")
 
-    def on_segment(self, done: float, curves: pd.DataFrame) -> None:
+    def on_rounds(self, done: float) -> None:
         """Moves the bar of training."""
         if self._bar is not None:
             self._bar(done)

@@ -19,7 +19,8 @@ from noiseworthy.errors import ConfigError, GatewayError
 if TYPE_CHECKING:
     from noiseworthy.deploy.deployment import Deployment
     from noiseworthy.deploy.exchange import Exchange
-    from noiseworthy.deploy.gateway.messages import About, ModelOffer
+    from noiseworthy.deploy.gateway.messages import About
+    from noiseworthy.deploy.gateway.models import ModelOffer
     from noiseworthy.deploy.remote import Round
     from noiseworthy.studies.plan_file import Planned
 

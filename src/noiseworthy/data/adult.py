@@ -27,7 +27,7 @@ def adult(data_dir: Path) -> Records:
     sphere and keeps its eight ones equal.
 
     The owner of a record is its level of education, so the partition `natural` has 16 clients of 51 to
-    10,501 people. On each of them the 16 features of education are constant. The test set is common.
+    10,501 people. On each of them the 16 features of education are constant. Test records have one, too.
 
     Args:
         data_dir: holds adult/adult.data.gz and adult/adult.test.gz.
@@ -43,8 +43,10 @@ def adult(data_dir: Path) -> Records:
     schema = read_schema(str(COLUMNS))
     people, others = (_people(data_dir / "adult" / f"adult.{part}.gz") for part in ("data", "test"))
     private, test = (stated_examples(table, schema, "adult")[:2] for table in (people, others))
-    owners = people["education"].to_numpy(str)
-    return Records(*private, *test, schema.n_classes, "adult", owners, schema=schema)
+    owners, of_tests = (table["education"].to_numpy(str) for table in (people, others))
+    return Records(
+        *private, *test, schema.n_classes, "adult", owners, schema=schema, test_client_ids=of_tests
+    )
 
 
 def _people(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Small public data sets that ship with scikit-learn: nothing to download.
+"""Small public data sets of scikit-learn, which ship with the product: nothing to download.
 
 All are split 80/20, stratified by class, by a fixed seed. Features are scaled by constants that were
 published with the data, never by statistics of the records at hand, which would read private data. Data of
@@ -7,12 +7,15 @@ your own deserve the same care: scale them by ranges known beforehand.
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.data.files import read_npz
 from noiseworthy.data.records import Records, holdout, split_records
+
+FILE = Path(__file__).parent / "shipped" / "bundled.npz"
 
 # Ranges as printed in the data sets' descriptions (`load_breast_cancer().DESCR` and so on), in column order.
 BREAST_CANCER_LOW = (
@@ -45,8 +48,8 @@ def digits() -> Records:
         >>> records.x.shape, records.test_x.shape, records.classes
         ((1438, 8, 8), (359, 8, 8), 10)
     """
-    bunch = _bundled("digits")
-    return _stratified(bunch.images / 16.0, bunch.target, "digits")
+    pixels, labels = bundled("digits")
+    return _stratified(pixels.reshape(-1, 8, 8) / 16.0, labels, "digits")
 
 
 def breast_cancer() -> Records:
@@ -96,9 +99,9 @@ def diabetes() -> Records:
         >>> diabetes().classes
         2
     """
-    bunch = _bundled("diabetes", scaled=False)
-    features = _to_unit(bunch.data, DIABETES_LOW, DIABETES_HIGH)
-    return _stratified(features, bunch.target > DIABETES_PROGRESSES, "diabetes")
+    patients, progression = bundled("diabetes")
+    features = _to_unit(patients, DIABETES_LOW, DIABETES_HIGH)
+    return _stratified(features, progression > DIABETES_PROGRESSES, "diabetes")
 
 
 def diabetes_progression() -> Records:
@@ -114,22 +117,25 @@ def diabetes_progression() -> Records:
         >>> records.classes, records.x.shape, float(abs(records.y).max())
         (None, (354, 10), 1.0)
     """
-    bunch = _bundled("diabetes", scaled=False)
-    features = _to_unit(bunch.data, DIABETES_LOW, DIABETES_HIGH).astype(np.float32)
-    targets = _to_unit(bunch.target, PROGRESSION_LOW, PROGRESSION_HIGH).astype(np.float32)
+    patients, progression = bundled("diabetes")
+    features = _to_unit(patients, DIABETES_LOW, DIABETES_HIGH).astype(np.float32)
+    targets = _to_unit(progression, PROGRESSION_LOW, PROGRESSION_HIGH).astype(np.float32)
     is_test = holdout(np.zeros(len(targets), int))
     return split_records(features, targets, is_test, classes=None, name="diabetes-progression")
 
 
-def _bundled(name: str, **settings: Any) -> Any:
-    from sklearn import datasets  # here, because it takes over a second to import
+def bundled(name: str) -> tuple[NDArray, NDArray]:
+    """Features as they were measured, shape (n, d), and labels or numbers, of a data set of scikit-learn.
 
-    return getattr(datasets, f"load_{name}")(**settings)
+    They are kept here because importing scikit-learn takes over a second.
+    """
+    arrays = read_npz(FILE)
+    return arrays[f"{name} x"], arrays[f"{name} y"]
 
 
 def _table(name: str, low: tuple[float, ...], high: tuple[float, ...]) -> Records:
-    bunch = _bundled(name)
-    return _stratified(_to_unit(bunch.data, low, high), bunch.target, name.replace("_", "-"))
+    x, y = bundled(name)
+    return _stratified(_to_unit(x, low, high), y, name.replace("_", "-"))
 
 
 def _to_unit(x: NDArray, low: tuple[float, ...], high: tuple[float, ...]) -> NDArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from noiseworthy.data.records import Records
 
@@ -42,7 +42,7 @@ def mixture(record_shape: tuple[int, ...], classes: int) -> Records:
     spread = np.arange(1, rank + 1) ** -0.5
     spread /= np.sqrt(np.sum(1 / np.arange(1, features + 1)))
     basis = np.linalg.qr(rng.normal(size=(features, rank)))[0]
-    apart = 2 * norm.isf(_ERROR / (classes - 1))
+    apart = -2 * ndtri(_ERROR / (classes - 1))
     within = np.sqrt(2 * rank) / apart
     means = rng.normal(size=(classes, rank)) * spread
     labels = rng.integers(0, classes, _RECORDS).astype(np.int32)

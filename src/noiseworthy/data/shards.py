@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import linprog
 
 from noiseworthy.errors import DataError
 
@@ -56,6 +55,8 @@ def _incidence(classes: int, holds: NDArray[np.int64]) -> tuple[sparse.csr_array
 def _largest_size(stock: NDArray[np.int64], of_client: Any, of_class: Any) -> int:
     """Greatest s with every client's shares summing to s; the last variable is s."""
     clients, shares = of_client.shape
+    from scipy.optimize import linprog  # here, because few data are dealt out so
+
     solution = linprog(
         np.append(np.zeros(shares), -1.0),
         A_eq=sparse.hstack([of_client, -np.ones((clients, 1))]),
@@ -71,6 +72,8 @@ def _most_even(stock: NDArray[np.int64], size: int, of_client: Any, of_class: An
     """Shares `even + more - less` of sum `size`, with the sum of `more` and `less` least."""
     clients, shares = of_client.shape
     even = size // (shares // clients)
+    from scipy.optimize import linprog
+
     solution = linprog(
         np.ones(2 * shares),
         A_eq=sparse.hstack([of_client, -of_client]),

@@ -15,7 +15,6 @@ from noiseworthy.deploy.exchange import Exchange
 from noiseworthy.deploy.gateway.messages import (
     About,
     LeaseRequest,
-    ModelOffer,
     Receipt,
     Received,
     Refused,
@@ -24,6 +23,7 @@ from noiseworthy.deploy.gateway.messages import (
     Uploaded,
     read_reply,
 )
+from noiseworthy.deploy.gateway.models import ModelOffer
 from noiseworthy.deploy.gateway.packing import pack_about, pack_lease, pack_model, pack_receipt, pack_request
 from noiseworthy.errors import GatewayError, WireError
 
@@ -152,7 +152,7 @@ def _fault(owner: str, sent: Sent, reply: Reply | None) -> str:
 def confirmed(letters: Correspondence, run: str, seconds: float) -> None:
     """Tell owners which of their uploads arrived, those who can be told within some seconds."""
     told = {owner: pack_receipt(Receipt(run=run, received=last)) for owner, last in letters.received.items()}
-    _answers(letters.exchange, told, seconds, Received)
+    answers(letters.exchange, told, seconds, Received)
 
 
 def released(exchange: Exchange, run: str, received: Mapping[str, int], seconds: float) -> set[str]:
@@ -170,7 +170,7 @@ def released(exchange: Exchange, run: str, received: Mapping[str, int], seconds:
     told = {
         owner: pack_receipt(Receipt(run=run, received=last, ended=True)) for owner, last in received.items()
     }
-    return told.keys() - _answers(exchange, told, seconds, Received).keys()
+    return told.keys() - answers(exchange, told, seconds, Received).keys()
 
 
 def leased(exchange: Exchange, wanted: Mapping[str, LeaseRequest], seconds: float) -> dict[str, str]:
@@ -182,7 +182,7 @@ def leased(exchange: Exchange, wanted: Mapping[str, LeaseRequest], seconds: floa
         seconds: to wait for them.
     """
     messages = {owner: pack_lease(lease) for owner, lease in wanted.items()}
-    found = _answers(exchange, messages, seconds, (Received, Refused))
+    found = answers(exchange, messages, seconds, (Received, Refused))
     why = {owner: one.message for owner, one in found.items() if isinstance(one, Refused)}
     return why | dict.fromkeys(wanted.keys() - found.keys(), SILENT)
 
@@ -198,18 +198,18 @@ def delivered(
         offer: the model.
         seconds: to wait for them.
     """
-    found = _answers(exchange, dict.fromkeys(owners, pack_model(offer)), seconds, (Received, Refused))
+    found = answers(exchange, dict.fromkeys(owners, pack_model(offer)), seconds, (Received, Refused))
     why = {owner: one.message for owner, one in found.items() if isinstance(one, Refused)}
     return why | dict.fromkeys(set(owners) - found.keys(), SILENT)
 
 
 def introduced(exchange: Exchange, owners: Collection[str], seconds: float) -> list[About]:
     """What owners tell of themselves, of those who do within some seconds; asking costs nobody anything."""
-    found = _answers(exchange, dict.fromkeys(owners, pack_about()), seconds, About)
+    found = answers(exchange, dict.fromkeys(owners, pack_about()), seconds, About)
     return [found[owner] for owner in owners if owner in found and found[owner].client == owner]
 
 
-def _answers(
+def answers(
     exchange: Exchange,
     messages: Mapping[str, bytes],
     seconds: float,
@@ -217,7 +217,14 @@ def _answers(
 ) -> dict[str, Kind]:
     """Answers of a kind to one message for each owner, of those who give them within some seconds.
 
-    What was under way before is answered first, and that is no answer to these messages.
+    What was under way before is answered first, and that is no answer to these messages. A message that is
+    lost is sent again.
+
+    Args:
+        exchange: with the owners.
+        messages: to each of them.
+        seconds: to wait for all.
+        kind: of the answers that count.
     """
     until = time.monotonic() + seconds
     found: dict[str, Kind] = {}

@@ -20,7 +20,8 @@ from noiseworthy.deploy.asking import Asking, seen_of
 from noiseworthy.deploy.correspondence import Correspondence, confirmed, leased, released
 from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.exchange import Exchange
-from noiseworthy.deploy.gateway.messages import About, LeaseRequest, ModelOffer, Seen
+from noiseworthy.deploy.gateway.messages import About, LeaseRequest, Seen
+from noiseworthy.deploy.gateway.models import ModelOffer
 from noiseworthy.deploy.gathering import DRAWN
 from noiseworthy.deploy.known_ledgers import KnownLedgers
 from noiseworthy.deploy.remote import Round, Terms, train_remotely

@@ -60,6 +60,7 @@ class Deployment:
         if not plan.train:
             raise ConfigError(f"there is nothing to deploy: {plan.outcome}")
         check_begins(plan)
+        check_each_hides(plan)
         if plan.pilot is not None and not plan.pilot.pending:
             raise UnsoundClaim(
                 "constants that are bought from records are not deployed; state them under [planning], or "
@@ -131,6 +132,19 @@ class Deployment:
         check_records(about, size, federation.record_shape, federation.classes, digest)
 
 
+def check_each_hides(plan: Plan) -> None:
+    """Refuse a plan in which an upload alone does not hide its records.
+
+    Raises:
+        UnsoundClaim: any trust but the local one.
+    """
+    if (trust := plan.problem.trust).in_sums:
+        raise UnsoundClaim(
+            f'a plan with trust = "{trust.model}" is simulated and not deployed: owners release each upload '
+            'by itself, with less noise than would hide their records; plan with trust = "local" to deploy'
+        )
+
+
 def check_asked(file: PlanFile, about: About) -> None:
     """Refuse a plan that asks an owner for more than its terms allow, whatever is spent of its budget.
 
@@ -140,7 +154,9 @@ def check_asked(file: PlanFile, about: About) -> None:
 
     Raises:
         GatewayError: a plan for other clients or other records, or beyond the owner's file.
+        UnsoundClaim: a plan whose uploads do not hide their records each by itself.
     """
+    check_each_hides(file.plan)
     facts, name = file.made_for["facts"], about.client
     if "record_shape" not in facts or name not in facts["clients"]:
         raise GatewayError(

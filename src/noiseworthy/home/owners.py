@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import jax
@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from noiseworthy.data.federation import Federation
 from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import AtHome, Own, Real
+from noiseworthy.home.ditto import ditto_model
+from noiseworthy.home.fine_tuned import fine_tuned_model
+from noiseworthy.home.interpolated import interpolated_model
 from noiseworthy.home.scores import limits_of, limits_of_gain, merits
 from noiseworthy.home.shared import shared_model
 from noiseworthy.home.tuned import tuned_model
@@ -21,6 +24,10 @@ from noiseworthy.tasks.base import Task
 
 CANDIDATES: dict[str, AtHome] = {"alone": own_model, "shared": shared_model, "tuned": tuned_model}
 """What an owner may use."""
+PUBLISHED: dict[str, AtHome] = {
+    "fine-tuned": fine_tuned_model, "Ditto": ditto_model, "interpolated": interpolated_model,
+}  # fmt: skip
+"""Published ways to tune, to be held against `tuned`."""
 ALONE, BEST = "alone", "tuned"
 
 
@@ -56,6 +63,7 @@ def owners_at_home(
     task: Task,
     theta: ArrayLike,
     *,
+    candidates: Mapping[str, AtHome] = CANDIDATES,
     seed: int = 0,
     on_progress: Callable[[float], None] = lambda done: None,
 ) -> Scored:
@@ -65,17 +73,18 @@ def owners_at_home(
         federation: records of all owners, and the test records.
         task: model and loss.
         theta: parameters of the shared model, shape (p,).
+        candidates: what is made of it, those of `CANDIDATES` among them.
         seed: of folds and starts at home, and of whose test records are whose where the data do not say.
         on_progress: told the share of owners done.
     """
     shared, prepare = np.asarray(theta, np.float32), jax.jit(task.prepare)
     test_x, test_y = np.asarray(prepare(jnp.asarray(federation.test_x))), federation.test_y
     owner_of, variance = test_owners(federation, seed), float(np.var(federation.test_y))
-    found: dict[str, list[Real]] = {name: [] for name in CANDIDATES}
+    found: dict[str, list[Real]] = {name: [] for name in candidates}
     for i, n in enumerate(federation.sizes.tolist()):
         x = np.asarray(prepare(jnp.asarray(federation.x[i])))[:n]
         mine = np.flatnonzero(owner_of == i)
-        for name, made in CANDIDATES.items():
+        for name, made in candidates.items():
             if not len(mine):
                 found[name].append(np.empty(0))
                 continue

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.home.base import Parameters, Real
@@ -79,6 +79,8 @@ def limits_of(values: Real) -> Limits:
     if not len(values) or not np.all(np.isfinite(values)):
         return UNKNOWN
     if np.isin(values, (0.0, 1.0)).all():
+        from scipy import stats  # here, because it takes half a second to import
+
         found = stats.binomtest(int(values.sum()), len(values)).proportion_ci(CONFIDENCE, method="wilson")
         return float(found.low), float(found.high)
     return _around(values)
@@ -103,7 +105,7 @@ def limits_of_gain(gains: Real) -> Limits:
         return _around(gains)
     n = len(gains) + 2
     mean, apart = gains.sum() / n, np.abs(gains).sum() + 1
-    reach = stats.norm.ppf((1 + CONFIDENCE) / 2) * math.sqrt(apart - n * mean**2) / n
+    reach = ndtri((1 + CONFIDENCE) / 2) * math.sqrt(apart - n * mean**2) / n
     return max(-1.0, mean - reach), min(1.0, mean + reach)
 
 
@@ -111,5 +113,5 @@ def _around(values: Real) -> Limits:
     if len(values) < 2:
         return UNKNOWN
     error = values.std(ddof=1) / math.sqrt(len(values))
-    reach = stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * error
+    reach = stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2) * error
     return float(values.mean() - reach), float(values.mean() + reach)

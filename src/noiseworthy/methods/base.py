@@ -59,6 +59,7 @@ class Method(Generic[T]):
         shape: what its theory says the loss is made of.
         axes: what a comparison varies.
         held_against: who enters a contest with it; None where nobody does.
+        reads: why it cannot train where only sums of uploads are seen; empty where it can.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Method(Generic[T]):
     shape: Shape
     axes: Axes
     held_against: Entrants | None
+    reads: str
 
 
 def never(table: Any) -> bool:

@@ -111,13 +111,13 @@ def variances(plan: Plan) -> Real:
     if plan.release is None:
         return np.zeros(plan.problem.n_clients)
     problem = plan.problem
-    return problem.law.variance_factor * np.square(plan.release.mechanism.size / problem.clip_norm)
+    return plan.variance_factor * np.square(plan.release.mechanism.size / problem.clip_norm)
 
 
 def uniform_noise(problem: Problem, releases: Rounds, clients_per_round: int) -> Real:
     """The noise of a mean where everybody's pays for k releases, shape (m,), without making the plans."""
     unit = problem.dimension * problem.clip_norm**2
-    return problem.n_clients / clients_per_round * problem.weighted_noise(releases) / unit
+    return problem.n_clients / clients_per_round * problem.weighted_noise(releases, clients_per_round) / unit
 
 
 def noise_of_uploads(plan: Plan, problem: Problem, rounds: Rounds, steps: int, per_round: int) -> Real:

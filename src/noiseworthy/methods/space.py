@@ -155,10 +155,11 @@ class Free:
         return setting.averaging if self.averaging is None else self.averaging
 
     def weighting_of(self, setting: Setting, made: Plan) -> float:
-        """0 where all uploads are as precise as each other, so that weights by precision are none."""
+        """0 where all uploads are as precise as each other, or precision weighs them as records do."""
         if self.weighting is not None:
             return self.weighting
-        return setting.weighting if np.ptp(made.noise) > 1e-9 * made.noise.max() else 0.0
+        noise = made.noise if made.sum_noise is None else made.weights / made.weighed(1.0).weights
+        return setting.weighting if np.ptp(noise) > 1e-9 * noise.max() else 0.0
 
     def steering_of(self, setting: Setting, rounds: int) -> Steering | None:
         """None where steps are taken as planned; in few rounds the gain of each is larger.

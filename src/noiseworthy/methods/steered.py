@@ -132,12 +132,12 @@ def steered(algorithm: Algorithm, plan: Plan) -> Steered:
     """
     if not isinstance(algorithm, FedSGDDPC):
         raise InvalidInput(f"{plan.algorithm} cannot be steered: its replies are no gradients; leave it out")
-    said, law = plan.steering or _NONE, plan.problem.law
+    said = plan.steering or _NONE
     deviations = np.asarray(algorithm.weights, np.float64) * np.asarray(algorithm.noise)
     return Steered(
         algorithm,
         gain=as_float(said.gain),
         floor=as_float(said.floor),
         rounds=as_float(plan.rounds),
-        variances=as_float(law.variance_factor * deviations**2),
+        variances=as_float(plan.variance_factor * deviations**2),
     )

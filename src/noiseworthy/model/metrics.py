@@ -6,8 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy._tables import Table
+from noiseworthy.tasks.qualities import quality
 
 BINS = 15
+_LEAST = np.finfo(np.float64).eps
+"""Probability below which a log loss counts no more."""
 """Of the calibration error."""
 Number = float | None
 
@@ -72,8 +75,6 @@ def of_classes(
         >>> found.accuracy, found.auc, round(found.log_loss, 3), round(found.prior_log_loss, 3)
         (1.0, 1.0, 0.376, 0.637)
     """
-    from sklearn import metrics  # here, because it takes a second to import
-
     true, scores = np.asarray(y), np.asarray(scores, np.float64)
     named, shares = scores.argmax(axis=1), np.bincount(true) / len(true)
     occurring = shares[shares > 0]
@@ -89,9 +90,9 @@ def of_classes(
     }
     if probabilities:
         scores = scores / scores.sum(axis=1, keepdims=True)
-        labels = np.arange(scores.shape[1])
+        of_true = scores[np.arange(len(true)), true]
         found |= {
-            "log_loss": float(metrics.log_loss(true, scores, labels=labels)),
+            "log_loss": float(-np.mean(np.log(np.maximum(of_true, _LEAST)))),
             "calibration_error": _calibration_error(named == true, scores.max(axis=1)),
         }
     return Metrics(records=len(true), **found)
@@ -104,16 +105,20 @@ def of_numbers(y: ArrayLike, predicted: ArrayLike, weights: ArrayLike | None = N
         >>> of_numbers([0.0, 2.0], [0.0, 1.0]).r2
         0.5
     """
-    from sklearn import metrics
-
     true, given = np.asarray(y, np.float64).ravel(), np.asarray(predicted, np.float64).ravel()
     return Metrics(
         records=len(true),
-        r2=float(metrics.r2_score(true, given)) if len(true) > 1 else None,
-        error=float(metrics.root_mean_squared_error(true, given)),
+        r2=_r2(true, given) if len(true) > 1 else None,
+        error=float(np.sqrt(np.mean(np.square(true - given)))),
         prior_error=float(true.std()),
         prior_weighted_loss=None if weights is None else _weighted_spread(true, weights),
     )
+
+
+def _r2(true: NDArray[np.float64], given: NDArray[np.float64]) -> float:
+    """Of labels that are all alike 1 where they are met, else 0, as scikit-learn has it."""
+    missed, spread = np.sum(np.square(true - given)), np.sum(np.square(true - true.mean()))
+    return float(1 - missed / spread) if spread else float(missed == 0)
 
 
 def _prior_loss(shares: NDArray[np.float64]) -> float:
@@ -131,14 +136,9 @@ def _weighted_spread(true: NDArray[np.float64], weights: ArrayLike) -> float:
 
 def _auc(true: NDArray, scores: NDArray[np.float64]) -> Number:
     """None where a class does not occur: nothing can be told apart from it."""
-    from sklearn.metrics import roc_auc_score
-
-    classes = scores.shape[1]
-    if len(np.unique(true)) < classes:
+    if len(np.unique(true)) < scores.shape[1]:
         return None
-    if classes == 2:
-        return float(roc_auc_score(true, scores[:, 1] - scores[:, 0]))
-    return float(np.mean([roc_auc_score(true == k, scores[:, k]) for k in range(classes)]))
+    return float(quality("auc", scores[None], true)[0])
 
 
 def _calibration_error(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from noiseworthy import _validate as check
 from noiseworthy.plans.local_work import LocalWork
 from noiseworthy.plans.moments import SecondMoments
-from noiseworthy.plans.problem import LEFT_OUT_IF_NONE, Constant, Problem
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.stages import BoughtRanges, Stage
 from noiseworthy.privacy.accountants import accountant_name, spent_epsilon, spent_with_pilot
-from noiseworthy.privacy.budget import ADVERSARY, PrivacyBudget
-from noiseworthy.privacy.releases import Release
+from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.releases import LEFT_OUT_IF_DEFAULT, Release
+from noiseworthy.privacy.trust import LOCAL
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,8 @@ class Plan:
     averaging: float = 0.0
     weighting: float = 0.0
     steering: Steering | None = None
-    ranges: BoughtRanges | None = field(default=None, metadata=LEFT_OUT_IF_NONE)
-    moments: SecondMoments | None = field(default=None, metadata=LEFT_OUT_IF_NONE)
+    ranges: BoughtRanges | None = field(default=None, metadata=LEFT_OUT_IF_DEFAULT)
+    moments: SecondMoments | None = field(default=None, metadata=LEFT_OUT_IF_DEFAULT)
 
     @property
     def train(self) -> bool:
@@ -181,10 +182,18 @@ class Plan:
 
     @property
     def noise(self) -> NDArray[np.float64]:
-        """Per-coordinate noise of the first upload: Laplace scale or Gaussian std, shape (N,)."""
+        """Per-coordinate noise of the first upload: Laplace scale or Gaussian std, shape (N,).
+
+        An owner's own share where noises add up before anybody sees them.
+        """
         if self.release is None:
             return np.zeros(self.problem.n_clients)
         return self.release.mechanism.size * self.upload_scale[0]
+
+    @property
+    def own_noise(self) -> NDArray[np.float64]:
+        """What each owner adds itself: nothing where a server does, which simulation draws in shares."""
+        return self.noise if self.problem.trust.owners_add else np.zeros_like(self.noise)
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -193,13 +202,52 @@ class Plan:
         a_i is the share of records, s_i the noise of an upload. With q = 1 and clients alike the noise of
         the weighted mean is the least; where clients differ, its gradient belongs to another mixture of them.
         Sizes and budgets are public and weights come after the noise, so that any q is free of privacy cost.
+
+        Where only sums are seen, noise follows the weights: see `weighed`.
         """
-        shares, noise = self.problem.weights, self.noise
-        if not self.weighting or not np.all(noise > 0):
-            return shares
-        log = (1 - self.weighting) * np.log(shares) - 2 * self.weighting * np.log(noise)
-        weights = np.exp(log - log.max())
-        return weights / weights.sum()
+        if self.release is not None and self.release.sharing is not None:
+            return self.release.sharing.weights
+        return _weighed(self.problem.weights, self.noise, self.weighting, 2)
+
+    @property
+    def parts(self) -> int:
+        """Noises that add up to one of the planned size; 1 for a law that is stable, whose sizes add up."""
+        sharing = None if self.release is None else self.release.sharing
+        return 1 if sharing is None or self.problem.law.stable else sharing.survivors
+
+    @property
+    def variance_factor(self) -> float:
+        """Variance of the noise in an upload over its squared size."""
+        return self.problem.law.variance_factor / self.parts
+
+    def weighed(self, weighting: float) -> Plan:
+        """The plan with uploads weighted by their precision to another degree q.
+
+        Where only sums are seen the weights are a_i^(1-q) / s_i^q for the noise s_i that an upload would need
+        alone, by which every budget is used up at once with q = 1, and noise is shared anew.
+
+        Args:
+            weighting: q in [0, 1].
+        """
+        made = replace(self, weighting=weighting)
+        if self.release is None or self.release.sharing is None:
+            return made
+        problem, used = self.problem, self.releases
+        alone = replace(problem, trust=LOCAL).release(used)
+        weights = _weighed(problem.weights, alone.mechanism.size, weighting, 1)
+        return replace(made, release=problem.in_sums(alone, used, self.clients_per_round, weights))
+
+    @property
+    def sum_noise(self) -> float | None:
+        """Deviation per coordinate of the noise in the first round's sum when the fewest survive.
+
+        Of the sum that moves the model, (N/b) times the weighted one. None where each upload is seen.
+        """
+        if self.release is None or self.release.sharing is None:
+            return None
+        least = np.min(self.release.sharing.weights * self.release.hiding)
+        scale = self.upload_scale[0] * self.problem.n_clients / self.clients_per_round
+        return float(scale * least * np.sqrt(self.problem.law.variance_factor))
 
     @cached_property
     def upload_scale(self) -> NDArray[np.float64]:
@@ -261,7 +309,7 @@ class Plan:
             "rounds": self.rounds,
             "clients_per_round": self.clients_per_round,
             "releases": self.releases.tolist(),
-            "noise": self.noise.tolist(),
+            "noise": self.own_noise.tolist(),
             "clip_norm": self.problem.clip_norm,
             "clip": self.problem.norm,
             "sampling_rate": self.problem.sampling_rate,
@@ -272,7 +320,7 @@ class Plan:
             "privacy": {
                 "unit": budget.unit,
                 "relation": budget.relation,
-                "adversary": ADVERSARY,
+                "adversary": self.problem.trust.adversary,
                 "private": private,
                 "accountant": accountant_name(self.problem.family, self.problem.sampling_rate, budget.delta),
                 "clients": [
@@ -282,7 +330,8 @@ class Plan:
             },
             "outcome": self.outcome,
             "notes": list(self.notes),
-            "as_printed": self.as_printed,
+            "as_printed": {} if self.problem.trust.in_sums else self.as_printed,
+            **self._trust_keys(),
             **({"momentum": self.momentum} if self.momentum else {}),
             **({"averaging": self.averaging} if self.averaging else {}),
             **({"weighting": self.weighting} if self.weighting else {}),
@@ -294,6 +343,11 @@ class Plan:
             **self._resource_keys(),
             **self._local_keys(),
         }
+
+    def _trust_keys(self) -> dict[str, Any]:
+        """Whom owners trust and the noise of a sum, where not everybody sees each upload."""
+        trust = self.problem.trust
+        return {"trust": trust.as_dict(), "sum_noise": self.sum_noise} if trust.in_sums else {}
 
     def _resource_keys(self) -> dict[str, Any]:
         """The dearest client's cost, and what each client pays; None where nothing but privacy is scarce."""
@@ -310,8 +364,20 @@ class Plan:
             return {**self.local.as_dict(self.rounds), "compared": self.compared}
         keys = {"clipping_mode": self.problem.clipping, **self.local.as_dict(self.rounds)}
         if self.release is not None and np.ptp(self.upload_scale) > 0:
-            keys["noise_per_round"] = np.outer(self.upload_scale, self.release.mechanism.size).tolist()
+            own = self.release.mechanism.size * self.problem.trust.owners_add
+            keys["noise_per_round"] = np.outer(self.upload_scale, own).tolist()
         return keys
+
+
+def _weighed(
+    shares: NDArray[np.float64], noise: NDArray[np.float64], weighting: float, power: int
+) -> NDArray[np.float64]:
+    """shares^(1-q) / noise^(power q) over their sum."""
+    if not weighting or not np.all(noise > 0):
+        return shares
+    log = (1 - weighting) * np.log(shares) - power * weighting * np.log(noise)
+    weights = np.exp(log - log.max())
+    return weights / weights.sum()
 
 
 def _finite(value: float) -> float | None:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PchipInterpolator
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget, Row
-from noiseworthy.privacy.calibration import calibrate, unit_noise
+from noiseworthy.privacy.calibration import calibrate, shared, unit_noise
 from noiseworthy.privacy.clipping import ClippingMode, clip_norm_of, of_upload, unit_of
 from noiseworthy.privacy.mechanisms import Family, Law, law_of
+from noiseworthy.privacy.releases import LEFT_OUT_IF_DEFAULT, Release
 from noiseworthy.privacy.sensitivity import Norm, Sensitivity
+from noiseworthy.privacy.trust import LOCAL, Sharing, Trust
 
-LEFT_OUT_IF_NONE = {"left_out_if_none": True}
-"""Of a field that plan files lack where it is None, so that plans without one have the digest they had."""
 ASSUMED = "assumed"
 """Provenance of a constant that the user stated."""
 _FEW = 8
@@ -53,7 +53,8 @@ class Problem:
         sampling_rate: probability q of a record to enter a batch; 1 is the full batch.
         clipping: what is clipped (`privacy.clipping`): A for one step per upload, B to E for several.
         resources: what training costs the clients and may cost; None where only privacy is scarce.
-        persons: `person` where all records of a person are one row, clipped together; None of single records.
+        trust: who sees what.
+        row: what sizes count and a clip of rows bounds: records, or persons with all their records.
 
     Raises:
         InvalidInput: a client without records, a clip that is not above 0, lengths that differ, resources
@@ -69,7 +70,8 @@ class Problem:
     sampling_rate: float = 1.0
     clipping: ClippingMode = "A"
     resources: Resources | None = None
-    persons: Literal["person"] | None = field(default=None, metadata=LEFT_OUT_IF_NONE)
+    trust: Trust = field(default=LOCAL, metadata=LEFT_OUT_IF_DEFAULT)
+    row: Row = field(default="record", metadata=LEFT_OUT_IF_DEFAULT)
     _settled: ClassVar[bool] = True
 
     def __post_init__(self):
@@ -89,11 +91,6 @@ class Problem:
     def clipped_as(self, mode: ClippingMode) -> Problem:
         """The same facts under another clipping mode, the budget in that mode's unit."""
         return replace(self, clipping=mode, budget=replace(self.budget, unit=unit_of(mode, self.row)))
-
-    @property
-    def row(self) -> Row:
-        """What sizes count, and a clip of rows bounds."""
-        return self.persons or "record"
 
     @property
     def n_clients(self) -> int:
@@ -140,23 +137,68 @@ class Problem:
         with np.errstate(over="ignore"):
             return self.dimension * np.square(size) * self.law.variance_factor
 
-    def release(self, releases: NDArray[np.int64]):
-        """The least noise that pays for `releases[i]` uploads of client i, as a `Release`."""
-        return calibrate(self.family, self.sensitivity, self.budget, releases, self.sampling_rate)
+    def release(
+        self,
+        releases: NDArray[np.int64],
+        cohort: int | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> Release:
+        """The least noise that pays for `releases[i]` uploads of client i.
 
-    def weighted_noise(self, releases: NDArray[np.int64]) -> NDArray[np.float64]:
+        Args:
+            releases: uploads k_i, shape (N,).
+            cohort: clients b that a round asks; None for all.
+            weights: of the uploads in their sum, on which noise depends where only sums are seen, shape (N,);
+                None for those of records.
+
+        Raises:
+            InvalidInput: a cohort too small for a sum to hide its members.
+        """
+        alone = calibrate(self.family, self.sensitivity, self.budget, releases, self.sampling_rate)
+        return self.in_sums(alone, releases, cohort or self.n_clients, weights)
+
+    def in_sums(
+        self, alone: Release, releases: NDArray[np.int64], cohort: int, weights: NDArray[np.float64] | None
+    ) -> Release:
+        """Uploads as the study's trust has them, from uploads that each hide their records alone."""
+        if not self.trust.in_sums or not self.law.noisy:
+            return alone
+        if not (self.law.stable or self.law.analysis.divisible):
+            raise UnsoundClaim(
+                f'{self.family} noise is not known to divide into shares, which trust = "{self.trust.model}" '
+                "needs; use gaussian or laplace noise"
+            )
+        self.trust.check_cohort(cohort)
+        shares = self.weights if weights is None else weights / weights.sum()
+        sharing = Sharing(shares, int(self.trust.survivors(cohort)))
+        return shared(replace(alone, sharing=None), sharing, releases, self.budget)
+
+    def weighted_noise(
+        self, releases: NDArray[np.int64], cohort: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
         """Sum over clients of a_i^2 E||w_i||^2 when each is asked `releases` times.
 
         Args:
             releases: uploads k per client, the same for all; shape (m,), one plan candidate each.
+            cohort: clients b that a round asks, one number or shape (m,), on which noise depends where only
+                sums are seen; None for all.
 
         Returns:
             shape (m,). Exact where the noise has a closed form, and for a single candidate of few budgets;
             else, where it comes from a privacy loss distribution, exact on a geometric grid of k and
-            monotonely interpolated between.
+            monotonely interpolated between. Infinite for cohorts in which no sum hides its members.
 
-        Source: docs/theory/accounting.md#aggregates.
+        Source: docs/theory/accounting.md#aggregates, docs/theory/trust.md#shares.
         """
+        with np.errstate(divide="ignore"):
+            return self._of_all_noises(releases) / self.hidden_among(cohort)
+
+    def hidden_among(self, cohort: ArrayLike | None) -> NDArray[np.int64]:
+        """Into how many shares a sum's variance of noise is divided in cohorts of b; 1 where it is not."""
+        return self.trust.survivors(self.n_clients if cohort is None else cohort)
+
+    def _of_all_noises(self, releases: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The same where a share is the noise of the whole sum."""
         releases = np.asarray(releases)
         if self._closed_form:
             return self._noise_of_one_upload * releases.astype(float) ** self.law.exponent
@@ -181,8 +223,9 @@ class Problem:
 
     def _weighted_noise_at(self, releases: int) -> float:
         size = self.sensitivity.value * self._unit_noise(releases)
-        variance = np.square(size) * self.law.variance_factor
-        return float(self.dimension * np.sum(np.square(self.weights) * variance))
+        parts = np.square(self.weights * size) * self.law.variance_factor
+        each = np.full_like(parts, parts.max()) if self.trust.in_sums else parts
+        return float(self.dimension * np.sum(each))
 
     def _unit_noise(self, releases: int) -> NDArray[np.float64]:
         """Noise per unit of sensitivity; for many budgets under a PLD interpolated over epsilon.
@@ -225,7 +268,12 @@ class Sketch(Problem):
         """The same facts."""
         return cls(**{field.name: getattr(problem, field.name) for field in fields(problem)})
 
-    def release(self, releases: NDArray[np.int64]):
+    def release(
+        self,
+        releases: NDArray[np.int64],
+        cohort: int | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> Release:
         """Refused: noise that was not settled pays for nothing.
 
         Raises:

@@ -54,8 +54,10 @@ class SimulatedNoise:
         return releasable(total + np.rint(self.scale * np.asarray(drawn, np.float64)).astype(np.int64))
 
 
-def simulated_noise(key: Array, family: Family, size: Array, dimension: int) -> Array:
+def simulated_noise(key: Array, family: Family, size: Array, dimension: int, parts: int = 1) -> Array:
     """Noise of one upload, shape (dimension,), of a mechanism and size.
+
+    Where `parts` is more than 1, so many of a law that is not stable add up to one noise of this size.
 
     Example:
         >>> import jax
@@ -63,14 +65,17 @@ def simulated_noise(key: Array, family: Family, size: Array, dimension: int) -> 
         Array([0., 0., 0.], dtype=float32)
     """
     law = law_of(family)
+    if parts > 1:
+        return size * law.analysis.shares(key, (dimension,), parts)
     drawn = law.analysis.draws(key, (dimension,))
     return size * drawn if law.noisy else drawn
 
 
-def simulated_sum(key: Array, family: Family, sizes: Array, dimension: int) -> Array:
+def simulated_sum(key: Array, family: Family, sizes: Array, dimension: int, parts: int = 1) -> Array:
     """The summed noise of several uploads, shape (dimension,), with weighted sizes (b,).
 
     Of a stable law, one draw of the summed variance has the law of the sum of b draws; others need all b.
+    Where `parts` is more than 1, so many of them add up to one noise of their size.
 
     Example:
         >>> import jax
@@ -80,4 +85,6 @@ def simulated_sum(key: Array, family: Family, sizes: Array, dimension: int) -> A
     law = law_of(family)
     if law.stable:
         return simulated_noise(key, family, jnp.sqrt(jnp.sum(jnp.square(sizes))), dimension)
+    if parts > 1:
+        return sizes @ law.analysis.shares(key, (len(sizes), dimension), parts)
     return sizes @ law.analysis.draws(key, (len(sizes), dimension))

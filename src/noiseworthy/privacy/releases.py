@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,12 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.mechanisms import Family, Mechanism, law_of
 from noiseworthy.privacy.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from noiseworthy.privacy.trust import Sharing
+
+LEFT_OUT_IF_DEFAULT = {"left_out_if_default": True}
+"""Of a field that plan files lack where it says nothing, so that plans without it keep their digest."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +28,7 @@ class Release:
         mechanism: the noise on the mean gradient, per client.
         sensitivity: of the mean gradient, in the norm of the mechanism.
         sampling_rate: 1 for full batches; q for fresh Poisson batches with divisor q n.
+        sharing: how the noises of a cohort add up before anybody sees them; None where each upload is seen.
 
     Raises:
         UnsoundClaim: noise and sensitivity in different norms or for different sampling rates, or
@@ -30,6 +38,7 @@ class Release:
     mechanism: Mechanism
     sensitivity: Sensitivity
     sampling_rate: float = 1.0
+    sharing: Sharing | None = field(default=None, metadata=LEFT_OUT_IF_DEFAULT)
 
     def __post_init__(self):
         if self.mechanism.law.noisy and self.mechanism.norm != self.sensitivity.norm:
@@ -45,9 +54,18 @@ class Release:
         check_sampling(self.sampling_rate, self.mechanism.family, self.sensitivity.relation)
 
     @property
+    def hiding(self) -> NDArray[np.float64]:
+        """Noise that hides a record of each client, in units of its own upload, shape (N,).
+
+        That of the upload itself, or of the fewest uploads that a sum hides it among.
+        """
+        size = self.mechanism.size
+        return size if self.sharing is None else self.sharing.hiding(size, self.mechanism.law)
+
+    @property
     def shift(self) -> NDArray[np.float64]:
-        """Sensitivity over noise size: mu of one Gaussian upload, epsilon of one Laplace upload."""
-        return self.sensitivity.value / self.mechanism.size
+        """Sensitivity over what hides it: mu of one Gaussian upload, epsilon of one Laplace upload."""
+        return self.sensitivity.value / self.hiding
 
 
 def check_sampling(sampling_rate: float, family: Family, relation: str) -> None:

@@ -32,7 +32,7 @@ def advice_card(advice: AdviceRecord) -> Record:
         "run": advice.name,
         "version": advice.version,
         "claim": _claim(advice),
-        "adversary": ADVERSARY,
+        "adversary": advice.algorithms[0].privacy.adversary,
         "assurance": None,
         "plans": {one.name: one.privacy.written for one in advice.algorithms},
         "questions": [
@@ -47,10 +47,11 @@ def _claim(advice: AdviceRecord) -> str:
     if not chosen:
         return "Nothing is recommended, so nothing is spent."
     privacy = chosen[0].privacy
+    whom = "everybody who sees them" if privacy.adversary == ADVERSARY else privacy.adversary
     return (
         f"Training with {advice.recommended} would spend at most epsilon "
         f"{rounded_up(privacy.spent_epsilon)} at delta {number(privacy.delta, 6)} for each "
-        f"{privacy.unit}, over all uploads, against everybody who sees them."
+        f"{privacy.unit}, over all uploads, against {whom}."
     )
 
 
@@ -62,7 +63,7 @@ def _answers(advice: AdviceRecord) -> dict[str, str]:
         "Who would be protected, and which change is hidden?": "One record, or one client with everything "
         "that it holds, as the column says; an epsilon of one is not to be compared with that of the other. "
         f"Under {relation} neighbours: it is {_NEIGHBOURS[relation]}.",
-        "From whom?": f"From {ADVERSARY}.",
+        "From whom?": f"From {advice.algorithms[0].privacy.adversary}.",
         "How is the loss counted?": "For the client that is worst off, by its greatest number of releases, "
         f"exactly, in noiseworthy {advice.version}. Plans are alternatives: to train several adds up.",
         "Has it been measured?": "No: nothing has been trained. The command audit attacks a plan.",

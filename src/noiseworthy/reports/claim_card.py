@@ -17,13 +17,14 @@ from noiseworthy._wording import count, number, percent, rounded_up, span
 from noiseworthy.errors import DataError
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.methods.words import Record
+from noiseworthy.privacy.trust import TrustModel
 from noiseworthy.privacy.uploads import WORDS
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import most_spent, rounded_down, spent_words
 from noiseworthy.reports.guarantee import meaning, told_apart
 from noiseworthy.reports.limits import limits
 from noiseworthy.reports.privacy_statement import bought_ranges, protected
-from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
+from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, trust_of, uploads_of, words_of
 from noiseworthy.studies.claim_table import ClaimTable
 from noiseworthy.studies.statement import assurance, budgets, claim
 from noiseworthy.studies.typed_record import ClaimPart, PersonsPart, PlanPart, RunRecord, view
@@ -68,7 +69,7 @@ def claim_card(record: Record | RunRecord) -> Card:
     facts = {
         "unit": privacy.unit,
         "relation": privacy.relation,
-        "trust": "local: every client protects itself, the server is not trusted",
+        "trust": TRUSTED[trust_of(plan).model],
         "adversary": privacy.adversary,
         "lifetime": _lifetime(record),
         "told_apart": None if (best := told_apart(record)) is None else best.model_dump(),
@@ -123,6 +124,12 @@ def questions(record: RunRecord) -> list[dict[str, Any]]:
     ]
 
 
+TRUSTED: dict[TrustModel, str] = {
+    "local": "local: every client protects itself, the server is not trusted",
+    "secure-sum": "secure-sum: everybody sees sums of uploads only, the server is not trusted",
+    "central": "central: the server is trusted with each clipped upload, and adds the noise once",
+}
+"""Whom one must trust, by the word of a study."""
 _MAPS = {
     "scattering": {
         "map": "Wavelet scattering (2 scales, 8 orientations, orders 0 to 2)",
@@ -179,6 +186,7 @@ def _mechanism(plan: PlanPart) -> dict[str, Any]:
     return {
         "noise": plan.mechanism,
         "size": _ends(plan.noise),
+        **({} if plan.sum_noise is None else {"sum_noise": plan.sum_noise}),
         "clip_norm": plan.clip_norm,
         "clip": plan.clip,
         "releases": _ends(plan.releases),
@@ -216,10 +224,22 @@ def _responsible(told: ClaimTable) -> str:
 
 
 def _from_whom(record: RunRecord) -> str:
-    adversary = record.plan.privacy.adversary
+    plan = record.plan
+    trust, said = trust_of(plan), f"From {plan.privacy.adversary}."
+    if not trust.in_sums:
+        return (
+            f"{said} Every client adds its noise itself, before anything leaves it: nobody else has to be "
+            "trusted, neither the server nor other clients."
+        )
+    if not trust.owners_add:
+        return f"{said} Clients clip what they compute and send it without noise to the server."
+    asked = plan.clients_per_round
+    fewest = int(trust.survivors(asked)) if plan.train else 0
     return (
-        f"From {adversary}. Every client adds its noise itself, before anything leaves it: nobody else has "
-        "to be trusted, neither the server nor other clients."
+        f"{said} Every client adds a share of the noise itself; the shares of {fewest} of the {asked} that a "
+        f"round asks hide each record, so that {trust.colluders} may collude and {trust.dropouts} be away. "
+        "With one more of either the numbers below do not hold. That nobody sees single uploads is the work "
+        "of a secure sum, which a simulation takes for granted."
     )
 
 

@@ -27,9 +27,9 @@ from noiseworthy.reports.style import NARROW, png, svg
 from noiseworthy.reports.usual import usual_caption
 from noiseworthy.reports.what_if_words import what_if_caption
 from noiseworthy.studies.loading import in_line
+from noiseworthy.studies.occupied import REPORT as FILE
 from noiseworthy.studies.typed_record import RunRecord, view
 
-FILE = "report.html"
 FOLDED, LISTED = 20, 1000
 """Clients above which their table is folded, and above which it is cut."""
 

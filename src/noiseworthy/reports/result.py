@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from noiseworthy._wording import count, finite, level, number, span
 from noiseworthy.methods.words import Key
@@ -132,7 +132,9 @@ def usual_verdict(record: RunRecord) -> str | None:
     if outcome is None or not np.isfinite(_merit(best, what)).all():
         return "Every usual setting diverged"
     gap = _merit(planned, what) - _merit(best, what)
-    chance = t.ppf(_LEVEL, len(gap) - 1) * gap.std(ddof=1) / math.sqrt(len(gap)) if len(gap) > 1 else math.inf
+    chance = math.inf
+    if len(gap) > 1:
+        chance = stdtrit(len(gap) - 1, _LEVEL) * gap.std(ddof=1) / math.sqrt(len(gap))
     mean = written(record, what, outcome.mean)
     if gap.mean() > chance:
         return f"Better than every usual setting; the best of them reaches {mean}"

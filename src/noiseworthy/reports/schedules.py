@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from noiseworthy._wording import span
+from noiseworthy._wording import number, span
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.words import Record, Words
 from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.privacy.trust import LOCAL, Trust
 from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
 
 NO_UPLOADS = "No client uploads anything in training, so training costs nothing."
@@ -53,5 +54,17 @@ def noise_of_uploads(plan: PlanPart) -> list[float]:
 
 def noise_of(plan: PlanPart) -> str:
     """The noise of uploads in words, with its size."""
-    law = law_of(plan.mechanism)
-    return f"{law.title} noise of {law.size_words[1]} {span(noise_of_uploads(plan))}"
+    law, trust = law_of(plan.mechanism), trust_of(plan)
+    if not trust.in_sums or plan.sum_noise is None:
+        return f"{law.title} noise of {law.size_words[1]} {span(noise_of_uploads(plan))}"
+    summed = f"of standard deviation {number(plan.sum_noise)} in the weighted sum of a cohort"
+    if not trust.owners_add:
+        return f"{law.title} noise {summed}, added once by the server,"
+    return (
+        f"Shares of {law.size_words[1]} {span(noise_of_uploads(plan))}, {law.title} noise {summed} at least,"
+    )
+
+
+def trust_of(plan: PlanPart) -> Trust:
+    """Whom owners trust, as the plan has it."""
+    return LOCAL if plan.trust is None else Trust(**plan.trust.model_dump())

@@ -21,7 +21,7 @@ from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import bill_of, of_budget, planned_bill, prices, whose
 from noiseworthy.reports.schedules import noise_of_uploads, uploads_of, words_of
-from noiseworthy.reports.what_if_words import price_of_next_point
+from noiseworthy.reports.what_if_words import price_of_next_point, what_trust_buys
 from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart, PairPart, TradeoffPart
 
@@ -66,6 +66,8 @@ def plan_panel(record: findings.Record | RunRecord) -> Panel:
         _fact(facts, "chosen by", chosen)
     if record.what_if:
         _fact(facts, "what if", price_of_next_point(record, record.what_if))
+        if bought := what_trust_buys(record, record.what_if):
+            _fact(facts, "trust", bought)
     nothing = "budgets and sizes alone" if words.chooses(plan.written) else "nothing: all was stated"
     _fact(facts, "rests on", "; ".join(provenances(record)) or nothing)
     for name, other in _others(plan).items():

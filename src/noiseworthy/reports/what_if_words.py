@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from noiseworthy._wording import number
 from noiseworthy.reports.findings import metric_name, metric_score
-from noiseworthy.studies.typed_evidence import WhatIfPart
+from noiseworthy.studies.typed_evidence import TrustOutcomePart, WhatIfPart
 from noiseworthy.studies.typed_record import RunRecord
 
 
@@ -15,7 +17,37 @@ def what_if_caption(record: RunRecord) -> str:
     return (
         "Rings are the study as it is, dots trials on public data; lines are the theory fitted to them, "
         f"dashed beyond what was tried. The theory {found.fit}. {price_of_next_point(record, found)}"
+        + f" {what_trust_buys(record, found)}".rstrip()
     )
+
+
+def what_trust_buys(record: RunRecord, found: WhatIfPart) -> str:
+    """What the same records would reach with other trust, in a sentence; empty where there is no choice."""
+    reached = [(one, metric_score(record, one.accuracy)) for one in found.trust]
+    return (
+        f"By trust, on public data, each with its best counts: {listed_trusts(reached)}."
+        if len(reached) > 1
+        else ""
+    )
+
+
+def listed_trusts(reached: Sequence[tuple[TrustOutcomePart, str]]) -> str:
+    """Words of a study with what they reach, the study's own and those beyond trials marked.
+
+    Example:
+        >>> keys = {"colluders": 0, "dropouts": 0, "loss": 0.5, "accuracy": 0.5, "rounds": 3}
+        >>> local = TrustOutcomePart(model="local", inside=True, own=True, **keys)
+        >>> summed = TrustOutcomePart(model="secure-sum", inside=False, own=False, **keys)
+        >>> listed_trusts([(local, "45 %"), (summed, "81 %")])
+        'local 45 % (this study), secure-sum 81 % (beyond what was tried)'
+    """
+    return ", ".join(f"{one.model} {says}{_marked(one)}" for one, says in reached)
+
+
+def _marked(one: TrustOutcomePart) -> str:
+    if one.own:
+        return " (this study)"
+    return "" if one.inside else " (beyond what was tried)"
 
 
 def price_of_next_point(record: RunRecord, found: WhatIfPart) -> str:

@@ -26,7 +26,6 @@ from noiseworthy.audit.reconciliation import reconcile
 from noiseworthy.audit.statistics import rates_of
 from noiseworthy.errors import LedgerError
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.budget import ADVERSARY
 from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.privacy.noise import ASSURANCE
@@ -94,7 +93,7 @@ def _record(plan: Plan, audits: tuple[Audit, ...], trained: tuple[Check, ...], n
         "mechanism": plan.problem.family,
         "unit": plan.budget.unit,
         "relation": plan.budget.relation,
-        "adversary": ADVERSARY,
+        "adversary": plan.problem.trust.adversary,
         "assurance": ASSURANCE,
         "clients": plan.problem.n_clients,
         "passed": passed,

@@ -6,7 +6,7 @@ Nothing is written or sent. What is found tells of records, its counts too; it i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.studies.privacy_table import Drawn
 from noiseworthy.studies.tables import Study
+from noiseworthy.tasks.own import is_own
 from noiseworthy.tasks.table import TaskTable
 
 _UNSTATED = (
@@ -92,10 +93,16 @@ def check_study(study: Study) -> Checked:
     if table.of_owners:
         source = study.located(str(table.test))
         return _checked(table, source, study.counted_columns, study.task, whole=True)
+    dealt: list[Federation] = []
+
+    def deal() -> Federation:
+        dealt.append(open_federation(study))
+        return dealt[0]
+
     source = study.located(table.data)
-    return _checked(
-        table, source, study.counted_columns, study.task, lambda: open_federation(study), _terms_of(study)
-    )
+    checked = _checked(table, source, study.counted_columns, study.task, deal, _terms_of(study))
+    said = [finding for federation in dealt for finding in _own_model(study, federation)]
+    return replace(checked, findings=[*checked.findings, *said])
 
 
 def check_own(table: FederationTable, columns: Schema | None, terms: Terms) -> Checked:
@@ -225,6 +232,26 @@ def _of_clients(
     said = [] if examples.tests is None else [note("", f"{kept} records train, those marked 'train'")]
     dimension = _dimension(examples.x.shape[1:], classes, task)
     return said + _drowned(np.array([kept]), ("this owner",), dimension, terms)
+
+
+def _own_model(study: Study, federation: Federation) -> list[Finding]:
+    """Which parameters of a model of the user's own make the clipping of records slow, and why."""
+    if not is_own(study.task.model):
+        return []
+    import jax.numpy as jnp  # here, because nothing else needs it
+
+    from noiseworthy.studies.prepare import task_for
+    from noiseworthy.tasks.networks import ModelTask
+
+    task, (x, y) = task_for(study, federation), (federation.test_x[:1], federation.test_y[:1])
+    if not isinstance(task, ModelTask) or not len(y):
+        return []
+    formed = task.formed(task.prepare(jnp.asarray(x))[0], y[0], law_of(study.privacy.mechanism).norm)
+    if not formed:
+        return []
+    listed = [f"{name} {why}" for name, why in formed.items()]
+    told = "; ".join([*listed[:_LISTED], *["..."] * (len(listed) > _LISTED)])
+    return [note("", f"[task] model: clipping forms a gradient for every record of these parameters: {told}")]
 
 
 def _tests(count: int) -> list[Finding]:

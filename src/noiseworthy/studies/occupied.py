@@ -19,7 +19,7 @@ from noiseworthy.studies.plan_text import opened
 from noiseworthy.studies.tables import Study
 
 CHECKPOINT, RECORD, PLAN = "checkpoint.npz", "record.json", "plan.json"
-AUDIT, ADVICE = "audit.json", "advice.json"
+AUDIT, ADVICE, REPORT = "audit.json", "advice.json", "report.html"
 MODELS = ("model", "model.npz")
 """Where runs keep their model, and where those of earlier versions did."""
 TABLES = ("federation", "task", "privacy", "algorithm", "constants", "resources")

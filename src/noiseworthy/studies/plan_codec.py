@@ -20,19 +20,20 @@ from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.plans.moments import SecondMoments
 from noiseworthy.plans.plan import Plan, Prediction, Steering, StepSize
-from noiseworthy.plans.problem import LEFT_OUT_IF_NONE, Constant, Problem
+from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.plans.stages import BoughtRanges, Pilot
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import law_of, names
-from noiseworthy.privacy.releases import Release
+from noiseworthy.privacy.releases import LEFT_OUT_IF_DEFAULT, Release
 from noiseworthy.privacy.sensitivity import Sensitivity
+from noiseworthy.privacy.trust import Sharing, Trust
 from noiseworthy.studies.plan_text import canonical
 
 _KIND, _ARRAY, _FLOAT = "kind", "array", "float"
 _CLASSES: tuple[type, ...] = (
     Plan, Problem, Constant, PrivacyBudget, Resources, Release, Sensitivity, StepSize, Steering,
-    Prediction, LocalSteps, NoisySteps, Coins, Pilot, BoughtRanges, SecondMoments,
+    Prediction, LocalSteps, NoisySteps, Coins, Pilot, BoughtRanges, SecondMoments, Trust, Sharing,
 )  # fmt: skip
 CLASSES = {one.__name__: one for one in _CLASSES}
 """What any plan file may hold, by the name it has there; see `class_of` for the rest."""
@@ -73,7 +74,7 @@ def encoded(value: Any) -> Any:
     """
     if dataclasses.is_dataclass(value) and class_of(type(value).__name__) is type(value):
         fields = {one.name: encoded(getattr(value, one.name)) for one in dataclasses.fields(value)}
-        absent = {one for one in _optional(type(value)) if fields[one] is None}
+        absent = {name for name, usual in _optional(type(value)).items() if getattr(value, name) == usual}
         return {_KIND: type(value).__name__, **{k: v for k, v in fields.items() if k not in absent}}
     if isinstance(value, np.ndarray) and value.ndim and value.dtype.name in _DTYPES:
         return {_KIND: _ARRAY, "dtype": value.dtype.name, "values": _listed(value)}
@@ -214,7 +215,7 @@ def _instance(content: Any, option: Any, where: str) -> Any:
     if kind is None or not issubclass(kind, option):
         return _NO
     hints, fields = _hints(kind), {one.name for one in dataclasses.fields(kind)}
-    fields -= _optional(kind) - content.keys()
+    fields -= _optional(kind).keys() - content.keys()
     if odd := sorted(fields ^ (content.keys() - {_KIND})):
         raise PlanError(f"{where}.{odd[0]} is {'missing' if odd[0] in fields else 'unknown'} in a plan file")
     try:
@@ -227,9 +228,10 @@ def _instance(content: Any, option: Any, where: str) -> Any:
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+    return get_type_hints(kind, localns=CLASSES)
 
 
-def _optional(kind: type) -> set[str]:
-    """Fields of a dataclass that plan files lack where they are None."""
-    return {one.name for one in dataclasses.fields(kind) if one.metadata == LEFT_OUT_IF_NONE}
+@cache
+def _optional(kind: type) -> dict[str, Any]:
+    """Fields of a dataclass that plan files lack where they have their default, which is beside them."""
+    return {one.name: one.default for one in dataclasses.fields(kind) if one.metadata == LEFT_OUT_IF_DEFAULT}

@@ -65,7 +65,8 @@ def _as_stated(decision: Decision, prepared: Prepared) -> Decision:
     if "steering" in fixed:
         gain = fixed["steering"]
         fixed["steering"] = Steering(gain, prepared.steering_floor) if gain else None
-    return replace(decision, plan=replace(decision.plan, **fixed))
+    plan = decision.plan if "weighting" not in fixed else decision.plan.weighed(fixed["weighting"])
+    return replace(decision, plan=replace(plan, **fixed))
 
 
 def _planned(prepared: Prepared, on_progress: Progress) -> Decision:

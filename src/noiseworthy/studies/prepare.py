@@ -32,6 +32,7 @@ from noiseworthy.studies.clients import Stated, by_name, in_order
 from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import Opened, check_model, open_data
 from noiseworthy.studies.public_sizes import label_range, label_scale, record_size
+from noiseworthy.studies.summed import check_can_be_summed
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import Preparation, Reference, Task, make_task, seen_shape
 from noiseworthy.tasks.factory import check_plain
@@ -72,7 +73,7 @@ class Prepared:
             budget = self.ranges.left_of(budget)
         return Problem(
             self.sizes, self.dimension, budget, table.mechanism, clip_norm, table.sampling_rate, clipping,
-            self._resources(), "person" if table.unit == "person" else None,
+            self._resources(), table.whom, table.unit,
         )  # fmt: skip
 
     @property
@@ -247,6 +248,7 @@ def prepare(study: Study, opened: Opened | None = None) -> Prepared:
         ConfigError: tables that do not fit each other.
         DataError: data that cannot be read.
     """
+    check_can_be_summed(study)
     table = study.federation
     if table.data is None:
         sizes = check.counts("[federation] sizes", table.sizes or [], remedy="one entry per client")

@@ -10,6 +10,7 @@ from noiseworthy import _validate as check
 from noiseworthy._tables import LEAST, LEAST_DELTA, MOST, MOST_STEPS, Auto, Number, Table
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.mechanisms.fields import AnyMechanism
+from noiseworthy.privacy.trust import Trust, TrustModel
 from noiseworthy.studies.clients import Stated, StatedDelta, forms, is_named
 
 
@@ -98,6 +99,13 @@ class PrivacyTable(Table):
     unit: Literal["record", "person"] = Field(default="record", exclude_if=lambda unit: unit == "record")
     """Whose change epsilon bounds: one record's, or that of all records of a person at a client, by the
     column of role `person`. Methods that clip whole updates hide all that a client holds in either case."""
+    trust: TrustModel = Field(default="local", exclude_if=lambda model: model == "local")
+    """Who sees what: `local`, everybody each upload; `secure-sum`, everybody sums only; `central`, a trusted
+    server clipped uploads."""
+    colluders: Annotated[int, Field(ge=0, le=MOST_STEPS)] = Field(default=0, exclude_if=lambda t: t == 0)
+    """Owners that tell the server what they know; of `secure-sum`."""
+    dropouts: Annotated[int, Field(ge=0, le=MOST_STEPS)] = Field(default=0, exclude_if=lambda d: d == 0)
+    """Owners of a cohort that may be missing in a round; of `secure-sum`."""
 
     @field_validator("epsilon", "delta", mode="before")
     @classmethod
@@ -150,6 +158,16 @@ class PrivacyTable(Table):
                 "set delta = 0.0, or leave accountant out to account with a delta"
             )
         return self
+
+    @model_validator(mode="after")
+    def _trusts(self) -> PrivacyTable:
+        _ = self.whom
+        return self
+
+    @property
+    def whom(self) -> Trust:
+        """Whom owners trust, as planners take it."""
+        return Trust(self.trust, self.colluders, self.dropouts)
 
     def _deltas(self) -> list[float]:
         """Every delta that is stated, the ends of a range."""

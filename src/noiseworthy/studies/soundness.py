@@ -36,6 +36,7 @@ def check_sound(plan: Plan) -> None:
     if np.any(plan.released_by(plan.uploads) > plan.releases) or np.any(plan.uploads > plan.rounds):
         raise _unsound("plan.releases", "are fewer than plan.rounds make")
     _check_hides(plan.release, plan.problem.sensitivity, "plan.release")
+    _check_shared(plan, plan.release)
     if plan.pilot is not None:
         _check_hides(plan.pilot.parts[0][0], plan.problem.sensitivity, "plan.pilot")
     if plan.in_stages:
@@ -48,6 +49,23 @@ def _check_hides(release: Release, needed: Sensitivity, where: str) -> None:
     kinds = [(one.norm, one.unit, one.relation, one.sampling_rate) for one in (claimed, needed)]
     if kinds[0] != kinds[1] or np.any(claimed.value < needed.value * (1 - _LAST_BITS)):
         raise _unsound(where, "is for another sensitivity than clip and sizes of plan.problem give")
+
+
+def _check_shared(plan: Plan, release: Release) -> None:
+    """Noise counts on no more owners than are left in a sum, and on none where each upload is seen."""
+    trust, sharing = plan.problem.trust, release.sharing
+    if (sharing is not None) != trust.in_sums:
+        raise _unsound("plan.release.sharing", "is of another trust than plan.problem.trust")
+    if sharing is None:
+        return
+    if plan.before:
+        raise _unsound("plan.pilot", "releases single uploads, which plan.problem.trust does not show")
+    if sharing.survivors > trust.survivors(plan.clients_per_round) or len(sharing.weights) != len(
+        plan.releases
+    ):
+        raise _unsound(
+            "plan.release.sharing", "counts on more noises than plan.problem.trust leaves in a sum"
+        )
 
 
 def _check_first(plan: Plan, first: FirstStage) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
+from noiseworthy.privacy.trust import TrustModel
 from noiseworthy.studies.typed_parts import Curve, Number, OrInfinite, Part
 from noiseworthy.tasks.names import Metric
 
@@ -119,9 +122,23 @@ class WhatIfCurvePart(Part):
     trials: list[tuple[float, float]]
 
 
+class TrustOutcomePart(Part):
+    """What is predicted where owners trust so much; `own` is the study's, `inside` as in curves."""
+
+    model: TrustModel
+    colluders: int
+    dropouts: int
+    loss: OrInfinite
+    accuracy: float
+    inside: bool
+    rounds: int
+    own: bool
+
+
 class WhatIfPart(Part):
     """What other budgets, more clients or other costs would give."""
 
     curves: dict[Literal["epsilon", "clients", "cost"], WhatIfCurvePart]
     prices: list[tuple[float, float]]
     fit: str
+    trust: list[TrustOutcomePart] = Field(default_factory=list)

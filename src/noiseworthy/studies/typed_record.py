@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from noiseworthy.data.records import TestOrigin
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.privacy.budget import Relation, Unit
+from noiseworthy.privacy.trust import TrustModel
 from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.studies.typed_evidence import EvidencePart, ForetoldPart, WhatIfPart
 from noiseworthy.studies.typed_home import HomePart
@@ -91,6 +92,14 @@ class EstimationPart(Part):
     loss_cap: float
 
 
+class TrustPart(Part):
+    """Whom owners trust, where not everybody sees each upload."""
+
+    model: TrustModel
+    colluders: int
+    dropouts: int
+
+
 class PlanPart(Part):
     """A plan, by the contract of `noiseworthy plan --json`; a noise that changes in its first and last round.
 
@@ -141,6 +150,8 @@ class PlanPart(Part):
     shrinkage: float | None = None
     label_weight: float | None = None
     upload_numbers: int | None = None
+    trust: TrustPart | None = None
+    sum_noise: float | None = None
 
 
 class BeforePart(Part):

@@ -98,8 +98,23 @@ def remarks(advice: AdviceValues) -> list[str]:
     if advice.recommended is None:
         return []
     best = find(advice, advice.recommended)
-    said = [_same(advice), _ties(advice, best), _protected(advice, best), *_flips(advice, best)]
+    said = [
+        _same(advice),
+        _ties(advice, best),
+        _protected(advice, best),
+        *_flips(advice, best),
+        _trusts(advice),
+    ]
     return [one for one in said if one]
+
+
+def _trusts(advice: AdviceValues) -> str:
+    """What the recommended algorithm would reach with other trust."""
+    rows = [] if advice.outlook is None else advice.outlook.trust
+    if len(rows) < 2:
+        return ""
+    said = ", ".join(f"{one.model} {written(advice.score, one.accuracy)}" for one in rows)
+    return f"What would trust buy here? By the bound fitted to its trials, each with its best counts: {said}."
 
 
 def _flips(advice: AdviceValues, best: AdvisedPart) -> list[str]:

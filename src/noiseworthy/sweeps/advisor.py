@@ -232,6 +232,8 @@ def entrants(prepared: Prepared) -> tuple[list[Study], list[LeftOut]]:
 def _unsuited(name: str, study: Study) -> str:
     """Why an algorithm cannot enter, empty if it can."""
     only, noise = method(name).only, study.privacy.mechanism
+    if study.privacy.whom.in_sums and (reads := method(name).reads):
+        return f'under trust = "{study.privacy.trust}" only sums are seen: {reads}'
     if only in (None, noise):
         return ""
     if not law_of(only).noisy:
@@ -339,6 +341,7 @@ def _privacy(plan: Plan) -> dict[str, Any]:
         "spent_epsilon": float(plan.spent().max()),
         "epsilon": float(plan.budget.epsilon.max()),
         "delta": float(plan.budget.delta.max()),
+        **({"adversary": plan.problem.trust.adversary} if plan.problem.trust.in_sums else {}),
     }
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
-from noiseworthy.privacy.budget import Relation, Unit
+from noiseworthy.privacy.budget import ADVERSARY, Relation, Unit
+from noiseworthy.studies.typed_evidence import TrustOutcomePart
 from noiseworthy.studies.typed_parts import Json, Number, Part
 from noiseworthy.studies.typed_record import SteeringPart
 
@@ -60,6 +61,7 @@ class PromisedPart(Part):
     spent_epsilon: float
     epsilon: float
     delta: float
+    adversary: str = ADVERSARY
 
 
 class CostPart(Part):
@@ -128,6 +130,7 @@ class OutlookPart(Part):
     ours: list[CurvePart]
     theirs: list[CurvePart]
     fits: list[str]
+    trust: list[TrustOutcomePart] = Field(default_factory=list)
 
 
 class AdviceValues(Part):

@@ -41,18 +41,19 @@ def upper_norm(v: Array, norm: Norm) -> Array:
 
 
 def upper_norm_of_long(v: Array, norm: Norm) -> Array:
-    """`upper_norm` of one long vector as the norm of the norms of its rows, tight to (512 + n/512) 2^-24.
+    """`upper_norm` of long vectors as the norm of the norms of their rows, tight to (512 + n/512) 2^-24.
 
     Args:
-        v: float32, shape (n,).
+        v: float32, shape (..., n).
         norm: `l1` or `l2`.
 
     Example:
         >>> round(float(upper_norm_of_long(jnp.ones(10_000), "l2")), 2)
         100.0
     """
-    width = min(_ROW, v.size)
-    rows = jnp.pad(v, (0, -v.size % width)).reshape(-1, width)
+    *leading, n = v.shape
+    width = min(_ROW, n)
+    rows = jnp.pad(v, [(0, 0)] * len(leading) + [(0, -n % width)]).reshape(*leading, -1, width)
     return upper_norm(upper_norm(rows, norm), norm)
 
 
@@ -76,5 +77,9 @@ def clip(v: Array, size: Array, clip_norm: Array | float) -> Array:
         Array([[0.6, 0.8],
                [0. , 0. ]], dtype=float32)
     """
-    factor = jnp.minimum(1.0, SAFETY * clip_norm / size)
-    return jnp.where(jnp.isfinite(size)[..., None], v * factor[..., None], 0.0)
+    return jnp.where(jnp.isfinite(size)[..., None], v * clip_factor(size, clip_norm)[..., None], 0.0)
+
+
+def clip_factor(size: Array, clip_norm: Array | float) -> Array:
+    """What `clip` multiplies a gradient by: min(1, C (1 - 2^-20) / size)."""
+    return jnp.minimum(1.0, SAFETY * clip_norm / size)

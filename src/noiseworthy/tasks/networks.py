@@ -9,14 +9,19 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from jax.tree_util import keystr, tree_leaves_with_path
+from jax.typing import ArrayLike
 
 from noiseworthy import _validate as check
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch, Score
 from noiseworthy.tasks.chunks import chunks, without_padding
 from noiseworthy.tasks.clipping import clip, upper_norm_of_long
+from noiseworthy.tasks.convolutions import quick
+from noiseworthy.tasks.ghost import Ghost
 from noiseworthy.tasks.losses import Loss
 from noiseworthy.tasks.structured_losses import LOSSES
 
@@ -42,9 +47,11 @@ class ModelTask:
         dimension: number of parameters p.
         loss: loss of one record, and the quality that a score reports.
         ridge: weight mu of (mu/2)||theta||^2, at least 0.
-        chunk: most records that are worked on at once; for clipped gradients memory is chunk times p.
+        chunk: most records that are worked on at once; for clipped gradients memory is chunk times p, and
+            more records at once where that holds them.
         form: records (n, *shape) -> records as `outputs` takes them; each record on its own.
         record_shape: shape of one record after `prepare`, or None where nobody said.
+        names: of the parameters, each with how many numbers they are, in the order of theta.
     """
 
     outputs: Callable[[Array, Array], Array]
@@ -55,6 +62,7 @@ class ModelTask:
     chunk: int = CHUNK
     form: Callable[[Array], Array] = as_numbers
     record_shape: tuple[int, ...] | None = None
+    names: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         check.count("dimension", self.dimension, remedy="give the model at least one parameter")
@@ -72,6 +80,9 @@ class ModelTask:
     def clipped_gradient_sum(self, theta: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> Array:
         """Sum of the records' gradients, each clipped to C; chunks in sequence, records of a chunk at once.
 
+        Gradients of products, convolutions and lookups are formed for single records only where that is
+        cheaper than to measure and add them without (`ghost`).
+
         Args:
             theta: parameters, shape (p,).
             batch: records, labels, and a mask that is 0 on padding.
@@ -84,6 +95,53 @@ class ModelTask:
         Guarantee: each summand has norm at most C, float32 rounding included (`upper_norm`, `clip`).
         A record contributes zero if its gradient is not finite or its squared norm overflows.
         """
+
+        if len(batch.mask) == 1:
+            return self._formed_sum(theta, batch, clip_norm, norm)
+        ghost = self._ghost(batch.x[0], batch.y[0], norm)
+        if not ghost.layers:
+            return self._formed_sum(theta, batch, clip_norm, norm)
+
+        def add(total: Array, chunk: Batch) -> tuple[Array, None]:
+            return total + ghost.clipped_sum(theta, chunk, clip_norm, norm), None
+
+        at_once = max(self.chunk, self.chunk * self.dimension // ghost.numbers)
+        return jax.lax.scan(add, jnp.zeros_like(theta), chunks(batch, at_once))[0]
+
+    def formed(self, x: ArrayLike, y: ArrayLike, norm: Norm = "l2") -> dict[str, str]:
+        """Parameters whose gradients are formed for every record because their use is not understood.
+
+        Clipping then takes memory and time for records times parameters. For products, convolutions (on
+        CPU) and lookups it does not, where that is cheaper.
+
+        Args:
+            x: one record, from `prepare`.
+            y: its label.
+            norm: that bounds gradients.
+
+        Returns:
+            Why, by name; small parameters are left out.
+
+        Example:
+            >>> task = model_task(lambda w, x: x @ w @ w, jnp.ones((40, 40)))
+            >>> task.formed(jnp.ones(40), 0)
+            {'theta': 'is read 2 times'}
+        """
+        starts = np.cumsum([0, *(size for _, size in self.names)])
+        names = list(zip(self.names, starts, strict=False)) or [(("theta", self.dimension), 0)]
+        return {
+            name: why
+            for part, why in self._ghost(jnp.asarray(x), jnp.asarray(y), norm).obstacles
+            for (name, size), start in names
+            if start < part.stop and part.start < start + size
+        }
+
+    def _ghost(self, x: Array, y: Array, norm: Norm) -> Ghost:
+        theta = jax.ShapeDtypeStruct((self.dimension,), jnp.float32)
+        return Ghost.of(self._loss, theta, x, y, norm)
+
+    def _formed_sum(self, theta: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> Array:
+        """`clipped_gradient_sum` by a gradient per record."""
 
         def clipped(x: Array, y: Array) -> Array:
             gradient = jax.grad(self._loss)(theta, x, y)
@@ -178,14 +236,18 @@ def model_task(
         [-1.41, 1.41]
     """
     theta, unflatten = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params))
+    quicker = quick(apply)
     return ModelTask(
-        outputs=lambda theta, x: apply(unflatten(theta), x),
+        outputs=lambda theta, x: quicker(unflatten(theta), x),
         start=lambda key: theta,
         dimension=theta.size,
         loss=_loss_of(loss),
         ridge=ridge,
         chunk=chunk,
         record_shape=record_shape,
+        names=tuple(
+            (keystr(path) or "theta", jnp.size(leaf)) for path, leaf in tree_leaves_with_path(params)
+        ),
     )
 
 

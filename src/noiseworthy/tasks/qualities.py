@@ -70,10 +70,14 @@ def constant_quality(metric: Metric, labels: ArrayLike) -> float:
 
 def _auc(scores: Real, positive: NDArray[np.bool_]) -> Real:
     """Shape (S,): the chance that a positive record has the larger score, ties counting half."""
-    from scipy.stats import rankdata  # here, because few studies name this metric
-
     n, m = int(positive.sum()), int((~positive).sum())
     if not n * m:
         return np.full(len(scores), 0.5)
-    ranks = rankdata(scores, axis=1)[:, positive].sum(axis=1)
+    ranks = np.array([_ranks(row)[positive].sum() for row in scores])
     return (ranks - n * (n + 1) / 2) / (n * m)
+
+
+def _ranks(values: Real) -> Real:
+    """Places in ascending order from 1, shape (n,); those that are equal share the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[place]

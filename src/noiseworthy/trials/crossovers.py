@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,7 @@ class Outlook:
         ours: curves of the one that is ahead, moved to what was measured.
         theirs: those of the other.
         fits: how well the theory of each fits its trials, in words.
+        trust: what ours is predicted to reach for each that owners may trust, as plain values.
     """
 
     other: str
@@ -56,6 +58,7 @@ class Outlook:
     ours: tuple[Curve, ...]
     theirs: tuple[Curve, ...]
     fits: tuple[str, str]
+    trust: tuple[dict[str, Any], ...] = ()
 
 
 def outlook(bench: Bench, ours: Entry, theirs: Entry, seconds: float = np.inf) -> Outlook | None:
@@ -77,7 +80,8 @@ def outlook(bench: Bench, ours: Entry, theirs: Entry, seconds: float = np.inf) -
     doubt = max(mine.bound.left_out, other.bound.left_out)
     flips = [flip(a, b, doubt) for a, b in zip(near, far, strict=True)]
     fits = (mine.bound.quality, other.bound.quality)
-    return Outlook(theirs.name, tuple(one for one in flips if one), near, far, fits)
+    trusts = tuple(one.as_dict() for one in mine.trusts())
+    return Outlook(theirs.name, tuple(one for one in flips if one), near, far, fits, trusts)
 
 
 def _curves(bench: Bench, guess: WhatIf, entry: Entry) -> tuple[Curve, ...]:

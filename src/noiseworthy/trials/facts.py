@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from noiseworthy.data.prior_columns import Block
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.trust import Trust
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.names import Metric
 from noiseworthy.trials.treatment import Treatment
@@ -79,7 +81,8 @@ class PublicFacts:
     def thinned(self, most: int = MOST_CLIENTS) -> PublicFacts:
         """The same facts with at most so many clients: of N clients, in order of size, every (N/M)-th.
 
-        The mean of M uploads is noisier than that of N: a trial shrinks its noise by `sqrt(M/N)`.
+        The mean of M uploads is noisier than that of N: a trial shrinks its noise (`Proxy.noise_factor`). As
+        large a share of them colludes or is missing.
         """
         problem, n = self.problem, self.problem.n_clients
         if n <= most:
@@ -89,9 +92,12 @@ class PublicFacts:
         )
         epsilon, delta = problem.budget.epsilon[kept], problem.budget.delta[kept]
         few = PrivacyBudget.of(epsilon, delta, most, problem.budget.relation, problem.budget.unit)
-        resources = _of(problem.resources, kept)
+        resources, trust = _of(problem.resources, kept), problem.trust
+        others = (ceil(part * most / n) for part in (trust.colluders, trust.dropouts))
+        trust = Trust(trust.model, *others)
         return replace(
-            self, problem=replace(problem, sizes=problem.sizes[kept], budget=few, resources=resources)
+            self,
+            problem=replace(problem, sizes=problem.sizes[kept], budget=few, resources=resources, trust=trust),
         )
 
 

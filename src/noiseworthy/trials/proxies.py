@@ -69,8 +69,8 @@ class Proxy:
         """The proxy of a source, its records treated as the study says or as it might."""
         few, records = facts.thinned(), public_records(facts, source, data_dir)
         task = facts.make_task(records.record_shape, records.classes, treatment, source)
-        factor = float(np.sqrt(few.problem.n_clients / facts.problem.n_clients))
-        return cls(few, records, task, factor)
+        kept = [of.problem.n_clients * of.problem.hidden_among(None) for of in (few, facts)]
+        return cls(few, records, task, float(np.sqrt(kept[0] / kept[1])))
 
     @property
     def problem(self) -> Problem:

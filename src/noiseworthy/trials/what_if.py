@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.methods.dp_fedavg.bound import sampling_share
+from noiseworthy.methods.registry import method
 from noiseworthy.methods.shape import Counts, Shape
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.trust import TRUST_MODELS, Trust
 from noiseworthy.trials.fitted_bound import FittedBound
 from noiseworthy.trials.landscape import REACHES, TrialPoint, scaled
 
@@ -92,6 +94,20 @@ class BestCounts:
     inside: bool
     rounds: int
     work: float
+
+
+@dataclass(frozen=True)
+class TrustOutcome:
+    """A prediction at the counts that are best under one trust; `own` is the study's."""
+
+    trust: Trust
+    best: BestCounts
+    own: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        reached = {name: getattr(self.best, name) for name in ("loss", "accuracy", "inside", "rounds")}
+        return {**self.trust.as_dict(), **reached, "own": self.own}
 
 
 @dataclass(frozen=True)
@@ -181,6 +197,8 @@ class WhatIf:
             problem: the study's with another budget, other clients or resources.
             most_uploads: that a client may make besides what its resources pay for.
         """
+        if problem.trust.least_cohort > self._asked(problem):
+            most_uploads = 0
         counts = self._counts(problem, most_uploads)
         if not len(counts):
             return BestCounts(1.0, float(self.bound.accuracy(1.0)), False, 0, 1.0)
@@ -196,6 +214,21 @@ class WhatIf:
         """Predicted loss of the study for so many rounds of some work, over the untrained one."""
         return self.bound.of(self._of_rounds(self.plan.problem, rounds, work))
 
+    def trusts(self) -> list[TrustOutcome]:
+        """The best prediction for each that owners may trust; none for a method that reads single uploads.
+
+        A secure sum is that of the study, or one without colluders and drop-outs.
+        """
+        own, plan = self.plan.problem.trust, self.plan
+        if method(plan.algorithm).reads:
+            return []
+        every = [own if own.model == model else Trust(model) for model in TRUST_MODELS]
+        return [
+            TrustOutcome(trust, self.at(replace(plan.problem, trust=trust)), trust == own)
+            for trust in every
+            if trust.least_cohort <= plan.clients_per_round
+        ]
+
     def as_dict(self) -> dict[str, Any]:
         """Curves with the trials on them, prices and the quality of the fit, as plain values."""
         curves = {"epsilon": self.epsilon(), "clients": self.clients(), "cost": self.cost()}
@@ -204,6 +237,7 @@ class WhatIf:
             "curves": {name: {**vars(curve), "trials": marks[name]} for name, curve in curves.items()},
             "prices": [list(price) for price in self.price_of_points()],
             "fit": self.bound.quality,
+            "trust": [outcome.as_dict() for outcome in self.trusts()],
         }
 
     def _marks(self) -> dict[str, list[list[float]]]:

@@ -85,7 +85,7 @@ def test_runs_spend_the_same_budget(gateway):
 
 def test_a_grid_too_coarse_for_delta_is_refused(gateway):
     """The surcharge is held against the release's own part of delta."""
-    accepted = gateway._accepted(request())
+    accepted = gateway.accepted(request())
     (one,) = accepted.job.sums
     assert share_of(one.release, gateway.account, DeployedNoise("gaussian", 2.0**32), P) == accepted.share
     with pytest.raises(ValueError, match="too coarse"):
@@ -183,7 +183,7 @@ def test_killed_at_any_step_a_release_is_paid_once_and_drawn_once(
     again = asked(gateway, request(**kind))
     assert getattr(again, "reason", None) == then
     assert spent(gateway)[0] == 1
-    assert len(silent) <= sum(one.times for one in gateway._accepted(request(**kind)).job.sums)
+    assert len(silent) <= sum(one.times for one in gateway.accepted(request(**kind)).job.sums)
     assert isinstance(asked(gateway, request(2, **kind)), Uploaded)
 
 

@@ -10,8 +10,8 @@ import pytest
 from noiseworthy.deploy.correspondence import SILENT, delivered
 from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway import wire
-from noiseworthy.deploy.gateway.messages import ModelOffer, Received, Refused, Uploaded, read_reply
-from noiseworthy.deploy.gateway.models import Models
+from noiseworthy.deploy.gateway.messages import Received, Refused, Uploaded, read_reply
+from noiseworthy.deploy.gateway.models import ModelOffer, Models
 from noiseworthy.deploy.gateway.packing import pack_about, pack_model
 from noiseworthy.model.description import Description
 from noiseworthy.model.folder import load_folder

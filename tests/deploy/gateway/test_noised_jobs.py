@@ -55,7 +55,7 @@ def changed_at(gateway, job, place):
 @pytest.mark.parametrize("place", [0, 90])
 def test_one_record_changes_its_own_joint_gradient_alone(gateway, place):
     """Transform and model are clipped as one row; all others stay the same bit by bit."""
-    job = gateway._accepted(request(algorithm=PERSONAL)).job
+    job = gateway.accepted(request(algorithm=PERSONAL)).job
     phi = np.linspace(-1, 1, job.both.dimension, dtype=np.float32)
     before, after = (
         np.concatenate(list(gradient_rows(job.personal, phi, batch, job.both)))
@@ -72,7 +72,7 @@ def test_one_record_changes_its_own_joint_gradient_alone(gateway, place):
 def test_one_record_moves_a_reported_loss_by_at_most_the_cap(gateway, silent, size):
     """Even where losses are far beyond the cap, or not finite, which counts as the cap."""
     theta = np.full(P, size, np.float32)
-    job = gateway._accepted(request(algorithm=LOSSES, theta=theta)).job
+    job = gateway.accepted(request(algorithm=LOSSES, theta=theta)).job
     told = [job._loss(theta, batch)[0] for batch in changed_at(gateway, job, 3)]
     assert abs(told[0] - told[1]) * 91 <= CAP * (1 + 1e-9)
     assert all(0 <= one <= CAP for one in told)

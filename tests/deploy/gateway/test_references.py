@@ -110,7 +110,7 @@ def test_one_record_changes_its_own_row_alone_whatever_the_numbers_are(
 ):
     """Bit by bit, so that the clip bounds by 2C what a neighbour changes."""
     task = against()["task"] | {"normalise": normalise}
-    job, place = gateway._accepted(request(**against(seen=seen, task=task))).job, 45
+    job, place = gateway.accepted(request(**against(seen=seen, task=task))).job, 45
     x = holding.x.copy()
     x[place] = other
     held = [Holding(one, holding.y, holding.classes) for one in (holding.x, x)]

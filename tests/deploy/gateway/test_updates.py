@@ -87,7 +87,7 @@ def test_parts_of_the_records_add_up_to_all(gateway, silent, monkeypatch):
 @pytest.mark.parametrize("place", [0, 45, 90])
 def test_one_record_changes_its_own_row_alone_and_the_total_by_at_most_2c(gateway, place):
     """Rows of all others are the same bit by bit: else no clip would bound what a record changes."""
-    job = gateway._accepted(request()).job
+    job = gateway.accepted(request()).job
     grid = job.sums[0].mechanism.grid
     batch = gateway.holding.batch(job.task)
     before, after = (rows_of(job, one) for one in (batch, with_other_label(batch, place)))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.memory import Memories
@@ -15,7 +15,6 @@ from noiseworthy.deploy.gateway.messages import (
     About,
     LeaseRequest,
     Message,
-    ModelOffer,
     Receipt,
     Received,
     Refused,
@@ -36,13 +35,15 @@ from noiseworthy.methods.local import Memory
 from noiseworthy.methods.wire import Job
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.deployed_noise import DeployedNoise
-from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Head, Refusal, Resend
+from noiseworthy.privacy.durable import Account, Charge, DurableLedger, Grant, Head, Refusal, Resend
 from noiseworthy.privacy.durable.accounts import WHOLE, accounts_of
 from noiseworthy.privacy.durable.fingerprints import Fingerprint
 from noiseworthy.privacy.durable.leases import end_leases, lease, lease_refusal, open_rest
 from noiseworthy.privacy.durable.storage import make_private
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
-from noiseworthy.tasks.table import TaskTable
+
+if TYPE_CHECKING:
+    from noiseworthy.deploy.gateway.summing import Sums
 
 _log = logging.getLogger("noiseworthy.deploy.gateway")
 
@@ -86,6 +87,7 @@ class Gateway:
         number: of the account in the ledger.
         memories: what the owner remembers of runs.
         fingerprint: what binds the account to the records.
+        sums: the owner's side of secure sums, where its file allows any.
         on_model: what the owner does with a model that was kept.
 
     Guarantee: no record is read for a release, and none of its noise drawn, before the ledger holds its price
@@ -99,6 +101,7 @@ class Gateway:
     number: int
     memories: Memories
     fingerprint: Fingerprint
+    sums: Sums | None = None
     on_model: Callable[[Path], None] = lambda path: None
     _compiled: set[str] = field(default_factory=set)
 
@@ -124,6 +127,7 @@ class Gateway:
         ledger = DurableLedger.open(path, owner.files.witness)
         try:
             (number,) = ledger.enrol([account])
+            sums = None if owner.secure_sum is None else owner.secure_sum.opened(owner)
         except BaseException:
             ledger.close()
             raise
@@ -131,11 +135,13 @@ class Gateway:
         fingerprint = Fingerprint(ledger, number, holding.parts)
         if records_changed and not fingerprint.fits:
             fingerprint.take()
-        return cls(owner, holding, ledger, account, number, memories, fingerprint)
+        return cls(owner, holding, ledger, account, number, memories, fingerprint, sums=sums)
 
     def close(self) -> None:
         """Let go of the ledger."""
         self.ledger.close()
+        if self.sums is not None:
+            self.sums.close()
 
     def __enter__(self) -> Self:
         return self
@@ -171,9 +177,11 @@ class Gateway:
                 return self._released(message)
             if isinstance(message, LeaseRequest):
                 return pack_reply(self._leased(message))
-            if isinstance(message, ModelOffer):
-                return pack_reply(self._kept(message))
-            return pack_reply(self.about if message == "about" else self._received(message))
+            if isinstance(message, Receipt):
+                return pack_reply(self._received(message))
+            if message == "about":
+                return pack_reply(self.about)
+            return message.answered(self)
         except Unwitnessed:
             _log.exception("a release was paid for and is lost")
             raise Declined("failed", FAILED) from None
@@ -226,35 +234,19 @@ class Gateway:
         _log.info("run %r holds its price", asked.run)
         return Received(head=str(self.ledger.head))
 
-    def _kept(self, offer: ModelOffer) -> Received:
-        """Keep the model of a run that this owner took part in; nothing here looks at it again."""
-        from noiseworthy.deploy.gateway.models import Models, fitting  # here: one comes at the end of a run
-
-        if self.runs.number_of(offer.run) is None:
-            raise Declined("not-allowed", "the owner took part in no such run; its model was not kept")
-        try:
-            self._check_model(fitting(offer, self.holding.feature_shape, self.holding.classes), offer)
-            path = Models.beside(self.ledger.path).keep(offer)
-        except UserError as error:
-            raise Declined("not-allowed", str(error)) from None
-        _log.info("the model of run %r is kept at %s", offer.run, path)
-        self.on_model(path)
-        return Received(head=str(self.ledger.head))
-
-    def _check_model(self, task: TaskTable, offer: ModelOffer) -> None:
-        allowed, size = self.owner.allowed, len(offer.theta)
-        if task.model not in allowed.models or size > allowed.most_parameters:
-            raise Declined("not-allowed", f"the owner does not allow this model of {size} parameters")
-        dimension = self.holding.task(task, offer.seen).dimension
-        if dimension != size:
-            raise Declined("not-allowed", f"the model has {dimension} parameters, got {size}")
-
     def _released(self, request: Request) -> bytes:
-        accepted = self._accepted(request)
+        accepted = self.accepted(request)
         with turn(Path(f"{self.ledger.path}.turn")):
             return self._paid(accepted)
 
     def _paid(self, accepted: Accepted) -> bytes:
+        answer, memory = self.reserved(accepted)
+        if isinstance(answer, Resend):
+            return self._same(answer.sealed, accepted.request)
+        return self._made(answer.number, accepted, memory)
+
+    def reserved(self, accepted: Accepted) -> tuple[Grant | Resend, Memory]:
+        """What the ledger answers to a release, and what the owner remembers before it."""
         request = accepted.request
         charge = Charge(self.number, request.release, accepted.share)
         memory = self._checked(accepted, charge)
@@ -264,11 +256,9 @@ class Gateway:
         if isinstance(answer, Refusal):
             later = self.runs.next_release(request.run) if answer.why == "lost" else None
             raise Declined(answer.why, answer.message, later)
-        if isinstance(answer, Resend):
-            return self._same(answer.sealed, request)
-        return self._made(answer.number, accepted, memory)
+        return answer, memory
 
-    def _accepted(self, request: Request) -> Accepted:
+    def accepted(self, request: Request) -> Accepted:
         """The request within the owner's terms; looks at public things only."""
         check_allowed(self.owner.allowed, self.owner.budget, request)
         try:
@@ -299,10 +289,10 @@ class Gateway:
         if short is not None:
             raise Declined(short.why, short.message)
         memory = self._recalled(accepted)
-        self._rehearse(accepted)
+        self.rehearse(accepted)
         return memory
 
-    def _rehearse(self, accepted: Accepted) -> None:
+    def rehearse(self, accepted: Accepted) -> None:
         """Compile before paying: a kill in those seconds would lose the release."""
         program, job = accepted.request.program, accepted.job
         if not self.holding.knows(job.task):
@@ -356,7 +346,7 @@ class Gateway:
         """The sealed reply of a release that was paid for; from here on whatever fails loses it."""
         try:
             head = str(self.ledger.head)
-            sealed = pack_reply(self._uploaded(accepted, memory, head))
+            sealed = pack_reply(self.uploaded(accepted, memory, head))
             self.ledger.seal(grant, sealed)
         except Exception:
             _log.exception("grant %d was paid for and is lost", grant)
@@ -364,7 +354,8 @@ class Gateway:
         _log.info("release %d of run %r left", accepted.request.release, accepted.request.run)
         return sealed
 
-    def _uploaded(self, accepted: Accepted, memory: Memory, head: str) -> Uploaded:
+    def uploaded(self, accepted: Accepted, memory: Memory, head: str) -> Uploaded:
+        """The upload of a release that was paid for; what the owner remembers of it is kept."""
         request, job = accepted.request, accepted.job
         upload, memory = job.upload(self.holding.batch(job.task), memory)
         self.memories.keep(request.run, request.release, memory)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, InstanceOf, ValidationError, model_validator
@@ -20,11 +21,16 @@ from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.uploads import Derived, Grid, Upload
 from noiseworthy.tasks.table import TaskTable
 
+if TYPE_CHECKING:
+    from noiseworthy.deploy.gateway.models import ModelOffer
+    from noiseworthy.deploy.gateway.sums import Summed, SumRequest
+
 Reason: TypeAlias = Literal[
     "malformed", "not-allowed", "floor", "deadline", "conflict", "budget", "leased", "records", "ledger",
-    "fault", "lost", "failed",
+    "fault", "lost", "failed", "void",
 ]  # fmt: skip
-"""Why nothing is sent: `lost` and `failed` were paid for, all others cost nothing."""
+"""Why nothing is sent: `lost` and `failed` were paid for, a `void` round of a secure sum may have been, all
+others cost nothing."""
 
 
 RunName = Annotated[str, Field(min_length=1, max_length=100)]
@@ -216,33 +222,15 @@ class LeaseRequest(Table):
     head: HeadText | None = None
 
 
-class ModelOffer(Table):
-    """The model that a run has reached, for its owners to keep.
-
-    Attributes:
-        run: by name.
-        description: what a model is besides its numbers, as `model.json` says it.
-        theta: its parameters, float32, shape (p,), finite.
-        seen: numbers of the reference that its task names; None where it names none.
-    """
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    run: RunName
-    description: dict[str, Any]
-    theta: Vector
-    seen: Seen | None = None
-
-
 class Received(Table):
     """The answer to a receipt, a lease or a model, which are noted; `head` is that of the owner's ledger."""
 
     head: HeadText
 
 
-Message: TypeAlias = Request | Receipt | LeaseRequest | ModelOffer | Literal["about"]
+Message: TypeAlias = "Request | SumRequest | Receipt | LeaseRequest | ModelOffer | Literal['about']"
 """What may be asked of a gateway."""
-Reply: TypeAlias = Uploaded | Refused | About | Received
+Reply: TypeAlias = "Uploaded | Summed | Refused | About | Received"
 
 
 def read_message(data: bytes) -> Message:
@@ -257,19 +245,21 @@ def read_message(data: bytes) -> Message:
         return "about"
     if not isinstance(kind, str) or kind not in _KINDS:
         raise WireError(f"this is no request; its kind must be one of {', '.join(_KINDS)} or about")
-    return _validated(_KINDS[kind], fields)
+    module, name = _KINDS[kind]
+    return _validated(getattr(import_module(f"noiseworthy.deploy.gateway.{module}"), name), fields)
 
 
-_Sent: TypeAlias = type[Request] | type[Receipt] | type[LeaseRequest] | type[ModelOffer]
-_KINDS: dict[str, _Sent] = {
-    "release": Request,
-    "receipt": Receipt,
-    "lease": LeaseRequest,
-    "model": ModelOffer,
+_KINDS = {
+    "release": ("messages", "Request"),
+    "receipt": ("messages", "Receipt"),
+    "lease": ("messages", "LeaseRequest"),
+    "model": ("models", "ModelOffer"),
+    "sum": ("sums", "SumRequest"),
 }
+"""Messages by module and name; a module is loaded with the first message that needs it."""
 
 
-def _validated(kind: _Sent, fields: dict[str, Any]) -> Message:
+def _validated(kind: Any, fields: dict[str, Any]) -> Message:
     try:
         return kind.model_validate(fields)
     except ValidationError as error:
@@ -321,6 +311,8 @@ def read_reply(data: bytes) -> Reply:
     """
     fields = wire.unpack(data, most=LARGEST)
     try:
+        if fields.get("kind") == "summed":
+            return import_module("noiseworthy.deploy.gateway.sums").Summed.of(fields)
         plain = _PLAIN_REPLIES.get(fields.pop("kind"))
         if plain is not None:
             return plain.model_validate(fields)

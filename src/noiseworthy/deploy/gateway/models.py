@@ -2,21 +2,65 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from noiseworthy.deploy.gateway.messages import ModelOffer
-from noiseworthy.errors import InvalidInput
+from pydantic import ConfigDict
+
+from noiseworthy._tables import Table
+from noiseworthy.deploy.gateway.messages import Received, RunName, Seen, Vector, pack_reply
+from noiseworthy.deploy.gateway.terms import Declined
+from noiseworthy.errors import InvalidInput, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from noiseworthy.deploy.gateway.gateway import Gateway
     from noiseworthy.model.description import Description
     from noiseworthy.tasks.table import TaskTable
 
+_log = logging.getLogger("noiseworthy.deploy.gateway")
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _-]{0,99}")
+
+
+class ModelOffer(Table):
+    """The model that a run has reached, for its owners to keep.
+
+    Attributes:
+        run: by name.
+        description: what a model is besides its numbers, as `model.json` says it.
+        theta: its parameters, float32, shape (p,), finite.
+        seen: numbers of the reference that its task names; None where it names none.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    run: RunName
+    description: dict[str, Any]
+    theta: Vector
+    seen: Seen | None = None
+
+    def answered(self, gateway: Gateway) -> bytes:
+        """Keep the model, if its owner took part in its run; nothing there looks at it again.
+
+        Raises:
+            Declined: a model of another run, or one that the owner's file does not allow.
+        """
+        if gateway.runs.number_of(self.run) is None:
+            raise Declined("not-allowed", "the owner took part in no such run; its model was not kept")
+        holding = gateway.holding
+        try:
+            _check_allowed(gateway, fitting(self, holding.feature_shape, holding.classes), self)
+            path = Models.beside(gateway.ledger.path).keep(self)
+        except UserError as error:
+            raise Declined("not-allowed", str(error)) from None
+        _log.info("the model of run %r is kept at %s", self.run, path)
+        gateway.on_model(path)
+        return pack_reply(Received(head=str(gateway.ledger.head)))
 
 
 @dataclass(frozen=True)
@@ -96,3 +140,12 @@ def fitting(offer: ModelOffer, record_shape: Sequence[int], classes: int | None)
             f"{[*record_shape]} and {classes}"
         )
     return said.task
+
+
+def _check_allowed(gateway: Gateway, task: TaskTable, offer: ModelOffer) -> None:
+    allowed, size = gateway.owner.allowed, len(offer.theta)
+    if task.model not in allowed.models or size > allowed.most_parameters:
+        raise Declined("not-allowed", f"the owner does not allow this model of {size} parameters")
+    dimension = gateway.holding.task(task, offer.seen).dimension
+    if dimension != size:
+        raise Declined("not-allowed", f"the model has {dimension} parameters, got {size}")

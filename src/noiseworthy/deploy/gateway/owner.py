@@ -107,6 +107,8 @@ class Owner(Table):
     budget: BudgetTable
     allowed: AllowedTable
     files: FilesTable
+    secure_sum: Any = None
+    """Key and roster of secure sums, where the owner allows any: `summing.SecureSumTable`."""
     columns: Any = None
     """What each column of the owner's table is, a `Schema`; or a file that says it, beside this one."""
 
@@ -114,6 +116,15 @@ class Owner(Table):
     @classmethod
     def _schema(cls, stated: Any) -> Any:
         return None if stated is None else _read_columns(stated, Path())
+
+    @field_validator("secure_sum", mode="before")
+    @classmethod
+    def _sums(cls, stated: Any) -> Any:
+        if stated is None:
+            return None
+        from noiseworthy.deploy.gateway.summing import SecureSumTable  # here, because few owners allow them
+
+        return SecureSumTable.model_validate(stated)
 
     @model_validator(mode="after")
     def _has_data(self) -> Owner:
@@ -173,6 +184,8 @@ def load_owner(path: Path) -> Owner:
     owner = checked(Owner, raw, "the owner's file", "; see docs/gateway.md")
     named = {name: getattr(owner.files, name) for name in ("socket", "ledger", "witness", "tuned")}
     beside = {name: path.parent / place for name, place in named.items() if place is not None}
+    if owner.secure_sum is not None:
+        owner = owner.model_copy(update={"secure_sum": owner.secure_sum.beside(path.parent)})
     table, records = owner.federation, path.parent / str(owner.federation.data)
     if is_table(records.name) and records.exists():
         table = table.model_copy(update={"data": str(records)})

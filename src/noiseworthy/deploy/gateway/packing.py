@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from noiseworthy.deploy.gateway import wire
 from noiseworthy.deploy.gateway.framing import LARGEST
-from noiseworthy.deploy.gateway.messages import LeaseRequest, ModelOffer, Receipt, Request
+from noiseworthy.deploy.gateway.messages import LeaseRequest, Receipt, Request
+from noiseworthy.deploy.gateway.models import ModelOffer
 
 
 def pack_about() -> bytes:

@@ -50,6 +50,7 @@ class DPFedAvg(LocalSteps, Scheduled):
         local_steps: E.
         steps: eta_k, shape (E T_g,).
         cohorts: whom to ask, shape (T_g, b).
+        parts: noises of a law that is not stable that add up to one of the planned size (static).
     """
 
     schedules: ClassVar[tuple[str, ...]] = ("scale", "steps", "cohorts")
@@ -68,6 +69,7 @@ class DPFedAvg(LocalSteps, Scheduled):
     local_steps: Numbers
     steps: Numbers
     cohorts: Numbers
+    parts: int = eqx.field(static=True, default=1, kw_only=True)
 
     @property
     def condensed(self) -> bool:
@@ -93,7 +95,7 @@ class DPFedAvg(LocalSteps, Scheduled):
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The update plus the noise that the plan calibrated for this client and the steps of this round."""
         size = self.noise[client] * self.scale[state.round]
-        return update + simulated_noise(key, self.family, size, self.task.dimension)
+        return update + simulated_noise(key, self.family, size, self.task.dimension, self.parts)
 
     def weight(self, client: Array) -> Array:
         """(N/b) n_l/n, which makes the aggregate unbiased over uniform cohorts."""
@@ -106,4 +108,4 @@ class DPFedAvg(LocalSteps, Scheduled):
     def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
         """The noise of the weighted sum of a cohort's uploads."""
         sizes = self.weights[cohort] * self.noise[cohort] * self.scale[state.round]
-        return simulated_sum(key, self.family, sizes, self.task.dimension)
+        return simulated_sum(key, self.family, sizes, self.task.dimension, self.parts)

@@ -45,7 +45,7 @@ class UploadNoise:
 
     Attributes:
         clients: N.
-        weighted: k -> sum a_i^2 E||w_i||^2, shape (m,) to (m,).
+        weighted: k, b -> sum a_i^2 E||w_i||^2, two arrays of shape (m,) to (m,).
 
     Example:
         >>> from noiseworthy.privacy.budget import PrivacyBudget
@@ -58,7 +58,7 @@ class UploadNoise:
     """
 
     clients: int
-    weighted: Callable[[NDArray[np.int64]], NDArray[np.float64]]
+    weighted: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 
     @classmethod
     def of(cls, problem: Problem) -> UploadNoise:
@@ -69,12 +69,18 @@ class UploadNoise:
     def tabulated(cls, problem: Problem, most_uploads: int) -> UploadNoise:
         """The same for at most `most_uploads` uploads, computed once, for searches."""
         table = problem.weighted_noise(np.arange(1, most_uploads + 1))
-        return cls(problem.n_clients, lambda k: table[k - 1])
+
+        def weighted(k: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.float64]:
+            with np.errstate(divide="ignore"):
+                return table[k - 1] * problem.hidden_among(None) / problem.hidden_among(b)
+
+        return cls(problem.n_clients, weighted)
 
     def __call__(self, rounds: ArrayLike, clients_per_round: ArrayLike) -> NDArray[np.float64]:
         """n(T_g, b) for whole T_g and b, of the broadcast shape."""
         k = uploads(rounds, clients_per_round, self.clients)
-        return self.clients / np.asarray(clients_per_round) * self.weighted(k.ravel()).reshape(k.shape)
+        b = np.broadcast_to(clients_per_round, k.shape)
+        return self.clients / b * self.weighted(k.ravel(), b.ravel()).reshape(k.shape)
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,7 @@ def power_law(problem: Problem, clients_per_round: int) -> PowerLaw | None:
     if not problem.law.analysis.closed_form(1.0, problem.budget.delta):
         return None
     z = noise_exponent(problem)
-    one_upload = float(problem.weighted_noise(np.array([1]))[0])
+    one_upload = float(problem.weighted_noise(np.array([1]), clients_per_round)[0])
     return PowerLaw(z, 4 * one_upload * (clients_per_round / problem.n_clients) ** (z - 1))
 
 

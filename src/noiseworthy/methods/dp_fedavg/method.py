@@ -42,13 +42,14 @@ def make(plan: Plan, task: Task, seed: int) -> DPFedAvg:
     return DPFedAvg(
         task=task,
         family=problem.family,
+        parts=plan.parts,
         norm=problem.norm,
         clipping=problem.clipping,
         batch_size=plan.local.batch_size,
         clip_norm=as_float(problem.clip_norm),
         noise=as_float(plan.release.mechanism.size),
         scale=as_float(plan.upload_scale),
-        weights=as_float(problem.n_clients / b * problem.weights),
+        weights=as_float(problem.n_clients / b * plan.weights),
         sizes=problem.sizes.astype(np.int32),
         local_steps=np.asarray(plan.local.steps, np.int32),
         steps=as_float(plan.local_step_sizes),
@@ -76,5 +77,6 @@ METHODS = {
         shape=trials.SHAPE,
         axes=axes.AXES,
         held_against=None,
+        reads="",
     )
 }

@@ -391,7 +391,7 @@ def _scheduled(problem: Problem, setting: Setting, step: StepSize, trains: bool 
         rounds=setting.rounds if trains else 0,
         clients_per_round=setting.clients_per_round if trains else 0,
         releases=releases,
-        release=problem.release(releases) if trains else None,
+        release=problem.release(releases, setting.clients_per_round) if trains else None,
         prediction=None,
         constants={},
         outcome=f"{training(problem, setting)}, as stated.",

@@ -44,7 +44,6 @@ from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.signal import lfilter
 from scipy.special import xlog1py
 
 from noiseworthy import _validate as check
@@ -228,6 +227,8 @@ class AveragingBound:
         tau, step = np.asarray(local_steps, float), self.step_size * self.smoothness
         since = np.arange(min(np.ceil(np.max(tau, initial=1)), _LONGEST_ROUND))
         apart = since * np.square(1 + np.sqrt(step * np.maximum(since - 1, 0) / (2 * (2 - step))))
+        from scipy.signal import lfilter  # here, because it takes a third of a second to import
+
         weighted, weights = lfilter([1], [1, self._rate - 1], np.stack([apart, np.ones(len(since))]))
         return np.interp(tau, since + 1, weighted / weights, right=_HUGE)
 

@@ -27,5 +27,6 @@ METHODS = {
         shape=trials.SHAPE,
         axes=axes.AXES,
         held_against=None,
+        reads="every local step carries the noise of its own, which a share of it would not be",
     )
 }

@@ -47,6 +47,7 @@ class DPScaffNew(LocalSteps, Scheduled):
         probability: p.
         counts: local steps before each communication, shape (R,).
         cohorts: everybody in every round, shape (R, N).
+        parts: noises of a law that is not stable that add up to one of the planned size (static).
     """
 
     schedules: ClassVar[tuple[str, ...]] = ("counts", "cohorts")
@@ -62,6 +63,7 @@ class DPScaffNew(LocalSteps, Scheduled):
     probability: Numbers
     counts: Numbers
     cohorts: Numbers
+    parts: int = eqx.field(static=True, default=1, kw_only=True)
 
     @property
     def condensed(self) -> bool:
@@ -86,7 +88,7 @@ class DPScaffNew(LocalSteps, Scheduled):
 
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The update plus the noise that the plan calibrated for this client."""
-        return update + simulated_noise(key, self.family, self.noise[client], self.task.dimension)
+        return update + simulated_noise(key, self.family, self.noise[client], self.task.dimension, self.parts)
 
     def weight(self, client: Array) -> Array:
         """1/N: the objective is the mean of the clients' losses, whatever their sizes."""
@@ -98,4 +100,6 @@ class DPScaffNew(LocalSteps, Scheduled):
 
     def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
         """The noise of the mean of all uploads."""
-        return simulated_sum(key, self.family, self.noise[cohort] / len(self.noise), self.task.dimension)
+        return simulated_sum(
+            key, self.family, self.noise[cohort] / len(self.noise), self.task.dimension, self.parts
+        )

@@ -172,7 +172,7 @@ def scaffnew_bound(problem: Problem, constants: dict[str, Constant]) -> ScaffNew
 
     Args:
         problem: with clipping D; its mechanism gives c, the mean over clients of (2C)^2 s(eps_i, delta_i)^2
-            (C for add-remove).
+            (C for add-remove), and of their shares where only sums are seen.
         constants: `smoothness` L, `strong_convexity` mu <= L, `initial_distance_sq` ||x_0 - x*||^2, and
             `optimum_gradient_sq` H, 0 where it is not given.
 
@@ -186,10 +186,9 @@ def scaffnew_bound(problem: Problem, constants: dict[str, Constant]) -> ScaffNew
     smoothness, mu = value["smoothness"], value["strong_convexity"]
     start = check.non_negative("initial_distance_sq", value["initial_distance_sq"]).item()
     gradient = check.non_negative("optimum_gradient_sq", value.get("optimum_gradient_sq", 0.0)).item()
-    noise = problem.sensitivity.value * unit_noise(problem.family, problem.budget, 1)
-    return ScaffNewBound(
-        smoothness, mu, problem.n_clients * start, gradient, problem.dimension, float(np.mean(noise**2))
-    )
+    noise = np.square(problem.sensitivity.value * unit_noise(problem.family, problem.budget, 1))
+    each = np.max(noise) / problem.hidden_among(None) if problem.trust.in_sums else np.mean(noise)
+    return ScaffNewBound(smoothness, mu, problem.n_clients * start, gradient, problem.dimension, float(each))
 
 
 def check_clips_updates(problem: Problem) -> None:

@@ -31,9 +31,12 @@ def make(plan: Plan, task: Task, seed: int) -> DPScaffNew:
     if not isinstance(plan.local, Coins) or plan.release is None:
         raise InvalidInput("dp-scaffnew needs planned coins; plan them with methods.dp_scaffnew.planner")
     problem, rounds = plan.problem, plan.rounds
+    if plan.release.sharing is not None and np.ptp(plan.weights):
+        raise InvalidInput("dp-scaffnew takes the mean of all updates, for which this noise is not shared")
     return DPScaffNew(
         task=task,
         family=problem.family,
+        parts=plan.parts,
         norm=problem.norm,
         batch_size=plan.local.batch_size,
         clip_norm=as_float(problem.clip_norm),
@@ -65,5 +68,6 @@ METHODS = {
         shape=trials.SHAPE,
         axes=axes.AXES,
         held_against=None,
+        reads="",
     )
 }

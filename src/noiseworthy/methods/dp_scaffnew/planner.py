@@ -252,7 +252,7 @@ def _scheduled(problem: Problem, coins: Coins, step: StepSize, outcome: str) -> 
         rounds=rounds,
         clients_per_round=problem.n_clients if rounds else 0,
         releases=releases,
-        release=problem.release(releases) if rounds else None,
+        release=problem.release(releases, weights=np.ones(problem.n_clients)) if rounds else None,
         prediction=None,
         constants={},
         outcome=outcome,

@@ -30,5 +30,6 @@ METHODS = {
         shape=trials.SHAPE,
         axes=axes.AXES,
         held_against=contest.entrants,
+        reads="its counts are chosen for the noise of single uploads, and its two stages read their losses",
     )
 }

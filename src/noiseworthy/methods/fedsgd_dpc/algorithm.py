@@ -54,6 +54,7 @@ class FedSGDDPC(Scheduled):
         steps: eta_t, shape (T,).
         momentum: m, in [0, 1).
         cohorts: whom to ask, shape (T, b).
+        parts: noises of a law that is not stable that add up to one of the planned size (static).
     """
 
     schedules: ClassVar[tuple[str, ...]] = ("steps", "cohorts")
@@ -71,6 +72,7 @@ class FedSGDDPC(Scheduled):
     steps: Numbers
     momentum: Numbers
     cohorts: Numbers
+    parts: int = eqx.field(static=True, default=1, kw_only=True)
 
     @property
     def condensed(self) -> bool:
@@ -105,7 +107,7 @@ class FedSGDDPC(Scheduled):
 
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The update plus the noise that the plan calibrated for this client."""
-        return update + simulated_noise(key, self.family, self.noise[client], self.task.dimension)
+        return update + simulated_noise(key, self.family, self.noise[client], self.task.dimension, self.parts)
 
     def weight(self, client: Array) -> Array:
         """(N/b) a_i, which makes the aggregate that of all clients on average over uniform cohorts."""
@@ -119,7 +121,7 @@ class FedSGDDPC(Scheduled):
     def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
         """The noise of the weighted sum of a cohort's uploads."""
         sizes = self.weights[cohort] * self.noise[cohort]
-        return simulated_sum(key, self.family, sizes, self.task.dimension)
+        return simulated_sum(key, self.family, sizes, self.task.dimension, self.parts)
 
 
 def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
@@ -141,6 +143,7 @@ def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:
     return FedSGDDPC(
         task=task,
         family=problem.family,
+        parts=plan.parts,
         norm=problem.norm,
         sampled=problem.sampling_rate < 1,
         clip_norm=as_float(problem.clip_norm),

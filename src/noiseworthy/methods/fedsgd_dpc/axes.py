@@ -20,7 +20,8 @@ def place(plan: Plan) -> tuple[float, float]:
 def cells(beside: Beside) -> list[Plan]:
     """Cells of T rounds, each asking one client, half of them or all."""
     problem, n = beside.problem, beside.problem.n_clients
-    cohorts = beside.counts("clients_per_round", sorted({1, max(1, n // 2), n}))
+    some = [b for b in sorted({1, max(1, n // 2), n}) if b >= problem.trust.least_cohort]
+    cohorts = beside.counts("clients_per_round", some)
     return [stated(problem, t, b, beside.step) for b in cohorts for t in _paid_rounds(beside, b)]
 
 

@@ -56,7 +56,7 @@ class RepliesBound:
         rounds, b = np.broadcast_arrays(np.asarray(rounds), np.asarray(clients_per_round))
         n = problem.n_clients
         asked = (n - b) / (max(n - 1, 1) * b)
-        noise = n / b * problem.weighted_noise(uploads(rounds, b, n))
+        noise = n / b * problem.weighted_noise(uploads(rounds, b, n), b)
         return self.offset + (self.sampling * asked + self.rest + self.noise_weight * noise) / (
             rounds + self.gamma
         )

@@ -170,7 +170,7 @@ def plan(
         rounds=t if trains else 0,
         clients_per_round=b if trains else 0,
         releases=releases,
-        release=problem.release(releases) if trains else None,
+        release=problem.release(releases, b) if trains else None,
         prediction=Prediction(
             value if trains else bound.no_training,
             bound.no_training,
@@ -231,7 +231,7 @@ def stated(problem: Problem, rounds: int, clients_per_round: int, step: StepSize
     check_paid(problem, rounds, b)
     releases = np.full(problem.n_clients, int(uploads(rounds, b, problem.n_clients)))
     outcome = f"Train {rounds} rounds with {b} clients, as stated."
-    release = problem.release(releases)
+    release = problem.release(releases, b)
     return Plan("fedsgd-dpc", CITATION, problem, rounds, b, releases, release, None, {}, outcome, step=step)
 
 
@@ -250,7 +250,7 @@ def _decide(
     b = clients_per_round or problem.n_clients
     t, cohorts = candidates(problem.n_clients, most, None, b, problem.most_uploads() - paid_before)
     values = bound.at(problem, t, cohorts)
-    limit = bound.offset + bound.noise_weight * float(problem.weighted_noise(np.array([1]))[0])
+    limit = bound.offset + bound.noise_weight * float(problem.weighted_noise(np.array([1]), b)[0])
     if problem.sampling_rate < 1:  # noise grows more slowly than k, so one upload says nothing of the limit
         limit = best[2]
     enough = np.flatnonzero(values <= (1 + bound.near_limit) * limit)

@@ -217,6 +217,7 @@ def _cohorts(
         return [clients_per_round]
     most = int(min(n, problem.most_uploads() * n // (rounds or 1)))
     least = -(-n // (rounds or max_rounds)) if problem.law.exponent == 2 else most
+    least = max(least, problem.trust.least_cohort)
     return [*(least << i for i in range(n.bit_length()) if least << i < most), most]
 
 
@@ -259,7 +260,7 @@ class _Weighed:
         """Those of T rounds with b clients each."""
         n, radius, constants = problem.n_clients, scale.record_norm, CALIBRATIONS[problem.law.norm]
         falls, k = schedule.at(np.arange(rounds.max())) / schedule.initial, uploads(rounds, b, n)
-        aggregated = n / b * problem.weighted_noise(k) / problem.dimension
+        aggregated = n / b * problem.weighted_noise(k, b) / problem.dimension
         noise = radius * np.sqrt(aggregated * np.cumsum(falls**2)[rounds - 1])
         kept = min(1.0, problem.clip_norm / scale.gradient_norm)
         reach = radius**2 * kept * np.cumsum(falls)[rounds - 1]

@@ -38,10 +38,9 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
         )
     made = planner.stated(problem, rounds, b, step)
     return replace(
-        made,
+        made.weighed(free.weighting_of(setting, made)),
         momentum=free.momentum_of(setting),
         averaging=free.averaging_of(setting),
-        weighting=free.weighting_of(setting, made),
         steering=free.steering_of(setting, rounds),
     )
 

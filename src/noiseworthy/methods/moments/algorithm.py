@@ -57,6 +57,7 @@ class Moments(Scheduled):
         divisors: n_i, shape (N,).
         steps: tau, shape (1,).
         cohorts: all clients, shape (1, N).
+        parts: noises of a law that is not stable that add up to one of the planned size (static).
     """
 
     schedules: ClassVar[tuple[str, ...]] = ("steps", "cohorts")
@@ -74,6 +75,7 @@ class Moments(Scheduled):
     divisors: Numbers
     steps: Numbers
     cohorts: Numbers
+    parts: int = eqx.field(static=True, default=1, kw_only=True)
 
     @property
     def condensed(self) -> bool:
@@ -132,7 +134,7 @@ class Moments(Scheduled):
 
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The update plus the noise that the plan calibrated for this client."""
-        return update + simulated_noise(key, self.family, self.noise[client], update.size)
+        return update + simulated_noise(key, self.family, self.noise[client], update.size, self.parts)
 
     def weight(self, client: Array) -> Array:
         """a_i."""
@@ -146,7 +148,7 @@ class Moments(Scheduled):
     def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
         """The noise of the weighted sum of a cohort's uploads."""
         sizes = self.weights[cohort] * self.noise[cohort]
-        return simulated_sum(key, self.family, sizes, self.numbers)
+        return simulated_sum(key, self.family, sizes, self.numbers, self.parts)
 
     # The server -----------------------------------------------------------------------------------------
 
@@ -163,7 +165,7 @@ class Moments(Scheduled):
     def deviation(self) -> Array:
         """Standard deviation of the noise in an entry of A off the diagonal, c times that of one of B."""
         size = jnp.sqrt(jnp.sum(jnp.square(jnp.asarray(self.weights) * jnp.asarray(self.noise))))
-        return size * law_of(self.family).variance_factor ** 0.5 / self.layout.cross
+        return size * (law_of(self.family).variance_factor / self.parts) ** 0.5 / self.layout.cross
 
     def noise_norm(self) -> Array:
         """Spectral norm of the noise in A: 2 sqrt w times the deviation of an entry off the diagonal."""
@@ -252,6 +254,7 @@ def make(plan: Plan, task: Task, seed: int) -> Moments:
     return Moments(
         task=model,
         family=problem.family,
+        parts=plan.parts,
         norm=problem.norm,
         clip_norm=as_float(problem.clip_norm),
         label_weight=as_float(plan.moments.label_weight),

@@ -38,7 +38,7 @@ def cells(beside: Beside) -> list[Plan]:
             step=StepSize(1.0, np.inf),
             pilot=None,
             moments=replace(plan.moments, shrinkage=1.0),
-        )
+        ).weighed(plan.weighting)
     ]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm as normal
+from scipy.special import ndtri
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
@@ -42,7 +42,7 @@ class Estimates:
     def interval(self, confidence: float = 0.95) -> Real:
         """Ends of the intervals that hold the coefficients with such a confidence, shape (w, 2)."""
         reach = (
-            normal.ppf((1 + check.in_unit_interval("confidence", confidence, closed_left=False).item()) / 2)
+            ndtri((1 + check.in_unit_interval("confidence", confidence, closed_left=False).item()) / 2)
             * self.errors
         )
         return np.column_stack([self.coefficients - reach, self.coefficients + reach])
@@ -71,7 +71,7 @@ def estimates(plan: Plan, mean: Real) -> Estimates:
     width, weight = plan.problem.dimension, plan.moments.label_weight
     gram, cross, square = unpacked(mean, width, weight, plan.problem.norm)
     factor = 2.0 if plan.problem.norm == "l2" else 1.0  # off the diagonal moments are sent times its root
-    size = plan.problem.law.variance_factor * np.sum(np.square(plan.weights * plan.noise))
+    size = plan.variance_factor * np.sum(np.square(plan.weights * plan.noise))
     of_gram, of_cross = size / factor, size / (factor * weight**2)
     _check_told(gram, 2 * np.sqrt(width * of_gram))
     inverse = np.linalg.inv(gram)

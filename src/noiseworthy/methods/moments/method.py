@@ -27,5 +27,6 @@ METHODS = {
         shape=trials.SHAPE,
         axes=axes.AXES,
         held_against=None,
+        reads="",
     )
 }

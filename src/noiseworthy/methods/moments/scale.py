@@ -152,5 +152,5 @@ def stated(
     return Plan(
         "moments", CITATION, problem, 1, n, once, problem.release(once), None, {},
         f"Train on one upload of each of {n} clients, as stated.",
-        step=step, weighting=weighting, moments=moments,
-    )  # fmt: skip
+        step=step, moments=moments,
+    ).weighed(weighting)  # fmt: skip

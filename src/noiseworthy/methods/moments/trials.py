@@ -30,7 +30,7 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
     shrinkage = setting.work if free.work is None else free.work
     problem = replace(problem, clip_norm=clip)
     made = stated(problem, task, known, StepSize(length, np.inf), shrinkage, weight)
-    return replace(made, weighting=free.weighting_of(setting, made))
+    return made.weighed(free.weighting_of(setting, made))
 
 
 def decided(made: Plan) -> dict[str, Any]:

@@ -29,6 +29,10 @@ _MAKERS = {
     "pfa": pfa.make,
     "privatefl": privatefl.make,
 }
+_READS = {
+    "pfa": "its server projects single uploads on those of clients with large budgets",
+    "privatefl": "its clients keep transforms that are moved by single noised uploads",
+}
 
 
 def _method(name: RivalName) -> Method[RivalTable]:
@@ -51,6 +55,7 @@ def _method(name: RivalName) -> Method[RivalTable]:
         shape=trials.SHAPE,
         axes=axes.AXES,
         held_against=contest.entrants,
+        reads=_READS.get(name, "it stands for its paper, with the noise of single uploads"),
     )
 
 

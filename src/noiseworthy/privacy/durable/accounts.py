@@ -147,5 +147,5 @@ def costs_of(release: Release) -> list[Fraction]:
     law = release.mechanism.law
     if not law.noisy or release.sampling_rate != 1.0:
         raise UnsoundClaim("only full batches with Gaussian or Laplace noise have a price of their own")
-    power, pairs = law.paid_in.power, zip(release.sensitivity.value, release.mechanism.size, strict=True)
+    power, pairs = law.paid_in.power, zip(release.sensitivity.value, release.hiding, strict=True)
     return [(Fraction(float(change)) / Fraction(float(noise))) ** power for change, noise in pairs]

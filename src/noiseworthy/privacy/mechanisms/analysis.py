@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms.currencies import Real
 
@@ -80,6 +81,17 @@ class Analysis(ABC):
     @abstractmethod
     def draws(self, key: Array, shape: tuple[int, ...]) -> Array:
         """Float32 draws of size 1 for simulations."""
+
+    divisible: ClassVar[bool] = False
+    """Whether `shares` are known of a law that is not stable, of which smaller ones leave a smaller noise."""
+
+    def shares(self, key: Array, shape: tuple[int, ...], parts: int) -> Array:
+        """Float32 draws of which `parts` add up to one of size 1.
+
+        Raises:
+            UnsoundClaim: noise that is not divisible.
+        """
+        raise UnsoundClaim("this noise is not known to divide into shares; use gaussian or laplace noise")
 
     # What an auditor holds against it ---------------------------------------------------------------------
 

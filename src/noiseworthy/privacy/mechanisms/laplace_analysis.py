@@ -61,6 +61,15 @@ class _LaplaceAnalysis(Analysis):
 
         return jax.random.laplace(key, shape, "float32")
 
+    divisible = True
+
+    def shares(self, key: Array, shape: tuple[int, ...], parts: int) -> Array:
+        """Differences of two gamma draws of shape 1/parts, whose sums have shapes that add up."""
+        import jax
+
+        up, down = jax.random.gamma(key, 1 / parts, (2, *shape), "float32")
+        return up - down
+
     def distribution(self) -> Any:
         from scipy.stats import laplace
 

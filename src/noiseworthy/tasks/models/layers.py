@@ -13,6 +13,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from noiseworthy.errors import InvalidInput
+from noiseworthy.tasks.convolutions import largest, patch_product
 from noiseworthy.tasks.networks import ModelTask
 from noiseworthy.tasks.structured_losses import LOSSES
 
@@ -117,18 +118,8 @@ def convolve_patches(
     weight: Array, x: Array, gathered: int, *, margin: int | None = None, stride: int = 1
 ) -> Array:
     """`convolve` as patches along the last `gathered` axes of space times a matrix, summed over the rest."""
-    *kernel, _, channels = weight.shape
-    padded = jnp.pad(x, [*_margins(weight, margin), (0, 0)])
-    space = [(side - size) // stride + 1 for side, size in zip(padded.shape, kernel, strict=False)]
-    left = len(space) - gathered
-    partly, steps = (*padded.shape[:left], *space[left:]), (*[1] * left, *[stride] * gathered)
-    shifts = [(*[0] * left, *shift) for shift in np.ndindex(*kernel[left:])]
-    patches = jnp.concatenate([_window(padded, shift, partly, steps) for shift in shifts], axis=-1)
-    products = [
-        _window(patches, shift, space[:left], [stride] * left) @ weight[shift].reshape(-1, channels)
-        for shift in np.ndindex(*kernel[:left])
-    ]
-    return sum(products[1:], start=products[0])
+    axes = x.ndim - 1
+    return patch_product(weight, x, gathered, _margins(weight, margin), (stride,) * axes, (1,) * axes)
 
 
 def max_pool(x: Array) -> Array:
@@ -136,33 +127,7 @@ def max_pool(x: Array) -> Array:
     halves = [side // 2 for side in x.shape[:-1]]
     even = x[tuple(slice(2 * half) for half in halves)]
     blocks = [length for half in halves for length in (half, 2)]
-    return _largest(even.reshape(*blocks, x.shape[-1]))
-
-
-_TIE = 2.0**-20
-"""Values this near to the largest, relative to it, are as large: compiled twice, one value may differ so."""
-
-
-@jax.custom_jvp
-def _largest(blocks: Array) -> Array:
-    """Maximum over every second axis. The derivative of `jnp.max` asks who equals it, and divides by their
-    number: that is nobody where a compiler computes the values again and rounds them otherwise.
-    """
-    return jnp.max(blocks, axis=_inside(blocks))
-
-
-@_largest.defjvp
-def _along(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    (blocks,), (along,) = primals, tangents
-    largest = _largest(blocks)
-    least = jnp.expand_dims(largest - _TIE * jnp.abs(largest), _inside(blocks))
-    ties = (blocks >= least).astype(along.dtype)
-    number = jnp.maximum(jnp.sum(ties, axis=_inside(blocks)), 1)
-    return largest, jnp.sum(along * ties, axis=_inside(blocks)) / number
-
-
-def _inside(blocks: Array) -> tuple[int, ...]:
-    return tuple(range(1, blocks.ndim - 1, 2))
+    return largest(even.reshape(*blocks, x.shape[-1]), tuple(range(1, len(blocks), 2)))
 
 
 def group_norm(layer: Layer, x: Array, groups: int) -> Array:
@@ -206,8 +171,3 @@ def as_shape(x: Array, shape: Sequence[int], model: str) -> Array:
 def _margins(weight: Array, margin: int | None) -> list[tuple[int, int]]:
     sides = [size // 2 if margin is None else margin for size in weight.shape[:-2]]
     return [(side, side) for side in sides]
-
-
-def _window(x: Array, shift: Sequence[int], lengths: Sequence[int], steps: Sequence[int]) -> Array:
-    axes = zip(shift, lengths, steps, strict=True)
-    return x[tuple(slice(start, start + step * (length - 1) + 1, step) for start, length, step in axes)]

@@ -1,0 +1,264 @@
+"""An owner's side of secure sums in its gateway: what is asked, paid for as any release, and sealed."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from numpy.typing import NDArray
+from pydantic import Field
+
+from noiseworthy._tables import Table, checked, read_toml
+from noiseworthy.deploy.gateway.gateway import FAILED, LEDGER, Accepted, Gateway
+from noiseworthy.deploy.gateway.messages import Request, pack_reply
+from noiseworthy.deploy.gateway.sums import Summed, SumRequest, subject_of
+from noiseworthy.deploy.gateway.terms import Declined
+from noiseworthy.deploy.gateway.turns import turn
+from noiseworthy.deploy.secure_sum.keys import Roster
+from noiseworthy.deploy.secure_sum.member import Member, OwnerRound
+from noiseworthy.deploy.secure_sum.messages import read_asked, read_terms, sentence
+from noiseworthy.deploy.secure_sum.record import RoundRecord
+from noiseworthy.deploy.secure_sum.terms import Terms
+from noiseworthy.errors import ConfigError, LedgerError, Unwitnessed, UserError, VoidRound
+from noiseworthy.privacy.durable import Resend
+
+if TYPE_CHECKING:
+    from noiseworthy.deploy.gateway.owner import Owner
+
+_log = logging.getLogger("noiseworthy.deploy.gateway")
+
+MOST_RUNS = 8
+"""In which an owner has a round open; the oldest is forgotten, and its owner counts as missing there."""
+INTO_A_SUM = "this release was asked before; a round that is tried again needs the next one"
+
+
+class SecureSumTable(Table):
+    """`[secure_sum]`: the key that the owner signs with, and the roster that it approves by its digest.
+
+    Rounds that withstand fewer than `colluders` are refused.
+    """
+
+    key: Annotated[Path, Field(strict=False)]
+    roster: Annotated[Path, Field(strict=False)]
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    colluders: Annotated[int, Field(ge=0)] = 0
+
+    def beside(self, folder: Path) -> SecureSumTable:
+        """The same with paths that start at a folder."""
+        return self.model_copy(update={"key": folder / self.key, "roster": folder / self.roster})
+
+    def opened(self, owner: Owner) -> Sums:
+        """The owner's side of secure sums.
+
+        Args:
+            owner: the owner's file, of which this is a table.
+
+        Raises:
+            ConfigError: a file that cannot be read, or a roster that was not approved.
+            InvalidInput: a roster without the owner's own key.
+        """
+        roster = read_roster(self.roster)
+        if roster.digest != self.digest:
+            raise ConfigError(
+                f"{self.roster} has the digest {roster.digest}, and the owner approved {self.digest}; "
+                "compare it with the other owners, then state it as [secure_sum] digest"
+            )
+        record = RoundRecord.open(Path(f"{owner.files.ledger}.rounds"))
+        return Sums(Member(owner.owner.client, read_key(self.key), roster, record, self.colluders))
+
+
+class RosterTable(Table):
+    """The file of a roster: for each owner its public key, as `ssh-keygen -t ed25519` writes it."""
+
+    owners: dict[str, str]
+
+
+def read_roster(path: Path) -> Roster:
+    """The roster of a file.
+
+    Raises:
+        ConfigError: no such file, or keys of another kind.
+        InvalidInput: too few owners, or two with one key.
+    """
+    table = checked(RosterTable, read_toml(path, "roster"), "the roster", "; see docs/secure_sum.md")
+    return Roster({name: _public(path, name, key) for name, key in table.owners.items()})
+
+
+def _public(path: Path, name: str, key: str) -> bytes:
+    try:
+        found = serialization.load_ssh_public_key(key.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        found = None
+    if not isinstance(found, Ed25519PublicKey):
+        raise ConfigError(f"{path} holds no Ed25519 key of {name}; ssh-keygen -t ed25519 makes one")
+    return found.public_bytes_raw()
+
+
+def read_key(path: Path) -> Ed25519PrivateKey:
+    """The key of a file that an owner signs with.
+
+    Raises:
+        ConfigError: no such file, a password, or a key of another kind.
+    """
+    try:
+        found = serialization.load_ssh_private_key(path.read_bytes(), None)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ConfigError(
+            f"key {path} cannot be used ({error}); ssh-keygen -t ed25519 -N '' -f {path} makes one"
+        ) from None
+    if not isinstance(found, Ed25519PrivateKey):
+        raise ConfigError(f"{path} is no Ed25519 key; ssh-keygen -t ed25519 -N '' -f {path} makes one")
+    return found
+
+
+@dataclass
+class Releasing:
+    """A release of the gateway that goes into a secure sum.
+
+    Attributes:
+        gateway: of the owner.
+        accepted: the request, within the owner's terms.
+        weight: of the upload in the sum.
+        terms: of the round.
+        grant: of the ledger, once it is paid for.
+    """
+
+    gateway: Gateway
+    accepted: Accepted
+    weight: float
+    terms: Terms
+    grant: int | None = None
+
+    def charge(self) -> None:
+        """Pay by the ledger, as for any release; one that was asked before is refused.
+
+        Raises:
+            Declined: it is not paid for, and nothing must leave.
+        """
+        try:
+            answer, self._memory = self.gateway.reserved(self.accepted)
+        except Unwitnessed:
+            _log.exception("a release was paid for and is lost")
+            raise Declined("failed", FAILED) from None
+        except LedgerError as error:
+            _log.warning("%s", error)
+            raise Declined("ledger", LEDGER) from None
+        if isinstance(answer, Resend):
+            later = self.gateway.runs.next_release(self.accepted.request.run)
+            raise Declined("conflict", INTO_A_SUM, later)
+        self.grant = answer.number
+
+    def steps(self) -> NDArray[np.int64]:
+        """The noised upload times its weight, rounded to the grid of the round.
+
+        What is done to it after its noise reads no record, so it costs nothing.
+        """
+        upload = self.gateway.uploaded(self.accepted, self._memory, str(self.gateway.ledger.head)).upload
+        scaled = np.rint(self.weight * np.ldexp(upload.values, -self.terms.exponent))
+        return np.clip(scaled, -self.terms.clipped, self.terms.clipped).astype(np.int64)
+
+
+@dataclass
+class Sums:
+    """The rounds of secure sums that an owner takes part in, one at a time in each run.
+
+    Attributes:
+        member: the owner, with its key and the roster that it approved.
+        rounds: the last round of each run, of so many runs at most.
+    """
+
+    member: Member
+    rounds: dict[str, tuple[OwnerRound, Releasing]] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Forget all rounds, and let go of the record."""
+        self.rounds.clear()
+        self.member.record.close()
+
+    def answer(self, gateway: Gateway, asked: SumRequest) -> bytes:
+        """The reply to a message of a secure sum.
+
+        Args:
+            gateway: of the owner.
+            asked: the message.
+
+        Raises:
+            Declined: the round is over for this owner, or was never begun.
+
+        Guarantee: a masked upload leaves only after its release was paid for and its bytes were sealed.
+        """
+        try:
+            held = self._held(asked.message)
+            if held is None:
+                return self._reply(gateway, self._begun(gateway, asked).keys())
+            with turn(Path(f"{gateway.ledger.path}.turn")):
+                return self._went_on(gateway, *held, asked.message)
+        except VoidRound as error:
+            raise Declined("void", str(error)) from None
+
+    def _held(self, message: bytes) -> tuple[OwnerRound, Releasing] | None:
+        """The round that a message goes on with; None where it begins one."""
+        try:
+            terms = read_asked(message).terms
+        except UserError as error:
+            raise VoidRound(sentence(error)) from None
+        return next((held for held in self.rounds.values() if held[0].terms.digest == terms), None)
+
+    def _begun(self, gateway: Gateway, asked: SumRequest) -> OwnerRound:
+        """A new round; an earlier one of its run is over."""
+        try:
+            terms = read_terms(asked.message)
+        except UserError as error:
+            raise VoidRound(sentence(error)) from None
+        if asked.request is None:
+            raise Declined("malformed", "a round of a secure sum begins with the request of a release")
+        accepted = gateway.accepted(asked.request)
+        _check_same(terms, asked.request, accepted)
+        gateway.rehearse(accepted)
+        releasing = Releasing(gateway, accepted, asked.weight, terms)
+        begun = self.member.begin(asked.message, releasing)
+        self.rounds.pop(terms.run, None)
+        self.rounds[terms.run] = begun, releasing
+        while len(self.rounds) > MOST_RUNS:
+            del self.rounds[next(iter(self.rounds))]
+        return begun
+
+    def _went_on(self, gateway: Gateway, begun: OwnerRound, releasing: Releasing, message: bytes) -> bytes:
+        before = releasing.grant
+        try:
+            reply = self._reply(gateway, begun.answer(message))
+            if releasing.grant is not None and before is None:
+                gateway.ledger.seal(releasing.grant, reply)
+        except (Declined, VoidRound):
+            raise
+        except Exception:
+            begun.forget("it could not be gone on with")
+            if releasing.grant is None or before is not None:
+                raise
+            _log.exception("grant %d was paid for and is lost", releasing.grant)
+            later = gateway.runs.next_release(releasing.accepted.request.run)
+            raise Declined("failed", FAILED, later) from None
+        return reply
+
+    def _reply(self, gateway: Gateway, message: bytes) -> bytes:
+        return pack_reply(Summed(message=message, head=str(gateway.ledger.head)))
+
+
+def _check_same(terms: Terms, request: Request, accepted: Accepted) -> None:
+    """Hold the terms of a round against the release that goes into it."""
+    sums = accepted.job.sums
+    if {one.dimension for one in sums} != {len(request.theta)}:
+        raise Declined(
+            "not-allowed",
+            f"{request.algorithm.name} releases more than one sum of records, and a secure sum takes one",
+        )
+    asked = {"run": request.run, "coordinates": len(request.theta), "subject": subject_of(request)}
+    for name, value in asked.items():
+        if getattr(terms, name) != value:
+            raise Declined("not-allowed", f"the round has another {name} than the release that goes into it")

@@ -1,0 +1,131 @@
+"""The server's side of a secure sum over an exchange: its steps, and what came of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy import _validate as check
+from noiseworthy.deploy.correspondence import SILENT, answers
+from noiseworthy.deploy.exchange import Exchange
+from noiseworthy.deploy.gateway.messages import Refused, Request
+from noiseworthy.deploy.gateway.sums import Summed, SumRequest, pack_sum, subject_of
+from noiseworthy.deploy.secure_sum.collector import Collector
+from noiseworthy.deploy.secure_sum.keys import Roster
+from noiseworthy.deploy.secure_sum.terms import Terms
+from noiseworthy.errors import InvalidInput, TooFewReplies, VoidRound
+
+_ROOM = 60
+"""Bits of a sum of uploads at their reach; rounding an upload takes half a step, 2^-61 of that."""
+
+
+@dataclass(frozen=True)
+class SumFound:
+    """What came of a round.
+
+    Attributes:
+        values: sum over the survivors of weight times upload, float64, shape (p,).
+        survivors: whose uploads are in it.
+        heads: of the owners' ledgers, as they told last.
+        missing: why the others are not in it, in words.
+    """
+
+    values: NDArray[np.float64]
+    survivors: tuple[str, ...]
+    heads: dict[str, str]
+    missing: dict[str, str]
+
+
+def terms_for(
+    roster: Roster,
+    number: int,
+    requests: Mapping[str, Request],
+    reach: float,
+    colluders: int,
+    dropouts: int,
+) -> Terms:
+    """The terms of a round, on the finest grid that has room for its sum.
+
+    Args:
+        roster: of the owners.
+        number: of the round within its run.
+        requests: the release that each owner of the cohort is asked for.
+        reach: the largest coordinate of an upload times its weight, with its noise; beyond it owners clip.
+        colluders: t.
+        dropouts: d.
+
+    Raises:
+        InvalidInput: a cohort that cannot be sound.
+    """
+    exponent = math.frexp(check.positive("reach", reach).item() * len(requests))[1] - _ROOM
+    first = next(iter(requests.values()))
+    return Terms(
+        run=first.run,
+        round=number,
+        roster=roster.digest,
+        cohort=tuple(sorted(requests)),
+        colluders=colluders,
+        dropouts=dropouts,
+        coordinates=len(first.theta),
+        exponent=exponent,
+        clipped=math.ceil(math.ldexp(reach, -exponent)),
+        deviation=0.0,
+        subject=subject_of(first),
+    )
+
+
+def summed(
+    exchange: Exchange,
+    collector: Collector,
+    requests: Mapping[str, Request],
+    weights: Mapping[str, float],
+    seconds: float,
+) -> SumFound:
+    """The sum of the releases of a cohort, of which single ones are not seen.
+
+    Args:
+        exchange: with the owners.
+        collector: of the round, which was not started yet.
+        requests: the release that each owner of the cohort is asked for, alike in `subject`.
+        weights: of each owner's upload, public.
+        seconds: to wait for each of the five steps; an owner who is later is missing from then on.
+
+    Raises:
+        TooFewReplies: the round is void: too few owners are left, and nothing is opened. What they paid stays
+            paid, and a next round needs next numbers.
+        InvalidInput: requests that differ, or are of other owners than the round.
+    """
+    terms = collector.terms
+    subjects = {subject_of(request) for request in requests.values()}
+    if subjects != {terms.subject} or requests.keys() != set(terms.cohort):
+        raise InvalidInput("the owners of a secure sum must all be asked alike, and only they")
+    missing: dict[str, str] = {}
+    heads: dict[str, str] = {}
+    messages, first = collector.start(), True
+    while messages:
+        packed = {
+            name: pack_sum(
+                SumRequest(message=message, request=requests[name] if first else None, weight=weights[name])
+            )
+            for name, message in messages.items()
+        }
+        found = answers(exchange, packed, seconds, (Summed, Refused))
+        for name in packed:
+            one = found.get(name)
+            if isinstance(one, Summed):
+                heads[name] = one.head
+            else:
+                missing[name] = SILENT if one is None else f"{one.reason}: {one.message}"
+        replies = {name: one.message for name, one in found.items() if isinstance(one, Summed)}
+        try:
+            messages, first = collector.step(replies), False
+        except VoidRound as error:
+            why = "; ".join(f"{name}: {told}" for name, told in (missing | collector.faults).items())
+            raise TooFewReplies(f"round {terms.round}: {error} ({why})") from None
+    told = missing | collector.faults
+    outside = {name: why for name, why in told.items() if name not in collector.survivors}
+    return SumFound(collector.values, collector.survivors, heads, outside)

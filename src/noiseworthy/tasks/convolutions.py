@@ -1,0 +1,153 @@
+"""Convolutions and pools as windows and products, which is how they run fastest on CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.extend.core import JaxprEqn
+from jax.extend.core.primitives import conv_general_dilated_p, reduce_window_max_p
+
+from noiseworthy.tasks.programs import run
+
+_MOST_WINDOWS = 128
+"""Of a kernel; each is an equation of its own."""
+
+_TIE = 2.0**-20
+"""Values this near to the largest, relative to it, are as large: compiled twice, one value may differ so."""
+
+Pairs = Sequence[tuple[int, int]]
+
+
+def quick(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A function whose convolutions and pools of single records run as windows and products on CPU.
+
+    Outputs and gradients stay the same, up to rounding. Left as they are: convolutions in groups or of
+    stretched records (transposed ones), kernels of more than 128 places, pools that are stretched, what
+    loops and branches compute, and everything on other devices.
+
+    Args:
+        function: of pytrees of arrays.
+
+    Example:
+        >>> conv = lambda weight, x: lax.conv(x, weight, (1, 1), "SAME")
+        >>> program = jax.make_jaxpr(quick(conv))(jnp.ones((2, 1, 3, 3)), jnp.ones((1, 1, 8, 8)))
+        >>> "conv_general_dilated" in str(program), "dot_general" in str(program)
+        (False, True)
+    """
+
+    def quicker(*arguments: Any) -> Array:
+        if jax.default_backend() != "cpu":
+            return function(*arguments)
+        program, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        results = run(program, jax.tree.leaves(arguments), _RULES)
+        return jax.tree.unflatten(jax.tree.structure(shape), results)
+
+    return quicker
+
+
+def patch_product(
+    weight: Array, x: Array, gathered: int, margins: Pairs, strides: Sequence[int], dilation: Sequence[int]
+) -> Array:
+    """A convolution as patches along the last `gathered` axes of space times a matrix, summed over the rest.
+
+    Args:
+        weight: shape (*kernel, in, out).
+        x: shape (*space, in).
+        gathered: axes of space.
+        margins: zeros before and after each axis of space, or numbers that are cut off, below 0.
+        strides: steps from one window to the next, by axis.
+        dilation: steps from one place of the kernel to the next, by axis.
+
+    Returns:
+        Shape (*space', out).
+    """
+    *kernel, _, channels = weight.shape
+    padded = lax.pad(x, jnp.zeros((), x.dtype), [(*margin, 0) for margin in (*margins, (0, 0))])
+    reach = [step * (size - 1) + 1 for step, size in zip(dilation, kernel, strict=True)]
+    space = [(side - r) // s + 1 for side, r, s in zip(padded.shape, reach, strides, strict=False)]
+    left = len(space) - gathered
+    partly, steps = (*padded.shape[:left], *space[left:]), (*[1] * left, *strides[left:])
+    places = [tuple(s * d for s, d in zip(shift, dilation, strict=True)) for shift in np.ndindex(*kernel)]
+    inner, outer = places[: math.prod(kernel[left:])], places[:: math.prod(kernel[left:])]
+    patches = jnp.concatenate([_window(padded, place, partly, steps) for place in inner], axis=-1)
+    products = [
+        _window(patches, place[:left], space[:left], strides[:left]) @ weight[shift].reshape(-1, channels)
+        for shift, place in zip(np.ndindex(*kernel[:left]), outer, strict=True)
+    ]
+    return sum(products[1:], start=products[0])
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def largest(blocks: Array, axes: tuple[int, ...]) -> Array:
+    """Maximum over some axes; what ties shares the slope.
+
+    The derivative of `jnp.max` asks who equals it, and divides by their number: that is nobody where a
+    compiler computes the values again and rounds them otherwise.
+    """
+    return jnp.max(blocks, axis=axes)
+
+
+@largest.defjvp
+def _along(axes: tuple[int, ...], primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (blocks,), (along,) = primals, tangents
+    most = largest(blocks, axes)
+    least = jnp.expand_dims(most - _TIE * jnp.abs(most), axes)
+    ties = (blocks >= least).astype(along.dtype)
+    number = jnp.maximum(jnp.sum(ties, axis=axes), 1)
+    return most, jnp.sum(along * ties, axis=axes) / number
+
+
+def _window(x: Array, shift: Sequence[int], lengths: Sequence[int], steps: Sequence[int]) -> Array:
+    axes = zip(shift, lengths, steps, strict=True)
+    return x[tuple(slice(start, start + step * (length - 1) + 1, step) for start, length, step in axes)]
+
+
+def _convolution(equation: JaxprEqn, x: Array, weight: Array) -> list[Array] | None:
+    params = equation.params
+    numbers, groups = (
+        params["dimension_numbers"],
+        (params["feature_group_count"], params["batch_group_count"]),
+    )
+    kernel = [weight.shape[axis] for axis in numbers.rhs_spec[2:]]
+    stretched = set(params["lhs_dilation"]) - {1}
+    if groups != (1, 1) or stretched or not 0 < math.prod(kernel) <= _MOST_WINDOWS or x.dtype != jnp.float32:
+        return None
+    batch, channels, *space = numbers.lhs_spec
+    outputs, inputs, *places = numbers.rhs_spec
+    records = jnp.transpose(x, (batch, *space, channels))
+    matrix = jnp.transpose(weight, (*places, inputs, outputs))
+    deep = len(space) > 2 and records.shape[-1] > 1
+    margins, strides, dilation = params["padding"], params["window_strides"], params["rhs_dilation"]
+
+    def one(record: Array) -> Array:
+        return patch_product(matrix, record, 1 if deep else len(space), margins, strides, dilation)
+
+    made = one(records[0])[None] if len(records) == 1 else jax.vmap(one)(records)
+    first, last, *between = numbers.out_spec
+    order = np.argsort((first, *between, last)).tolist()
+    return [jnp.transpose(made, order)]
+
+
+def _pool(equation: JaxprEqn, x: Array) -> list[Array] | None:
+    """The maximum of windows that lie side by side; XLA's own is faster where they overlap."""
+    params = equation.params
+    window, padding = params["window_dimensions"], params["padding"]
+    stretched = {*params["base_dilation"], *params["window_dilation"]} - {1}
+    outside = any(not 0 <= side < size for size, pair in zip(window, padding, strict=True) for side in pair)
+    if stretched or outside or tuple(window) != tuple(params["window_strides"]) or x.dtype != jnp.float32:
+        return None
+    padded = lax.pad(x, jnp.array(-jnp.inf, x.dtype), [(*margin, 0) for margin in padding])
+    lengths = [side // size for side, size in zip(padded.shape, window, strict=True)]
+    whole = padded[tuple(slice(n * size) for n, size in zip(lengths, window, strict=True))]
+    blocks = whole.reshape([side for pair in zip(lengths, window, strict=True) for side in pair])
+    return [largest(blocks, tuple(range(1, blocks.ndim, 2)))]
+
+
+_RULES = {conv_general_dilated_p: _convolution, reduce_window_max_p: _pool}

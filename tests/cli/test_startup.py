@@ -1,0 +1,53 @@
+"""What the commands load: nothing that takes long to import and that they do not use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+STUDY = """
+[federation]
+data = "digits"
+clients = 5
+[task]
+model = "softmax"
+feature_norm = 1.0
+normalise = true
+[privacy]
+mechanism = "gaussian"
+epsilon = 4.0
+delta = 1e-5
+clip_norm = 0.1
+[algorithm]
+rounds = 2
+clients_per_round = 5
+step_size = 100.0
+[constants]
+source = "rule"
+"""
+RUN = """
+import sys
+from noiseworthy.cli import main
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code
+print("\\nloaded", *sorted(sys.modules))
+"""
+
+
+def loaded(*command: str) -> set[str]:
+    """Modules that a process has loaded after a command."""
+    done = subprocess.run([sys.executable, "-c", RUN, *command], capture_output=True, text=True, check=True)
+    return set(done.stdout.rsplit("\nloaded ", 1)[1].split())
+
+
+def test_planning_and_training_load_nothing_heavy_that_they_do_not_use(tmp_path):
+    """A training draws figures; a plan does not."""
+    (tmp_path / "study.toml").write_text(STUDY)
+    study, folder = str(tmp_path / "study.toml"), str(tmp_path / "run")
+    never = {"sklearn", "pandas", "scipy.stats", "scipy.signal", "optax", "dp_accounting", "opendp", "flwr"}
+    planned = loaded("plan", study, "--out", folder)
+    assert planned & (never | {"matplotlib"}) == set()
+    assert "noiseworthy.plans.plan" in planned, "the list is of what was loaded"
+    assert loaded("train", study, "--out", folder) & never == set()

@@ -1,0 +1,293 @@
+"""Gateways take part in secure sums: paid for, sealed before it leaves, and only as they approved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from noiseworthy.deploy.exchange import Direct
+from noiseworthy.deploy.gateway.gateway import Gateway
+from noiseworthy.deploy.gateway.holding import Holding
+from noiseworthy.deploy.gateway.messages import Refused, Uploaded, read_reply
+from noiseworthy.deploy.gateway.owner import load_owner
+from noiseworthy.deploy.gateway.packing import pack_request
+from noiseworthy.deploy.gateway.summing import MOST_RUNS, read_roster
+from noiseworthy.deploy.gateway.sums import Summed, SumRequest, pack_sum
+from noiseworthy.deploy.secure_sum.collector import Collector
+from noiseworthy.deploy.summing import summed, terms_for
+from noiseworthy.errors import ConfigError, InvalidInput, TooFewReplies
+from noiseworthy.methods.dp_pasgd.wire import PasgdWork
+from noiseworthy.methods.dpfl_bcs.wire import LossReportWork
+
+from .conftest import P, asked, request, spent
+
+NAMES = [f"client {i}" for i in range(4)]
+OWNER = """
+[owner]
+client = "{name}"
+data_set = "tumours"
+[federation]
+data = "breast-cancer"
+clients = 5
+[budget]
+mechanism = "gaussian"
+epsilon = 8.0
+delta = 1e-5
+noise_floor = 0.5
+[allowed]
+algorithms = ["fedsgd-dpc", "dp-pasgd", "dpfl-bcs"]
+models = ["logistic"]
+most_releases = 9
+[files]
+socket = "gateway.sock"
+ledger = "ledger.sqlite"
+[secure_sum]
+key = "signing"
+roster = "../roster.toml"
+digest = "{digest}"
+colluders = {colluders}
+"""
+
+
+def written(folder: Path, colluders: int = 0) -> dict[str, Path]:
+    """Owners' files with keys of their own and one roster, by name."""
+    keys = {name: Ed25519PrivateKey.generate() for name in NAMES}
+    public = {
+        name: key.public_key()
+        .public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+        .decode()
+        for name, key in keys.items()
+    }
+    lines = [f'"{name}" = "{key}"' for name, key in public.items()]
+    (folder / "roster.toml").write_text("\n".join(["[owners]", *lines]))
+    digest = read_roster(folder / "roster.toml").digest
+    files = {}
+    for name, key in keys.items():
+        place = folder / name.replace(" ", "-")
+        place.mkdir()
+        (place / "signing").write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+            )
+        )
+        files[name] = place / "owner.toml"
+        files[name].write_text(OWNER.format(name=name, digest=digest, colluders=colluders))
+    return files
+
+
+class Owners:
+    """Gateways of owners' files, what they made, and a way to ask them."""
+
+    def __init__(self, folder: Path, **options: Any):
+        self.folder, self.files = folder, written(folder, **options)
+        self.gateways = {name: Gateway.open(load_owner(path)) for name, path in self.files.items()}
+        self.roster = read_roster(folder / "roster.toml")
+
+    def sum(self, number: int = 1, weights=None, answering=None, dropouts=1, seconds=5.0, **changed: Any):
+        requests = {name: request(number, **changed) for name in NAMES}
+        weights = weights or dict.fromkeys(NAMES, 0.25)
+        job = self.gateways[NAMES[0]].accepted(requests[NAMES[0]]).job
+        terms = terms_for(self.roster, number, requests, job.sums[0].reach, 0, dropouts)
+        answering = answering or {name: gateway.answer for name, gateway in self.gateways.items()}
+        collector = Collector(terms, self.roster)
+        return summed(Direct(answering), collector, requests, weights, seconds)
+
+    def close(self) -> None:
+        for gateway in self.gateways.values():
+            gateway.close()
+
+
+@pytest.fixture
+def uploads(monkeypatch) -> dict[str, np.ndarray]:
+    """What each gateway made, noise and all, before it went into a sum."""
+    made, plain = {}, Gateway.uploaded
+
+    def noted(self, accepted, memory, head):
+        found = plain(self, accepted, memory, head)
+        made[self.account.client] = found.upload.values
+        return found
+
+    monkeypatch.setattr(Gateway, "uploaded", noted)
+    return made
+
+
+@pytest.fixture
+def owners(tmp_path, holding, monkeypatch, uploads):
+    monkeypatch.setattr(Holding, "load", lambda *_: holding)
+    found = Owners(tmp_path)
+    yield found
+    found.close()
+
+
+def test_the_sum_of_gateways_is_that_of_their_uploads_and_each_has_paid_once(owners, uploads):
+    weights = dict(zip(NAMES, [0.1, 0.2, 0.3, 0.4], strict=True))
+    found = owners.sum(weights=weights)
+    expected = np.sum([weights[name] * uploads[name] for name in NAMES], axis=0)
+    assert found.survivors == tuple(NAMES)
+    assert found.missing == {}
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-15)
+    alone = {name: spent(gateway) for name, gateway in owners.gateways.items()}
+    assert {count for count, _ in alone.values()} == {1}
+    again = owners.gateways[NAMES[0]]
+    asked(again, request(2))
+    assert spent(again) == (2, 2 * alone[NAMES[0]][1]), "a release into a sum costs what it costs alone"
+
+
+def test_what_left_is_sealed_and_the_release_is_never_made_again(owners):
+    left = {}
+
+    def noted(name):
+        def answer(data: bytes) -> bytes:
+            left.setdefault(name, []).append(reply := owners.gateways[name].answer(data))
+            return reply
+
+        return answer
+
+    owners.sum(answering={name: noted(name) for name in NAMES})
+    for name, gateway in owners.gateways.items():
+        ((sealed,),) = gateway.ledger.query("SELECT sealed FROM grants")
+        assert sealed == left[name][2], "the masked upload, as it left"
+        for reply in (asked(gateway, request(1)), asked(gateway, request(1, noise=0.02))):
+            assert isinstance(reply, Refused)
+            assert reply.reason == "conflict"
+        assert spent(gateway)[0] == 1
+
+
+def test_a_round_that_is_tried_again_needs_next_releases_and_pays_anew(owners, uploads):
+    def mute(name):
+        def answer(data: bytes) -> bytes:
+            reply = owners.gateways[name].answer(data)
+            return reply if name not in NAMES[:2] or len(reply) < 500 else b""
+
+        return answer
+
+    with pytest.raises(TooFewReplies, match=r"round 1: 2 of 4 owners .*, at least 3 must; nothing is opened"):
+        owners.sum(answering={name: mute(name) for name in NAMES}, seconds=0.3)
+    first = uploads.copy()
+    found = owners.sum(2)
+    assert found.survivors == tuple(NAMES)
+    for name in first:
+        assert not np.array_equal(first[name], uploads[name])
+
+
+def test_an_owner_who_is_killed_after_it_paid_is_missing_and_the_sum_is_of_the_others(owners, uploads):
+    dying = owners.gateways[NAMES[1]]
+    seal = dying.ledger.seal
+
+    def fail(grant: int, sealed: bytes) -> None:
+        raise OSError("no space left")
+
+    dying.ledger.seal = fail
+    found = owners.sum()
+    assert set(found.survivors) == {*NAMES} - {NAMES[1]}
+    assert "failed: the release was paid for" in found.missing[NAMES[1]]
+    expected = 0.25 * np.sum([uploads[name] for name in found.survivors], axis=0)
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-15)
+    dying.ledger.seal = seal
+    reply = asked(dying, request(1))
+    assert (reply.reason, reply.next) == ("lost", 2)
+
+
+def test_a_restarted_gateway_has_no_keys_of_the_round_and_answers_no_more_in_it(owners):
+    name, restarted = NAMES[0], []
+
+    def answer(data: bytes) -> bytes:
+        if len(restarted) == 3:
+            owners.gateways[name].close()
+            owners.gateways[name] = Gateway.open(load_owner(owners.files[name]))
+        restarted.append(data)
+        return owners.gateways[name].answer(data)
+
+    answering = {one: gateway.answer for one, gateway in owners.gateways.items()} | {name: answer}
+    found = owners.sum(answering=answering)
+    assert name in found.survivors, "its upload was there"
+    for message in restarted[:4]:
+        reply = read_reply(owners.gateways[name].answer(message))
+        assert isinstance(reply, Refused)
+        assert reply.reason == "void"
+    assert spent(owners.gateways[name])[0] == 1
+
+
+def test_a_gateway_whose_budget_is_spent_uploads_nothing(owners):
+    poor = owners.gateways[NAMES[2]]
+    for number in range(1, 10):
+        if isinstance(asked(poor, request(number, run="other", noise=0.2 / 91)), Refused):
+            break
+    before = spent(poor)
+    found = owners.sum(noise=0.2 / 91)
+    assert NAMES[2] not in found.survivors
+    assert found.missing[NAMES[2]].startswith("budget: ")
+    assert spent(poor) == before
+
+
+def reply_of(gateway: Gateway, wanted, terms, message=None) -> Any:
+    message = message or Collector(terms, gateway.sums.member.roster).start()["client 0"]
+    return read_reply(gateway.answer(pack_sum(SumRequest(message=message, request=wanted))))
+
+
+def test_rounds_that_are_not_of_the_release_are_refused_before_anything_is_paid(owners):
+    gateway, wanted = owners.gateways["client 0"], request()
+    terms = terms_for(owners.roster, 1, dict.fromkeys(NAMES, wanted), 1.0, 0, 1)
+    other = np.zeros(P, np.float32)
+    for changed, what in (({"run": "another"}, "run"), ({"theta": other}, "subject")):
+        reply = reply_of(gateway, request(**changed), terms)
+        assert (reply.reason, f"another {what}" in reply.message) == ("not-allowed", True)
+    losses = request(algorithm=LossReportWork(step_size=0.1, loss_cap=1.0, loss_noise=1.0))
+    of_losses = terms_for(owners.roster, 1, dict.fromkeys(NAMES, losses), 1.0, 0, 1)
+    assert "releases more than one sum" in reply_of(gateway, losses, of_losses).message
+    assert reply_of(gateway, None, terms).reason == "malformed"
+    assert reply_of(gateway, wanted, terms, b"no message").reason == "void"
+    assert spent(gateway) == (0, 0)
+    assert isinstance(reply_of(gateway, wanted, terms), Summed)
+
+
+def test_all_steps_of_noised_local_training_go_into_a_sum_as_one_move(owners, uploads):
+    steps = PasgdWork(step_sizes=np.full(2, 0.1))
+    found = owners.sum(algorithm=steps)
+    expected = 0.25 * np.sum([uploads[name] for name in NAMES], axis=0)
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-15)
+
+
+def test_the_oldest_of_many_open_rounds_is_forgotten(owners):
+    gateway = owners.gateways["client 0"]
+    for number in range(MOST_RUNS + 2):
+        wanted = request(run=f"run {number}")
+        reply_of(gateway, wanted, terms_for(owners.roster, 1, dict.fromkeys(NAMES, wanted), 1.0, 0, 1))
+    assert [*gateway.sums.rounds] == [f"run {number}" for number in range(2, MOST_RUNS + 2)]
+
+
+def test_owners_without_secure_sums_refuse_them_by_name(gateway):
+    wanted = request()
+    reply = read_reply(gateway.answer(pack_sum(SumRequest(message=b"", request=wanted))))
+    assert (reply.reason, reply.message) == (
+        "not-allowed",
+        "the owner's file has no [secure_sum]; nothing was spent",
+    )
+    assert isinstance(read_reply(gateway.answer(pack_request(wanted))), Uploaded)
+
+
+def test_rosters_keys_and_colluders_that_were_not_approved_are_refused(tmp_path, holding, monkeypatch):
+    monkeypatch.setattr(Holding, "load", lambda *_: holding)
+    owners = Owners(tmp_path, colluders=1)
+    found = owners.gateways["client 0"]
+    wanted = request()
+    terms = terms_for(owners.roster, 1, dict.fromkeys(NAMES, wanted), 1.0, 0, 1)
+    assert "withstands 0 colluders, this owner demands 1" in reply_of(found, wanted, terms).message
+    owners.close()
+    path = owners.files["client 0"]
+    roster = (tmp_path / "roster.toml").read_text()
+    (tmp_path / "roster.toml").write_text(roster.replace('"client 3"', '"somebody else"'))
+    with pytest.raises(ConfigError, match=r"roster.toml has the digest [0-9a-f]{64}, and the owner approved"):
+        Gateway.open(load_owner(path))
+    (tmp_path / "roster.toml").write_text(roster)
+    (path.parent / "signing").write_bytes((owners.files["client 1"].parent / "signing").read_bytes())
+    with pytest.raises(InvalidInput, match="the roster does not hold the key of 'client 0'"):
+        Gateway.open(load_owner(path))
+    (path.parent / "signing").write_bytes(b"no key")
+    with pytest.raises(ConfigError, match=r"signing cannot be used .*ssh-keygen -t ed25519"):
+        Gateway.open(load_owner(path))

@@ -1,0 +1,117 @@
+"""Convolutions and pools of users' networks as windows and products: the same outputs and gradients."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import flax.linen as linen
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from noiseworthy.tasks import equinox_task, model_task
+from noiseworthy.tasks.convolutions import quick
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+def plainly(x, weight, space, **options):
+    axes = "DHW"[3 - space :]
+    numbers = (f"N{axes}C", f"{axes}IO", f"N{axes}C")
+    strides = options.pop("window_strides", (1,) * space)
+    padding = options.pop("padding", "SAME")
+    return lax.conv_general_dilated(x, weight, strides, padding, dimension_numbers=numbers, **options)
+
+
+def pooled(x, window=2, strides=2, padding="VALID"):
+    return linen.max_pool(x, (window, window), (strides, strides), padding)
+
+
+PLAIN = ("conv_general_dilated", "reduce_window")
+CASES = {
+    "same": ((1, 6, 5, 3), (3, 3, 3, 4), lambda x, w: plainly(x, w, 2)),
+    "strides and margins": (
+        (1, 7, 8, 2), (3, 2, 2, 4),
+        lambda x, w: plainly(x, w, 2, window_strides=(2, 3), padding=((2, 0), (1, 1))),
+    ),
+    "cut and dilated": (
+        (2, 9, 9, 2), (3, 2, 2, 4),
+        lambda x, w: plainly(x, w, 2, rhs_dilation=(2, 3), padding=((-1, 0), (0, 2))),
+    ),
+    "channels first": ((1, 2, 6, 6), (4, 2, 3, 3), lambda x, w: lax.conv(x, w, (1, 2), "VALID")),
+    "channels between": (
+        (6, 1, 2, 5), (3, 4, 2, 3),
+        lambda x, w: lax.conv_general_dilated(
+            x, w, (1, 1), "SAME", dimension_numbers=("HNCW", "HOIW", "WCHN")
+        ),
+    ),
+    "one axis": ((1, 9, 2), (4, 2, 3), lambda x, w: plainly(x, w, 1)),
+    "volumes": (
+        (1, 5, 4, 6, 2), (3, 3, 2, 2, 3),
+        lambda x, w: plainly(x, w, 3, window_strides=(2, 1, 2), rhs_dilation=(1, 2, 1)),
+    ),
+    "pools": ((1, 7, 6, 2), (1,), lambda x, w: w * pooled(pooled(x), 3, 3, "SAME")),
+}  # fmt: skip
+LEFT = {
+    "groups": ((1, 6, 5, 4), (3, 3, 2, 4), lambda x, w: plainly(x, w, 2, feature_group_count=2)),
+    "stretched records": (
+        (1, 6, 5, 2), (3, 3, 2, 4),
+        lambda x, w: plainly(x, w, 2, lhs_dilation=(2, 2), padding=((1, 1), (1, 1))),
+    ),
+    "large kernels": ((1, 12, 12, 1), (12, 12, 1, 1), lambda x, w: plainly(x, w, 2)),
+    "pools that overlap": ((1, 7, 7, 1), (1,), lambda x, w: w * pooled(x, 3, 2)),
+}  # fmt: skip
+
+
+def given(case):
+    *shapes, function = {**CASES, **LEFT}[case]
+    rng = np.random.default_rng(0)
+    return function, [jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in shapes]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_outputs_and_gradients_are_those_of_the_plain_ones(case):
+    function, arguments = given(case)
+
+    def value(function):
+        return lambda *given: jnp.sum(jnp.sin(function(*given)))
+
+    results = [
+        jax.jit(lambda *given, made=made: (made(*given), jax.grad(value(made), (0, 1))(*given)))(*arguments)
+        for made in (quick(function), function)
+    ]
+    jax.tree.map(lambda got, wanted: np.testing.assert_allclose(got, wanted, atol=1e-5), *results)
+    program = str(jax.make_jaxpr(quick(function))(*arguments))
+    assert not any(name in program for name in PLAIN)
+
+
+@pytest.mark.parametrize("case", LEFT)
+def test_what_is_not_supported_stays_as_it_is(case):
+    function, arguments = given(case)
+    program = str(jax.make_jaxpr(quick(function))(*arguments))
+    assert any(name in program for name in PLAIN)
+    np.testing.assert_array_equal(quick(function)(*arguments), function(*arguments))
+
+
+def test_other_devices_have_their_own_convolutions(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    function, arguments = given("same")
+    assert "conv_general_dilated" in str(jax.make_jaxpr(quick(function))(*arguments))
+
+
+def test_networks_of_users_are_rewritten():
+    class Network(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return linen.Dense(2)(pooled(linen.Conv(3, (3, 3))(x)).ravel())
+
+    params = Network().init(jax.random.key(0), jnp.ones((8, 8, 1)))
+    keys = jax.random.split(jax.random.key(0))
+    layers = [eqx.nn.Conv2d(1, 3, 3, key=keys[0]), eqx.nn.MaxPool2d(2, 2), eqx.nn.Lambda(jnp.ravel)]
+    network = eqx.nn.Sequential([*layers, eqx.nn.Linear(27, 2, key=keys[1])])
+    for task, shape in ((model_task(Network().apply, params), (8, 8, 1)), (equinox_task(network), (1, 8, 8))):
+        program = str(jax.make_jaxpr(task.outputs)(jnp.ones(task.dimension), jnp.ones(shape)))
+        assert not any(name in program for name in PLAIN)
+    x = jax.random.normal(keys[0], (1, 8, 8))
+    np.testing.assert_allclose(task.outputs(task.initial(keys[0]), x), network(x), atol=1e-5)

@@ -1,0 +1,275 @@
+"""Clipping without a gradient per record: the same sums, by which layers, and what is not understood."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import equinox as eqx
+import flax.linen as linen
+import haiku as hk
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from noiseworthy.tasks import Batch, model_task
+from noiseworthy.tasks.factory import make_task
+
+N, CLASSES, ORDER = 7, 3, {"l1": 1, "l2": 2}
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+def numbers(rng, *shape):
+    return jnp.asarray(rng.normal(size=shape) / np.sqrt(shape[0]), jnp.float32)
+
+
+def dense(rng):
+    """Two products of one position, one of them by the left, with biases."""
+    params = {"a": numbers(rng, 5, 6), "b": numbers(rng, 6), "c": numbers(rng, CLASSES, 6)}
+    return model_task(lambda p, x: p["c"] @ jnp.tanh(x @ p["a"] + p["b"]), params), (5,)
+
+
+def positions(rng):
+    """Products at every position, along several axes at once, a scale and a mean; a column of positions."""
+    params = {"a": numbers(rng, 6, 2, 5), "s": numbers(rng, 2, 5), "c": numbers(rng, 2, 5, CLASSES * 4),
+              "d": numbers(rng, 4 * CLASSES, CLASSES)}  # fmt: skip
+
+    def apply(p, x):
+        hidden = jnp.tanh(jnp.einsum("td,dhk->hkt", x, p["a"])) * p["s"][..., None]
+        return jnp.mean(jnp.tanh(jnp.einsum("hkt,hko->ot", hidden, p["c"])).T @ p["d"], axis=0)
+
+    return model_task(apply, params), (3, 6)
+
+
+def lookups(rng):
+    """Tokens of a table, some of them twice in a record, beside a table that is indexed one by one."""
+    params = {"a": numbers(rng, 11, 6), "e": numbers(rng, 11, 6), "c": numbers(rng, 6, CLASSES)}
+
+    def apply(p, x):
+        embed = eqx.nn.Embedding(weight=p["e"])
+        return jnp.tanh(jnp.mean(p["a"][x] + jax.vmap(embed)(x) ** 2, axis=0)) @ p["c"]
+
+    return model_task(apply, params), (4,)
+
+
+def flax_network(rng):
+    class Network(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            x = linen.GroupNorm(2)(linen.Conv(4, (3, 3), strides=2)(x))
+            x = linen.relu(linen.Conv(6, (2, 2), padding="VALID")(x))
+            return linen.Dense(CLASSES)(linen.LayerNorm()(x.ravel()))
+
+    network = Network()
+    params = network.init(jax.random.key(0), jnp.zeros((6, 6, 2)))
+    return model_task(network.apply, params), (6, 6, 2)
+
+
+def haiku_network(rng):
+    network = hk.without_apply_rng(
+        hk.transform(lambda x: hk.Linear(CLASSES)(jnp.tanh(hk.Linear(8)(x.ravel()))))
+    )
+    return model_task(network.apply, network.init(jax.random.key(0), jnp.zeros((2, 3)))), (2, 3)
+
+
+def shared(rng):
+    """Matrices used twice, in part, in a loop, squared, two as their product, and one that is idle."""
+    sizes = {
+        "a": (40, 40),
+        "l": (40, 40),
+        "q": (40, 40),
+        "h": (50, 40),
+        "m": (40, 30),
+        "n": (30, 40),
+        "u": (2000,),
+    }
+    params = {name: numbers(rng, *size) for name, size in sizes.items()} | {"c": numbers(rng, 40, CLASSES)}
+
+    def apply(p, x):
+        x = jnp.tanh(jnp.tanh(x @ p["a"]) @ p["a"] + x @ p["h"][5:45])
+        x = jax.lax.scan(lambda h, _: (jnp.tanh(h @ p["l"]), None), x, None, length=2)[0]
+        return jnp.tanh((x @ p["q"] ** 2) @ (p["m"] @ p["n"])) @ p["c"]
+
+    return model_task(apply, params), (40,)
+
+
+def branches(rng):
+    """Matrices in a branch, behind a custom derivative, computed twice, in groups, or for show."""
+    params = {name: numbers(rng, 40, 40) for name in "abdp"}
+    params |= {"g": numbers(rng, 4, 10, 30), "c": numbers(rng, 120, CLASSES)}
+
+    @jax.custom_vjp
+    def double(w, x):
+        return x @ w
+
+    double.defvjp(lambda w, x: (x @ w, (w, x)), lambda kept, g: (2 * jnp.outer(kept[1], g), kept[0] @ g))
+
+    def apply(p, x):
+        jax.debug.callback(lambda value: None, p["p"])
+        x = jax.lax.cond(x[0] > 0, lambda x: x @ p["a"], lambda x: jnp.tanh(x) @ p["a"].T, x)
+        x = jnp.tanh(jax.checkpoint(lambda x: jnp.tanh(x @ p["b"]))(double(p["d"], x)))
+        return jnp.einsum("gi,gio->go", x.reshape(4, 10), p["g"]).ravel() @ p["c"]
+
+    return model_task(apply, params), (40,)
+
+
+NETWORKS = (dense, positions, lookups, flax_network, haiku_network, shared, branches)
+
+
+@cache
+def made(name):
+    """A task, its records and every record's gradient by autodiff."""
+    task, shape = next(network for network in NETWORKS if network.__name__ == name)(np.random.default_rng(1))
+    rng = np.random.default_rng(2)
+    x = rng.integers(0, 5, (N, *shape)) if name == "lookups" else rng.normal(size=(N, *shape))
+    batch = Batch(task.prepare(jnp.asarray(x)), jnp.asarray(rng.integers(0, CLASSES, N)), jnp.ones(N))
+    theta = task.initial(jax.random.key(0)) + 0.05 * jax.random.normal(jax.random.key(1), (task.dimension,))
+    gradients = jax.jit(jax.vmap(jax.grad(task._loss), (None, 0, 0)))(theta, batch.x, batch.y)
+    return task, theta, batch, np.asarray(gradients, np.float64)
+
+
+@pytest.mark.parametrize("norm", ORDER)
+@pytest.mark.parametrize("name", [network.__name__ for network in NETWORKS])
+def test_sums_are_those_of_gradients_that_were_formed_and_clipped(name, norm):
+    task, theta, batch, gradients = made(name)
+    sizes = np.linalg.norm(gradients, ORDER[norm], axis=1)
+    clip_norm = np.median(sizes)
+    weights = np.minimum(1, clip_norm / sizes) * np.array([0.0, 1, 1, 2, 1, 1, 1])
+    batch = batch._replace(mask=jnp.array([0.0, 1, 1, 2, 1, 1, 1]))
+    result = jax.jit(task.clipped_gradient_sum, static_argnums=3)(theta, batch, clip_norm, norm)
+    np.testing.assert_allclose(result, weights @ gradients, atol=2e-5 * clip_norm)
+
+
+FORMED = {
+    "dense": {},
+    "positions": {},
+    "lookups": {},
+    "flax_network": {},
+    "haiku_network": {},
+    "shared": {
+        "['a']": "is read 2 times",
+        "['h']": "goes through slice before it meets the record",
+        "['l']": "is read by scan",
+        "['q']": "goes through integer_pow before it meets the record",
+        "['m']": "goes through dot_general before it meets the record",
+        "['n']": "goes through dot_general before it meets the record",
+    },
+    "branches": {
+        "['a']": "is read by cond",
+        "['b']": "is read by remat2",
+        "['d']": "is read by custom_vjp_call",
+        "['g']": "is read by dot_general",
+        "['p']": "leaves the program",
+    },
+}
+
+
+@pytest.mark.parametrize("name", FORMED)
+def test_parameters_whose_use_is_not_understood_are_named_with_why(name):
+    task, _, batch, _ = made(name)
+    assert task.formed(batch.x[0], batch.y[0]) == FORMED[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "norm", "layers"),
+    [
+        *[("dense", norm, {"Product": 2}) for norm in ORDER],
+        ("positions", "l2", {"Product": 3}),
+        ("positions", "l1", {}),
+        ("lookups", "l2", {"Lookup": 2, "Product": 1}),
+        ("lookups", "l1", {"Product": 1}),
+        ("flax_network", "l2", {"Product": 2}),
+        ("haiku_network", "l2", {"Product": 2}),
+        ("shared", "l2", {"Product": 1}),
+        ("branches", "l2", {"Product": 1}),
+    ],
+)
+def test_layers_are_found_wherever_the_network_comes_from(name, norm, layers):
+    """The convolution of flax that has few positions, and not the one that has many."""
+    task, _, batch, _ = made(name)
+    found = [
+        type(layer).__name__ for _, _, layer in task._ghost(batch.x[0], batch.y[0], norm).layers.values()
+    ]
+    assert {kind: found.count(kind) for kind in found} == layers
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e-3, 1.0, 1e3, 1e12])
+@pytest.mark.parametrize(
+    ("name", "norm"), [("dense", "l1"), ("dense", "l2"), ("positions", "l2"), ("lookups", "l2")]
+)
+def test_no_record_exceeds_the_clip(name, norm, scale):
+    """Of a batch in which it alone counts; slopes are scaled, so that norms round and underflow."""
+    result = one_by_one(name, norm)
+    for record in range(N):
+        for clip_norm in (np.float32(1e-27), np.float32(1e-4), np.float32(0.3)):
+            total = np.asarray(result(jnp.arange(N) == record, scale, clip_norm), np.float64)
+            assert np.linalg.norm(total, ORDER[norm]) <= clip_norm
+
+
+@cache
+def one_by_one(name, norm):
+    task, theta, batch, _ = made(name)
+
+    @jax.jit
+    def total(mask, scale, clip_norm):
+        loss = task.loss._replace(value=lambda z, y: scale * task.loss.value(z, y))
+        marked = batch._replace(mask=mask.astype(jnp.float32))
+        return replace(task, loss=loss).clipped_gradient_sum(theta, marked, clip_norm, norm)
+
+    return total
+
+
+def test_a_clipped_record_wastes_no_more_than_a_few_roundings():
+    """Of positions whose terms nearly cancel the bound is at most 0.01 % too large."""
+    for name, waste in (("dense", 4 * 2.0**-20), ("positions", 1e-4), ("lookups", 1e-4)):
+        for record in range(N):
+            total = np.asarray(one_by_one(name, "l2")(jnp.arange(N) == record, 1.0, 1e-4), np.float64)
+            assert 1 - waste <= np.linalg.norm(total) / np.float64(np.float32(1e-4)) <= 1 - 2.0**-21
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
+def test_a_record_whose_gradient_is_not_finite_contributes_zero(bad):
+    task, theta, batch, _ = made("positions")
+    total = jax.jit(lambda batch: task.clipped_gradient_sum(theta, batch, 0.1, "l2"))
+    without = total(batch._replace(mask=batch.mask.at[4].set(0.0)))
+    np.testing.assert_allclose(total(batch._replace(x=batch.x.at[4].set(bad))), without, atol=1e-6)
+
+
+def test_a_token_beyond_the_table_is_treated_as_the_model_does():
+    """Read one by one (clipped) it is the last row; as an array (filled) a number that is none."""
+    rng = np.random.default_rng(0)
+    tables = {"e": numbers(rng, 300, 2), "c": numbers(rng, 2, CLASSES)}
+    one = model_task(lambda p, x: jnp.mean(jax.vmap(eqx.nn.Embedding(weight=p["e"]))(x), 0) @ p["c"], tables)
+    all_ = model_task(lambda p, x: jnp.mean(jnp.take(p["e"], x, axis=0), 0) @ p["c"], tables)
+    batch = Batch(jnp.array([[0, 299], [7, 999], [3, -1]]), jnp.arange(3), jnp.ones(3))
+    for task in (one, all_):
+        formed = jax.vmap(jax.grad(task._loss), (None, 0, 0))(task.start(jax.random.key(0)), batch.x, batch.y)
+        sizes = jnp.linalg.norm(formed, axis=1, keepdims=True)
+        expected = jnp.sum(jnp.nan_to_num(formed * jnp.minimum(1, 0.1 / sizes)), axis=0)
+        result = task.clipped_gradient_sum(task.start(jax.random.key(0)), batch, 0.1, "l2")
+        np.testing.assert_allclose(result, expected, atol=1e-6)
+
+
+def test_no_gradient_of_a_record_is_formed_for_dense_layers():
+    """What the compiled program holds at once stays far below records times parameters."""
+    width, records = 256, 64
+    params = {"a": jnp.ones((width, width)), "b": jnp.ones(width), "c": jnp.ones((width, CLASSES))}
+    task = model_task(lambda p, x: jnp.tanh(x @ p["a"] + p["b"]) @ p["c"], params)
+    batch = Batch(jnp.ones((records, width)), jnp.zeros(records, jnp.int32), jnp.ones(records))
+    total = jax.jit(lambda theta, batch: task.clipped_gradient_sum(theta, batch, 1.0, "l2"))
+    compiled = total.lower(jnp.ones(task.dimension), batch).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < 4 * records * task.dimension / 8
+
+
+def test_networks_of_the_papers_are_understood():
+    """All but the matrix that waits for its turn in an LSTM."""
+    for name in ("cnn", "group-cnn", "resnet20", "vgg11"):
+        task = make_task(name, (28, 28), 10)
+        x = jax.ShapeDtypeStruct(task.record_shape, jnp.float32)
+        assert not task._ghost(x, jax.ShapeDtypeStruct((), jnp.int32), "l2").obstacles
+    lstm = make_task("lstm", (10,), 96)
+    tokens = jax.ShapeDtypeStruct((10,), jnp.int32)
+    ghost = lstm._ghost(tokens, tokens, "l2")
+    assert [why for _, why in ghost.obstacles] == ["is read by scan"] * 2
+    assert sum(part.stop - part.start for part, _, _ in ghost.layers.values()) == 96 * 512 + 2 * 256 * 1024
