@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -166,7 +165,7 @@ def test_noise_and_claim_are_for_persons_and_old_plans_stay_as_they_are(folder):
         assert {line.account.unit for line in statement(books)} == {"person"}
     assert record["training"]["accuracy"][0][-1] > 0.6
     plain = planned(prepare(study(privacy={"unit": "record"})))
-    assert "person" not in json.dumps(encoded(plain.plan))
+    assert "row" not in encoded(plain.plan)["problem"]
     assert "unit" not in plain.prepared.study.privacy.model_dump()
     said = {clause.title: clause for clause in privacy_statement(record)}
     assert "one person with all its records at one client" in said["What is protected"].text

@@ -137,7 +137,16 @@ def _persons(file: Path, x: NDArray[np.float32], y: NDArray) -> Schema:
 
 
 def model_of(owner: Owner) -> str:
-    """The model that is asked for: a linear one if the owner allows any."""
+    """The model that is asked for: a linear one if the owner allows any.
+
+    Raises:
+        InvalidInput: models of the owner's modules alone, whose worst case nobody knows.
+    """
+    if not owner.allowed.models:
+        raise InvalidInput(
+            "the owner's file allows own_models alone, of which nobody knows the worst case; allow one of "
+            "the product's models beside them to audit the installation"
+        )
     return next((name for name in _LINEAR if name in owner.allowed.models), owner.allowed.models[0])
 
 

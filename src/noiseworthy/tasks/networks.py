@@ -51,6 +51,7 @@ class ModelTask:
             more records at once where that holds them.
         form: records (n, *shape) -> records as `outputs` takes them; each record on its own.
         record_shape: shape of one record after `prepare`, or None where nobody said.
+        one_by_one: whether single gradients are computed one after the other, never in a batch.
         names: of the parameters, each with how many numbers they are, in the order of theta.
     """
 
@@ -63,6 +64,7 @@ class ModelTask:
     form: Callable[[Array], Array] = as_numbers
     record_shape: tuple[int, ...] | None = None
     names: tuple[tuple[str, int], ...] = ()
+    one_by_one: bool = False
 
     def __post_init__(self) -> None:
         check.count("dimension", self.dimension, remedy="give the model at least one parameter")

@@ -67,6 +67,11 @@ class Persons:
         return self.task.dimension
 
     @property
+    def one_by_one(self) -> bool:
+        """Whether persons are worked on one after the other, never in a batch."""
+        return getattr(self.task, "one_by_one", False)
+
+    @property
     def ridge(self) -> float:
         """Weight mu of (mu/2)||theta||^2."""
         return self.task.ridge

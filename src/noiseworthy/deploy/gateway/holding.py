@@ -130,6 +130,10 @@ class Holding:
             reference=_reference(table, seen), class_weights=table.weights, features=table.features,
             most_weight=self.most_weight,
         )  # fmt: skip
+        return self.of_rows(task)
+
+    def of_rows(self, task: Task) -> Task:
+        """The model of rows, records or persons, from that of a record."""
         if self.persons is None:
             return task
         from noiseworthy.tasks.persons import Persons  # here, because few owners' rows are persons
