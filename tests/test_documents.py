@@ -21,6 +21,7 @@ from noiseworthy.cli import app
 from noiseworthy.data.schema import read_schema
 from noiseworthy.deploy.flower.terms import load_terms
 from noiseworthy.deploy.gateway.owner import load_owner
+from noiseworthy.deploy.gateway.summing import SecureSumTable, read_roster
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
@@ -157,6 +158,10 @@ def test_tables_are_read(text, tmp_path, monkeypatch):
         load_owner(path)
     elif "ledger" in raw:
         load_terms(path)
+    elif set(raw) == {"secure_sum"}:
+        SecureSumTable.model_validate(raw["secure_sum"])
+    elif set(raw) == {"owners"}:
+        assert read_roster(path).digest in (ROOT / "docs/secure_sum.md").read_text()
     elif set(raw) == {"columns"}:
         read_schema(str(path))
     elif {"federation", "privacy"} <= set(raw):

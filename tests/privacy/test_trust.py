@@ -116,6 +116,17 @@ def test_weights_by_budget_and_size_use_every_budget_up_at_once():
     np.testing.assert_allclose(variance, 4 / np.sum(rate) ** 2, rtol=1e-9)
 
 
+@pytest.mark.slow
+def test_poisson_batches_share_what_their_loss_distribution_asks():
+    budget = PrivacyBudget.of(1.0, 1e-5, 4, "add-remove")
+    trust = Trust("secure-sum", colluders=1)
+    problem = Problem(np.full(4, 400), 3, budget, "gaussian", CLIP, 0.05, trust=trust)
+    used = np.full(4, 20)
+    spent = spent_epsilon(problem.release(used), used, 1e-5)
+    assert np.all(spent <= 1.0)
+    np.testing.assert_allclose(spent, 1.0, rtol=5e-3)
+
+
 def test_a_prediction_of_noise_is_that_of_the_shares():
     rng = np.random.default_rng(4)
     for _ in range(30):

@@ -16,12 +16,15 @@ from noiseworthy.methods.registry import METHODS, make, method
 from noiseworthy.privacy.budget import ADVERSARY
 from noiseworthy.privacy.trust import LOCAL, Sharing
 from noiseworthy.reports.claim_card import claim_card
+from noiseworthy.reports.findings import setting
+from noiseworthy.reports.schedules import trusted
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.plan_codec import encoded, same
 from noiseworthy.studies.plan_file import FILE, load_plan, planned
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.soundness import check_sound
 from noiseworthy.studies.studies import train_in
+from noiseworthy.studies.typed_record import view
 from noiseworthy.sweeps.advisor import entrants
 
 SUMS = {"trust": "secure-sum", "colluders": 1, "dropouts": 1}
@@ -191,10 +194,15 @@ def test_a_run_pays_for_the_noise_of_the_sum_and_its_card_says_whom_it_trusts(tm
     assert card["trust"].startswith("secure-sum:")
     assert card["mechanism"]["sum_noise"] == plan["sum_noise"]
     assert "the shares of 3 of the 5" in answers["From whom?"]
+    assert card["claim"].endswith("against everybody who sees sums of them and 1 other owner.")
     assert "weighted sum of a cohort at least" in answers["By what means?"]
+    line = "secure-sum against 1 colluder, 1 may be missing; shares of 3 of 5 hide a record"
+    assert trusted(view(record).plan).startswith(line)
+    assert "trust = secure-sum" in setting(view(record))
     central = claim_card(
         train_in(planned(prepare(study_of(privacy=CENTRAL))), tmp_path / "central", name="wine")
     )
+    assert central["claim"].endswith("against everybody but the server.")
     assert (
         "added once by the server"
         in {one["question"]: one["answer"] for one in central["questions"]}["By what means?"]
@@ -211,3 +219,18 @@ def test_what_is_not_local_is_not_deployed():
     made = planned(prepare(study_of()))
     with pytest.raises(UnsoundClaim, match='trust = "secure-sum" is simulated and not deployed'):
         Deployment.of(made.prepared, made.plan)
+
+
+def test_trials_plan_for_the_noise_of_the_sum_and_say_what_other_trust_would_bring():
+    free = {"name": "fedsgd-dpc", "clients_per_round": 6, "rounds": 10, "step_decay": "none"}
+    free |= {"momentum": 0.0, "averaging": 0.0, "steering": 0.0, "weighting": 0.0}
+    tables = {"algorithm": free, "planning": {"public": ["prior:0"], "seeds": 2}}
+    few = {"epsilon": 1.0, "clip_norm": 0.5}
+    local, summed = (planned(prepare(study_of(privacy={**few, **word}, **tables))) for word in ({}, SUMS))
+    assert summed.plan.release.sharing.survivors == 4
+    least = min(one.decision.foretold.loss for one in (local, summed))
+    assert least == summed.decision.foretold.loss < local.decision.foretold.loss
+    guess = summed.decision.what_if
+    assert guess is not None
+    rows = {one.trust.model: one.best.loss for one in guess.trusts()}
+    assert rows["secure-sum"] < rows["local"]

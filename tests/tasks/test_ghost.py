@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cache
 
@@ -139,6 +140,59 @@ def test_sums_are_those_of_gradients_that_were_formed_and_clipped(name, norm):
     batch = batch._replace(mask=jnp.array([0.0, 1, 1, 2, 1, 1, 1]))
     result = jax.jit(task.clipped_gradient_sum, static_argnums=3)(theta, batch, clip_norm, norm)
     np.testing.assert_allclose(result, weights @ gradients, atol=2e-5 * clip_norm)
+
+
+T, D = 4, 6
+BLOCKS = {
+    "each": lambda p, x: x @ p(D, D) + p(D),
+    "across": lambda p, x: p(T, T) @ x,
+    "whole": lambda p, x: (x.ravel() @ p(T * D, T * D)).reshape(T, D),
+    "heads": lambda p, x: jnp.einsum("td,hdk->thk", x, p(2, D, D // 2)).reshape(T, D) + x,
+    "norm": lambda p, x: (x - x.mean(1, keepdims=True)) / (1 + x.std(1, keepdims=True)) * p(D) + p(T, D),
+    "convolution": lambda p, x: jax.lax.conv_general_dilated(
+        x[None], p(3, D, D), (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")
+    )[0],
+    "depthwise": lambda p, x: jax.lax.conv_general_dilated(
+        x[None], p(2, 1, D), (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"), feature_group_count=D
+    )[0],
+    "pool": lambda p, x: jnp.repeat(linen.max_pool(x, (2,), (2,)), 2, axis=0) * p(1),
+    "lookup": lambda p, x: x + p(9, D)[jnp.argmax(x, axis=1)],
+    "tied": lambda p, x: (lambda w: jnp.tanh(x @ w) @ w.T)(p(D, D)),
+    "loop": lambda p, x: (lambda w: jax.lax.fori_loop(0, 2, lambda i, x: jnp.tanh(x @ w), x))(p(D, D)),
+    "gate": lambda p, x: jax.nn.sigmoid(jnp.where(x > 0, x, p(1) * x)) * x,
+}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_networks_of_any_blocks_are_clipped_as_by_formed_gradients(seed):
+    """Four blocks drawn at random that read parts of one vector, the last of them changed before its use."""
+    rng = np.random.default_rng(seed)
+    names = rng.choice(list(BLOCKS), 4, replace=False)
+
+    def apply(given, x):
+        flat, place = given["flat"], 0
+
+        def p(*shape):
+            nonlocal place
+            place += math.prod(shape)
+            return flat[place - math.prod(shape) : place].reshape(shape)
+
+        def changed(*shape):
+            return 2 * p(*shape)
+
+        for i, name in enumerate(names):
+            x = jnp.tanh(BLOCKS[name](changed if i == 3 else p, x))
+        return jnp.mean(x, axis=0) @ given["last"]
+
+    task = model_task(apply, {"flat": numbers(rng, 2500), "last": numbers(rng, D, CLASSES)})
+    theta = task.initial(jax.random.key(0)) * 10
+    x = jnp.asarray(rng.normal(size=(N, T, D)), jnp.float32)
+    batch = Batch(x, jnp.asarray(rng.integers(0, CLASSES, N)), jnp.ones(N))
+    gradients = np.asarray(jax.jit(jax.vmap(jax.grad(task._loss), (None, 0, 0)))(theta, *batch[:2]), float)
+    sizes = np.linalg.norm(gradients, axis=1)
+    result = jax.jit(lambda b: task.clipped_gradient_sum(theta, b, np.median(sizes), "l2"))(batch)
+    expected = np.minimum(1, np.median(sizes) / sizes) @ gradients
+    np.testing.assert_allclose(result, expected, atol=1e-5 * np.median(sizes), err_msg=str(names))
 
 
 FORMED = {

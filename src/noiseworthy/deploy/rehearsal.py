@@ -118,6 +118,7 @@ def made_up(owner: Owner, folder: Path, present: bool, **budget: float) -> Owner
             "owner": owner.owner.model_copy(update={"client": "rehearsal", "data_set": "made up"}),
             "federation": federation,
             "columns": columns,
+            "secure_sum": None,
             "budget": owner.budget.model_copy(update=budget),
             "files": FilesTable(socket=folder / "gateway.sock", ledger=folder / "ledger.sqlite"),
         }

@@ -18,9 +18,14 @@ from noiseworthy.deploy.secure_sum.collector import Collector
 from noiseworthy.deploy.secure_sum.keys import Roster
 from noiseworthy.deploy.secure_sum.terms import Terms
 from noiseworthy.errors import InvalidInput, TooFewReplies, VoidRound
+from noiseworthy.privacy.grid_mechanism import REACH
+from noiseworthy.privacy.uploads import Grid
 
 _ROOM = 60
 """Bits of a sum of uploads at their reach; rounding an upload takes half a step, 2^-61 of that."""
+
+_ROUNDING = 1 + 2.0**-10
+"""Room for the millionth of noise that owners add beyond the planned."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ def terms_for(
     reach: float,
     colluders: int,
     dropouts: int,
+    share: float = 0.0,
 ) -> Terms:
     """The terms of a round, on the finest grid that has room for its sum.
 
@@ -55,13 +61,19 @@ def terms_for(
         number: of the round within its run.
         requests: the release that each owner of the cohort is asked for.
         reach: the largest coordinate of an upload times its weight, with its noise; beyond it owners clip.
+            Where noise is shared, the largest clip times weight.
         colluders: t.
         dropouts: d.
+        share: deviation of the noise that each owner adds to the sum, where owners share it.
 
     Raises:
         InvalidInput: a cohort that cannot be sound.
     """
-    exponent = math.frexp(check.positive("reach", reach).item() * len(requests))[1] - _ROOM
+    check.positive("reach", reach)
+    exponent = math.frexp(reach * len(requests))[1] - _ROOM
+    if share:
+        exponent = Grid.finest(reach + REACH * share).exponent
+    steps = math.ldexp(share, -exponent)
     first = next(iter(requests.values()))
     return Terms(
         run=first.run,
@@ -73,8 +85,9 @@ def terms_for(
         coordinates=len(first.theta),
         exponent=exponent,
         clipped=math.ceil(math.ldexp(reach, -exponent)),
-        deviation=0.0,
+        deviation=_ROUNDING * math.sqrt(len(requests)) * steps,
         subject=subject_of(first),
+        share=steps,
     )
 
 

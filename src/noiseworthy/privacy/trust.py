@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
+from noiseworthy._wording import count
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.budget import ADVERSARY
 from noiseworthy.privacy.mechanisms import Law
@@ -120,6 +121,16 @@ class Trust:
             f"the server and everybody who sees the traffic{others}: the sum of the uploads of each cohort"
             f"{missing}, and who took part when, never one upload by itself"
         )
+
+    @property
+    def observers(self) -> str:
+        """The same in a few words, after "over all uploads, against"."""
+        if self.model == "central":
+            return "everybody but the server"
+        if self.model == "local":
+            return "everybody who sees them"
+        owners = f" and {count(self.colluders, 'other owner')}" * bool(self.colluders)
+        return f"everybody who sees sums of them{owners}"
 
     def as_dict(self) -> dict[str, Any]:
         """As in `plan --json`."""

@@ -26,8 +26,8 @@ FILE, PAGE, FIGURE = "audit.json", "audit.html", "audit.png"
 CHECKS = {
     "exposure": "Follows a worst-case record through the code without noise, and adds up how far it moves "
     "every upload in units of the planned noise. Exact, for every client.",
-    "bound": "Trains many times with and without that record; an attacker who sees every upload says which. "
-    "The fewer its errors, the larger epsilon must be.",
+    "bound": "Trains many times with and without that record; an attacker who sees what the adversary does "
+    "says which. The fewer its errors, the larger epsilon must be.",
     "scale": "Subtracts from every upload what it would be without noise. What is left must have the planned "
     "size and law, for every client and every round.",
     "replay": "Compares the signs of all noises with each other, at every distance, across rounds, clients, "

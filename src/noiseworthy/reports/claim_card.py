@@ -24,7 +24,7 @@ from noiseworthy.reports.findings import most_spent, rounded_down, spent_words
 from noiseworthy.reports.guarantee import meaning, told_apart
 from noiseworthy.reports.limits import limits
 from noiseworthy.reports.privacy_statement import bought_ranges, protected
-from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, trust_of, uploads_of, words_of
+from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
 from noiseworthy.studies.claim_table import ClaimTable
 from noiseworthy.studies.statement import assurance, budgets, claim
 from noiseworthy.studies.typed_record import ClaimPart, PersonsPart, PlanPart, RunRecord, view
@@ -69,7 +69,7 @@ def claim_card(record: Record | RunRecord) -> Card:
     facts = {
         "unit": privacy.unit,
         "relation": privacy.relation,
-        "trust": TRUSTED[trust_of(plan).model],
+        "trust": TRUSTED[plan.whom.model],
         "adversary": privacy.adversary,
         "lifetime": _lifetime(record),
         "told_apart": None if (best := told_apart(record)) is None else best.model_dump(),
@@ -225,7 +225,7 @@ def _responsible(told: ClaimTable) -> str:
 
 def _from_whom(record: RunRecord) -> str:
     plan = record.plan
-    trust, said = trust_of(plan), f"From {plan.privacy.adversary}."
+    trust, said = plan.whom, f"From {plan.privacy.adversary}."
     if not trust.in_sums:
         return (
             f"{said} Every client adds its noise itself, before anything leaves it: nobody else has to be "

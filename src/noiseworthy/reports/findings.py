@@ -162,6 +162,7 @@ def setting(record: RunRecord) -> str:
         return ", ".join([*parts, "no noise: not private"])
     budget = plan.privacy.clients
     parts.append(f"{plan.mechanism.capitalize()} noise")
+    parts += [f"trust = {plan.trust.model}"] if plan.trust else []
     parts.append(f"ε = {span(row.epsilon for row in budget)}")
     parts.append(f"δ = {span(row.delta for row in budget)}")
     measured = record.training or record.compare or record.tradeoff or record.rivals

@@ -6,7 +6,6 @@ import numpy as np
 
 from noiseworthy._wording import percent_up, shortened
 from noiseworthy.privacy.power import ProfiledPower, after_two_moves
-from noiseworthy.reports.schedules import trust_of
 from noiseworthy.studies.typed_record import PrivacyPart, RunRecord, ToldApartPart
 
 _ALARMS = [0.01, 0.05]
@@ -58,7 +57,7 @@ def meaning(record: RunRecord) -> str:
     name = shortened(record.client_names[known.client], 40)
     whose = "a client" if known.alike else f"{name}, the client that is worst off"
     at = _both(known.false_alarms)
-    seen = "every noised sum with an upload" if trust_of(record.plan).in_sums else "every upload"
+    seen = "every noised sum with an upload" if record.plan.whom.in_sums else "every upload"
     vain = " That is next to no guarantee." if known.guess > _NOTHING else ""
     return (
         f"Take somebody who knows all but which of two neighbouring data sets is held, and sees {seen} "

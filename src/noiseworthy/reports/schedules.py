@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from noiseworthy._wording import number, span
+from noiseworthy._wording import count, number, span
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.words import Record, Words
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.privacy.trust import LOCAL, Trust
 from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
 
 NO_UPLOADS = "No client uploads anything in training, so training costs nothing."
@@ -54,17 +53,26 @@ def noise_of_uploads(plan: PlanPart) -> list[float]:
 
 def noise_of(plan: PlanPart) -> str:
     """The noise of uploads in words, with its size."""
-    law, trust = law_of(plan.mechanism), trust_of(plan)
-    if not trust.in_sums or plan.sum_noise is None:
-        return f"{law.title} noise of {law.size_words[1]} {span(noise_of_uploads(plan))}"
-    summed = f"of standard deviation {number(plan.sum_noise)} in the weighted sum of a cohort"
+    law, trust = law_of(plan.mechanism), plan.whom
+    own = f"{law.title} noise of {law.size_words[1]} {span(noise_of_uploads(plan))}"
+    if plan.sum_noise is None:
+        return own
+    summed = f"{number(plan.sum_noise)} in the weighted sum of a cohort"
     if not trust.owners_add:
-        return f"{law.title} noise {summed}, added once by the server,"
+        return f"{law.title} noise of standard deviation {summed}, added once by the server,"
+    return f"{own} (a share: standard deviation {summed} at least)"
+
+
+def trusted(plan: PlanPart) -> str:
+    """Whom a plan trusts with what, in a line; empty where nobody is."""
+    trust = plan.whom
+    if not trust.in_sums:
+        return ""
+    summed = "" if plan.sum_noise is None else f", std {number(plan.sum_noise)} in the sum"
+    if not trust.owners_add:
+        return f"{trust.model}: the server sees clipped uploads and adds the noise{summed}"
+    fewest, asked = int(trust.survivors(plan.clients_per_round)), plan.clients_per_round
+    hide = f"; shares of {fewest} of {asked} hide a record{summed} at least" if plan.train else ""
     return (
-        f"Shares of {law.size_words[1]} {span(noise_of_uploads(plan))}, {law.title} noise {summed} at least,"
+        f"{trust.model} against {count(trust.colluders, 'colluder')}, {trust.dropouts} may be missing{hide}"
     )
-
-
-def trust_of(plan: PlanPart) -> Trust:
-    """Whom owners trust, as the plan has it."""
-    return LOCAL if plan.trust is None else Trust(**plan.trust.model_dump())

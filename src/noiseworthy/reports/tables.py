@@ -20,7 +20,7 @@ from noiseworthy.reports import tradeoff_words as surface
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import bill_of, of_budget, planned_bill, prices, whose
-from noiseworthy.reports.schedules import noise_of_uploads, uploads_of, words_of
+from noiseworthy.reports.schedules import noise_of_uploads, trusted, uploads_of, words_of
 from noiseworthy.reports.what_if_words import price_of_next_point, what_trust_buys
 from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart, PairPart, TradeoffPart
@@ -40,6 +40,9 @@ def plan_panel(record: findings.Record | RunRecord) -> Panel:
             _fact(facts, "local steps", steps)
         _fact(facts, "uploads", _uploads(plan))
         _fact(facts, "noise", _noise(plan))
+    if trust := trusted(plan):
+        _fact(facts, "trust", trust)
+    if plan.train:
         _fact(facts, "clip", f"{clipped_to(plan.written)}: {words.clipped(plan.written)}")
         _fact(facts, "step size", _step(plan))
         if weighting := plan.weighting:
@@ -67,7 +70,7 @@ def plan_panel(record: findings.Record | RunRecord) -> Panel:
     if record.what_if:
         _fact(facts, "what if", price_of_next_point(record, record.what_if))
         if bought := what_trust_buys(record, record.what_if):
-            _fact(facts, "trust", bought)
+            _fact(facts, "other trust", bought)
     nothing = "budgets and sizes alone" if words.chooses(plan.written) else "nothing: all was stated"
     _fact(facts, "rests on", "; ".join(provenances(record)) or nothing)
     for name, other in _others(plan).items():
@@ -299,6 +302,8 @@ def _noise(plan: PlanPart) -> str:
     law = law_of(plan.mechanism)
     if not law.noisy:
         return "none"
+    if not plan.whom.owners_add:
+        return f"{law.title}, added by the server alone"
     size, _ = law.size_words
     where = words_of(plan).noised.where(plan.written)
     first = f"{size} {span(noise_of_uploads(plan))} per coordinate{where}"

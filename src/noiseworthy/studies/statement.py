@@ -21,7 +21,7 @@ def claim(record: RunRecord) -> str:
     planned = "" if assurance(record) == "grid-csprng" else "By plan, at most "
     said = f"{planned}epsilon {epsilon} at delta {delta} for each {plan.privacy.unit}"
     own = ", by its client's own budget" if " to " in epsilon + delta else ""
-    return f"{said[0].upper()}{said[1:]}{own}, over all uploads, against everybody who sees them."
+    return f"{said[0].upper()}{said[1:]}{own}, over all uploads, against {record.plan.whom.observers}."
 
 
 def assurance(record: RunRecord) -> Assurance | None:

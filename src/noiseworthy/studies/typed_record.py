@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from noiseworthy.data.records import TestOrigin
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.privacy.budget import Relation, Unit
-from noiseworthy.privacy.trust import TrustModel
+from noiseworthy.privacy.trust import LOCAL, Trust, TrustModel
 from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.studies.typed_evidence import EvidencePart, ForetoldPart, WhatIfPart
 from noiseworthy.studies.typed_home import HomePart
@@ -152,6 +152,11 @@ class PlanPart(Part):
     upload_numbers: int | None = None
     trust: TrustPart | None = None
     sum_noise: float | None = None
+
+    @property
+    def whom(self) -> Trust:
+        """Whom owners trust, with its words."""
+        return LOCAL if self.trust is None else Trust(**self.trust.model_dump())
 
 
 class BeforePart(Part):

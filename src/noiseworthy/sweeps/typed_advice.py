@@ -61,7 +61,7 @@ class PromisedPart(Part):
     spent_epsilon: float
     epsilon: float
     delta: float
-    adversary: str = ADVERSARY
+    adversary: str = Field(default=ADVERSARY, exclude_if=lambda adversary: adversary == ADVERSARY)
 
 
 class CostPart(Part):

@@ -134,9 +134,10 @@ class Ghost:
 
     @property
     def numbers(self) -> int:
-        """Numbers that the program computes for one record."""
+        """Numbers that are held for one record: what the program computes, and gradients that are formed."""
         made = (var for eqn in self.program.jaxpr.eqns for var in eqn.outvars if var not in self.parts)
-        return max(1, sum(array_of(var).size for var in made))
+        formed = sum(part.stop - part.start for part in self.rest)
+        return max(1, formed + sum(array_of(var).size for var in made))
 
     def clipped_sum(self, theta: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> Array:
         """Sum of the records' gradients, each clipped to C, all records at once; `norm` as in `of`.

@@ -29,6 +29,9 @@ PyTree = Any
 CHUNK = 50
 """Records that are worked on at once; for the CNN on CPU 25 to 50 are fastest, 200 half as fast."""
 
+_CACHED = 2**22
+"""Numbers of a block of records; the next level of memory is slower."""
+
 
 def as_numbers(x: Array) -> Array:
     """Records as float32, and as int32 if they are whole numbers, such as tokens."""
@@ -47,8 +50,8 @@ class ModelTask:
         dimension: number of parameters p.
         loss: loss of one record, and the quality that a score reports.
         ridge: weight mu of (mu/2)||theta||^2, at least 0.
-        chunk: most records that are worked on at once; for clipped gradients memory is chunk times p, and
-            more records at once where that holds them.
+        chunk: records that are worked on at once, at most; more where they hold fewer numbers than chunk
+            gradients and fit a cache. For clipped gradients memory is at most chunk times p.
         form: records (n, *shape) -> records as `outputs` takes them; each record on its own.
         record_shape: shape of one record after `prepare`, or None where nobody said.
         one_by_one: whether single gradients are computed one after the other, never in a batch.
@@ -107,8 +110,7 @@ class ModelTask:
         def add(total: Array, chunk: Batch) -> tuple[Array, None]:
             return total + ghost.clipped_sum(theta, chunk, clip_norm, norm), None
 
-        at_once = max(self.chunk, self.chunk * self.dimension // ghost.numbers)
-        return jax.lax.scan(add, jnp.zeros_like(theta), chunks(batch, at_once))[0]
+        return jax.lax.scan(add, jnp.zeros_like(theta), chunks(batch, self._at_once(ghost)))[0]
 
     def formed(self, x: ArrayLike, y: ArrayLike, norm: Norm = "l2") -> dict[str, str]:
         """Parameters whose gradients are formed for every record because their use is not understood.
@@ -142,6 +144,10 @@ class ModelTask:
         theta = jax.ShapeDtypeStruct((self.dimension,), jnp.float32)
         return Ghost.of(self._loss, theta, x, y, norm)
 
+    def _at_once(self, ghost: Ghost) -> int:
+        """`chunk` records, or more that hold no more numbers than so many gradients, and than a cache."""
+        return max(self.chunk, min(self.chunk * self.dimension, _CACHED) // ghost.numbers)
+
     def _formed_sum(self, theta: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> Array:
         """`clipped_gradient_sum` by a gradient per record."""
 
@@ -174,7 +180,9 @@ class ModelTask:
         def add(total: Array, chunk: Batch) -> tuple[Array, None]:
             return total + jax.grad(total_loss)(theta, chunk), None
 
-        total = jax.lax.scan(add, jnp.zeros_like(theta), chunks(without_padding(batch), self.chunk))[0]
+        few = len(batch.mask) <= self.chunk
+        at_once = self.chunk if few else self._at_once(self._ghost(batch.x[0], batch.y[0], "l2"))
+        total = jax.lax.scan(add, jnp.zeros_like(theta), chunks(without_padding(batch), at_once))[0]
         return jnp.where(batch.size > 0, total / batch.divisor, 0.0)
 
     def losses(self, theta: Array, batch: Batch) -> Array:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -9,20 +14,35 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 from noiseworthy.deploy.exchange import Direct
+from noiseworthy.deploy.flower import exchange as module
+from noiseworthy.deploy.flower.client_app import app
+from noiseworthy.deploy.flower.envelope import APP_FAILED, failed, opened
+from noiseworthy.deploy.flower.exchange import GridExchange
+from noiseworthy.deploy.flower.inprocess import InProcessGrid
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.gateway.packing import pack_request
+from noiseworthy.deploy.gateway.server import Ending, answer, listening
+from noiseworthy.deploy.gateway.shares_of_noise import hidden_by
 from noiseworthy.deploy.gateway.summing import MOST_RUNS, read_roster
 from noiseworthy.deploy.gateway.sums import Summed, SumRequest, pack_sum
+from noiseworthy.deploy.rehearsal import made_up
 from noiseworthy.deploy.secure_sum.collector import Collector
 from noiseworthy.deploy.summing import summed, terms_for
 from noiseworthy.errors import ConfigError, InvalidInput, TooFewReplies
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork
 from noiseworthy.methods.dpfl_bcs.wire import LossReportWork
+from noiseworthy.methods.rows import gradient_rows
+from noiseworthy.privacy.deployed_noise import DeployedNoise
+from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.quantised import clipped_sum
+from noiseworthy.privacy.uploads import Grid
 
 from .conftest import P, asked, request, spent
 
@@ -51,10 +71,11 @@ key = "signing"
 roster = "../roster.toml"
 digest = "{digest}"
 colluders = {colluders}
+share_noise = {share_noise}
 """
 
 
-def written(folder: Path, colluders: int = 0) -> dict[str, Path]:
+def written(folder: Path, colluders: int = 0, share_noise: str = "false") -> dict[str, Path]:
     """Owners' files with keys of their own and one roster, by name."""
     keys = {name: Ed25519PrivateKey.generate() for name in NAMES}
     public = {
@@ -76,7 +97,9 @@ def written(folder: Path, colluders: int = 0) -> dict[str, Path]:
             )
         )
         files[name] = place / "owner.toml"
-        files[name].write_text(OWNER.format(name=name, digest=digest, colluders=colluders))
+        files[name].write_text(
+            OWNER.format(name=name, digest=digest, colluders=colluders, share_noise=share_noise)
+        )
     return files
 
 
@@ -88,14 +111,16 @@ class Owners:
         self.gateways = {name: Gateway.open(load_owner(path)) for name, path in self.files.items()}
         self.roster = read_roster(folder / "roster.toml")
 
-    def sum(self, number: int = 1, weights=None, answering=None, dropouts=1, seconds=5.0, **changed: Any):
+    def sum(
+        self, number: int = 1, weights=None, answering=None, dropouts=1, seconds=5.0, exchange=None, **changed
+    ):
         requests = {name: request(number, **changed) for name in NAMES}
         weights = weights or dict.fromkeys(NAMES, 0.25)
         job = self.gateways[NAMES[0]].accepted(requests[NAMES[0]]).job
-        terms = terms_for(self.roster, number, requests, job.sums[0].reach, 0, dropouts)
+        terms = terms_for(self.roster, number, requests, job.sums[0].reach, 0, 1)
         answering = answering or {name: gateway.answer for name, gateway in self.gateways.items()}
         collector = Collector(terms, self.roster)
-        return summed(Direct(answering), collector, requests, weights, seconds)
+        return summed(exchange or Direct(answering), collector, requests, weights, seconds)
 
     def close(self) -> None:
         for gateway in self.gateways.values():
@@ -291,3 +316,214 @@ def test_rosters_keys_and_colluders_that_were_not_approved_are_refused(tmp_path,
     (path.parent / "signing").write_bytes(b"no key")
     with pytest.raises(ConfigError, match=r"signing cannot be used .*ssh-keygen -t ed25519"):
         Gateway.open(load_owner(path))
+
+
+def test_a_sum_over_flowers_nodes_and_sockets_stands_lost_replies(owners, uploads, monkeypatch):
+    """Every hop of a deployment but TLS: exchange, grid, node's app, socket, gateway."""
+    monkeypatch.setattr(module, "_LOOK", 0.01)
+    monkeypatch.setattr(module, "_PAUSE", 0.01)
+    with ExitStack() as stack:
+        sockets = {name: stack.enter_context(served(file)) for name, file in owners.files.items()}
+        grid = Losing(app, {i: {"socket": str(path)} for i, path in enumerate(sockets.values(), start=1)})
+        found = owners.sum(exchange=GridExchange(grid), seconds=20.0)
+    assert grid.lost == 2 * len(NAMES)
+    assert found.survivors == tuple(NAMES)
+    expected = 0.25 * np.sum([uploads[name] for name in NAMES], axis=0)
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-15)
+    assert {spent(gateway)[0] for gateway in owners.gateways.values()} == {1}
+
+
+class Losing(InProcessGrid):
+    """Loses every node's first reply with keys, and the first with its upload."""
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self.replies, self.lost = Counter(), 0
+
+    def push_messages(self, messages):
+        ids = super().push_messages(messages)
+        for reply in map(self._replies.__getitem__, ids):
+            if isinstance(read_reply(opened(reply)), Summed):
+                self.replies[reply.metadata.src_node_id] += 1
+                if self.replies[reply.metadata.src_node_id] in (1, 4):
+                    reply.content = failed(APP_FAILED)
+                    self.lost += 1
+        return ids
+
+
+@contextmanager
+def served(file: Path):
+    """The gateway of an owner's file at its socket, in a thread."""
+    owner, over = load_owner(file), threading.Event()
+    with listening(owner.files.socket) as listener:
+        listener.settimeout(0.05)
+
+        def serve() -> None:
+            with Gateway.open(owner) as gateway:
+                while not over.is_set():
+                    with suppress(TimeoutError):
+                        stream, _ = listener.accept()
+                        with stream:
+                            answer(gateway, stream, Ending())
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield owner.files.socket
+        finally:
+            over.set()
+            thread.join()
+
+
+SHARES = {"client 0": 0.1, "client 1": 0.2, "client 2": 0.3, "client 3": 0.4}
+"""Weights of owners, who each add the same noise to the sum."""
+
+
+class Sharing(Owners):
+    """Owners who let each other's noise count."""
+
+    def __init__(self, folder: Path):
+        super().__init__(folder, share_noise="true")
+
+    def requests(self, size: float, number: int = 1, **changed: Any) -> dict[str, Any]:
+        """Requests of owners whose records are each hidden by `size`, among three of four, in their uploads.
+
+        Everybody adds to the sum what the one with the largest weight needs.
+        """
+        every = max(SHARES.values()) * size / np.sqrt(3)
+        return {name: request(number, noise=every / SHARES[name], **changed) for name in NAMES}
+
+    def terms(self, requests, number: int = 1, share: float | None = None):
+        share = SHARES["client 0"] * requests["client 0"].noise if share is None else share
+        return terms_for(self.roster, number, requests, 0.1 * max(SHARES.values()), 0, 1, share)
+
+    def shared(self, requests, number: int = 1):
+        collector = Collector(self.terms(requests, number), self.roster)
+        answering = {name: gateway.answer for name, gateway in self.gateways.items()}
+        return summed(Direct(answering), collector, requests, SHARES, 5.0)
+
+
+@pytest.fixture
+def sharing(tmp_path, holding, monkeypatch):
+    monkeypatch.setattr(Holding, "load", lambda *_: holding)
+    found = Sharing(tmp_path)
+    yield found
+    found.close()
+
+
+def test_shared_noise_is_priced_by_the_fewest_honest_survivors(sharing):
+    """An independent count: (w Delta)^2 / V of the whole budget, V of this owner and two others."""
+    size = 4 * 0.2 / 91
+    requests = sharing.requests(size)
+    sharing.shared(requests)
+    for name, gateway in sharing.gateways.items():
+        own, change = SHARES[name] * requests[name].noise, SHARES[name] * 0.2 / 91
+        others = [SHARES[other] * requests[other].noise for other in NAMES if other != name]
+        hidden = own**2 + sum(sorted(one**2 for one in others)[:2])
+        expected = change**2 / hidden * WHOLE / gateway.account.size**2
+        count, shares = spent(gateway)
+        assert count == 1
+        assert expected <= shares <= expected * (1 + 1e-12) + 1
+    dearest = spent(sharing.gateways["client 3"])[1]
+    alone = sharing.gateways["client 3"]
+    asked(alone, request(1, run="alone", noise=size))
+    assert (spent(alone)[1] - dearest) / dearest == pytest.approx(1, abs=1e-12)
+
+
+def test_each_owner_draws_its_share_alone_and_the_sum_has_them_all(sharing, monkeypatch):
+    drawn, plain = [], DeployedNoise.added_to
+
+    def noted(self, total):
+        noised = plain(self, total)
+        drawn.append((self.scale, total, noised))
+        return noised
+
+    monkeypatch.setattr(DeployedNoise, "added_to", noted)
+    requests = sharing.requests(4 * 0.2 / 91)
+    found = sharing.shared(requests)
+    spacing = 2.0 ** sharing.terms(requests).exponent
+    assert len(drawn) == len(NAMES)
+    for (scale, total, _), name in zip(drawn, NAMES, strict=True):
+        assert scale * spacing == pytest.approx(SHARES[name] * requests[name].noise * (1 + 2**-20), rel=1e-12)
+        assert scale >= 2**32
+        assert np.abs(total).max() * spacing <= SHARES[name] * 0.1
+    noised = np.sum([one for _, _, one in drawn], axis=0)
+    np.testing.assert_array_equal(found.values, noised * spacing)
+
+
+def test_without_noise_the_secure_sum_is_the_plain_sum_bit_for_bit(sharing, holding, monkeypatch):
+    monkeypatch.setattr(DeployedNoise, "added_to", lambda self, total: total)
+    requests = sharing.requests(4 * 0.2 / 91)
+    found = sharing.shared(requests)
+    grid = Grid(sharing.terms(requests).exponent)
+    expected = np.zeros(P, np.int64)
+    for name in NAMES:
+        gateway = sharing.gateways[name]
+        job = gateway.accepted(requests[name]).job
+        rows = gradient_rows(job.task, job.theta, gateway.holding.batch(job.task), job.gradient)
+        factor = SHARES[name] / 91
+        for part in rows:
+            expected += clipped_sum(np.float64(part) * factor, 0.1 * factor, "l2", grid)
+    np.testing.assert_array_equal(found.values, expected * grid.spacing)
+
+
+def test_shares_of_noise_that_are_not_sound_are_refused_before_anything_is_paid(sharing):
+    gateway, size = sharing.gateways["client 0"], 4 * 0.2 / 91
+    requests = sharing.requests(size)
+    fair = sharing.terms(requests)
+
+    def refusal(wanted, terms, weight=SHARES["client 0"]) -> str:
+        message = Collector(terms, sharing.roster).start()["client 0"]
+        data = pack_sum(SumRequest(message=message, request=wanted, weight=weight))
+        reply = read_reply(gateway.answer(data))
+        return f"{reply.reason}: {reply.message}" if isinstance(reply, Refused) else ""
+
+    mine = requests["client 0"]
+    assert "count on noise of" in refusal(mine, fair, weight=0.05)
+    assert "count on noise of" in refusal(mine, replace(fair, share=fair.share * 1.001))
+    low = sharing.requests(0.1 * 0.2 / 91)
+    assert refusal(low["client 0"], sharing.terms(low)).startswith("floor: ")
+    coarse = replace(fair, exponent=fair.exponent + 25, share=fair.share / 2**25)
+    assert "no room" in refusal(mine, coarse)
+    assert "no room" in refusal(mine, replace(fair, clipped=1))
+    assert "no room" in refusal(mine, replace(fair, deviation=fair.deviation / 2))
+    for count in (1, 2):
+        steps = sharing.requests(size, algorithm=PasgdWork(step_sizes=np.full(count, 0.1)))
+        assert "dp-pasgd does not upload one noised sum" in refusal(steps["client 0"], sharing.terms(steps))
+    gateway.sums.share_noise = False
+    assert "lets no noise of others count" in refusal(mine, fair)
+    assert spent(gateway) == (0, 0)
+    gateway.sums.share_noise = True
+    assert refusal(mine, fair) == ""
+
+
+def test_an_owner_with_secure_sums_audits_its_installation_as_any_other(sharing, tmp_path):
+    """The rehearsal has made-up records, and a name that is on no roster."""
+    place = tmp_path / "rehearsal"
+    place.mkdir()
+    with Gateway.open(made_up(sharing.gateways["client 0"].owner, place, True)) as rehearsed:
+        assert rehearsed.sums is None
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    weight=st.floats(1e-3, 1.0),
+    ratio=st.floats(1.0, 3.0),
+    cohort=st.integers(3, 9),
+    colluders=st.integers(0, 3),
+    dropouts=st.integers(0, 3),
+    size=st.floats(0.01, 10.0),
+)
+def test_shared_noise_is_never_counted_twice(sharing, weight, ratio, cohort, colluders, dropouts, size):
+    """mu of the priced release against the sum of the fewest noises, in exact fractions."""
+    owner = request(noise=ratio * size / weight)
+    names = tuple(f"client {i}" for i in range(cohort))
+    try:
+        terms = terms_for(sharing.roster, 1, dict.fromkeys(names, owner), 0.1, colluders, dropouts, size)
+    except InvalidInput:
+        assume(False)
+    share = Fraction(terms.share) * Fraction(2) ** terms.exponent
+    own = Fraction(weight) * Fraction(owner.noise)
+    exact = own**2 + (cohort - colluders - dropouts - 1) * share**2
+    priced = (Fraction(weight) * Fraction(hidden_by(owner, weight, terms).noise)) ** 2
+    assert exact * (1 - Fraction(1, 2**40)) <= priced <= exact

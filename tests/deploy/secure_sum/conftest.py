@@ -75,7 +75,7 @@ class Party:
 
     def terms(self, number: int = 1, **other) -> Terms:
         fields = {
-            "run": "run", "round": number, "roster": self.roster.digest, "cohort": tuple(self.names),
+            "run": "run", "round": number, "roster": self.roster.digest, "cohort": tuple(sorted(self.names)),
             "colluders": self.t, "dropouts": self.d, "coordinates": self.p, "exponent": -30,
             "clipped": 2**40, "deviation": 2.0**40, "subject": "gradients",
         }  # fmt: skip

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -15,7 +18,7 @@ from noiseworthy.deploy.secure_sum.keys import Roster, agreed, derived, public_o
 from noiseworthy.deploy.secure_sum.masks import own_mask, steps_of, stream, words_of
 from noiseworthy.deploy.secure_sum.member import Member
 from noiseworthy.deploy.secure_sum.messages import read_upload
-from noiseworthy.deploy.secure_sum.terms import Terms, check_cohort, check_range, threshold_of
+from noiseworthy.deploy.secure_sum.terms import Terms, check_range
 from noiseworthy.errors import InvalidInput, VoidRound
 
 from .conftest import KEYS, Party
@@ -152,24 +155,25 @@ def test_masks_of_a_pair_are_the_same_for_both_and_of_no_other_pair():
     assert derived(secret, b"other", *labels[0]) != derived(secret, b"context", *labels[0])
 
 
-@pytest.mark.parametrize(("b", "t", "d"), [(2, 1, 0), (3, 0, 2), (4, 2, 1), (5, 1, 2), (6, 0, 3), (10, 3, 4)])
-def test_cohorts_that_cannot_be_sound_are_refused(b, t, d):
-    with pytest.raises(InvalidInput, match=f"a secure sum of {b} owners with {t} colluders and {d} dropouts"):
-        check_cohort(b, t, d)
+@pytest.mark.parametrize(("b", "t", "d"), [(2, 1, 0), (3, 0, 2), (4, 2, 1), (5, 1, 2), (10, 3, 4)])
+def test_cohorts_that_cannot_be_sound_are_refused(party, b, t, d):
+    with pytest.raises(InvalidInput, match=f"a secure sum against {t} colluders that survives {d} drop-outs"):
+        party(b).terms(colluders=t, dropouts=d)
 
 
-def test_no_two_lists_can_get_enough_signatures_and_survivors_suffice():
-    for b in range(2, 40):
-        for t in range(b - 1):
-            threshold = threshold_of(b, t)
-            assert 2 * threshold - t > b >= threshold
-            for d in range(b):
-                try:
-                    check_cohort(b, t, d)
-                except InvalidInput:
-                    continue
-                assert b - d >= threshold
-                assert b - d - t >= 2
+def test_no_two_lists_can_get_enough_signatures_and_survivors_suffice(party):
+    whole, found = party(12).terms(), 0
+    for b in range(2, 13):
+        for t, d in itertools.product(range(b), range(b)):
+            try:
+                terms = replace(whole, cohort=whole.cohort[:b], colluders=t, dropouts=d)
+            except InvalidInput:
+                continue
+            found += 1
+            assert 2 * terms.threshold - t > b
+            assert terms.fewest == b - d >= terms.threshold
+            assert b - d - t >= 2
+    assert found > 50
 
 
 def test_sums_have_room_for_all_clipped_values_and_forty_deviations():

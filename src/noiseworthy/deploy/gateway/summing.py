@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +17,7 @@ from pydantic import Field
 from noiseworthy._tables import Table, checked, read_toml
 from noiseworthy.deploy.gateway.gateway import FAILED, LEDGER, Accepted, Gateway
 from noiseworthy.deploy.gateway.messages import Request, pack_reply
+from noiseworthy.deploy.gateway.shares_of_noise import as_drawn, hidden_by, shared
 from noiseworthy.deploy.gateway.sums import Summed, SumRequest, subject_of
 from noiseworthy.deploy.gateway.terms import Declined
 from noiseworthy.deploy.gateway.turns import turn
@@ -35,19 +36,22 @@ _log = logging.getLogger("noiseworthy.deploy.gateway")
 
 MOST_RUNS = 8
 """In which an owner has a round open; the oldest is forgotten, and its owner counts as missing there."""
+NO_SHARES = "the owner lets no noise of others count ([secure_sum] share_noise); nothing was spent"
 INTO_A_SUM = "this release was asked before; a round that is tried again needs the next one"
 
 
 class SecureSumTable(Table):
     """`[secure_sum]`: the key that the owner signs with, and the roster that it approves by its digest.
 
-    Rounds that withstand fewer than `colluders` are refused.
+    Rounds that withstand fewer than `colluders` are refused, and those whose owners share their noise, unless
+    the owner says `share_noise`.
     """
 
     key: Annotated[Path, Field(strict=False)]
     roster: Annotated[Path, Field(strict=False)]
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     colluders: Annotated[int, Field(ge=0)] = 0
+    share_noise: bool = False
 
     def beside(self, folder: Path) -> SecureSumTable:
         """The same with paths that start at a folder."""
@@ -69,8 +73,13 @@ class SecureSumTable(Table):
                 f"{self.roster} has the digest {roster.digest}, and the owner approved {self.digest}; "
                 "compare it with the other owners, then state it as [secure_sum] digest"
             )
+        key = read_key(self.key)
         record = RoundRecord.open(Path(f"{owner.files.ledger}.rounds"))
-        return Sums(Member(owner.owner.client, read_key(self.key), roster, record, self.colluders))
+        try:
+            return Sums(Member(owner.owner.client, key, roster, record, self.colluders), self.share_noise)
+        except BaseException:
+            record.close()
+            raise
 
 
 class RosterTable(Table):
@@ -123,7 +132,8 @@ class Releasing:
 
     Attributes:
         gateway: of the owner.
-        accepted: the request, within the owner's terms.
+        accepted: the request, within the owner's terms, with its price.
+        made: the same, as it is made.
         weight: of the upload in the sum.
         terms: of the round.
         grant: of the ledger, once it is paid for.
@@ -131,6 +141,7 @@ class Releasing:
 
     gateway: Gateway
     accepted: Accepted
+    made: Accepted
     weight: float
     terms: Terms
     grant: int | None = None
@@ -155,11 +166,14 @@ class Releasing:
         self.grant = answer.number
 
     def steps(self) -> NDArray[np.int64]:
-        """The noised upload times its weight, rounded to the grid of the round.
+        """The noised upload times its weight, on the grid of the round.
 
-        What is done to it after its noise reads no record, so it costs nothing.
+        Noise that is shared was drawn on this grid. An upload that its own noise hides is rounded to it,
+        which reads no record and costs nothing.
         """
-        upload = self.gateway.uploaded(self.accepted, self._memory, str(self.gateway.ledger.head)).upload
+        upload = self.gateway.uploaded(self.made, self._memory, str(self.gateway.ledger.head)).upload
+        if self.terms.share:
+            return as_drawn(upload)
         scaled = np.rint(self.weight * np.ldexp(upload.values, -self.terms.exponent))
         return np.clip(scaled, -self.terms.clipped, self.terms.clipped).astype(np.int64)
 
@@ -170,10 +184,12 @@ class Sums:
 
     Attributes:
         member: the owner, with its key and the roster that it approved.
+        share_noise: whether the owner lets the noise of others count.
         rounds: the last round of each run, of so many runs at most.
     """
 
     member: Member
+    share_noise: bool = False
     rounds: dict[str, tuple[OwnerRound, Releasing]] = field(default_factory=dict)
 
     def close(self) -> None:
@@ -218,10 +234,16 @@ class Sums:
             raise VoidRound(sentence(error)) from None
         if asked.request is None:
             raise Declined("malformed", "a round of a secure sum begins with the request of a release")
-        accepted = gateway.accepted(asked.request)
+        if terms.share and not self.share_noise:
+            raise Declined("not-allowed", NO_SHARES)
+        request = hidden_by(asked.request, asked.weight, terms) if terms.share else asked.request
+        made = accepted = gateway.accepted(request)
         _check_same(terms, asked.request, accepted)
         gateway.rehearse(accepted)
-        releasing = Releasing(gateway, accepted, asked.weight, terms)
+        if terms.share:
+            made = shared(gateway, accepted, asked.request.noise, asked.weight, terms)
+            accepted = replace(accepted, share=made.share)
+        releasing = Releasing(gateway, accepted, made, asked.weight, terms)
         begun = self.member.begin(asked.message, releasing)
         self.rounds.pop(terms.run, None)
         self.rounds[terms.run] = begun, releasing

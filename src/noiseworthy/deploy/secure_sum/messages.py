@@ -22,7 +22,7 @@ STEPS: tuple[Step, ...] = ("keys", "shares", "upload", "survivors", "opened")
 _ASKED = {"ask": str, "terms": bytes, "content": object}
 _TERMS = {
     "run": str, "round": int, "roster": str, "cohort": tuple, "colluders": int, "dropouts": int,
-    "coordinates": int, "exponent": int, "clipped": int, "deviation": float, "subject": str,
+    "coordinates": int, "exponent": int, "clipped": int, "deviation": float, "subject": str, "share": float,
 }  # fmt: skip
 OF_KEYS = {"channel": bytes, "pair": bytes, "commitment": bytes}
 OF_SHARES = {"context": bytes, "sealed": dict}

@@ -10,53 +10,12 @@ from functools import cached_property
 from noiseworthy import _validate as check
 from noiseworthy.deploy.gateway import wire
 from noiseworthy.errors import InvalidInput
+from noiseworthy.privacy.trust import Trust
 
 MOST_OWNERS = 1000
 MOST_COORDINATES = 2**24
 REACH = 40
 """Deviations of noise that a sum has room for."""
-
-
-def threshold_of(owners: int, colluders: int) -> int:
-    """Owners who must sign one list of survivors: so many that no two lists can get them.
-
-    Two lists would need 2 threshold > b + t signatures, and the b - t honest owners sign one list each.
-
-    Example:
-        >>> threshold_of(10, 2)
-        7
-    """
-    return (owners + colluders) // 2 + 1
-
-
-def check_cohort(owners: int, colluders: int, dropouts: int) -> None:
-    """Refuse a cohort whose secure sum would hide nobody, or whose owners could not sign a list.
-
-    Args:
-        owners: b, of the cohort.
-        colluders: t, who may hand the server all they know.
-        dropouts: d, who may be missing.
-
-    Raises:
-        InvalidInput: b below t + d + 2, or b - d below the threshold.
-
-    Example:
-        >>> check_cohort(5, 1, 1)
-        >>> check_cohort(5, 1, 2)
-        Traceback (most recent call last):
-        ...
-        noiseworthy.errors.InvalidInput: a secure sum of 5 owners with 1 colluders and 2 dropouts needs 4 ...
-    """
-    check.count("owners of a secure sum", owners, least=2, most=MOST_OWNERS)
-    check.count("colluders", colluders, least=0)
-    check.count("dropouts", dropouts, least=0)
-    least = max(colluders + 2, threshold_of(owners, colluders))
-    if owners - dropouts < least:
-        raise InvalidInput(
-            f"a secure sum of {owners} owners with {colluders} colluders and {dropouts} dropouts needs "
-            f"{least} survivors and has {owners - dropouts}; ask more owners, or state fewer colluders or "
-            "dropouts"
-        )
 
 
 @dataclass(frozen=True)
@@ -75,6 +34,7 @@ class Terms:
         clipped: the largest coordinate of an upload before its noise, in steps of the grid.
         deviation: of the noise in the sum of all owners, in steps of the grid.
         subject: digest of what the owners are asked to compute.
+        share: deviation of the noise that every owner adds at least, in steps; 0 where none counts on others.
 
     Guarantee: sums modulo 2^64 are read as they are, but for noise beyond 40 deviations.
     """
@@ -90,20 +50,32 @@ class Terms:
     clipped: int
     deviation: float
     subject: str
+    share: float = 0.0
 
     def __post_init__(self):
         check.count("round", self.round, most=2**62)
-        check_cohort(len(self.cohort), self.colluders, self.dropouts)
+        check.count("owners of a secure sum", len(self.cohort), least=2, most=MOST_OWNERS)
+        self.trust.check_cohort(len(self.cohort))
         if list(self.cohort) != sorted(set(self.cohort)):
             raise InvalidInput("the cohort of a secure sum must be different names in their order; sort them")
         check.count("coordinates", self.coordinates, most=MOST_COORDINATES)
         check.count("exponent", self.exponent, least=-1000, most=1000)
+        check.non_negative("share", self.share)
         check_range(len(self.cohort), self.clipped, self.deviation)
 
     @property
+    def trust(self) -> Trust:
+        """Who sees what in the round."""
+        return Trust("secure-sum", self.colluders, self.dropouts)
+
+    @property
     def threshold(self) -> int:
-        """Owners who must sign the list of survivors, and who can open a secret together."""
-        return threshold_of(len(self.cohort), self.colluders)
+        """Owners who must sign the list of survivors, and who can open a secret together.
+
+        So many that no two lists can get them: they would need 2 threshold > b + t signatures, and each of
+        the b - t honest owners signs one.
+        """
+        return self.trust.threshold(len(self.cohort))
 
     @property
     def fewest(self) -> int:

@@ -1,0 +1,143 @@
+"""A release into a secure sum whose noise owners share: what hides it, what it costs, how it is made.
+
+With w the weight of an upload and s the deviation of the owner's own noise in the sum, every honest owner
+promises at least nu in the sum (`Terms.share`), and at least m = b - t - d of them are there. So a record of
+this owner is hidden by noise of deviation
+
+    sqrt(s^2 + (m - 1) nu^2) / w
+
+in units of its upload. That is what the release is priced and held against the owner's floor by; s alone is
+what is drawn. Every row is clipped and truncated on the grid of the round before it is noised, so that the
+sum of all owners is one sum of whole numbers plus discrete Gaussians. From 8 steps on a sum of such is one
+within a factor that no float64 holds, and the surcharge for the grid is that of the smallest share alone,
+m times what the sum of them would need. Source: docs/theory/trust.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.deploy.gateway.gateway import Accepted, Gateway
+from noiseworthy.deploy.gateway.messages import Request
+from noiseworthy.deploy.gateway.price import share_of
+from noiseworthy.deploy.gateway.terms import Declined
+from noiseworthy.deploy.secure_sum.terms import Terms
+from noiseworthy.errors import InvalidInput, UserError
+from noiseworthy.privacy.deployed_noise import STEPS, DeployedNoise
+from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.privacy.quantised import clipped_sum
+from noiseworthy.privacy.sums import NoisedSum
+from noiseworthy.privacy.uploads import LIMIT, Derived, Grid, Upload
+
+_MORE = 1 + 2.0**-20
+"""Noise beyond the planned, of everybody: what pays for the grid."""
+_LESS = 1 - 2.0**-45
+"""More than the roundings between a promised share and what is computed with it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedSum(NoisedSum):
+    """Rows that are clipped on the grid of a round, times a weight, with the owner's own share of the noise.
+
+    Attributes:
+        weight: of the mean of the rows in the sum.
+        grid: of the round.
+        share: of the noise, in its steps.
+    """
+
+    weight: float
+    grid: Grid
+    share: DeployedNoise
+
+    def of(self, parts: Iterable[NDArray[np.floating]]) -> Upload:
+        """The weighted total with its share of the noise; `steps` are those that enter the sum."""
+        one, total = self.mechanism, np.zeros(self.dimension, np.int64)
+        factor = self.weight / one.records
+        for rows in parts:
+            scaled = np.asarray(rows, np.float64) * factor
+            total += clipped_sum(scaled, one.clip_norm * factor, one.norm, self.grid)
+        return Upload(self.share.added_to(total), self.grid, self.weight, self.share.assurance)
+
+
+def hidden_by(request: Request, weight: float, terms: Terms) -> Request:
+    """The request as if all noise that hides its records were its own: what it is priced and judged by.
+
+    Raises:
+        Declined: noise that does not divide into shares, or less of it than the other owners count on.
+    """
+    if not law_of(request.mechanism).stable:
+        raise Declined("not-allowed", f"owners share gaussian noise, got {request.mechanism}")
+    share = terms.share * Grid(terms.exponent).spacing / weight
+    if not request.noise >= _LESS * share:
+        raise Declined(
+            "not-allowed",
+            f"the owners of a round count on noise of {share:g} from each, got {request.noise:g}; nothing "
+            "was spent",
+        )
+    others = int(terms.trust.survivors(len(terms.cohort))) - 1
+    noise = _LESS * math.sqrt(request.noise**2 + others * share**2)
+    return request.model_copy(update={"noise": noise})
+
+
+def shared(gateway: Gateway, accepted: Accepted, own: float, weight: float, terms: Terms) -> Accepted:
+    """A release that was accepted by the noise that hides it, made and priced on the grid of its round.
+
+    Args:
+        gateway: of the owner.
+        accepted: the release as `hidden_by` has it.
+        own: deviation of the owner's noise, in units of its upload.
+        weight: of the upload in the sum.
+        terms: of the round.
+
+    Raises:
+        Declined: work of more than one noised sum, a grid that is too coarse, or terms without room for it.
+    """
+    ((name, one), *more) = accepted.job._sums.items()
+    if more or one.times > 1 or not (_replaces(one) and _leaves_as_drawn(accepted, one)):
+        raise Declined(
+            "not-allowed",
+            f"{accepted.request.algorithm.name} does not upload one noised sum of any rows as it was drawn; "
+            "owners do not share its noise",
+        )
+    grid = Grid(terms.exponent)
+    steps, most = weight * own * _MORE / grid.spacing, weight * one.mechanism.clip_norm / grid.spacing
+    deviation = steps * math.sqrt(len(terms.cohort))
+    if steps < STEPS or not most <= terms.clipped <= LIMIT or deviation > terms.deviation:
+        raise Declined("not-allowed", "the grid of the round has no room for this release and its noise")
+    try:
+        noise = DeployedNoise("gaussian", steps)
+        price = share_of(one.release, gateway.account, noise, one.dimension)
+    except UserError as error:
+        raise Declined("not-allowed", str(error)) from None
+    plain = {part.name: getattr(one, part.name) for part in fields(NoisedSum)}
+    made = SharedSum(**plain, weight=weight, grid=grid, share=noise)
+    return replace(accepted, job=replace(accepted.job, **{name: made}), share=price)
+
+
+def _leaves_as_drawn(accepted: Accepted, one: NoisedSum) -> bool:
+    """Whether what leaves is the noised sum itself, and nothing that was computed from it."""
+    nothing = np.zeros(one.dimension, np.int64)
+    drawn = Upload(nothing, one.mechanism.grid, one.mechanism.records, one.mechanism.noise.assurance)
+    return accepted.job.made(drawn)
+
+
+def _replaces(one: NoisedSum) -> bool:
+    """Whether a release is accounted for rows that may be replaced by any other."""
+    apart = 2 * one.mechanism.clip_norm / one.mechanism.records
+    return float(one.release.sensitivity.value[0]) >= _LESS * apart
+
+
+def as_drawn(upload: Upload | Derived) -> NDArray[np.int64]:
+    """The steps of a sum whose noise is shared.
+
+    Raises:
+        InvalidInput: something that was computed from one.
+    """
+    if not isinstance(upload, Upload):
+        raise InvalidInput("what was computed from a share of noise must not leave; nothing was sent")
+    return upload.steps
