@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 from noiseworthy.cli import main
-from noiseworthy.deploy.gateway.messages import ModelOffer
-from noiseworthy.deploy.gateway.models import Models
+from noiseworthy.deploy.gateway.models import ModelOffer, Models
 from noiseworthy.errors import DataError
 from noiseworthy.model.calibration import Calibration, best_scale, crossed_scales
 from noiseworthy.model.description import Description

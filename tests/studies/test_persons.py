@@ -24,6 +24,7 @@ from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.studies.audit import audit_study
+from noiseworthy.studies.checking import check_study
 from noiseworthy.studies.loading import load_study, parse_study
 from noiseworthy.studies.plan_codec import encoded
 from noiseworthy.studies.plan_file import load_plan, planned
@@ -146,6 +147,11 @@ def test_marks_must_be_alike_for_all_records_of_a_person(folder):
 def test_somebody_with_more_records_than_stated_is_refused(folder):
     with pytest.raises(DataError, match="more than 2 records at a client, up to 3; drop records beyond 2"):
         prepare(study({**COLUMNS, "patient": {"role": "person", "at_most": 2}}))
+
+
+def test_a_check_counts_persons(folder):
+    said = [one.says for one in check_study(study()).findings]
+    assert "training persons of 2 clients: north 40, south 40" in said
 
 
 # Plan, ledger and words -------------------------------------------------------------------------------
