@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,7 +58,7 @@ def best_scale(z: ArrayLike, y: ArrayLike, weights: NDArray[np.float64] | None =
         return float(-np.average(shares[each, true], weights=weights))
 
     ends = np.log(LEAST), np.log(MOST)
-    found = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-6})
+    found: Any = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-6})
     return float(np.clip(np.exp(found.x), LEAST, MOST))
 
 
