@@ -12,6 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from noiseworthy.studies.loading import load_study
+from noiseworthy.studies.studies import plan, train_in
+
 README = Path(__file__).parents[1] / "README.md"
 WORDS = {
     "sex": {0: "female", 1: "male"},
@@ -34,21 +37,32 @@ NEW = 120
 pytestmark = [pytest.mark.data, pytest.mark.full]
 
 
+def drawn_days(draw: np.random.Generator, many: int) -> np.ndarray:
+    """Days after the first examination."""
+    return draw.integers(0, 6 * 365, many)
+
+
 @pytest.fixture
-def hospitals(data_dir, tmp_path) -> pd.DataFrame:
-    """The table with words, gaps and dates; some patients come later. Returns those, with their truth."""
+def patients(data_dir) -> pd.DataFrame:
+    """The table of all hospitals with words, gaps and dates."""
     coded = pd.read_csv(data_dir / "heart-disease" / "heart_disease_4sites.csv.gz")
-    draw = np.random.default_rng(0)
-    days = draw.integers(0, 6 * 365, len(coded))
-    table = coded.assign(
+    days = drawn_days(np.random.default_rng(0), len(coded))
+    return coded.assign(
         **{name: coded[name].map(words) for name, words in WORDS.items()},
         **{name: coded[name].mask(coded[name] == 0) for name in ("trestbps", "chol")},
         examined=(np.datetime64("1981-05-01") + days).astype(str), hospital=coded["site"],
         diagnosis=np.where(coded["num"] > 0, "narrowed", "clear"),
     ).drop(columns=["site", "num"])  # fmt: skip
-    later = draw.permutation(len(table))[:NEW]
-    table.drop(index=later).to_csv(tmp_path / "patients.csv", index=False)
-    new = table.loc[later]
+
+
+@pytest.fixture
+def hospitals(patients, tmp_path) -> pd.DataFrame:
+    """Some patients come later. Returns those, with their truth."""
+    draw = np.random.default_rng(0)
+    drawn_days(draw, len(patients))
+    later = draw.permutation(len(patients))[:NEW]
+    patients.drop(index=later).to_csv(tmp_path / "patients.csv", index=False)
+    new = patients.loc[later]
     new.drop(columns="diagnosis").to_csv(tmp_path / "new.csv", index=False)
     return new
 
@@ -66,19 +80,37 @@ def answered(draft: str) -> str:
     return question.sub(lambda found: f"{found[1]} = {found[2]}{ANSWERS[found[1]]}", draft)
 
 
+def carried_out(words: list[str], folder: Path) -> None:
+    """A command as README has it; after `init` every question is answered."""
+    program, *rest = words
+    assert program == "noiseworthy"
+    done = subprocess.run(
+        [sys.executable, "-m", program, *rest], cwd=folder, capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    if rest[0] == "init":
+        study = folder / "study.toml"
+        study.write_text(answered(study.read_text()))
+
+
 def test_a_stranger_comes_from_a_raw_table_to_predictions(hospitals, tmp_path):
     typed = commands()
     assert len(typed) <= 6
-    for program, *words in typed:
-        assert program == "noiseworthy"
-        done = subprocess.run(
-            [sys.executable, "-m", program, *words], cwd=tmp_path, capture_output=True, text=True, timeout=900
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        if words[0] == "init":
-            study = tmp_path / "study.toml"
-            study.write_text(answered(study.read_text()))
+    for words in typed:
+        carried_out(words, tmp_path)
     predicted = pd.read_csv(tmp_path / "predicted.csv")
     assert predicted.columns.tolist()[-3:] == ["prediction", "probability clear", "probability narrowed"]
     right = predicted["prediction"].to_numpy() == hospitals["diagnosis"].to_numpy()
     assert right.mean() >= 0.72  # 79 % here, give or take 4 with the seed; the majority has 55 %
+
+
+@pytest.mark.slow
+def test_the_answered_draft_reaches_what_readme_says_in_the_mean_of_seeds(patients, tmp_path):
+    """77 % at epsilon 2 on test records: one seed says little, twelve of one plan say it to a point."""
+    patients.to_csv(tmp_path / "patients.csv", index=False)
+    carried_out(commands()[0], tmp_path)
+    study = load_study(tmp_path / "study.toml", {"training.seeds": [*range(12)]})
+    assert study.privacy.epsilon == 2.0
+    record = train_in(plan(study), tmp_path / "run", name="study")
+    reached = [curve[-1] for curve in record["training"]["accuracy"]]
+    assert np.mean(reached) >= 0.77

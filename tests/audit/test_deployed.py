@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -26,10 +27,11 @@ from noiseworthy.deploy.rehearsal import (
     questions,
 )
 from noiseworthy.deploy.self_audit import self_audit
-from noiseworthy.errors import GatewayError, InvalidInput
+from noiseworthy.errors import GatewayError, InvalidInput, UserError
 from noiseworthy.methods import rows
 from noiseworthy.privacy import grid_mechanism, sums
 from noiseworthy.privacy.deployed_noise import DeployedNoise
+from noiseworthy.tasks.batch import Batch
 
 FILE = """
 [owner]
@@ -141,6 +143,49 @@ def test_a_budget_for_everything_an_owner_holds_is_attacked_by_whole_updates_alo
     laplace = owner_of(tmp_path, budget=LAPLACE, allowed={"algorithms": ["dp-pasgd"]})
     with pytest.raises(InvalidInput, match="nothing can be audited"):
         questions(laplace)
+
+
+PERSONS = {
+    "ill": {"role": "label", "classes": ["no", "yes"]},
+    "patient": {"role": "person", "at_most": 9},
+    "age": {"kind": "number", "range": [0, 100]},
+}
+
+
+def owner_of_persons(folder: Path, **tables: dict[str, Any]) -> Owner:
+    """An owner whose budget is for persons."""
+    plain = owner_of(folder, **tables).model_dump(exclude={"columns", "federation", "budget"})
+    budget = {"mechanism": "gaussian", "epsilon": 5.0, "delta": 1e-5, "noise_floor": 1.0, "unit": "person"}
+    federation = {"data": "nowhere.csv", "clients": 1}
+    return Owner.model_validate({**plain, "budget": budget, "federation": federation, "columns": PERSONS})
+
+
+def test_a_budget_for_persons_is_attacked_by_all_records_of_one(tmp_path, seeded):
+    works = ["fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs"]
+    made = self_audit(owner_of_persons(tmp_path, allowed={"algorithms": works}), trials=500, seconds=np.inf)
+    assert made.passed, made.verdict
+    assert [one.question.algorithm for one in made.attacks] == works
+    for clips_records in ("moments", "privatefl"):
+        refused = owner_of_persons(tmp_path, allowed={"algorithms": [clips_records]})
+        with pytest.raises(
+            UserError, match=r"moments are uploaded for linear models|clipped with single records"
+        ):
+            self_audit(refused, trials=20)
+
+
+def test_a_gateway_that_clips_records_and_is_paid_for_persons_is_caught(tmp_path, seeded, monkeypatch):
+    def each_clipped(task, theta, batch, clip_norm, norm):
+        def of_one(x, y):
+            records = Batch(x[:, :-1], y, x[:, -1] > 0)
+            return task.task.clipped_gradient_sum(theta, records, clip_norm, norm)
+
+        return jax.vmap(of_one)(batch.x, batch.y)
+
+    monkeypatch.setattr(rows, "_gradients", each_clipped)
+    bare = lambda held, c, n, grid: np.trunc(held / grid.spacing).astype(np.int64).sum(0)  # noqa: E731
+    monkeypatch.setattr(sums, "clipped_sum", bare)  # which clips every row again
+    made = self_audit(owner_of_persons(tmp_path), trials=600, seconds=np.inf)
+    assert "bound" in {check.name for check in made.checks if not check.passed}
 
 
 def test_no_file_of_the_owner_is_opened_or_made(tmp_path, seeded):

@@ -117,7 +117,7 @@ DAMAGED = {
         lambda f: (f / FILE).write_text((f / FILE).read_text().replace('"theta": [', '"theta": [1,')),
         "was changed after it was written",
     ),
-    "another format": (lambda f: rewritten(f, format=2), "is of format 2, this program reads format 1; use"),
+    "another format": (lambda f: rewritten(f, format=3), "is of format 3, this program reads 1 and 2; use"),
     "a strange key": (lambda f: rewritten(f, colour="red"), "describes no model: colour: Extra inputs"),
     "no arrays": (lambda f: (f / ARRAYS).unlink(), "parameters.safetensors cannot be read"),
     "a flipped bit": (

@@ -39,6 +39,8 @@ from noiseworthy.privacy.mechanisms import Gaussian
 from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.privacy.trust import Trust
 from noiseworthy.tasks import LinearModel, networks
+from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.persons import Persons
 
 pytestmark = pytest.mark.slow  # minutes, because every patch is compiled anew: make mutants
 
@@ -228,6 +230,22 @@ def clip_per_batch(monkeypatch):
 
     monkeypatch.setattr(LinearModel, "clipped_gradient_sum", clipped)
     return gradients()
+
+
+@mutant("clip per record with noise for persons", "bound", "exposure")
+def clip_per_record_of_persons(monkeypatch):
+    """Each record of a person is clipped, so that both of them move the sum by 4 C and not by 2 C."""
+
+    def clipped(self, theta, batch, clip_norm, norm):
+        rows = batch.x.reshape(-1, batch.x.shape[-1])
+        real = (rows[:, -1] > 0) * jnp.repeat(batch.mask, self.most)
+        records = Batch(rows[:, :-1], batch.y.ravel(), real)
+        return self.task.clipped_gradient_sum(theta, records, clip_norm, norm)
+
+    monkeypatch.setattr(Persons, "clipped_gradient_sum", clipped)
+    hidden = PrivacyBudget.of(4.0, 1e-5, len(SIZES), unit="person")
+    of_persons = Problem(SIZES, 20, hidden, "gaussian", 1.5, row="person")
+    return queries_replies.stated(of_persons, 12, 3, STEP)
 
 
 @mutant("clip per tensor", "exposure", model="network")

@@ -179,6 +179,27 @@ def check_it_is_simulated(deployment: Deployment, folder: Path, silent: list[int
         assert len(silent) == plan.released_by(twin.uploads[0]).sum()
 
 
+def test_persons_over_an_exchange_are_the_simulated_ones(tmp_path, silent):
+    """Two owners of one table, whose rows are persons with up to three records each."""
+    draws, n = np.random.default_rng(4), 90
+    ages, ill, places = draws.random(n).round(4), draws.integers(0, 2, n), np.arange(n)
+    rows = zip(ages, ill, places // 45, places // 3, strict=True)
+    table = tmp_path / "wards.csv"
+    table.write_text("\n".join(["age,ill,ward,patient", *(",".join(map(str, row)) for row in rows)]))
+    columns = """
+[columns]
+age = { kind = "number", range = [0, 1] }
+ill = { role = "label", classes = ["0", "1"] }
+ward = { role = "client" }
+patient = { role = "person", at_most = 3 }
+"""
+    text = STUDY.replace('data = "breast-cancer"\nclients = 4', f'data = "{table}"')
+    text = text.replace("clients_per_round = 4", "clients_per_round = 2") + columns
+    deployment = deployment_of(text.replace("[privacy]", '[privacy]\nunit = "person"'))
+    assert deployment.federation.sizes.tolist() == [12, 12]
+    check_it_is_simulated(deployment, tmp_path, silent)
+
+
 def seen_against(treated: str, form: str = "one gradient") -> str:
     """A study of images that are seen against public ones, at a place that PUBLIC stands for."""
     task = f'model = "softmax"\nnormalise = true\nreference = ["PUBLIC"]\n{treated}'

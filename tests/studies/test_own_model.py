@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import noiseworthy as nw
-from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.errors import ConfigError, InvalidInput, PlanError, ResumeError
@@ -136,13 +135,7 @@ def test_studies_without_such_a_model_are_written_as_before():
 # Over a network -------------------------------------------------------------------------------------------
 
 
-def test_a_deployment_is_refused_with_the_models_that_can_be_deployed(study):
-    planned = nw.plan(load_study(study, FEW))
-    with pytest.raises(ConfigError, match=r"which no gateway runs.* deploy one of softmax"):
-        Deployment.of(planned.prepared, planned.plan)
-
-
-def test_an_owner_cannot_allow_one():
+def test_an_owner_allows_none_by_its_name_alone():
     owner = {
         "owner": {"client": "client 0", "data_set": "digits"},
         "federation": {"data": "digits", "clients": 10},

@@ -127,6 +127,7 @@ class Effort:
         seed: of schedule, coins and noise.
         beyond: owners that collude or are missing beside those that the plan provides for; a sound plan with
             trust in sums is caught with one.
+        person: records of the person that is the canary, where persons are hidden.
     """
 
     ridge: float = 0.0
@@ -135,13 +136,16 @@ class Effort:
     seconds: float = np.inf
     seed: int = 0
     beyond: int = 0
+    person: int = 2
 
     def __post_init__(self):
         check.count("trials", self.trials)
 
     def twin(self, target: Target, dimension: int, direction: Direction, model: Model = "linear") -> Twin:
         """A twin of a training, with the ridge and the schedule of this audit."""
-        return twin_of(target, dimension, direction, model=model, ridge=self.ridge, seed=self.seed)
+        return twin_of(
+            target, dimension, direction, model=model, ridge=self.ridge, seed=self.seed, person=self.person
+        )
 
 
 def audit(

@@ -7,8 +7,9 @@ large that its clipped gradient is C in the same direction at every model:
     present: gradient -C v        absent: gradient +C v (replace-one), or no record (add-remove)
 
 so that an upload moves by what its sensitivity allows, in every round and in every local step. Where a whole
-client is hidden, all of its records are canaries. Second moments move most between records at right angles:
-one of features alone, and one of a label alone.
+client is hidden, all of its records are canaries; where a person is, all records of one are, each of which
+pulls as far and the same way. Second moments move most between records at right angles: one of features
+alone, and one of a label alone.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks import LinearModel, Task
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.networks import ModelTask, model_task
+from noiseworthy.tasks.persons import Persons
 
 Direction = Literal["one", "spread"]
 Model = Literal["linear", "network"]
@@ -68,7 +70,14 @@ class Twin:
 
 
 def twin_of(
-    target: Target, dimension: int, direction: Direction, *, model: Model, ridge: float, seed: int
+    target: Target,
+    dimension: int,
+    direction: Direction,
+    *,
+    model: Model,
+    ridge: float,
+    seed: int,
+    person: int = 2,
 ) -> Twin:
     """The twin of a training.
 
@@ -80,13 +89,15 @@ def twin_of(
         model: `linear`, or a `network` of two tensors whose loss is linear.
         ridge: of the study's model.
         seed: of the public schedule.
+        person: records of every person, where persons are rows.
 
     Raises:
         InvalidInput, UnsoundClaim: what the algorithm's `make` refuses.
     """
     small = target.of_dimension(dimension)
     linear = LinearModel(dimension, 1, "squared", ridge=ridge, feature_norm=_length(small.plan))
-    task = linear if model == "linear" else _network(dimension, ridge)
+    one = linear if model == "linear" else _network(dimension, ridge)
+    task = one if small.plan.problem.row == "record" else Persons(one, person, dimension)
     algorithm = target.make(small.plan, task, seed)
     shards = _shards(small.plan, task, direction, condensed=algorithm.condensed)
     return Twin(small, task, algorithm, shards, small.noise(ridge))
@@ -106,6 +117,11 @@ def _network(dimension: int, ridge: float) -> ModelTask:
 def _shards(plan: Plan, task: Task, direction: Direction, *, condensed: bool) -> Shards:
     """Both worlds of every client as one federation."""
     x, y, mask = _records(plan, task, direction)
+    if isinstance(task, Persons):  # every record of a person alike, with an equal share
+        x = np.repeat(
+            np.pad(x, [(0, 0)] * 3 + [(0, 1)], constant_values=1 / task.most)[:, :, :, None], task.most, 3
+        )
+        y = np.repeat(y[..., None], task.most, axis=-1)
     train = Batch(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32), jnp.asarray(mask, jnp.float32))
     if condensed and isinstance(task, LinearModel):
         train = jax.vmap(jax.vmap(task.condense))(train)

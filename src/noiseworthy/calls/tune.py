@@ -188,7 +188,7 @@ def _described(shared: Model, theta: NDArray[np.float32]) -> Description:
         "claim": CLAIM + promised.claim,
         "warning": "It stays with its owner; one that is handed on carries no guarantee for its records.",
     }
-    return said.model_copy(
+    return said.calibrated(None).model_copy(
         update={
             "version": version("noiseworthy"),
             "name": f"{said.name}, tuned at home",

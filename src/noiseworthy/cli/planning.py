@@ -93,7 +93,7 @@ def account(
     clients_per_round: Annotated[int | None, typer.Option(help="clients per round, with rounds")] = None,
     relation: Annotated[str, typer.Option(help="replace-one or add-remove")] = "replace-one",
     sampling_rate: Annotated[float, typer.Option(help="Poisson sampling rate of records")] = 1.0,
-    unit: Annotated[str, typer.Option(help="record or client: whose change is hidden")] = "record",
+    unit: Annotated[str, typer.Option(help="record, person or client: whose change is hidden")] = "record",
     plan: PlanJson = None,
     data: DataDir = None,
     as_json: AsJson = False,

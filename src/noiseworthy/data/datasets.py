@@ -303,6 +303,7 @@ def _stacked(
         classes=records.classes,
         name=records.name,
         client_names=names,
+        persons=records.persons,
     )
     return replace(
         federation,

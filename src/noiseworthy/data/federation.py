@@ -38,6 +38,9 @@ class Federation:
         schema: what the numbers of a record are; None where they are no named columns.
         test_owners: place of the client that each test record is of, int64, shape (m,), -1 for nobody's; None
             where the data do not say.
+        persons: records k that a person has at most where rows are persons: x is then (N, n_max, k, d + 1)
+            and y (N, n_max, k) as `data.persons` packs them, sizes count persons, and test records stand
+            alone; None where rows are records.
 
     Example:
         >>> fed = Federation.from_clients(
@@ -59,6 +62,7 @@ class Federation:
     classes_found: tuple[str, ...] = ()
     schema: Schema | None = None
     test_owners: NDArray[np.int64] | None = None
+    persons: int | None = None
 
     @classmethod
     def from_clients(
@@ -69,6 +73,7 @@ class Federation:
         classes: int | None,
         name: str,
         client_names: Sequence[str] | None = None,
+        persons: int | None = None,
     ) -> Federation:
         """Stack one (features, labels) pair per client.
 
@@ -79,6 +84,7 @@ class Federation:
             classes: number of classes, or None for regression.
             name: what the data are, for reports.
             client_names: names in order; None gives `client 0` and so on.
+            persons: records that a person has at most, where the rows of clients are persons.
 
         Raises:
             DataError: no clients, a client without records, lengths, shapes or types that differ, NaN or
@@ -89,12 +95,13 @@ class Federation:
         names = tuple(client_names or numbered(len(clients)))
         if len(names) != len(clients):
             raise DataError(f"client_names must hold {len(clients)} names, got {len(names)}")
-        pairs = [_checked_pair(x, y, classes, who) for (x, y), who in zip(clients, names, strict=True)]
+        axes = 1 if persons is None else 2
+        pairs = [_checked_pair(x, y, classes, who, axes) for (x, y), who in zip(clients, names, strict=True)]
         test_x, test_y = _checked_pair(*test, classes, "the test set")
-        _check_alike([*pairs, (test_x, test_y)])
+        _check_alike([*pairs, (test_x, test_y)] if persons is None else pairs)
         sizes = np.array([len(x) for x, _ in pairs], dtype=np.int64)
         x, y = (_padded(arrays, int(sizes.max())) for arrays in zip(*pairs, strict=True))
-        return cls(x, y, sizes, test_x, test_y, classes, name, names)
+        return cls(x, y, sizes, test_x, test_y, classes, name, names, persons=persons)
 
     @property
     def named(self) -> bool:
@@ -109,7 +116,7 @@ class Federation:
     @property
     def record_shape(self) -> tuple[int, ...]:
         """Shape of one record, its weight included where it has one."""
-        return self.x.shape[2:]
+        return self.x.shape[2:] if self.persons is None else (self.x.shape[3] - 1,)
 
     @property
     def feature_shape(self) -> tuple[int, ...]:
@@ -124,7 +131,7 @@ class Federation:
     @property
     def label_shape(self) -> tuple[int, ...]:
         """Shape of one label: () for a class or a number, (L,) for tokens, (D, H, W) for a mask."""
-        return self.y.shape[2:]
+        return self.y.shape[2:] if self.persons is None else ()
 
     def take(self, fraction: float) -> Federation:
         """The same federation with the first `fraction` of every client's records (at least one).
@@ -164,12 +171,15 @@ def numbered(clients: int) -> tuple[str, ...]:
     return tuple(f"client {i}" for i in range(clients))
 
 
-def _checked_pair(x: ArrayLike, y: ArrayLike, classes: int | None, who: str) -> tuple[Any, Any]:
+def _checked_pair(
+    x: ArrayLike, y: ArrayLike, classes: int | None, who: str, axes: int = 1
+) -> tuple[Any, Any]:
+    """Features and labels of a client; labels of numbers have so many `axes`."""
     features = _features(x, who)
     labels = _finite(y, f"{who} has labels") if classes is None else _classes(y, classes, who)
     if len(features) == 0:
         raise DataError(f"{who} has no records; leave it out of the federation")
-    most = 1 if classes is None else features.ndim
+    most = axes if classes is None else features.ndim
     if labels.ndim > most or labels.shape != features.shape[: labels.ndim]:
         raise DataError(
             f"{who} has {len(features)} records but labels of shape {labels.shape}; give one label per record"

@@ -83,10 +83,13 @@ def federation_of_owners(path: Path, test: Path, columns: Columns | Schema) -> F
     test_x, test_y = _test_records(test, columns, shape, classes)
     sizes = np.array([one.records for one in owners], np.int64)
     padded, name = (len(sizes), int(sizes.max())), path.stem
-    x: Any = Elsewhere(name, (*padded, *shape), np.dtype(np.float32))
-    y: Any = Elsewhere(name, padded, np.dtype(test_y.dtype))
+    persons = schema and schema.persons
+    row, labels = (shape, ()) if persons is None else ((persons, shape[0] + 1), (persons,))
+    x: Any = Elsewhere(name, (*padded, *row), np.dtype(np.float32))
+    y: Any = Elsewhere(name, (*padded, *labels), np.dtype(test_y.dtype))
     names = tuple(one.client for one in owners)
-    return Federation(x, y, sizes, test_x, test_y, classes, name, names, schema=schema)
+    schema = schema and schema.of_persons(False)
+    return Federation(x, y, sizes, test_x, test_y, classes, name, names, schema=schema, persons=persons)
 
 
 def columns_misfit(who: str, told: str | None, wanted: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
@@ -19,9 +20,9 @@ HOLDOUT_FRACTION = 0.2
 HOLDOUT_SEED = 0
 """The split of data that bring no test set; fixed, so that every run is scored on the same records."""
 
-TestOrigin = Literal["apart", "marked", "rows", "records"]
+TestOrigin = Literal["apart", "marked", "rows", "records", "persons"]
 """Where test records come from: a set apart, rows that the data mark, or held out of everybody's own by their
-places (`rows`) or each by itself (`records`)."""
+places (`rows`), each by itself (`records`), or all of a person at once (`persons`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,8 @@ class Records:
         classes_found: labels that were read off the records because nobody stated them, in order; else empty.
         schema: what the numbers of a record are; None where they are no named columns.
         test_client_ids: owner of each test record, shape (m,), or None where nobody says whose they are.
+        persons: records k that a person has at most where rows are persons, of shapes (k, d + 1) and (k,) as
+            `data.persons` packs them; None where rows are records. Test records stand alone.
     """
 
     x: Features
@@ -55,6 +58,7 @@ class Records:
     classes_found: tuple[str, ...] = ()
     schema: Schema | None = None
     test_client_ids: NDArray | None = None
+    persons: int | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -141,12 +145,14 @@ def holdout_of_each(x: Features, labels: NDArray) -> NDArray[np.bool_]:
         >>> int(mask.sum()), bool(np.all(holdout_of_each(x[5:], np.zeros(995)) == mask[5:]))
         (198, True)
     """
-    key, most = HOLDOUT_SEED.to_bytes(8, "little"), HOLDOUT_FRACTION * 2.0**64
     rows = zip(np.ascontiguousarray(x + x.dtype.type(0)), labels, strict=True)
-    drawn = [
-        int.from_bytes(blake2b(row.tobytes() + str(label).encode(), key=key, digest_size=8).digest(), "big")
-        for row, label in rows
-    ]
+    return by_hash(row.tobytes() + str(label).encode() for row, label in rows)
+
+
+def by_hash(whole: Iterable[bytes]) -> NDArray[np.bool_]:
+    """Mask of about a fifth of what is given, each chosen by a public hash of itself."""
+    key, most = HOLDOUT_SEED.to_bytes(8, "little"), HOLDOUT_FRACTION * 2.0**64
+    drawn = [int.from_bytes(blake2b(one, key=key, digest_size=8).digest(), "big") for one in whole]
     return np.array(drawn, np.uint64) < np.uint64(most)
 
 

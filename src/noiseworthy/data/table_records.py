@@ -74,6 +74,12 @@ def from_columns(
         return _plain_records(arrays, columns, name, held_out)
     x, y, owners, marks = stated_examples(table, columns, name)
     tests = is_test if marks is None else marks
+    if columns.persons is not None:
+        from noiseworthy.data.persons import names_of, of_persons  # here, because few tables are of persons
+
+        names = names_of(table, columns)
+        one_by_one = held_out == "records"
+        return of_persons(x, y, names, columns, name, owners=owners, is_test=tests, one_by_one=one_by_one)
     records = _split(x, y, columns.n_classes, owners, tests, y, name, held_out)
     return replace(records, schema=columns)
 

@@ -53,7 +53,8 @@ def read_whole(
         part: the rows that are taken where a column `split` marks them.
 
     Returns:
-        Features, labels and the number of classes.
+        Features, labels and the number of classes; of a schema by which persons are rows, rows of them to
+        train on (`data.persons`).
 
     Raises:
         DataError: an unreadable file, another suffix, columns that do not fit, or no row of the part.
@@ -64,6 +65,11 @@ def read_whole(
 
         x, y, _, is_test = stated_examples(table, columns, name, whole=True, testing=part == "test")
         classes = columns.n_classes
+        if part == "train" and columns.persons is not None:
+            from noiseworthy.data.persons import own_rows  # here, because few tables are of persons
+
+            kept = np.ones(len(y), bool) if is_test is None else ~is_test
+            return *own_rows(table, columns, x, y, kept), classes
     else:
         x, y, is_test, classes = plain_examples(table, columns, name)
     if is_test is not None:

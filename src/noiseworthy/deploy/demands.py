@@ -80,8 +80,10 @@ class Demand:
     def _beyond_kinds(self, owner: OwnerTerms) -> Iterator[str]:
         if owner.mechanism != self.mechanism:
             yield f"has mechanism {owner.mechanism}, the plan {self.mechanism}"
-        if owner.unit == "client" and self.unit == "record":
-            yield "has a budget for everything it holds (unit client), the plan hides one record"
+        if owner.unit == "client" and self.unit != "client":
+            yield f"has a budget for everything it holds (unit client), the plan hides one {self.unit}"
+        elif "person" in (owner.unit, self.unit) and self.unit not in (owner.unit, "client"):
+            yield f"has a budget of unit {owner.unit}, the plan hides one {self.unit}"
         if missing := sorted(set(self.algorithms) - set(owner.algorithms)):
             yield f"does not allow algorithms {', '.join(missing)}"
         if self.model not in owner.models:

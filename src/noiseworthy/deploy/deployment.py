@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
 
 from noiseworthy.data import Federation
 from noiseworthy.data.owners import columns_misfit
 from noiseworthy.deploy.asking import work_of
 from noiseworthy.deploy.demands import Demand
 from noiseworthy.deploy.gateway.messages import About
-from noiseworthy.deploy.gateway.owner import ModelName
+from noiseworthy.deploy.gateway.owner import approved
 from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.checkpoints import fingerprint
@@ -20,7 +19,6 @@ from noiseworthy.studies.ranges import NOT_OVER_A_NETWORK
 from noiseworthy.studies.read_off import check_nothing_is
 from noiseworthy.studies.training import check_begins
 from noiseworthy.tasks import Task
-from noiseworthy.tasks.own import is_own
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,7 @@ class Deployment:
         """A study and its plan.
 
         Raises:
-            ConfigError: a study without data, one that is a simulation, one with a model of the user's own,
-                or a plan that does not train.
+            ConfigError: a study without data, one that is a simulation, or a plan that does not train.
             UnsoundClaim: a plan that owners cannot follow, by name.
             InvalidInput: a plan that follows from a stage of another training.
         """
@@ -51,12 +48,6 @@ class Deployment:
         check_nothing_is(prepared.study.federation, federation)
         if prepared.ranges is not None:
             raise UnsoundClaim(f"nothing is deployed: {NOT_OVER_A_NETWORK}")
-        if is_own(model := model_of(prepared)):
-            raise ConfigError(
-                f'[task] model = "{model}" is code of this study, which no gateway runs: owners answer for '
-                f"models of the product alone; deploy one of {', '.join(get_args(ModelName))}, or train this "
-                "one in simulation"
-            )
         if not plan.train:
             raise ConfigError(f"there is nothing to deploy: {plan.outcome}")
         check_begins(plan)
@@ -71,6 +62,11 @@ class Deployment:
                 "owners price releases for neighbours that exchange a record, and the study states relation "
                 f"{plan.budget.relation}, by which the same noise would cost half as much; state [privacy] "
                 'relation = "replace-one" to deploy it'
+            )
+        if prepared.study.privacy.unit == "person" and plan.budget.unit == "client":
+            raise UnsoundClaim(
+                f"{plan.algorithm} hides everything that an owner holds, which covers persons, and owners "
+                'answer for it by records; leave out [privacy] unit = "person" to deploy it'
             )
         if plan.release is None or not plan.problem.law.noisy:
             raise ConfigError("a plan without noise is not deployed; state a mechanism and a budget")
@@ -98,7 +94,8 @@ class Deployment:
         Args:
             client: by name.
         """
-        return Demand.of(self.plan, model_of(self.prepared), self.federation.clients.index(client))
+        model = approved(model_of(self.prepared), self.prepared.study.task.model_digest)
+        return Demand.of(self.plan, model, self.federation.clients.index(client))
 
     def check_owners(self, abouts: list[About], *, resume: bool = False) -> None:
         """Refuse to begin while an owner's terms do not fit the plan; asking costs nobody anything.
@@ -161,7 +158,7 @@ def check_asked(file: PlanFile, about: About) -> None:
     place = facts["clients"].index(name)
     size, columns = int(file.plan.problem.sizes[place]), facts.get("columns", {}).get("digest")
     check_records(about, size, tuple(facts["record_shape"]), facts["classes"], columns)
-    model = file.task["model"] or default_model(facts["classes"])
+    model = approved(file.task["model"] or default_model(facts["classes"]), file.task.get("model_digest"))
     if why := Demand.of(file.plan, model, place).misfit(about):
         raise GatewayError(f"{name} {why}; change the owner's file, or have the study changed")
 

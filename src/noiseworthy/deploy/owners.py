@@ -18,6 +18,7 @@ from noiseworthy.deploy.gateway.client import GatewayClient
 from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.errors import ConfigError, GatewayError, WireError
+from noiseworthy.tasks.own import sources_of
 
 FILE = "owner.toml"
 _HEAD = """\
@@ -63,13 +64,19 @@ def owner_tables(deployment: Deployment, client: str, *, apart: bool = False) ->
         },
         "allowed": {
             "algorithms": list(demand.algorithms),
-            "models": [demand.model],
+            **_models(demand.model),
             "most_releases": demand.releases,
             "most_parameters": demand.parameters,
             "most_local_steps": demand.local_steps,
         },
         "files": files,
     }
+
+
+def _models(model: str) -> dict[str, Any]:
+    """The model of a plan as an owner allows it; that of a module by the digest of its source."""
+    name, _, digest = model.partition("@")
+    return {"models": [], "own_models": {name: digest}} if digest else {"models": [name]}
 
 
 _TOGETHER = {"socket": "gateway.sock", "ledger": "ledger.sqlite", "tuned": "tuned", "same_user": True}
@@ -111,7 +118,20 @@ def write_owner_files(deployment: Deployment, folder: Path, *, apart: bool = Fal
         if not path.exists():
             head = _HEAD if apart else _HEAD + _DEMONSTRATION
             path.write_text(head + tomli_w.dumps(owner_tables(deployment, name, apart=apart)))
+            _give_module(deployment, path.parent)
     return files
+
+
+def _give_module(deployment: Deployment, folder: Path) -> None:
+    """The source of a study's own model beside an owner's file, for the owner to read before it answers."""
+    study = deployment.prepared.study
+    if study.task.model_digest is None:
+        return
+    for source in sources_of(str(study.task.model), study.folder):
+        place = folder / source.path.relative_to(study.folder)
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not place.exists():
+            place.write_text(source.text)
 
 
 def folder_name(client: str) -> str:

@@ -1,9 +1,9 @@
 """An owner's gateway in rehearsal: the owner's file and the deployed code, made-up records and a new ledger.
 
 Nothing of the owner is opened but the owner's file: records, ledger and socket are exchanged before a gateway
-sees it. There are two worlds, neighbouring data sets that differ in one record. All records are alike but for
-their labels, and every model is asked at zero, so that the others cancel and the one record moves an upload
-as far as its clip allows, in opposite directions in the two worlds.
+sees it. There are two worlds, neighbouring data sets that differ in one record, or in both of a person where
+the budget is for persons. All records are alike but for their labels, and every model is asked at zero,
+so that the others cancel and what differs moves an upload as far as its clip allows, in opposite directions.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.data.schema import Schema, read_schema
 from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Refused, Request, Uploaded, read_reply
@@ -35,7 +36,8 @@ from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.table import TaskTable
 
 RECORDS = 7
-"""Of the made-up owner: the one that is exchanged, and three pairs that cancel."""
+"""Of the made-up owner, or its persons: the one that is exchanged, and three pairs that cancel."""
+_OF_A_PERSON = 2
 CLIP = 0.25
 _LONG = 4.0
 """Of the one feature: gradients are several clips long, and would fit on the grid without a clip too."""
@@ -87,7 +89,7 @@ def questions(owner: Owner) -> list[Question]:
 
 def _covered(one: Question, owner: Owner) -> bool:
     obstacle = wire(one.algorithm).obstacle(law_of(owner.budget.mechanism))
-    return not obstacle and (owner.budget.unit == "record" or one.probe.whole)
+    return not obstacle and (owner.budget.unit != "client" or one.probe.whole)
 
 
 def made_up(owner: Owner, folder: Path, present: bool, **budget: float) -> Owner:
@@ -102,18 +104,20 @@ def made_up(owner: Owner, folder: Path, present: bool, **budget: float) -> Owner
     model = model_of(owner)
     held = folder / "records.npz"
     labels = np.array([int(present), *([0, 1] * RECORDS)[: RECORDS - 1]])
-    np.savez(
-        held,
-        x=_features(model, owner.allowed.most_parameters),
-        label=2.0 * labels - 1 if model == "linear" else labels,
-    )
-    kind: dict[str, Any] = {"regression": True} if model == "linear" else {"classes": [0, 1]}
-    federation = FederationTable(data=str(held), clients=1, label_column="label", **kind)
+    x = _features(model, owner.allowed.most_parameters)
+    y = 2.0 * labels - 1 if model == "linear" else labels
+    if owner.budget.unit == "person":
+        columns, federation = _persons(held, x, y), FederationTable(data=str(held), clients=1)
+    else:
+        np.savez(held, x=x, label=y)
+        kind: dict[str, Any] = {"regression": True} if model == "linear" else {"classes": [0, 1]}
+        columns = None
+        federation = FederationTable(data=str(held), clients=1, label_column="label", **kind)
     return owner.model_copy(
         update={
             "owner": owner.owner.model_copy(update={"client": "rehearsal", "data_set": "made up"}),
             "federation": federation,
-            "columns": None,
+            "columns": columns,
             "secure_sum": None,
             "budget": owner.budget.model_copy(update=budget),
             "files": FilesTable(socket=folder / "gateway.sock", ledger=folder / "ledger.sqlite"),
@@ -121,8 +125,29 @@ def made_up(owner: Owner, folder: Path, present: bool, **budget: float) -> Owner
     )
 
 
+def _persons(file: Path, x: NDArray[np.float32], y: NDArray) -> Schema:
+    """Writes a table of persons whose records are all alike, and says what its columns are."""
+    flat = np.repeat(x.reshape(RECORDS, -1), _OF_A_PERSON, axis=0)
+    numbers = {f"x{place}": column for place, column in enumerate(flat.T)}
+    names = np.repeat(np.arange(RECORDS), _OF_A_PERSON)
+    np.savez(file, label=np.repeat(y, _OF_A_PERSON), person=names, **numbers)
+    label = {"kind": "number"} if y.dtype.kind == "f" else {"classes": ["0", "1"]}
+    as_they_are = {name: {"kind": "number", "center": 0.0, "step": 1.0} for name in numbers}
+    person = {"role": "person", "at_most": _OF_A_PERSON}
+    return read_schema({"label": {"role": "label", **label}, "person": person, **as_they_are})
+
+
 def model_of(owner: Owner) -> str:
-    """The model that is asked for: a linear one if the owner allows any."""
+    """The model that is asked for: a linear one if the owner allows any.
+
+    Raises:
+        InvalidInput: models of the owner's modules alone, whose worst case nobody knows.
+    """
+    if not owner.allowed.models:
+        raise InvalidInput(
+            "the owner's file allows own_models alone, of which nobody knows the worst case; allow one of "
+            "the product's models beside them to audit the installation"
+        )
     return next((name for name in _LINEAR if name in owner.allowed.models), owner.allowed.models[0])
 
 

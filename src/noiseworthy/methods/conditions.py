@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.plans.local_work import LocalSteps
+from noiseworthy.privacy.budget import Row
 from noiseworthy.privacy.clipping import ClippingMode
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.tasks.base import Task
@@ -77,8 +78,10 @@ def _check_contraction(mode: ClippingMode, task: Task, step_size: float) -> None
         )
 
 
-def tightest_mode(task: Task | None, family: Family, batch_size: int | None) -> tuple[ClippingMode, str]:
-    """The mode with the least noise whose proof holds for several local steps, and why.
+def tightest_mode(
+    task: Task | None, family: Family, batch_size: int | None, row: Row = "record"
+) -> tuple[ClippingMode, str]:
+    """The mode with the least noise whose proof holds for several local steps of rows, and why.
 
     A client that takes a single full-batch step is better served by mode A, whatever the model.
 
@@ -89,6 +92,8 @@ def tightest_mode(task: Task | None, family: Family, batch_size: int | None) -> 
         return "C", "minibatches have a proof only where the whole batch gradient or update is clipped"
     if task is None:
         return "C", "without a model at hand only a clipped batch gradient is proved"
+    if row == "person":
+        return "C", "clipped gradients of persons are not gradients of a convex loss"
     if missing := missing_convexity(task):
         return "C", missing
     if law_of(family).norm == "l1":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -70,6 +70,13 @@ def _gradients(task: Task | Personal, theta: Array, batch: Batch, clip_norm: Arr
 
     # Clips bound what a record adds only if its gradient, rounding included, is its own: in one product over
     # all records it could depend on the others, and a neighbour would change every row.
+    return of_each(task, alone, batch)
+
+
+def of_each(task: Task | Personal, alone: Callable[[Array, Array, Array], Array], batch: Batch) -> Array:
+    """What is computed of each record as the only one, in a batch or, where the task says so, in turn."""
+    if getattr(task, "one_by_one", False):
+        return jax.lax.map(lambda record: alone(*record), batch)
     return jax.vmap(alone)(*batch)
 
 

@@ -143,6 +143,20 @@ def _scores(description: Description) -> Iterator[str]:
             f"Calibration error {percent(found.calibration_error, 1)}: by so much, on average, its "
             "probability for the class that it names differs from how often it is right."
         )
+        yield _calibrated(description)
+
+
+def _calibrated(description: Description) -> str:
+    if (found := description.calibration) is None:
+        return (
+            "Its probabilities are not calibrated: there were no public records to do it by, and none are "
+            "read that a client holds."
+        )
+    return (
+        f"Its probabilities are calibrated: outputs are multiplied by {number(found.scale, 4)}, found on "
+        f"{count(found.records, 'public record')} ({found.source}) and on nothing that a client holds. "
+        f"Without that the error was {percent(found.error, 1)}."
+    )
 
 
 def scores(found: Metrics) -> Iterator[tuple[str, str, str]]:

@@ -11,12 +11,13 @@ from pydantic import Field, ValidationError, model_validator
 from noiseworthy._tables import Table
 from noiseworthy.data.schema import Schema
 from noiseworthy.errors import DataError
+from noiseworthy.model.calibration import Calibration
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.tasks.table import TaskTable
 
-FORMAT = 1
-"""Of the folder; another one is refused by name."""
+FORMAT = 2
+"""Of the folder of a calibrated model, which earlier programs would read otherwise; of others it is 1."""
 Ends = Annotated[list[float], Field(min_length=2, max_length=2)]
 """The least and the greatest over clients."""
 
@@ -72,11 +73,13 @@ class Description(Table):
         plan_digest: of the plan's file.
         privacy: what its training promises.
         metrics: on test records.
+        calibration: by what outputs are multiplied to become probabilities; None where they are taken as they
+            are, and absent from the file.
         probe: mean and mean size of the outputs on public records that `model.probed` draws, by which a
             program that computes otherwise is noticed; None where training diverged.
     """
 
-    format: Literal[1] = FORMAT
+    format: Literal[1, 2] = 1
     version: str
     name: str
     trained_on: TrainedOn
@@ -91,6 +94,13 @@ class Description(Table):
     privacy: Statement
     metrics: Metrics | None
     probe: list[float] | None
+    calibration: Calibration | None = Field(default=None, exclude_if=lambda found: found is None)
+
+    @model_validator(mode="after")
+    def _says_its_format(self) -> Self:
+        if (self.calibration is None) != (self.format == 1):
+            raise ValueError(f"format 2 is that of calibrated models, and no other, got {self.format}")
+        return self
 
     @model_validator(mode="after")
     def _one_record(self) -> Self:
@@ -113,9 +123,9 @@ class Description(Table):
         Raises:
             DataError: values that describe no model, with the first thing that is wrong.
         """
-        if isinstance(content, dict) and content.get("format", FORMAT) != FORMAT:
+        if isinstance(content, dict) and content.get("format", FORMAT) not in (1, FORMAT):
             raise DataError(
-                f"the model is of format {content['format']!r:.20}, this program reads format {FORMAT}; "
+                f"the model is of format {content['format']!r:.20}, this program reads 1 and {FORMAT}; "
                 f"use noiseworthy {content.get('version', 'of another version')!s:.20}, which wrote it"
             )
         try:
@@ -131,6 +141,16 @@ class Description(Table):
             raise DataError(
                 f"this describes no model: {where}{said}; train again, or take the whole folder"
             ) from None
+
+    def calibrated(self, calibration: Calibration | None) -> Description:
+        """The description with another calibration, in the format that it needs."""
+        format = 1 if calibration is None else FORMAT
+        return self.model_copy(update={"calibration": calibration, "format": format})
+
+    @property
+    def scale(self) -> float:
+        """What outputs are multiplied by before they become probabilities."""
+        return 1.0 if self.calibration is None else self.calibration.scale
 
     @property
     def label_name(self) -> str:

@@ -125,6 +125,8 @@ def _outputs(graph: _Graph, model: Model) -> tuple[str, str]:
             f"{said.task.model or 'a network of your own'} cannot be exported to ONNX; linear models and "
             f"{', '.join(DESIGNS)} can, use nw.load_model for others"
         )
+    if model.gives_probabilities and said.scale != 1:
+        z = graph.add("Mul", z, graph.put(said.scale))
     if model.loss == "softmax":
         return CLASSES, graph.add("Softmax", z, axis=-1)
     if model.loss == "logistic":

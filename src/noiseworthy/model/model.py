@@ -171,8 +171,10 @@ class Model:
         return self.probabilities(self.answers(self.encoded(records)))
 
     def probabilities(self, z: NDArray) -> NDArray[np.float64]:
-        """Outputs as probabilities."""
-        z = np.asarray(z, np.float64)
+        """Outputs as probabilities, calibrated where the model is."""
+        return self._shares(np.asarray(z, np.float64) * self.description.scale)
+
+    def _shares(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.loss in ("softmax", "tokens"):
             return softmax(z, axis=-1)
         if self.loss == "dice":
@@ -213,7 +215,11 @@ class Model:
         return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"per_unit": float})
 
     def measured(
-        self, encoded: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None
+        self,
+        encoded: ArrayLike,
+        labels: ArrayLike,
+        weights: ArrayLike | None = None,
+        scales: ArrayLike | None = None,
     ) -> Metrics | None:
         """How well it does on encoded records; None without records, or where a record has many labels.
 
@@ -221,6 +227,7 @@ class Model:
             encoded: shape (n, *record_shape).
             labels: classes 0..K-1, or numbers, shape (n,).
             weights: of the records, shape (n,), where the loss of the training was weighted by them.
+            scales: for each record what outputs are multiplied by, shape (n,), not the calibration.
         """
         y = np.asarray(labels)
         if y.ndim != 1 or not len(y) or self.loss == "own":
@@ -230,10 +237,11 @@ class Model:
             return None
         if self.classes is None:
             return of_numbers(y, z, weights)
-        weights = _weights_of(y, self.description.task.weights, weights)
+        weights = weights_of(y, self.description.task.weights, weights)
         if self.loss == "hinge":
             return of_classes(y, np.concatenate([-z, z], axis=1), probabilities=False, weights=weights)
-        return of_classes(y, self.probabilities(z), weights=weights)
+        by = self.description.scale if scales is None else np.asarray(scales)[:, None]
+        return of_classes(y, self._shares(np.asarray(z, np.float64) * by), weights=weights)
 
     @property
     def loss(self) -> str:
@@ -299,7 +307,7 @@ class Model:
         return numbers
 
 
-def _weights_of(
+def weights_of(
     y: NDArray, of_classes: tuple[float, ...] | None, own: ArrayLike | None
 ) -> NDArray[np.float64] | None:
     """What the losses of records were multiplied by; None where by nothing."""

@@ -13,7 +13,7 @@ from scipy.interpolate import PchipInterpolator
 from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.plans.resources import Resources
-from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.budget import PrivacyBudget, Row
 from noiseworthy.privacy.calibration import calibrate, shared, unit_noise
 from noiseworthy.privacy.clipping import ClippingMode, clip_norm_of, of_upload, unit_of
 from noiseworthy.privacy.mechanisms import Family, Law, law_of
@@ -45,7 +45,7 @@ class Problem:
     """The public facts of a private training: sizes, budgets, mechanism, clip and dimension.
 
     Attributes:
-        sizes: records d_i of each client, shape (N,).
+        sizes: rows d_i of each client, records or persons, shape (N,).
         dimension: number of parameters p.
         budget: (epsilon_i, delta_i) with their relation.
         family: name of the mechanism.
@@ -54,6 +54,7 @@ class Problem:
         clipping: what is clipped (`privacy.clipping`): A for one step per upload, B to E for several.
         resources: what training costs the clients and may cost; None where only privacy is scarce.
         trust: who sees what.
+        row: what sizes count and a clip of rows bounds: records, or persons with all their records.
 
     Raises:
         InvalidInput: a client without records, a clip that is not above 0, lengths that differ, resources
@@ -70,6 +71,7 @@ class Problem:
     clipping: ClippingMode = "A"
     resources: Resources | None = None
     trust: Trust = field(default=LOCAL, metadata=LEFT_OUT_IF_DEFAULT)
+    row: Row = field(default="record", metadata=LEFT_OUT_IF_DEFAULT)
     _settled: ClassVar[bool] = True
 
     def __post_init__(self):
@@ -88,7 +90,7 @@ class Problem:
 
     def clipped_as(self, mode: ClippingMode) -> Problem:
         """The same facts under another clipping mode, the budget in that mode's unit."""
-        return replace(self, clipping=mode, budget=replace(self.budget, unit=unit_of(mode)))
+        return replace(self, clipping=mode, budget=replace(self.budget, unit=unit_of(mode, self.row)))
 
     @property
     def n_clients(self) -> int:
@@ -116,10 +118,10 @@ class Problem:
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """What one record, or one client, can change in one upload; per unit of H where steps vary."""
+        """What one row, or one client, can change in one upload; per unit of H where steps vary."""
         return of_upload(
             self.clipping, self.clip_norm, self.sizes, self.dimension, self.family, self.budget.relation,
-            self.sampling_rate,
+            self.sampling_rate, self.row,
         )  # fmt: skip
 
     @cached_property

@@ -13,10 +13,13 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.gaussian import gaussian_mu
 
-Unit = Literal["record", "client"]
+Unit = Literal["record", "person", "client"]
+"""Whose change is hidden, the smallest first: a claim for one unit is a claim for those before it."""
+Row = Literal["record", "person"]
+"""What an owner's numbers of rows count, and a clip bounds: single records, or all records of a person."""
 Relation = Literal["replace-one", "add-remove"]
 RELATIONS: tuple[Relation, ...] = ("replace-one", "add-remove")
-UNITS: tuple[Unit, ...] = ("record", "client")
+UNITS: tuple[Unit, ...] = ("record", "person", "client")
 ADVERSARY = "the server and everybody who sees the traffic: every upload, and who sent it when"
 
 
@@ -34,7 +37,8 @@ class PrivacyBudget:
         relation: which data sets count as neighbours. `replace-one` (one record exchanged, the sizes
             public) or `add-remove` (one record more or less, with a fixed public divisor; a client whose
             data are left out uploads zero).
-        unit: whose change is hidden: one `record` of one client, or everything that one `client` holds.
+        unit: whose change is hidden: one `record` of one client, all records of one `person` at one client,
+            or everything that one `client` holds.
 
     Raises:
         InvalidInput: an epsilon that is not above 0, a delta outside [0, 1), lengths that differ.

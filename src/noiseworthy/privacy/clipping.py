@@ -11,6 +11,10 @@ H = sum of the eta_i in one round, what one change of the data can do to Delta d
     E     as B, measured in L1                   sqrt(p) 2 zeta H / n        as B                       record
     M     each record's second moments           sqrt 2 zeta / n, L1 2/n     one upload                 record
 
+Of persons, all records of one are a row: its gradient is that of the mean of its records' losses, which is
+clipped as a whole; n counts persons, and the unit is the person. That is so in modes A, C and D: the clipped
+gradient of a mean over several records is not that of a convex loss, as B and E need, and M clips records.
+
 Clipping records does not give 1/n for E > 1 on a general model, because two runs that differ in one record
 compute their gradients at different parameters (docs/theory/fu.md#local-sensitivity).
 Source: docs/theory/fu.md#clipping-modes.
@@ -26,7 +30,7 @@ from numpy.typing import ArrayLike
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
-from noiseworthy.privacy.budget import Relation, Unit
+from noiseworthy.privacy.budget import Relation, Row, Unit
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.sensitivity import (
     Norm,
@@ -53,14 +57,14 @@ WORDS: dict[ClippingMode, str] = {
 """A mode in words, for statements and errors."""
 
 
-def unit_of(mode: ClippingMode) -> Unit:
-    """Whose change a mode hides: one record, or everything that one client holds.
+def unit_of(mode: ClippingMode, row: Row = "record") -> Unit:
+    """Whose change a mode hides: one row of a client, a record or a person, or everything that it holds.
 
     Example:
-        >>> unit_of("B"), unit_of("C")
-        ('record', 'client')
+        >>> unit_of("B"), unit_of("B", "person"), unit_of("C", "person")
+        ('record', 'person', 'client')
     """
-    return "client" if mode in ("C", "D") else "record"
+    return "client" if mode in ("C", "D") else row
 
 
 def clip_norm_of(mode: ClippingMode, family: Family) -> Norm:
@@ -76,24 +80,26 @@ def of_upload(
     family: Family,
     relation: Relation = "replace-one",
     sampling_rate: float = 1.0,
+    row: Row = "record",
 ) -> Sensitivity:
     """Sensitivity of one upload under a mode, per unit of H for A, B, C and E (the table of this module).
 
     Args:
         mode: where the clip sits.
         clip_norm: zeta, or C for mode D.
-        sizes: records n_i of each client, shape (N,).
+        sizes: rows n_i of each client, shape (N,).
         dimension: number of parameters p.
         family: the noise, which decides the norm.
         relation: `replace-one` or `add-remove`.
         sampling_rate: q of Poisson batches, mode A only.
+        row: what sizes count and the clip bounds: records, or persons, whose records are clipped together.
 
     Returns:
         A `Sensitivity` in the norm of the noise, with the unit of the mode. Scaling noise and update by the
         same step sizes leaves their ratio as it is, so one value serves rounds with different steps.
 
     Raises:
-        UnsoundClaim: a mode without proof for this noise or for Poisson batches.
+        UnsoundClaim: a mode without proof for this noise, for Poisson batches or for persons.
         InvalidInput: a clip, a size or a relation out of range.
 
     Example:
@@ -106,18 +112,33 @@ def of_upload(
     """
     check.one_of("clipping_mode", mode, CLIPPING_MODES)
     _check_noise(mode, family)
+    if row == "person":
+        _check_bounds_persons(mode)
     if mode != "A" and sampling_rate != 1.0:
         raise UnsoundClaim(f"clipping mode {mode} has no proof for Poisson batches; use sampling_rate = 1")
     norm = clip_norm_of(mode, family)
-    if unit_of(mode) == "client":
+    if unit_of(mode, row) == "client":
         return of_clipped_whole(clip_norm, len(check.counts("sizes", sizes)), norm, relation)
     if mode == "M":
         return of_moments(clip_norm, sizes, norm, relation)
-    one = of_mean_gradient(clip_norm, sizes, norm, relation, sampling_rate)
+    one = replace(of_mean_gradient(clip_norm, sizes, norm, relation, sampling_rate), unit=row)
     if mode != "E":
         return one
     # |v|_1 <= sqrt(p) |v|_2, with equality where all coordinates are as large
     return replace(one, value=np.sqrt(dimension) * one.value, norm="l1")
+
+
+def _check_bounds_persons(mode: ClippingMode) -> None:
+    if mode == "M":
+        raise UnsoundClaim(
+            "second moments are clipped record by record, which bounds no person; take another [algorithm], "
+            'or [privacy] unit = "record"'
+        )
+    if mode in ("B", "E"):
+        raise UnsoundClaim(
+            f"clipping mode {mode} is proved where clipped gradients are those of a convex loss, and those "
+            "of persons with several records are not; use mode A, C or D"
+        )
 
 
 def _check_noise(mode: ClippingMode, family: Family) -> None:

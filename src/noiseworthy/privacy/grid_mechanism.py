@@ -70,7 +70,7 @@ class GridMechanism:
         Guarantee: the noise on the total, in units of the most that a neighbour changes, is at least that
         of `as_drawn(release)`, a millionth more than planned.
         """
-        rows = records if release.sensitivity.unit == "record" else 1
+        rows = 1 if release.sensitivity.unit == "client" else records
         _check_covers(release, client, clip_norm, rows, apart)
         clip = clip_norm * check.positive("scale", scale).item()
         size = scale * rows * release.mechanism.size[client]

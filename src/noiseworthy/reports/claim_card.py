@@ -286,10 +286,16 @@ def _persons(record: RunRecord, persons: PersonsPart) -> str:
     delta, ends = span(row.delta for row in privacy.clients), span(persons.epsilon, rounded_up)
     if privacy.unit == "client":
         return f"All that a client holds is one unit, however much of it is one person's: epsilon {ends}."
+    several = "What a person has at several clients is hidden at each by a claim of its own, and adds up."
+    if privacy.unit == "person":
+        return (
+            f"All records of one person at one client, up to {persons.records}, are one unit: clipped "
+            f"together and counted once. Together they cost epsilon {ends} at delta {delta}. {several}"
+        )
     return (
         f"The {persons.records} records that a person has at most at one client, as the study states, "
         f"cost together epsilon {ends} at delta {delta}: every upload counts with {persons.records} times "
-        "what one record changes. What a person has at several clients adds up."
+        f"what one record changes. {several}"
     )
 
 

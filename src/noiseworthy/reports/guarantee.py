@@ -11,7 +11,11 @@ from noiseworthy.studies.typed_record import PrivacyPart, RunRecord, ToldApartPa
 _ALARMS = [0.01, 0.05]
 _NOTHING = 0.99
 """A guess that is right more often makes a guarantee next to none."""
-_MOVES = {"record": "a record", "client": "all that a client holds"}
+_MOVES = {
+    "record": "a record",
+    "person": "a person with all its records",
+    "client": "all that a client holds",
+}
 
 
 def told_apart(record: RunRecord) -> ToldApartPart | None:

@@ -44,14 +44,15 @@ def limits(record: RunRecord) -> Clause | None:
 
 def _sizes(privacy: PrivacyPart) -> list[str]:
     """What is public of sizes, under add-remove neighbours against the relation's own word."""
-    public = "How many records each client holds, its budget, and the whole study file are public."
+    what = "persons each client has" if privacy.unit == "person" else "records each client holds"
+    public = f"How many {what}, its budget, and the whole study file are public."
     if privacy.relation == "replace-one" or privacy.unit == "client":
         return [public]
     return [
         public,
-        "The relation add-remove hides whether a record is there in the uploads, whose means divide by the "
-        "published sizes, and not in these sizes: whoever knows all other records of a client can tell from "
-        "its size.",
+        f"The relation add-remove hides whether a {privacy.unit} is there in the uploads, whose means divide "
+        f"by the published sizes, and not in these sizes: whoever knows all other {privacy.unit}s of a "
+        "client can tell from its size.",
     ]
 
 
@@ -60,6 +61,7 @@ ORIGINS = {
     "marked": "rows that the data mark as test records",
     "rows": "held out of the private records: a fifth, drawn in public by their places in the data",
     "records": "held out of the private records: about a fifth, each by a public hash of itself alone",
+    "persons": "of persons who were held out: a fifth, drawn in public; nobody trains and tests",
 }
 """Where test records come from, in words."""
 

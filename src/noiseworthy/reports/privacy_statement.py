@@ -16,6 +16,7 @@ from noiseworthy.studies.typed_record import RunRecord, view
 
 _UNITS = {
     "record": "one record of one client",
+    "person": "one person with all its records at one client",
     "client": "one client with everything that it holds",
 }
 _NEIGHBOURS = {
@@ -23,6 +24,16 @@ _NEIGHBOURS = {
     "(how many it holds is public)",
     ("record", "add-remove"): "one record of a client were left out or added, and its mean divided by the "
     "published size as before",
+    (
+        "person",
+        "replace-one",
+    ): "all records of one person at a client were exchanged for those of any other person "
+    "(how many persons it has, and how many records one has at most, is public)",
+    (
+        "person",
+        "add-remove",
+    ): "all records of one person at a client were left out or added, and its mean divided by "
+    "the published number of persons as before",
     ("client", "replace-one"): "everything that one client holds were exchanged for anything else "
     "(how many records it holds is public)",
     ("client", "add-remove"): "one client had nothing and uploaded noise alone, or the other way round "
@@ -32,6 +43,10 @@ _RECORDS_TOO = {
     "replace-one": "Single records of a client are covered by this, too.",
     "add-remove": "Single records of a client are covered, too, but to exchange one takes two such changes.",
 }
+_AT_SEVERAL = (
+    "Every client makes this claim for its own records: what a person has at several clients is hidden at "
+    "each, and the losses add up."
+)
 _CONVEX = (
     "That a record counts no more than its share after several local steps rests on a convex loss and on "
     "steps of at most twice the inverse of its smoothness; with another model or longer steps the same noise "
@@ -115,7 +130,7 @@ def protected(record: RunRecord) -> str:
     """Whose change is hidden, and which, in words."""
     privacy = record.plan.privacy
     unit, relation = privacy.unit, privacy.relation
-    too = f" {_RECORDS_TOO[relation]}" if unit == "client" else ""
+    too = {"record": "", "person": f" {_AT_SEVERAL}", "client": f" {_RECORDS_TOO[relation]}"}[unit]
     return (
         f"The unit is {_UNITS[unit]}, under {relation} neighbours: epsilon and delta bound how well anybody "
         f"who sees a private training by this plan can tell the data from what they would be if "
@@ -168,7 +183,18 @@ def _mechanism(record: RunRecord) -> Clause:
     if not any(plan.releases):
         return Clause("By what means", NO_UPLOADS)
     words, noise = words_of(plan), f"{noise_of(plan)} on every coordinate"
-    return Clause("By what means", words.means(plan.written, noise), (*_condition(record), *words.beyond))
+    beyond = (*_condition(record), *words.beyond, *_of_persons(record))
+    return Clause("By what means", words.means(plan.written, noise), beyond)
+
+
+def _of_persons(record: RunRecord) -> tuple[str, ...]:
+    """What a record is in sentences of methods, where rows are persons."""
+    if record.plan.privacy.unit != "person":
+        return ()
+    return (
+        "A record in this is a person: the losses of all its records are averaged, their gradient is clipped "
+        "together, and sizes count persons, each of whom counts once.",
+    )
 
 
 def _condition(record: RunRecord) -> tuple[str, ...]:

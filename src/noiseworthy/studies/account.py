@@ -12,7 +12,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.accountants import spent_epsilon
-from noiseworthy.privacy.budget import ADVERSARY, UNITS, Relation, Unit
+from noiseworthy.privacy.budget import ADVERSARY, UNITS, Relation, Row, Unit
 from noiseworthy.privacy.clipping import ClippingMode, of_upload
 from noiseworthy.privacy.mechanisms import law_of, noisy_names
 from noiseworthy.privacy.releases import Release
@@ -46,7 +46,8 @@ def account(
         clients_per_round: its b.
         relation: `replace-one` or `add-remove`.
         sampling_rate: q of Poisson batches.
-        unit: `record` for means of clipped gradients (2C/n), `client` for clipped updates (2C).
+        unit: `record` or `person` for means of clipped gradients (2C/n, of n records or persons), `client`
+            for clipped updates (2C).
 
     Returns:
         `mechanism`, `releases`, `noise` and `privacy` with `spent_epsilon` per client.
@@ -64,7 +65,8 @@ def account(
     used = _releases(releases, rounds, clients_per_round, n)
     check.one_of("unit", unit, UNITS)
     mode: ClippingMode = "D" if unit == "client" else "A"
-    sensitivity = of_upload(mode, clip_norm, records, 1, law.name, relation, sampling_rate)
+    row: Row = "person" if unit == "person" else "record"
+    sensitivity = of_upload(mode, clip_norm, records, 1, law.name, relation, sampling_rate, row)
     deltas = check.in_unit_interval(
         "delta", check.per_client("delta", delta, n), closed_left=not law.needs_delta
     )

@@ -42,6 +42,8 @@ SECONDS = 40.0
 """Time for the trials, after which the audit makes do with those it has."""
 _RATES = np.linspace(0, 1, 101)
 _BINS = 60
+_OF_A_PERSON = 8
+"""Records that a canary has at most: each pulls as far, so that more of them tell no more."""
 
 
 def audit_study(
@@ -73,7 +75,9 @@ def audit_study(
     """
     started, plan = time.monotonic(), decision.plan
     linear = prepared.task is None or isinstance(prepared.task, LinearModel)
-    effort = Effort(prepared.study.task.ridge, "linear" if linear else "network", trials, seconds)
+    person = min(prepared.study.persons_have_at_most or 2, _OF_A_PERSON)
+    model = "linear" if linear else "network"
+    effort = Effort(prepared.study.task.ridge, model, trials, seconds, person=person)
     audits = audit(plan, effort, on_progress)
     trained = _run_checks(plan, folder)
     return strict_json(_record(plan, audits, trained, name) | {"seconds": time.monotonic() - started})

@@ -221,7 +221,8 @@ def _of_clients(
     """What is found in the records as clients hold them, and in those that test."""
     if federation is not None:
         sizes, names = federation.sizes, federation.clients
-        said = [*_tests(len(federation.test_y)), *_sizes(sizes, names)]
+        rows = "records" if federation.persons is None else "persons"
+        said = [*_tests(len(federation.test_y)), *_sizes(sizes, names, rows)]
         dimension = _dimension(federation.feature_shape, federation.classes, task)
         return said + _drowned(sizes, names, dimension, terms)
     if examples is None or terms is None:
@@ -259,10 +260,10 @@ def _tests(count: int) -> list[Finding]:
     return [(warning if count < _FEW_TESTS else note)("", says)]
 
 
-def _sizes(sizes: NDArray, names: Sequence[str]) -> list[Finding]:
+def _sizes(sizes: NDArray, names: Sequence[str], rows: str) -> list[Finding]:
     told = [f"{name} {size}" for name, size in zip(names, sizes.tolist(), strict=True)][:_LISTED]
     more = ", ..." if len(names) > _LISTED else ""
-    return [note("", f"training records of {len(names)} clients: {', '.join(told)}{more}")]
+    return [note("", f"training {rows} of {len(names)} clients: {', '.join(told)}{more}")]
 
 
 def _dimension(shape: tuple[int, ...], classes: int | None, task: TaskTable) -> int:

@@ -58,11 +58,11 @@ def _persons(plan: Plan, records: int) -> dict[str, Any] | None:
     """Least and greatest epsilon of so many records at once, at the plan's delta; None without noise.
 
     k neighbouring steps move what is computed by at most k times what one moves it, so that each release is
-    counted with k times its sensitivity, exactly. Where all that a client holds is the unit, nothing changes.
+    counted with k times its sensitivity, exactly. Where the unit is a person, or a client, nothing changes.
     """
-    if not plan.problem.law.noisy or plan.problem.sampling_rate < 1:
+    times = records if plan.budget.unit == "record" else 1
+    if not plan.problem.law.noisy or (times > 1 and plan.problem.sampling_rate < 1):
         return None
-    times = 1 if plan.budget.unit == "client" else records
     before = [(_moved(one, times), k) for one, k in plan.before]
     own, used = plan.release and _moved(plan.release, times), plan.releases
     if before:

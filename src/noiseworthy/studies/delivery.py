@@ -7,12 +7,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy._json import strict_json
+from noiseworthy.model.calibration import FEWEST, PUBLIC_TESTS, Calibration, best_scale, crossed_scales
 from noiseworthy.model.description import Description, TrainedOn
 from noiseworthy.model.folder import NAME, Kept, save_folder
-from noiseworthy.model.model import Model, probed, task_of
+from noiseworthy.model.metrics import Metrics
+from noiseworthy.model.model import Model, probed, task_of, weights_of
 from noiseworthy.studies.class_weights import names_of_classes
 from noiseworthy.studies.prepare import Prepared, default_model
 from noiseworthy.studies.record import Record
@@ -50,7 +52,7 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
         record: of the run, with its training.
         seeds: of all trainings; the first one made the model.
     """
-    federation, task = prepared.trained()
+    federation, task = prepared.trained()[0], prepared.model()
     if not isinstance(task, LinearModel | ModelTask):
         return None
     found, seen = view(record), task.preparation.reference if isinstance(task, LinearModel) else None
@@ -82,8 +84,28 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
     if not named:  # a network of the user's own, whose name no file knows
         described = described.model_copy(update={"task": described.task.model_copy(update={"model": None})})
         kept = kept._replace(description=described)
-    metrics = Model(kept, task).measured(test_x, federation.test_y, weights)
+    model = Model(kept, task)
+    metrics = model.measured(test_x, federation.test_y, weights)
+    if metrics is not None and federation.test_origin == "apart" and model.gives_probabilities:
+        return _calibrated(model, metrics, test_x, federation.test_y, weights)
     return kept._replace(description=described.model_copy(update={"metrics": metrics}))
+
+
+def _calibrated(model: Model, metrics: Metrics, x: NDArray, y: NDArray, own: NDArray | None) -> Kept:
+    """The model with probabilities that are calibrated on test records which no client holds.
+
+    Each half of them is scored with the scale that the other half has: the scores are of a scale that has not
+    seen them.
+    """
+    kept, described = model.kept, model.description
+    if len(y) < FEWEST or metrics.calibration_error is None:
+        return kept._replace(description=described.model_copy(update={"metrics": metrics}))
+    z, weights = model.answers(x), weights_of(y, described.task.weights, own)
+    scale, error = best_scale(z, y, weights), metrics.calibration_error
+    found = Calibration(scale=scale, source=PUBLIC_TESTS, records=len(y), error=error)
+    scored = model.measured(x, y, own, scales=crossed_scales(z, y, weights))
+    described = described.calibrated(found).model_copy(update={"metrics": scored})
+    return kept._replace(description=described)
 
 
 def class_names(prepared: Prepared) -> list[str] | None:

@@ -173,8 +173,8 @@ def _step(prepared: Prepared) -> Step:
 def zeros(prepared: Prepared, records: int) -> Batch:
     """So many records of zeros, of the shape and type of the study's and prepared for its model."""
     federation, task = prepared.trained()
-    x = jnp.zeros((records, *federation.record_shape), federation.x.dtype)
-    y = jnp.zeros((records, *federation.label_shape), federation.y.dtype)
+    x = jnp.zeros((records, *federation.x.shape[2:]), federation.x.dtype)
+    y = jnp.zeros((records, *federation.y.shape[2:]), federation.y.dtype)
     return Batch(task.prepare(x), y, jnp.ones(records))
 
 

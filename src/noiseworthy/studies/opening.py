@@ -41,7 +41,7 @@ def open_data(study: Study) -> Opened:
     from noiseworthy.studies.ranges import bought_ranges, check_can_be_bought
 
     check_can_be_bought(study)
-    columns = study.columns.with_persons(study.persons_have_at_most)
+    columns = study.columns.with_persons(study.persons_have_at_most)  # a study of persons buys none
     ranges = bought_ranges(study, _federation(study, columns.with_gaps_told()))
     return Opened(_federation(study, columns.with_ranges(ranges.found)), ranges)
 
@@ -116,4 +116,4 @@ def _of_owners(study: Study) -> Federation:
     table = study.federation
     named = study.located(str(table.data)).removeprefix(OWNERS), study.located(str(table.test))
     file, test = (locate(name, table.data_dir) for name in named)
-    return federation_of_owners(file, test, study.meaning)
+    return federation_of_owners(file, test, study.counted_columns or study.meaning)

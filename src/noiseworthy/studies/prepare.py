@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,9 @@ from noiseworthy.trials.treatment import Treatment
 class Prepared:
     """A study with what its tables name; federation and task are None when planned from sizes alone.
 
+    The task is the model of one record. Where rows are persons, its bounds are those of a person's loss, too,
+    which is a mean of losses of records; what trains is `trained`.
+
     Public data called `relatives` hold the study's records under another name: `public = "auto"` leaves them
     out.
     """
@@ -63,13 +66,14 @@ class Prepared:
 
     def problem(self, clip_norm: float, clipping: ClippingMode = "A") -> Problem:
         """The planner's problem with a given clip, the budget in the unit of its clipping mode."""
-        table, unit = self.study.privacy, unit_of(clipping)
+        table = self.study.privacy
+        unit = unit_of(clipping, table.unit)
         budget = PrivacyBudget.of(self.epsilon, self.delta, len(self.sizes), table.relation, unit)
         if self.ranges is not None:
             budget = self.ranges.left_of(budget)
         return Problem(
             self.sizes, self.dimension, budget, table.mechanism, clip_norm, table.sampling_rate, clipping,
-            self._resources(), table.whom,
+            self._resources(), table.whom, table.unit,
         )  # fmt: skip
 
     @property
@@ -152,7 +156,8 @@ class Prepared:
         Raises:
             ConfigError: the study names no data.
         """
-        return self.trained()[1]
+        self.trained()
+        return cast(Task, self.task)
 
     def pilot_gradients(self, problem: Problem, pilot: Release) -> NDArray[np.float64]:
         """One noised mean gradient of each client at the public start, shape (N, p), paid for by `pilot`."""
@@ -176,14 +181,18 @@ class Prepared:
         return Resources.of(per_round, per_step, self.resource_budget, len(self.sizes), table.unit)
 
     def trained(self) -> tuple[Federation, Task]:
-        """Federation and task, for commands that train.
+        """Federation and the task of its rows, records or persons, for commands that train.
 
         Raises:
             ConfigError: the study names no data.
         """
         if self.federation is None or self.task is None:
             raise ConfigError(NO_DATA)
-        return self.federation, self.task
+        if (most := self.federation.persons) is None:
+            return self.federation, self.task
+        from noiseworthy.tasks.persons import Persons  # here, because few studies are of persons
+
+        return self.federation, Persons(self.task, most, self.federation.record_shape[0])
 
     @property
     def steering_floor(self) -> float:

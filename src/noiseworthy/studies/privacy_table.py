@@ -96,6 +96,9 @@ class PrivacyTable(Table):
         default=None, exclude_if=lambda records: records is None
     )
     """Records that one person has at most at a client; the claim card then says what all of them cost."""
+    unit: Literal["record", "person"] = Field(default="record", exclude_if=lambda unit: unit == "record")
+    """Whose change epsilon bounds: one record's, or that of all records of a person at a client, by the
+    column of role `person`. Methods that clip whole updates hide all that a client holds in either case."""
     trust: TrustModel = Field(default="local", exclude_if=lambda model: model == "local")
     """Who sees what: `local`, everybody each upload; `secure-sum`, everybody sums only; `central`, a trusted
     server clipped uploads."""
@@ -128,10 +131,11 @@ class PrivacyTable(Table):
 
     @model_validator(mode="after")
     def _persons_in_full_batches(self) -> PrivacyTable:
-        if self.persons_have_at_most is not None and self.sampling_rate < 1:
+        records = self.unit == "record"
+        if records and self.persons_have_at_most is not None and self.sampling_rate < 1:
             raise ValueError(
                 "[privacy] persons_have_at_most is counted exactly for full batches only; take "
-                "sampling_rate = 1, or leave it out"
+                'sampling_rate = 1 or unit = "person", or leave it out'
             )
         return self
 

@@ -79,6 +79,7 @@ def _check_first(plan: Plan, first: FirstStage) -> None:
     ):
         raise _unsound("plan.pilot.plan", "is not of the clients, clip and replies that it is charged for")
     loss = of_mean_loss(first.loss_cap, problem.sizes, problem.norm, problem.budget.relation)
+    loss = replace(loss, unit=problem.row)
     _check_hides(losses, loss, "plan.pilot.parts[1]")
 
 

@@ -26,7 +26,7 @@ from noiseworthy._tables import (
     Table,
 )
 from noiseworthy.data.readers import is_table
-from noiseworthy.data.schema import Schema, check_beside
+from noiseworthy.data.schema import Schema, check_beside, check_persons
 from noiseworthy.data.table import OWNERS, FederationTable
 from noiseworthy.data.tables import Columns
 from noiseworthy.methods.registry import FIRST, method, table
@@ -337,8 +337,11 @@ class Study(Table):
 
     @property
     def counted_columns(self) -> Schema | None:
-        """`[columns]`, by which records of a person are counted wherever they are read."""
-        return None if self.columns is None else self.columns.with_persons(self.persons_have_at_most)
+        """`[columns]`, by which records of a person are counted, or are one row, wherever they are read."""
+        if self.columns is None:
+            return None
+        counted = self.columns.with_persons(self.persons_have_at_most)
+        return counted.of_persons() if self.privacy.unit == "person" else counted
 
     @property
     def names_data(self) -> str:
@@ -363,8 +366,19 @@ class Study(Table):
                 f"{where} = {person.at_most} and [privacy] persons_have_at_most = {stated} say two things; "
                 "leave one of them out"
             )
-        if self.privacy.sampling_rate < 1:
+        if self.privacy.sampling_rate < 1 and self.privacy.unit == "record":
             raise ValueError(f"{where} is counted exactly for full batches only; take sampling_rate = 1")
+        return self
+
+    @model_validator(mode="after")
+    def _persons_are_known(self) -> Study:
+        if self.privacy.unit == "person" and self.federation.data is not None:
+            if self.deliver.to == "owners":
+                raise ValueError(
+                    '[privacy] unit = "person" does not go with [deliver] to = "owners": models that owners '
+                    "make at home count records; leave one of them out"
+                )
+            check_persons(self.columns, self.persons_have_at_most)
         return self
 
     @model_validator(mode="after")

@@ -181,13 +181,13 @@ def _done_by(one: AdvisedPart) -> str:
 def _protected(advice: AdviceValues, best: AdvisedPart) -> str:
     """Beside a claim for records the best that covers whole clients, which is more."""
     if best.privacy.unit == "client":
-        return f"The epsilon of {best.name} covers a whole client: a stronger claim than one for records."
+        return f"The epsilon of {best.name} covers a whole client: stronger than one for records or persons."
     whole = [one for one in advice.algorithms if one.privacy.unit == "client" and one.train]
     if not whole:
         return ""
     return (
-        f"Its epsilon covers one record. {whole[0].name} covers a whole client, a stronger claim, and "
-        f"reaches {reached(advice, whole[0])}."
+        f"Its epsilon covers one {best.privacy.unit}. {whole[0].name} covers a whole client, a stronger "
+        f"claim, and reaches {reached(advice, whole[0])}."
     )
 
 

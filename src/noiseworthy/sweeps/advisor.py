@@ -242,8 +242,9 @@ def _unsuited(name: str, study: Study) -> str:
 
 
 def _refused(name: str, prepared: Prepared) -> str:
-    """Why an algorithm refuses weights of records, which the public data of its race do not have."""
-    if prepared.federation is None or prepared.federation.most_weight is None:
+    """Why an algorithm refuses weights of records, or persons, which public data of its race do not have."""
+    federation = prepared.federation
+    if federation is None or (federation.most_weight is None and federation.persons is None):
         return ""
     study = with_algorithm(prepared.study, name, len(prepared.sizes))
     try:

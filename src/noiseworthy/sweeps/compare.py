@@ -159,7 +159,7 @@ def _fixed_settings(plan: Plan, task: Task, study: Study) -> tuple[list[Plan], l
     most = method(plan.algorithm).space.keys.most
     longest = _LONGEST if most is None else min(getattr(study.algorithm, most), _LONGEST)
     batch = plan.local.batch_size if plan.local is not None else None
-    several, _ = tightest_mode(task, plan.problem.family, batch)
+    several, _ = tightest_mode(task, plan.problem.family, batch, plan.problem.row)
     step = None if plan.pilot is None else plan.pilot.step
     plans = grid_of(plan, step or plan.step, study.compare, longest, several)
     if not plans:

@@ -18,6 +18,7 @@ from jax.typing import ArrayLike
 from noiseworthy import _validate as check
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch, Score
+from noiseworthy.tasks.chunks import chunks, without_padding
 from noiseworthy.tasks.clipping import clip, upper_norm_of_long
 from noiseworthy.tasks.convolutions import quick
 from noiseworthy.tasks.ghost import Ghost
@@ -53,6 +54,7 @@ class ModelTask:
             gradients and fit a cache. For clipped gradients memory is at most chunk times p.
         form: records (n, *shape) -> records as `outputs` takes them; each record on its own.
         record_shape: shape of one record after `prepare`, or None where nobody said.
+        one_by_one: whether single gradients are computed one after the other, never in a batch.
         names: of the parameters, each with how many numbers they are, in the order of theta.
     """
 
@@ -65,6 +67,7 @@ class ModelTask:
     form: Callable[[Array], Array] = as_numbers
     record_shape: tuple[int, ...] | None = None
     names: tuple[tuple[str, int], ...] = ()
+    one_by_one: bool = False
 
     def __post_init__(self) -> None:
         check.count("dimension", self.dimension, remedy="give the model at least one parameter")
@@ -107,7 +110,7 @@ class ModelTask:
         def add(total: Array, chunk: Batch) -> tuple[Array, None]:
             return total + ghost.clipped_sum(theta, chunk, clip_norm, norm), None
 
-        return jax.lax.scan(add, jnp.zeros_like(theta), _chunks(batch, self._at_once(ghost)))[0]
+        return jax.lax.scan(add, jnp.zeros_like(theta), chunks(batch, self._at_once(ghost)))[0]
 
     def formed(self, x: ArrayLike, y: ArrayLike, norm: Norm = "l2") -> dict[str, str]:
         """Parameters whose gradients are formed for every record because their use is not understood.
@@ -157,7 +160,7 @@ class ModelTask:
             # XLA on CPU is twice as slow with a plain sum over the records.
             return total + jnp.matmul(mask, kept, precision="highest"), None
 
-        return jax.lax.scan(add, jnp.zeros_like(theta), _chunks(batch, self.chunk))[0]
+        return jax.lax.scan(add, jnp.zeros_like(theta), chunks(batch, self.chunk))[0]
 
     def gradient(self, theta: Array, batch: Batch) -> Array:
         """Mean of the records' gradients, unclipped and without the ridge; chunks in sequence.
@@ -179,7 +182,7 @@ class ModelTask:
 
         few = len(batch.mask) <= self.chunk
         at_once = self.chunk if few else self._at_once(self._ghost(batch.x[0], batch.y[0], "l2"))
-        total = jax.lax.scan(add, jnp.zeros_like(theta), _chunks(_without_padding(batch), at_once))[0]
+        total = jax.lax.scan(add, jnp.zeros_like(theta), chunks(without_padding(batch), at_once))[0]
         return jnp.where(batch.size > 0, total / batch.divisor, 0.0)
 
     def losses(self, theta: Array, batch: Batch) -> Array:
@@ -286,29 +289,6 @@ def _loss_of(loss: str | Callable[[Array, Array], Array]) -> Loss:
     if callable(loss):
         return Loss(loss, _unknown_quality)
     return LOSSES[check.one_of("loss", loss, tuple(LOSSES), remedy="or a function of (outputs, label)")]
-
-
-def _chunks(batch: Batch, most: int) -> Batch:
-    """The batch as (chunks, records, ...) with chunks as even as possible; added copies have mask 0."""
-    n = len(batch.mask)
-    chunks = max(1, -(-n // most))
-    size = -(-n // chunks)
-
-    def split(values: Array, mode: str) -> Array:
-        padding = [(0, chunks * size - n)] + [(0, 0)] * (values.ndim - 1)
-        return jnp.pad(values, padding, mode=mode).reshape(chunks, size, *values.shape[1:])
-
-    return Batch(split(batch.x, "edge"), split(batch.y, "edge"), split(batch.mask, "constant"))
-
-
-def _without_padding(batch: Batch) -> Batch:
-    """The batch with a copy of a record in each place of mask 0: what padding holds can spoil no sum."""
-    first, kept = jnp.argmax(batch.mask > 0), batch.mask > 0
-
-    def fill(values: Array) -> Array:
-        return jnp.where(kept.reshape(-1, *[1] * (values.ndim - 1)), values, values[first])
-
-    return Batch(fill(batch.x), fill(batch.y), batch.mask)
 
 
 def _unknown_quality(z: Array, y: Array) -> Array:

@@ -1,7 +1,7 @@
 """Models of the user's own: a function in a file beside the study, known by a digest of its source.
 
-What is run is what the digest was taken of: the module and all that it imports from its own folder. Only
-simulations make such models; a gateway has no way to them.
+What is run is what the digest was taken of: the module and all that it imports from its own folder. A gateway
+makes those that its owner has approved, from the owner's own copy.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def digest_of(model: str, folder: Path) -> str:
     Raises:
         ConfigError: no such module, or one that is no Python.
     """
-    return _digest(_sources(model, folder))
+    return _digest(sources_of(model, folder))
 
 
 def own_task(
@@ -80,7 +80,7 @@ def own_task(
         ConfigError: a source that changed, or cannot be run, or a function that returns no model.
         InvalidInput: a model whose outputs do not fit the labels.
     """
-    sources = _sources(model, folder)
+    sources = sources_of(model, folder)
     if digest not in (None, found := _digest(sources)):
         raise ConfigError(
             f'[task] model = "{model}" was changed since the study was read: its digest is {found[:12]}; '
@@ -126,8 +126,16 @@ def _function(model: str, sources: Sources) -> Callable[[tuple[int, ...], int | 
 # Sources ----------------------------------------------------------------------------------------------
 
 
-def _sources(model: str, folder: Path) -> Sources:
-    """What a model is made of; nothing is run."""
+def sources_of(model: str, folder: Path) -> Sources:
+    """What a model is made of; nothing is run.
+
+    Args:
+        model: "module:function".
+        folder: where the module is looked up.
+
+    Raises:
+        ConfigError: no such module, or one that is no Python.
+    """
     module = model.partition(":")[0]
     found: dict[str, Source] = {}
     waiting = [*_with_parents(module)]

@@ -212,6 +212,12 @@ def personalised(task: Task) -> Personal:
             raise InvalidInput("a personal transform knows no weights of records; leave that column out")
         return Personal(task)
     from noiseworthy.tasks.networks import ModelTask  # here, because a linear model needs none
+    from noiseworthy.tasks.persons import Persons
+
+    if isinstance(task, Persons):
+        raise InvalidInput(
+            'a personal transform is clipped with single records; state [privacy] unit = "record"'
+        )
 
     if not isinstance(task, ModelTask):
         raise InvalidInput(f"task must be a LinearModel or a ModelTask, got {type(task).__name__}")

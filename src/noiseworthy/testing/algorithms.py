@@ -219,7 +219,7 @@ class AlgorithmConformance:
     def _data_sets(self) -> list[Batch]:
         """A client's records with one of them, or all, exchanged for ordinary and for adversarial ones."""
         (x, y), (other, _) = self._drawn(0), self._drawn(9)
-        where = slice(0, 1) if self._plan.budget.unit == "record" else slice(None)
+        where = slice(None) if self._plan.budget.unit == "client" else slice(0, 1)
         pairs = [(x, y)]
         for factor in (0.0, 1.0, -1.0, 1e4, -1e4, 1e30, np.inf, np.nan):
             for labels in (y, y[::-1], *(_escaping(y) if factor == 1.0 else ())):

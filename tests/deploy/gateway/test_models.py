@@ -103,7 +103,7 @@ BAD = {
     "another model": (offer(task={"model": "softmax"}), "does not allow this model"),
     "too many parameters": (offer(theta=np.zeros(P + 1, np.float32)), "does not allow this model of 31"),
     "no model": (offer(description={"format": 1}), "this describes no model: version"),
-    "of another format": (offer(description={"format": 2}), "is of format 2, this program reads format 1"),
+    "of another format": (offer(description={"format": 3}), "is of format 3, this program reads 1 and 2"),
     "more than plain values": (
         offer(description=description(task={"model": "logistic", "bias": 0.0}, name=np.zeros(2))),
         "this describes no model: it holds more than plain values",

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from noiseworthy._tables import Positive
 from noiseworthy.data.schema.columns import Column
@@ -42,6 +42,19 @@ class Person(Column):
     """Which records are one person's."""
     at_most: Annotated[int, Field(ge=1, le=MOST_RECORDS)] | None = None
     """Records that one person has at most at a client, public; a table with more is refused."""
+
+    _whole: bool = PrivateAttr(default=False)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all records of a person are one row, `[privacy] unit = "person"`."""
+        return self._whole
+
+    def as_rows(self, whole: bool) -> Person:
+        """The column whose persons are rows, or whose records are."""
+        column = self.model_copy()
+        column._whole = whole
+        return column
 
     def counts(self, persons: Sequence[str], owners: Sequence[str] | None) -> NDArray[np.int64]:
         """How many records the person of each record has at its owner, shape (n,).

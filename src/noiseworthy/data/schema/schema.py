@@ -127,6 +127,16 @@ class Schema(Table):
             return self
         return self._with({self.person.name: {"at_most": at_most}})
 
+    def of_persons(self, whole: bool = True) -> Schema:
+        """The schema by which all records of a person are one row, or each record is one again."""
+        columns = (one.as_rows(whole) if isinstance(one, Person) else one for one in self.columns)
+        return Schema(columns=tuple(columns))
+
+    @property
+    def persons(self) -> int | None:
+        """Records that a person has at most, where persons are rows; None where records are."""
+        return self.person.at_most if self.person is not None and self.person.whole else None
+
     def with_ranges(self, ends: Mapping[str, tuple[float, float]]) -> Schema:
         """The schema with ranges by name."""
         return self._with({name: {"range": two} for name, two in ends.items()})

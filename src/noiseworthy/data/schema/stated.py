@@ -141,6 +141,33 @@ def check_beside(table: FederationTable) -> None:
         )
 
 
+def check_persons(schema: Schema | None, at_most: int | None) -> None:
+    """Refuse columns by which persons cannot be rows, `unit = "person"`.
+
+    Args:
+        schema: of the table.
+        at_most: records that one person has at most, as it is stated anywhere.
+
+    Raises:
+        ValueError: no column of persons, no bound on their records, or columns that count records.
+    """
+    if schema is None or schema.person is None or at_most is None:
+        raise ValueError(
+            f'unit = "person" needs {_WHERE} with a column of persons and a public bound on the records of '
+            'one, such as patient = { role = "person", at_most = 3 }'
+        )
+    if schema.weight is not None:
+        raise ValueError(
+            f'unit = "person" counts every person once, and {_WHERE} {schema.weight.name} weighs records; '
+            'make that column "left-out"'
+        )
+    if bought := [*schema.to_buy]:
+        raise ValueError(
+            f'unit = "person" is hidden by no range that is bought record by record, {_WHERE} {bought[0]}; '
+            "state range = [least, most]"
+        )
+
+
 _OLDER = {
     "client_column": 'give that column role = "client"',
     "feature_columns": 'give all others kind = "left-out"',

@@ -19,6 +19,7 @@ from noiseworthy.deploy.gateway.messages import (
     Received,
     Refused,
     Request,
+    Seen,
     Uploaded,
     pack_reply,
     read_message,
@@ -41,9 +42,11 @@ from noiseworthy.privacy.durable.fingerprints import Fingerprint
 from noiseworthy.privacy.durable.leases import end_leases, lease, lease_refusal, open_rest
 from noiseworthy.privacy.durable.storage import make_private
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
+from noiseworthy.tasks.table import TaskTable
 
 if TYPE_CHECKING:
     from noiseworthy.deploy.gateway.summing import Sums
+    from noiseworthy.tasks.base import Task
 
 _log = logging.getLogger("noiseworthy.deploy.gateway")
 
@@ -119,7 +122,7 @@ class Gateway:
         """
         DeployedNoise(owner.budget.mechanism, 1.0)
         holding, account, path = (
-            Holding.load(owner.federation, owner.owner.client, owner.columns),
+            Holding.load(owner.federation, owner.owner.client, owner.rows),
             owner.account,
             owner.files.ledger,
         )
@@ -200,8 +203,8 @@ class Gateway:
         owner, allowed, holding = self.owner, self.owner.allowed, self.holding
         return About(
             **owner.owner.model_dump(), **owner.budget.model_dump(), records=holding.size,
-            record_shape=holding.x.shape[1:], classes=holding.classes, algorithms=list(allowed.algorithms),
-            models=list(allowed.models), most_releases=allowed.most_releases,
+            record_shape=holding.record_shape, classes=holding.classes, algorithms=list(allowed.algorithms),
+            models=allowed.names, most_releases=allowed.most_releases,
             most_parameters=allowed.most_parameters, most_local_steps=allowed.most_local_steps,
             columns=owner.columns and owner.columns.digest,
             head=str(self.ledger.head), spent=min(1.0, self.runs.spent / WHOLE),
@@ -258,18 +261,31 @@ class Gateway:
             raise Declined(answer.why, answer.message, later)
         return answer, memory
 
+    def task(self, table: TaskTable, seen: Seen | None = None) -> Task:
+        """The model of a request that is allowed, for the owner's rows; reads no record.
+
+        Raises:
+            InvalidInput: as `Holding.task`; a module of the owner's that is not the one it approved.
+        """
+        holding = self.holding
+        if str(table.model) not in self.owner.allowed.own_models:
+            return holding.task(table, seen)
+        from noiseworthy.deploy.gateway.own_models import own_model  # here, because few owners have any
+
+        return holding.of_rows(own_model(self.owner, table, holding.record_shape, holding.classes))
+
     def accepted(self, request: Request) -> Accepted:
         """The request within the owner's terms; looks at public things only."""
         check_allowed(self.owner.allowed, self.owner.budget, request)
         try:
-            task = self.holding.task(request.task, request.seen)
+            task = self.task(request.task, request.seen)
             if task.dimension != len(request.theta):
                 raise Declined(
                     "not-allowed", f"the model has {task.dimension} parameters, got {len(request.theta)}"
                 )
             job = job_of(request, task, self.holding.size)
             check_floor(self.owner.budget, job)
-            return Accepted(request, job, price_of(job.sums, self.account))
+            return Accepted(request, job, price_of(job.sums, self.account, self.holding.row))
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
 

@@ -18,6 +18,7 @@ from noiseworthy.data.table import FederationTable
 from noiseworthy.data.tables import read_whole
 from noiseworthy.deploy.gateway.messages import Seen
 from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.privacy.budget import Row
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.factory import make_task
 from noiseworthy.tasks.linear import LinearModel
@@ -38,12 +39,15 @@ class Holding:
         y: labels, shape (n,).
         classes: number of classes, or None for regression; public.
         most_weight: bound on weights, of which each is the last number of its record; None without weights.
+        persons: records k that a person has at most where rows are persons, x (n, k, d + 1) and y (n, k) as
+            `data.persons` packs them; None where rows are records.
     """
 
     x: Features
     y: Labels
     classes: int | None
     most_weight: float | None = None
+    persons: int | None = None
     _prepared: tuple[Task, Batch] | None = field(default=None, repr=False)
     _prepare: tuple[Task, Callable[[Array], Array]] | None = field(default=None, repr=False)
 
@@ -64,7 +68,8 @@ class Holding:
             DataError: data that cannot be read.
         """
         if table.clients == 1 and is_table(str(table.data)):
-            return cls(*_own(table, columns), columns and columns.most_weight)
+            persons = columns and columns.persons
+            return cls(*_own(table, columns), columns and columns.most_weight, persons)
         from noiseworthy.data.datasets import load_federation  # here, because owners mostly have a table
 
         settings = table.model_dump(exclude={"sizes", "data", "test"})
@@ -73,19 +78,28 @@ class Holding:
         if federation.n_clients > 1:
             place = federation.clients.index(check.one_of("client", client, federation.clients))
         size = int(federation.sizes[place])
-        return cls(
-            federation.x[place, :size], federation.y[place, :size], federation.classes, federation.most_weight
-        )
+        x, y = federation.x[place, :size], federation.y[place, :size]
+        return cls(x, y, federation.classes, federation.most_weight, federation.persons)
 
     @property
     def size(self) -> int:
-        """n, public under replace-one neighbours."""
+        """n of records or persons, public under replace-one neighbours."""
         return len(self.x)
+
+    @property
+    def row(self) -> Row:
+        """What rows are."""
+        return "record" if self.persons is None else "person"
+
+    @property
+    def record_shape(self) -> tuple[int, ...]:
+        """Shape of one record, its weight included where it has one."""
+        return self.x.shape[1:] if self.persons is None else (self.x.shape[2] - 1,)
 
     @property
     def feature_shape(self) -> tuple[int, ...]:
         """Shape of what is learned from in a record."""
-        return self.x.shape[1:] if self.most_weight is None else (self.x.shape[1] - 1,)
+        return self.record_shape if self.most_weight is None else (self.x.shape[1] - 1,)
 
     @property
     def parts(self) -> tuple[bytes | memoryview, ...]:
@@ -95,7 +109,7 @@ class Holding:
         return repr([*kinds, self.classes]).encode(), *(array.data for array in arrays)
 
     def task(self, table: TaskTable, seen: Seen | None = None) -> Task:
-        """The model of a request for records of this shape; reads no record.
+        """The model of a request for rows of this shape, records or persons; reads no record.
 
         Args:
             table: names the model, and perhaps public data as its reference. It states its bias as a number;
@@ -110,12 +124,21 @@ class Holding:
         records, on which the proof of privacy lets no other record depend.
         """
         bias = 0.0 if table.bias == "auto" else table.bias
-        return make_task(
-            str(table.model), self.x.shape[1:], self.classes, ridge=table.ridge, feature_norm=table.radius,
+        task = make_task(
+            str(table.model), self.record_shape, self.classes, ridge=table.ridge, feature_norm=table.radius,
             normalise=table.normalise, bias=bias, pooling=table.pooling, projection=table.projection,
             reference=_reference(table, seen), class_weights=table.weights, features=table.features,
             most_weight=self.most_weight,
         )  # fmt: skip
+        return self.of_rows(task)
+
+    def of_rows(self, task: Task) -> Task:
+        """The model of rows, records or persons, from that of a record."""
+        if self.persons is None:
+            return task
+        from noiseworthy.tasks.persons import Persons  # here, because few owners' rows are persons
+
+        return Persons(task, self.persons, *self.record_shape)
 
     def batch(self, task: Task) -> Batch:
         """All records as a task wants them, kept for the task that was asked for last."""

@@ -144,8 +144,8 @@ def fitting(offer: ModelOffer, record_shape: Sequence[int], classes: int | None)
 
 def _check_allowed(gateway: Gateway, task: TaskTable, offer: ModelOffer) -> None:
     allowed, size = gateway.owner.allowed, len(offer.theta)
-    if task.model not in allowed.models or size > allowed.most_parameters:
+    if not allowed.allows(task) or size > allowed.most_parameters:
         raise Declined("not-allowed", f"the owner does not allow this model of {size} parameters")
-    dimension = gateway.holding.task(task, offer.seen).dimension
+    dimension = gateway.task(task, offer.seen).dimension
     if dimension != size:
         raise Declined("not-allowed", f"the model has {dimension} parameters, got {size}")

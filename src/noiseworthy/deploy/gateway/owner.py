@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from noiseworthy._tables import Count, Positive, Table, checked, read_toml
 from noiseworthy.data.readers import is_table
@@ -15,13 +15,27 @@ from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import Account, accounts_of
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
+from noiseworthy.tasks.names import OWN
+from noiseworthy.tasks.table import TaskTable
 
 ModelName = Literal[
     "softmax", "logistic", "svm", "linear",
     "cnn", "fu-cnn", "two-layer-cnn", "ma-cnn", "lenet5", "group-cnn",
 ]  # fmt: skip
 """Models whose records' gradients are tested not to depend on other records, to the last bit."""
+OwnName = Annotated[str, Field(pattern=f"^{OWN.pattern}$")]
+Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
 Location = Annotated[Path, Field(strict=False)]
+
+
+def approved(model: str, digest: str | None) -> str:
+    """What a model is called in terms: its name, and of a module's the digest of its source, too.
+
+    Example:
+        >>> approved("softmax", None), approved("my_module:make", "9f2a")
+        ('softmax', 'my_module:make@sha256:9f2a')
+    """
+    return model if digest is None else f"{model}@sha256:{digest}"
 
 
 class OwnerTable(Table):
@@ -61,11 +75,29 @@ class AllowedTable(Table):
     """
 
     algorithms: Annotated[list[AlgorithmName], Field(min_length=1)]
-    models: Annotated[list[ModelName], Field(min_length=1)]
+    models: list[ModelName]
+    own_models: dict[OwnName, Digest] = Field(default={}, exclude_if=lambda models: not models)
+    """Models of modules that lie beside the owner's file, each with the digest of the source it approved."""
     most_releases: Count
     most_parameters: Count = 100_000
     most_local_steps: Count = 1000
     reply_seconds: Annotated[float, Field(ge=0, le=300)] = 0.0
+
+    @model_validator(mode="after")
+    def _some_model(self) -> AllowedTable:
+        if not (self.models or self.own_models):
+            raise ValueError("[allowed] models must name at least one; or approve one under own_models")
+        return self
+
+    @property
+    def names(self) -> list[str]:
+        """All models that may be asked, those of modules with their digests."""
+        return [*self.models, *(f"{name}@{digest}" for name, digest in self.own_models.items())]
+
+    def allows(self, task: TaskTable) -> bool:
+        """Whether the model of a task may be asked: by its name, and a module's by its digest, too."""
+        name = str(task.model)
+        return name in self.models or approved(name, task.model_digest) in self.names
 
 
 class FilesTable(Table):
@@ -150,6 +182,27 @@ class Owner(Table):
             raise ValueError("[federation] needs classes; list all labels that a record may have")
         return self
 
+    @model_validator(mode="after")
+    def _persons_are_known(self) -> Owner:
+        if self.budget.unit == "person":
+            from noiseworthy.data.schema import check_persons
+
+            person = self.columns and self.columns.person
+            check_persons(self.columns, person and person.at_most)
+        return self
+
+    _folder: Path = PrivateAttr(default=Path())
+
+    @property
+    def folder(self) -> Path:
+        """Where the owner's file lies, and modules that it approves beside it."""
+        return self._folder
+
+    @property
+    def rows(self) -> Any:
+        """`[columns]`, by which all records of a person are one row where the budget is for persons."""
+        return self.columns.of_persons() if self.columns and self.budget.unit == "person" else self.columns
+
     @property
     def account(self) -> Account:
         """The lifetime budget, under replace-one neighbours: the number of records is public."""
@@ -175,7 +228,9 @@ def load_owner(path: Path) -> Owner:
     table, records = owner.federation, path.parent / str(owner.federation.data)
     if is_table(records.name) and records.exists():
         table = table.model_copy(update={"data": str(records)})
-    return owner.model_copy(update={"files": owner.files.model_copy(update=beside), "federation": table})
+    owner = owner.model_copy(update={"files": owner.files.model_copy(update=beside), "federation": table})
+    owner._folder = path.parent
+    return owner
 
 
 def _read_columns(stated: Any, folder: Path) -> Any:

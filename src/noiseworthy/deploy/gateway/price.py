@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from noiseworthy.errors import UnsoundClaim
+from noiseworthy.privacy.budget import UNITS, Row
 from noiseworthy.privacy.deployed_noise import DeployedNoise, grid_surcharge
 from noiseworthy.privacy.durable import Account
 from noiseworthy.privacy.durable.accounts import WHOLE, costs_of
@@ -13,19 +15,35 @@ from noiseworthy.privacy.grid_mechanism import as_drawn
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sums import NoisedSum
 
+_COVERS = {
+    "record": "one record",
+    "person": "all records of a person",
+    "client": "everything that the owner holds",
+}
 
-def price_of(sums: Sequence[NoisedSum], account: Account) -> int:
+
+def price_of(sums: Sequence[NoisedSum], account: Account, row: Row = "record") -> int:
     """Shares of the lifetime budget that a job costs: of all its noised sums, each as often as it is drawn.
 
     Args:
         sums: of a job.
         account: lifetime budget.
+        row: what the owner's rows are, whose clip a sum bounds: records, or persons.
 
     Raises:
         UnsoundClaim: a unit that the budget does not cover, a grid surcharge above its part, or noise that
             hides nothing.
     """
-    return sum(one.times * share_of(one.release, account, _deployed(one), one.dimension) for one in sums)
+    return sum(
+        one.times * share_of(_of_rows(one.release, row), account, _deployed(one), one.dimension)
+        for one in sums
+    )
+
+
+def _of_rows(release: Release, row: Row) -> Release:
+    """The release with what its clip of rows hides, where it clips rows."""
+    one = release.sensitivity
+    return release if one.unit == "client" else replace(release, sensitivity=replace(one, unit=row))
 
 
 def _deployed(one: NoisedSum) -> DeployedNoise:
@@ -56,10 +74,10 @@ def share_of(release: Release, account: Account, noise: DeployedNoise, dimension
     Guarantee: releases whose shares sum to the whole at most are (epsilon, delta)-private with discrete
     noise, whatever their clips, sizes and noise.
     """
-    if account.unit == "client" and release.sensitivity.unit == "record":
+    if UNITS.index(release.sensitivity.unit) < UNITS.index(account.unit):
         raise UnsoundClaim(
-            "the budget is for everything that the owner holds, and the noise asked hides one record; ask "
-            "for an algorithm that clips its whole update"
+            f"the budget is for {_COVERS[account.unit]}, and the noise asked hides one "
+            f"{release.sensitivity.unit}; ask for an algorithm that clips its whole update"
         )
     share = account.share(costs_of(release)[0])
     surcharge = grid_surcharge(noise, account.epsilon, 1, dimension)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noiseworthy.deploy.gateway.messages import Reason, Refused, Request
-from noiseworthy.deploy.gateway.owner import AllowedTable, BudgetTable
+from noiseworthy.deploy.gateway.owner import AllowedTable, BudgetTable, approved
 from noiseworthy.deploy.gateway.work import steps_of
 from noiseworthy.methods.wire import Job
 
@@ -25,7 +25,7 @@ def check_allowed(allowed: AllowedTable, budget: BudgetTable, request: Request) 
     steps = steps_of(request.algorithm)
     limits = [
         ("algorithm", request.algorithm.name, request.algorithm.name in allowed.algorithms),
-        ("model", request.task.model, request.task.model in allowed.models),
+        ("model", approved(str(request.task.model), request.task.model_digest), allowed.allows(request.task)),
         ("mechanism", request.mechanism, request.mechanism == budget.mechanism),
         ("release", request.release, request.release <= allowed.most_releases),
         ("parameters", len(request.theta), len(request.theta) <= allowed.most_parameters),

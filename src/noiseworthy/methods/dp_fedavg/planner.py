@@ -176,7 +176,7 @@ def stated(
     check_divides(t, e)
     setting = Setting(t, e, _cohort(problem, clients_per_round), np.nan)
     _check_paid(problem, Given(t, e, setting.clients_per_round))
-    if batch_size is not None and unit_of(problem.clipping) == "record":
+    if batch_size is not None and unit_of(problem.clipping) != "client":
         raise UnsoundClaim(
             f"clipping mode {problem.clipping} has no proof for minibatches, got batch_size {batch_size}; "
             "leave it out, or use mode C or D"

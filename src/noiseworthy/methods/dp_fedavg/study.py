@@ -64,7 +64,8 @@ def mode_for(question: Question, table: FedAvgTable, local_steps: int) -> Mode:
         return table.clipping_mode, "as stated"
     if local_steps == 1 and batch(table.batch_size) is None:
         return "A", "one full-batch step per reply"
-    return tightest_mode(question.task, question.mechanism, batch(table.batch_size))
+    row = question.problem(1.0).row
+    return tightest_mode(question.task, question.mechanism, batch(table.batch_size), row)
 
 
 def _modes(question: Question, table: FedAvgTable) -> list[Mode]:

@@ -49,7 +49,7 @@ def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting
 def _mode(task: Task, problem: Problem, local_steps: int, batch_size: int | None) -> ClippingMode:
     if local_steps == 1 and batch_size is None:
         return "A"
-    return tightest_mode(task, problem.family, batch_size)[0]
+    return tightest_mode(task, problem.family, batch_size, problem.row)[0]
 
 
 def steps_of(plan: Plan) -> int:

@@ -48,7 +48,7 @@ def outcome_of(
         until = bound.vacuous_until(given.local_steps or 1, given.clients_per_round or n, n)
         needed = f"it recommends nothing up to {until:.3g} iterations, of which {most} are allowed"
         return unless_noise(needed, compared)
-    more = "records" if problem.sensitivity.unit == "record" else "clients"
+    more = f"{problem.sensitivity.unit}s"
     return (
         f"Do not train: the noise outweighs the gain ({compared}, best of {most} iterations); "
         f"raise epsilon or add {more}."

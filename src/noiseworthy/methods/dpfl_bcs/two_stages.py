@@ -231,6 +231,7 @@ def _first_stage(
     times = np.maximum(asked, 1)
     gradients = _released(problem, problem.sensitivity, share * (1 - LOSS_SHARE), times)
     mean_loss = of_mean_loss(cap, problem.sizes, problem.norm, problem.budget.relation)
+    mean_loss = replace(mean_loss, unit=problem.row)
     losses = _released(problem, mean_loss, share * LOSS_SHARE, LOSSES_PER_REPLY * times)
     alone = participation.stated(problem, asked, clients_per_round, rounds, step)
     parts = (gradients, asked), (losses, LOSSES_PER_REPLY * asked)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -16,7 +15,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.methods.fedsgd_dpc.wire import GRADIENT
 from noiseworthy.methods.local import Memory
-from noiseworthy.methods.rows import gradient_rows, gradient_sum, is_derived, noise_of
+from noiseworthy.methods.rows import gradient_rows, gradient_sum, is_derived, noise_of, of_each
 from noiseworthy.methods.wire import Asked, Job, Size, Vector, Wire, Work, no_obstacle, one_step
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import of_mean_loss
@@ -89,7 +88,7 @@ def _losses(task: Task, theta: Array, batch: Batch) -> Array:
     def alone(x: Array, y: Array, mask: Array) -> Array:
         return task.losses(theta, Batch(x[None], y[None], mask[None]))[0]
 
-    return jax.vmap(alone)(*batch)
+    return of_each(task, alone, batch)
 
 
 def _work(first: FirstStage, client: int, t: int) -> LossReportWork:

@@ -44,5 +44,7 @@ def check(question: Question, table: MomentsTable) -> None:
 
     Raises:
         InvalidInput: another model than a linear one, class weights, or too many features.
+        UnsoundClaim: rows that are persons, whom no clip of single records' moments bounds.
     """
     check_task(question.model())
+    question.problem(1.0, "M")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noiseworthy.methods.base import Method, nothing_to_check, one_gradient
+from noiseworthy.methods.base import Method, one_gradient
 from noiseworthy.methods.dpfl_bcs import axes
 from noiseworthy.methods.fedsgd_dpc.wire import GRADIENT
 from noiseworthy.methods.rivals import (
@@ -41,7 +41,7 @@ def _method(name: RivalName) -> Method[RivalTable]:
         table=RivalTable,
         only=RIVALS[name].only,
         answer=study.answer,
-        check=nothing_to_check,
+        check=study.check,
         leaves_free=study.leaves_free,
         tells_clients_apart=study.asks_as_told,
         takes_heterogeneity=study.asks_as_told,

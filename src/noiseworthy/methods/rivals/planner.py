@@ -116,7 +116,7 @@ def plan(
 
 
 def check_fits(name: RivalName, problem: Problem) -> None:
-    """Refuse an unknown rival, noise that a rival does not have, and Poisson batches.
+    """Refuse an unknown rival, noise that a rival does not have, Poisson batches, persons it cannot clip.
 
     Raises:
         InvalidInput: any of them.
@@ -132,6 +132,11 @@ def check_fits(name: RivalName, problem: Problem) -> None:
         raise InvalidInput(
             f'{name} needs mechanism = "{has[0]}", got "{problem.family}"; set it, or take one that has '
             f'"{problem.family}": {others}'
+        )
+    if name == "privatefl" and problem.row == "person":
+        raise InvalidInput(
+            f"{name} clips the transform that a client keeps with single records, which bounds no person; "
+            'take another [algorithm], or [privacy] unit = "record"'
         )
     if problem.sampling_rate < 1:
         raise InvalidInput(

@@ -36,6 +36,16 @@ def answer(question: Question, table: RivalTable) -> Answer:
     return Answer(made if selected is None else replace(made, constants=selected.constants), None)
 
 
+def check(question: Question, table: RivalTable) -> None:
+    """Refuse persons whom a rival does not clip before anything is tried.
+
+    Raises:
+        InvalidInput: rows that are persons, of a rival that clips single records.
+    """
+    if (problem := question.problem(1.0)).row == "person":
+        rivals.check_fits(table.name, problem)
+
+
 def _step(table: RivalTable) -> StepSize:
     """The stated step: no theory has one for a rival."""
     if table.step_size == "auto":

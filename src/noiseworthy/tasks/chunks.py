@@ -1,0 +1,31 @@
+"""Batches that are worked on a part at a time."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from noiseworthy.tasks.batch import Batch
+
+
+def chunks(batch: Batch, most: int) -> Batch:
+    """The batch as (chunks, records, ...) with chunks as even as possible; added copies have mask 0."""
+    n = len(batch.mask)
+    many = max(1, -(-n // most))
+    size = -(-n // many)
+
+    def split(values: Array, mode: str) -> Array:
+        padding = [(0, many * size - n)] + [(0, 0)] * (values.ndim - 1)
+        return jnp.pad(values, padding, mode=mode).reshape(many, size, *values.shape[1:])
+
+    return Batch(split(batch.x, "edge"), split(batch.y, "edge"), split(batch.mask, "constant"))
+
+
+def without_padding(batch: Batch) -> Batch:
+    """The batch with a copy of a record in each place of mask 0: what padding holds can spoil no sum."""
+    first, kept = jnp.argmax(batch.mask > 0), batch.mask > 0
+
+    def fill(values: Array) -> Array:
+        return jnp.where(kept.reshape(-1, *[1] * (values.ndim - 1)), values, values[first])
+
+    return Batch(fill(batch.x), fill(batch.y), batch.mask)

@@ -1,0 +1,158 @@
+"""Persons as rows: all records of one person count as one, and are clipped together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from noiseworthy import _validate as check
+from noiseworthy.errors import InvalidInput
+from noiseworthy.privacy.sensitivity import Norm
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch, Score
+from noiseworthy.tasks.chunks import chunks, without_padding
+from noiseworthy.tasks.clipping import clip, upper_norm_of_long
+
+_AT_ONCE = 2**21
+"""Numbers of gradients that are in memory at a time."""
+
+
+@dataclass(frozen=True)
+class Persons:
+    """A model whose rows are persons: the loss of one is the mean of the losses of its records.
+
+        l(theta; person) = sum_j share_j l(theta; record_j),        share_j = 1/m for m records, 0 for none
+
+    Every person counts once, however many records it has. Its gradient is formed whole and then clipped, so
+    that all of a person moves a sum by what one record would move it. Convexity, smoothness and bounds of the
+    loss of one record are those of the mean of some.
+
+    A row is an array (most, features + 1): records as flat numbers, the share of each last. Its labels are
+    (most,). Records that test stand alone, (features,), and are scored one by one.
+
+    Attributes:
+        task: the model of one record.
+        most: records that a person has at most, k.
+        features: numbers of one record as it is read.
+
+    Raises:
+        InvalidInput: sizes below 1.
+
+    Example:
+        >>> from noiseworthy.tasks.linear import LinearModel
+        >>> persons = Persons(LinearModel(1, 1, "squared"), 2, 1)
+        >>> x = persons.prepare(jnp.array([[[1.0, 0.5], [3.0, 0.5]], [[2.0, 1.0], [0.0, 0.0]]]))
+        >>> batch = Batch(x, jnp.array([[1.0, 1.0], [1.0, 0.0]]), jnp.ones(2))
+        >>> (
+        ...     persons.gradient(jnp.zeros(1), batch),
+        ...     persons.clipped_gradient_sum(jnp.zeros(1), batch, 1.0, "l2"),
+        ... )
+        (Array([-2.], dtype=float32), Array([-1.9999981], dtype=float32))
+    """
+
+    task: Task
+    most: int
+    features: int
+
+    def __post_init__(self) -> None:
+        check.count("most", self.most)
+        check.count("features", self.features)
+
+    @property
+    def dimension(self) -> int:
+        """Number of parameters p, of the model of one record."""
+        return self.task.dimension
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether persons are worked on one after the other, never in a batch."""
+        return getattr(self.task, "one_by_one", False)
+
+    @property
+    def ridge(self) -> float:
+        """Weight mu of (mu/2)||theta||^2."""
+        return self.task.ridge
+
+    def initial(self, key: Array) -> Array:
+        """Public start theta_0, shape (p,)."""
+        return self.task.initial(key)
+
+    def prepare(self, x: Array) -> Array:
+        """Rows (n, most, features + 1) with each record prepared and flat; single records (n, features), too.
+
+        Raises:
+            InvalidInput: rows of another shape.
+        """
+        if x.ndim == 2:
+            return self.task.prepare(x)
+        wanted = (self.most, self.features + 1)
+        if x.shape[1:] != wanted:
+            raise InvalidInput(
+                f"rows of persons must have shape (n, {wanted[0]}, {wanted[1]}), got {x.shape}"
+            )
+        records = self.task.prepare(x[..., :-1].reshape(-1, self.features))
+        return jnp.concatenate([records.reshape(*x.shape[:2], -1), x[..., -1:]], axis=-1)
+
+    def clipped_gradient_sum(self, theta: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> Array:
+        """Sum of the persons' gradients, each formed of all its records and then clipped to C.
+
+        Args:
+            theta: parameters, shape (p,).
+            batch: rows from `prepare`, labels (n, most), and a mask that is 0 on padding.
+            clip_norm: C above 0, bound on the norm of one person's gradient without the ridge.
+            norm: the norm in which C holds.
+
+        Returns:
+            Shape (p,).
+
+        Guarantee: each summand has norm at most C, float32 rounding included (`upper_norm`, `clip`). A person
+        contributes zero if its gradient is not finite or its squared norm overflows.
+        """
+
+        def clipped(x: Array, y: Array) -> Array:
+            gradient = jax.grad(self._loss)(theta, x, y)
+            return clip(gradient, upper_norm_of_long(gradient, norm), clip_norm)
+
+        def add(total: Array, chunk: Batch) -> tuple[Array, None]:
+            kept, mask = jax.vmap(clipped)(chunk.x, chunk.y), chunk.mask.astype(theta.dtype)
+            return total + jnp.matmul(mask, kept, precision="highest"), None
+
+        return jax.lax.scan(add, jnp.zeros_like(theta), chunks(batch, self._at_once))[0]
+
+    def gradient(self, theta: Array, batch: Batch) -> Array:
+        """Mean of the persons' gradients, unclipped and without the ridge, shape (p,); zero without any."""
+        batch = without_padding(batch)
+
+        def total(theta: Array) -> Array:
+            return jnp.vdot((batch.mask > 0).astype(theta.dtype), self.losses(theta, batch))
+
+        return jnp.where(batch.size > 0, jax.grad(total)(theta) / batch.divisor, 0.0)
+
+    def losses(self, theta: Array, batch: Batch) -> Array:
+        """Loss of each person without the ridge, shape (n,), of any value on padding.
+
+        Private: clip and noise what leaves a client.
+        """
+        each = self._of_records(theta, batch.x.reshape(-1, batch.x.shape[-1]), batch.y.ravel())
+        return jnp.sum(each.reshape(batch.x.shape[:2]), axis=1)
+
+    def score(self, theta: Array, x: Array, y: Array) -> Score:
+        """Mean loss and accuracy on prepared records that test, each counted once."""
+        return self.task.score(theta, x, y)
+
+    @property
+    def _at_once(self) -> int:
+        return max(1, _AT_ONCE // self.dimension)
+
+    def _loss(self, theta: Array, x: Array, y: Array) -> Array:
+        """Loss of one person, of records (most, q + 1)."""
+        return jnp.sum(self._of_records(theta, x, y))
+
+    def _of_records(self, theta: Array, x: Array, y: Array) -> Array:
+        """Loss of each record times its share, shape (m,)."""
+        shape = jax.eval_shape(self.task.prepare, jnp.zeros((1, self.features))).shape[1:]
+        records = Batch(x[:, :-1].reshape(-1, *shape), y, jnp.ones(len(y)))
+        return x[:, -1] * self.task.losses(theta, records)

@@ -1,0 +1,323 @@
+"""`[privacy] unit = "person"`: all records of a person are one unit, in plans, words and prices."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+
+from noiseworthy.deploy.demands import Demand
+from noiseworthy.deploy.deployment import Deployment
+from noiseworthy.deploy.gateway.gateway import Gateway
+from noiseworthy.deploy.gateway.holding import Holding
+from noiseworthy.deploy.gateway.owner import Owner
+from noiseworthy.deploy.gateway.price import price_of
+from noiseworthy.deploy.owners import owner_tables
+from noiseworthy.errors import ConfigError, DataError, UnsoundClaim
+from noiseworthy.privacy.durable.statement import statement
+from noiseworthy.reports.claim_card import claim_card
+from noiseworthy.reports.privacy_statement import privacy_statement
+from noiseworthy.studies.audit import audit_study
+from noiseworthy.studies.checking import check_study
+from noiseworthy.studies.loading import load_study, parse_study
+from noiseworthy.studies.plan_codec import encoded
+from noiseworthy.studies.plan_file import load_plan, planned
+from noiseworthy.studies.planner import Decision
+from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.run_folder import opened_ledger
+from noiseworthy.studies.studies import plan, train_in
+from noiseworthy.sweeps.advisor import entrants
+from noiseworthy.tasks.persons import Persons
+
+COLUMNS: dict[str, Any] = {
+    "hospital": {"role": "client"},
+    "patient": {"role": "person", "at_most": 3},
+    "ill": {"role": "label", "classes": ["no", "yes"]},
+    "age": {"kind": "number", "range": [20, 80]},
+}
+KEYS: dict[str, Any] = {
+    "federation": {"data": "wards.csv"},
+    "task": {"model": "logistic", "bias": 0.5},
+    "privacy": {"mechanism": "gaussian", "epsilon": 4.0, "delta": 1e-5, "clip_norm": 1.0, "unit": "person"},
+    "algorithm": {"rounds": 6, "clients_per_round": 2, "step_size": 2.0, "momentum": 0.0, "averaging": 0.0,
+                  "weighting": 0.0},
+    "training": {"seeds": [0]},
+}  # fmt: skip
+PEOPLE = 50
+
+
+def frame() -> pd.DataFrame:
+    """Two hospitals of 50 patients with one to three records each; ten patients were in both."""
+    rng = np.random.default_rng(0)
+    who = [(f"P{i}", "north" if i < PEOPLE else "south") for i in range(2 * PEOPLE) for _ in range(1 + i % 3)]
+    who = [(name if int(name[1:]) < 90 else f"P{int(name[1:]) - 90}", ward) for name, ward in who]
+    order = rng.permutation(len(who))
+    patient, hospital = zip(*(who[i] for i in order), strict=True)
+    ill = rng.random(len(who)) < 0.5
+    age = 20 + 60 * np.argsort(np.argsort(ill + rng.normal(size=len(who)))) / len(who)  # no two alike
+    return pd.DataFrame(
+        {"ill": np.where(ill, "yes", "no"), "hospital": hospital, "patient": patient, "age": age}
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    frame().to_csv(tmp_path / "wards.csv", index=False)
+    return tmp_path
+
+
+def study(columns=COLUMNS, **tables):
+    merged = {name: {**KEYS.get(name, {}), **tables.get(name, {})} for name in {**KEYS, **tables}}
+    return parse_study({**merged, "columns": columns})
+
+
+# Rows and test records --------------------------------------------------------------------------------
+
+
+def people_of(rows) -> set[tuple[float, ...]]:
+    """Ages of every person; the table's ages are all different."""
+    return {tuple(np.sort(row[row[:, -1] > 0, 0]).round(4).tolist()) for row in rows}
+
+
+def test_sizes_count_persons_and_each_is_one_row_with_all_its_records(folder):
+    federation, task = prepare(study()).trained()
+    assert isinstance(task, Persons)
+    assert (federation.sizes.tolist(), federation.x.shape, federation.record_shape) == (
+        [40, 40],
+        (2, 40, 3, 2),
+        (1,),
+    )
+    table = frame()
+    for ward, rows in zip(federation.clients, federation.x, strict=True):
+        own = table[table.hospital == ward]
+        encoded = {name: (of_one.age.to_numpy() - 50) / 30 for name, of_one in own.groupby("patient")}
+        there = {tuple(np.sort(np.float32(ages)).round(4).tolist()) for ages in encoded.values()}
+        assert people_of(rows) <= there
+        np.testing.assert_allclose(rows[..., -1].sum(axis=1), 1.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_nobody_trains_and_tests_not_even_at_two_hospitals(folder, relation):
+    federation = prepare(study(privacy={"relation": relation})).trained()[0]
+    table = frame()
+    ages = np.asarray((table.age - 50) / 30, np.float32).round(4).tolist()
+    whose = dict(zip(ages, table.patient.tolist(), strict=True))
+    trained = federation.x[federation.x[..., -1] > 0][:, 0]
+    trains = {whose[age] for age in trained.round(4).tolist()}
+    tests = {whose[age] for age in federation.test_x[:, 0].round(4).tolist()}
+    assert len(tests) > 10
+    assert not trains & tests
+    assert federation.test_origin == "persons"
+
+
+def test_how_many_train_does_not_depend_on_who_they_are(folder):
+    """Another person in one's place, with other records and another name, moves nobody else."""
+    before = prepare(study()).trained()[0]
+    table = frame()
+    one = table.patient[0]
+    table.loc[table.patient == one, ["patient", "age"]] = ["A newcomer", 21.0]
+    table.to_csv(folder / "wards.csv", index=False)
+    after = prepare(study()).trained()[0]
+    assert after.sizes.tolist() == before.sizes.tolist()
+    changed = np.any(before.x != after.x, axis=(2, 3)).sum(axis=1)
+    assert changed.max() <= 1
+
+
+def test_marks_must_be_alike_for_all_records_of_a_person(folder):
+    marked = {**COLUMNS, "part": {"role": "split"}}
+    table = frame().sort_values("patient").assign(part="train")
+    table.loc[table.patient.isin(["P1", "P20"]), "part"] = "test"
+    table.to_csv(folder / "wards.csv", index=False)
+    federation = prepare(study(marked)).trained()[0]
+    assert federation.test_origin == "marked"
+    assert len(federation.test_x) == int((table.part == "test").sum())
+    table.iloc[0, table.columns.get_loc("part")] = "test"
+    table.to_csv(folder / "wards.csv", index=False)
+    with pytest.raises(DataError, match="1 person has records marked 'train' and others marked 'test'"):
+        prepare(study(marked))
+
+
+def test_somebody_with_more_records_than_stated_is_refused(folder):
+    with pytest.raises(DataError, match="more than 2 records at a client, up to 3; drop records beyond 2"):
+        prepare(study({**COLUMNS, "patient": {"role": "person", "at_most": 2}}))
+
+
+def test_a_check_counts_persons(folder):
+    said = [one.says for one in check_study(study()).findings]
+    assert "training persons of 2 clients: north 40, south 40" in said
+
+
+# Plan, ledger and words -------------------------------------------------------------------------------
+
+
+def test_noise_and_claim_are_for_persons_and_old_plans_stay_as_they_are(folder):
+    (folder / "study.toml").write_text(tomli_w.dumps({**KEYS, "columns": COLUMNS}))
+    made = plan(load_study(folder / "study.toml"))
+    assert made.plan.release is not None
+    assert (made.plan.budget.unit, made.plan.release.sensitivity.unit) == ("person", "person")
+    assert made.plan.as_dict()["privacy"]["unit"] == "person"
+    alone = replace(made.plan.problem, row="record", budget=replace(made.plan.budget, unit="record"))
+    np.testing.assert_array_equal(made.plan.noise, alone.release(made.plan.releases).mechanism.size)
+    record = train_in(made, folder / "run", name="wards")
+    assert load_plan(folder / "run" / "plan.json").plan.problem.row == "person"
+    with opened_ledger(folder / "run") as books:
+        assert {line.account.unit for line in statement(books)} == {"person"}
+    assert record["training"]["accuracy"][0][-1] > 0.6
+    plain = planned(prepare(study(privacy={"unit": "record"})))
+    assert "row" not in encoded(plain.plan)["problem"]
+    assert "unit" not in plain.prepared.study.privacy.model_dump()
+    said = {clause.title: clause for clause in privacy_statement(record)}
+    assert "one person with all its records at one client" in said["What is protected"].text
+    assert "at several clients is hidden at each" in said["What is protected"].text
+    assert any("clipped together" in point for point in said["By what means"].points)
+    card = {one["question"]: one["answer"] for one in claim_card(record)["questions"]}
+    assert "up to 3, are one unit" in card["And a person with several records?"]
+    assert claim_card(record)["persons"] == {"records": 3, "epsilon": pytest.approx([4.0, 4.0])}
+
+
+def test_poisson_batches_are_of_persons(folder):
+    made = planned(prepare(study(privacy={"sampling_rate": 0.5, "relation": "add-remove"}))).plan
+    assert (made.problem.sampling_rate, made.budget.unit) == (0.5, "person")
+    assert made.release is not None
+    np.testing.assert_allclose(made.release.sensitivity.value, 1.0 / (0.5 * made.problem.sizes))
+
+
+def test_methods_that_clip_whole_updates_claim_their_own_unit(folder):
+    local = {"name": "dp-scaffnew", "iterations": 10, "communication_probability": 0.5, "step_size": 1.0}
+    keys = {**KEYS, "algorithm": local, "columns": COLUMNS}
+    prepared = prepare(parse_study(keys))
+    made = planned(prepared).plan
+    assert made.budget.unit == "client"
+    with pytest.raises(UnsoundClaim, match=r"leave out \[privacy\] unit"):
+        Deployment.of(prepared, made)
+
+
+@pytest.mark.parametrize("mode", ["B", "E"])
+def test_a_clip_of_persons_is_no_gradient_of_a_convex_loss(folder, mode):
+    """Modes that rest on one are refused, and never chosen."""
+    law = {"mechanism": "laplace", "delta": 0.0} if mode == "E" else {}
+    steps = {"name": "dp-fedavg", "total_iterations": 8, "local_steps": 2, "step_size": 0.1}
+    keys = {**KEYS, "task": {"model": "logistic", "feature_norm": 1.0}, "columns": COLUMNS}
+    keys = {**keys, "privacy": {**KEYS["privacy"], **law}}
+    made = planned(prepare(parse_study({**keys, "algorithm": steps}))).plan
+    assert (made.problem.clipping, made.budget.unit) == ("C", "client")
+    with pytest.raises(UnsoundClaim, match="of persons with several records are not; use mode A, C or D"):
+        planned(prepare(parse_study({**keys, "algorithm": {**steps, "clipping_mode": mode}})))
+
+
+@pytest.mark.parametrize(
+    ("columns", "tables", "message"),
+    [
+        ({"patient": {"role": "person"}}, {}, "needs .* a public bound on the records of one"),
+        ({"patient": {"kind": "left-out"}}, {}, 'such as patient = { role = "person", at_most = 3 }'),
+        ({"share": {"role": "weight", "range": [0, 2]}}, {}, "every person once, and .columns. share weighs"),
+        ({"age": {"kind": "number", "range": {"buy": [0, 100]}}}, {}, "record by record, .columns. age"),
+        ({}, {"deliver": {"to": "owners"}}, "models that owners make at home count records"),
+        ({}, {"privacy": {"unit": "household"}}, "unit must be 'record' or 'person', got 'household'"),
+    ],
+)  # fmt: skip
+def test_what_does_not_count_persons_is_refused_by_name(columns, tables, message):
+    with pytest.raises(ConfigError, match=message):
+        study({**COLUMNS, **columns}, **tables)
+
+
+def test_second_moments_are_left_out_of_an_advice_and_refused_by_name(folder):
+    entering, left_out = entrants(prepare(study()))
+    assert [one.name for one in left_out if "bounds no person" in one.reason] == ["moments", "privatefl"]
+    assert "fedsgd-dpc" in [one.algorithm.name for one in entering]
+    once = {"name": "moments", "shrinkage": 0.1, "step_size": 1.0}
+    keys = {**KEYS, "algorithm": once, "task": {"feature_norm": 1.0}, "columns": COLUMNS}
+    with pytest.raises(UnsoundClaim, match="clipped record by record, which bounds no person"):
+        planned(prepare(parse_study(keys)))
+
+
+# Audit --------------------------------------------------------------------------------------------------
+
+
+def test_the_audit_finds_all_that_is_claimed_of_a_person_and_no_more(folder):
+    prepared = prepare(study())
+    found = audit_study(prepared, Decision(planned(prepared).plan, None), name="wards", trials=4_000)
+    assert (found["unit"], found["passed"]) == ("person", True)
+    assert 0.8 * 4.0 < found["trainings"][0]["proven_epsilon"] <= 4.0
+
+
+# Owners -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def deployment(folder) -> Deployment:
+    prepared = prepare(study())
+    return Deployment.of(prepared, planned(prepared).plan)
+
+
+def owner_of(deployment: Deployment, folder: Path, **budget: Any) -> Owner:
+    files = {key: str(folder / key) for key in ("socket", "ledger")}
+    tables = owner_tables(deployment, "north") | {"files": files}
+    tables = tomllib.loads(tomli_w.dumps(tables))
+    return Owner.model_validate({**tables, "budget": {**tables["budget"], **budget}})
+
+
+def test_an_owner_counts_and_is_paid_for_persons(deployment, folder):
+    owner = owner_of(deployment, folder)
+    assert (owner.budget.unit, owner.columns.person.at_most) == ("person", 3)
+    with Gateway.open(owner) as gateway:
+        about = gateway.about
+        assert (about.records, about.record_shape, about.unit) == (40, (1,), "person")
+        np.testing.assert_array_equal(gateway.holding.x, deployment.federation.x[0, :40])
+    deployment._check_records(about, 40)
+    assert deployment.demand_of("north").misfit(about) == ""
+    counts_records = about.model_copy(update={"unit": "record"})
+    assert "unit record, the plan hides one person" in deployment.demand_of("north").misfit(counts_records)
+    asked: Demand = replace(deployment.demand_of("north"), unit="record")
+    assert "unit person, the plan hides one record" in asked.misfit(about)
+
+
+def test_an_owners_own_table_is_rows_of_persons(deployment, folder):
+    own = frame().query("hospital == 'north'").drop(columns="hospital")
+    own.to_csv(folder / "north.csv", index=False)
+    owner = owner_of(deployment, folder)
+    columns = {name: one for name, one in owner.columns.tables().items() if name != "hospital"}
+    owner = Owner.model_validate(
+        {**owner.model_dump(exclude={"columns", "federation"}), "columns": columns,
+         "federation": {"data": str(folder / "north.csv"), "clients": 1}}
+    )  # fmt: skip
+    holding = Holding.load(owner.federation, "north", owner.rows)
+    assert (holding.size, holding.x.shape[1:], holding.record_shape) == (own.patient.nunique(), (3, 2), (1,))
+    sums = [len(of_one) for _, of_one in own.groupby("patient", sort=False)]
+    np.testing.assert_array_equal((holding.x[..., -1] > 0).sum(axis=1), sums)
+
+
+def test_a_budget_for_persons_pays_for_no_clip_of_records(deployment, folder):
+    from noiseworthy.deploy.gateway.work import job_of
+    from noiseworthy.privacy.deployed_noise import DeployedNoise
+
+    pytest.importorskip("opendp")
+    DeployedNoise("gaussian", 1.0)
+    with Gateway.open(owner_of(deployment, folder)) as gateway:
+        from noiseworthy.deploy.asking import Asking
+        from noiseworthy.studies.delivery import task_table
+
+        plan = deployment.plan
+        asking = Asking("run", plan, task_table(deployment.prepared), deployment.task,
+                        np.zeros((1, 2), np.int32), np.zeros(2, np.int64))  # fmt: skip
+        request = asking.request(0, 0, np.zeros(2, np.float32), deadline=2e9, head=None, received=0)
+        job = job_of(request, gateway.holding.task(request.task), gateway.holding.size)
+        assert price_of(job.sums, gateway.account, "person") > 0
+        with pytest.raises(
+            UnsoundClaim, match="for all records of a person, and the noise asked hides one record"
+        ):
+            price_of(job.sums, gateway.account)
+
+
+def test_an_owners_budget_for_persons_needs_their_column(deployment, folder):
+    owner = owner_of(deployment, folder)
+    raw = owner.model_dump(exclude={"columns", "federation"}) | {"federation": {"data": "wards.csv"}}
+    with pytest.raises(ValueError, match='unit = "person" needs'):
+        Owner.model_validate({**raw, "columns": {**COLUMNS, "patient": {"kind": "left-out"}}})
