@@ -102,6 +102,7 @@ def status(study: StudyFile, folder: Folder = None, as_json: AsJson = False) -> 
     """Which parts of a deployment run and are connected, and what its owners have spent."""
     from noiseworthy.deploy.flower.processes import LINK, look
     from noiseworthy.deploy.owners import standings
+    from noiseworthy.deploy.rosters import roster_of
     from noiseworthy.reports.network import status_table
 
     place = _place(study, folder)
@@ -113,6 +114,10 @@ def status(study: StudyFile, folder: Folder = None, as_json: AsJson = False) -> 
         print(json.dumps({"link": told, "owners": owners}, allow_nan=False))
         return
     out.print(status_table(found))
+    if (roster := roster_of(place)) is not None:
+        out.print(
+            f"Secure sums: a roster of {len(roster.keys)} owners, digest {roster.digest}", soft_wrap=True
+        )
     if link is None:
         again = f"deploy up {study}" if (place / "owners").exists() else f"deploy link {place}"
         out.print(f"The superlink is down; start it with noiseworthy {again}", soft_wrap=True)
@@ -177,6 +182,26 @@ def ask(
     write_owners(file, abouts)
     out.print(status_table([Standing(about.client, True, True, True, about) for about in abouts]))
     out.print(f'Wrote {file}: a study names it as data = "owners:{file}"', soft_wrap=True)
+
+
+@deploy.command()
+def roster(
+    folder: Annotated[Path, typer.Argument(help="of the deployment", show_default=False)],
+    keys: Annotated[list[Path], typer.Argument(help="owners' public keys, NAME.pub", show_default=False)],
+) -> None:
+    """Write the roster of owners who sum, from their public signing keys, and say what each approves."""
+    check_installed()
+    from noiseworthy.deploy.rosters import ROSTER, collected, write_roster
+
+    place = folder.absolute()
+    made = write_roster(place / ROSTER, collected(keys))
+    err.print(
+        f"Wrote {place / ROSTER} for {', '.join(made.keys)}. Send it to each of them; they compare the "
+        "digest with each other, and state in their files:",
+        soft_wrap=True, markup=False,
+    )  # fmt: skip
+    lines = '[secure_sum]\nkey = "signing"\nroster = "roster.toml"\ndigest = "{}"\nshare_noise = true'
+    out.print(lines.format(made.digest), highlight=False, markup=False)
 
 
 @deploy.command()
@@ -299,13 +324,15 @@ def _trained(
 ) -> dict[str, Any]:
     """The record of a training over an exchange, whose checkpoints, model and record lie in `folder`."""
     from noiseworthy.deploy.correspondence import introduced
-    from noiseworthy.deploy.deployed import final_model, train, with_network
+    from noiseworthy.deploy.deployed import check_roster, final_model, train, with_network
     from noiseworthy.deploy.known_ledgers import KnownLedgers
+    from noiseworthy.deploy.rosters import roster_of
     from noiseworthy.model.folder import load_folder
     from noiseworthy.studies.delivery import deliver
     from noiseworthy.studies.record import save_record
 
     federation = deployment.federation
+    check_roster(deployment, roster := roster_of(place))
     with err.status(f"Waiting for {federation.n_clients} owners"):
         abouts = introduced(exchange, federation.clients, patience)
     _check_there(exchange, federation.clients, abouts)
@@ -317,7 +344,7 @@ def _trained(
     started = time.monotonic()
     with progress_bar("Training", planned.plan.all_rounds, "rounds") as bar:
         done = train(deployment, exchange, folder, resume=resume, patience=patience, known=known,
-                     on_round=_shown(bar))  # fmt: skip
+                     roster=roster, on_round=_shown(bar))  # fmt: skip
     if done.told.ended:
         err.print(f"The training ended early. {done.told.ended}", soft_wrap=True, markup=False)
     if done.untold:

@@ -61,6 +61,7 @@ class Correspondence:
         silent: owners who did not answer the last time.
         ahead: by how much the numbers of an owner's releases are ahead of the schedule, because a lost one
             was asked for again under a later number.
+        sums: the number of the last secure sum that was begun in the run; none is used twice.
     """
 
     exchange: Exchange
@@ -69,6 +70,7 @@ class Correspondence:
     late: int = 0
     silent: set[str] = field(default_factory=set)
     ahead: dict[str, int] = field(default_factory=dict)
+    sums: int = 0
     _under_way: dict[str, Sent] = field(default_factory=dict)
     _not_before: dict[str, float] = field(default_factory=dict)
 

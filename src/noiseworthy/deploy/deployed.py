@@ -26,9 +26,10 @@ from noiseworthy.deploy.gathering import DRAWN
 from noiseworthy.deploy.known_ledgers import KnownLedgers
 from noiseworthy.deploy.remote import Round, Terms, train_remotely
 from noiseworthy.deploy.run_state import RunState
+from noiseworthy.deploy.secure_sum.keys import Roster
 from noiseworthy.engines.records import Trajectory, evaluation_rounds
 from noiseworthy.engines.simulation import Checkpoint
-from noiseworthy.errors import GatewayError, InvalidInput, NoMoreReplies, ResumeError
+from noiseworthy.errors import ConfigError, GatewayError, InvalidInput, NoMoreReplies, ResumeError
 from noiseworthy.methods.algorithm import Algorithm
 from noiseworthy.methods.dpfl_bcs import loss_reports
 from noiseworthy.methods.dpfl_bcs.loss_reports import LossReports
@@ -78,6 +79,7 @@ def train(
     resume: bool = False,
     patience: float = PATIENCE,
     known: KnownLedgers | None = None,
+    roster: Roster | None = None,
     on_round: OnRound = lambda done, round: None,
 ) -> DeployedRun:
     """Train by the plan of a deployment, kept in a run folder after every round.
@@ -89,6 +91,7 @@ def train(
         resume: go on from the folder's checkpoint, under the same name at the owners.
         patience: seconds that a round waits for replies.
         known: what the server knows of owners' ledgers from other runs, which this one adds to.
+        roster: of the owners, where the plan lets them sum before anybody sees an upload.
         on_round: told the share of rounds done, and what came of the last one.
 
     Raises:
@@ -97,19 +100,37 @@ def train(
         ResumeError: a folder of another study, or without a checkpoint; without `resume`, one that holds a
             training or a study.
         GatewayError: an owner that does not hold the price of the run for it.
+        ConfigError: owners who are to sum, and no roster that holds them all.
     """
+    check_roster(deployment, roster)
     if not resume:
         check_unused(folder)
     start = _going_on(folder, deployment.mark) if resume else None
     told = RunState.kept_in(folder) if resume else RunState.nothing()
     told.heads |= {} if known is None else known.heads()
-    session = _Session(deployment, exchange, folder, patience, on_round, told, known)
+    session = _Session(deployment, exchange, folder, patience, on_round, told, known, roster)
     try:
         done = session.whole(start)
     except (NoMoreReplies, InvalidInput):
         session.end()
         raise
     return replace(done, untold=session.end())
+
+
+def check_roster(deployment: Deployment, roster: Roster | None) -> None:
+    """Refuse to let owners sum without a roster that holds them all.
+
+    Raises:
+        ConfigError: none, or one without an owner of the study.
+    """
+    if not deployment.plan.problem.trust.in_sums:
+        return
+    listed = set() if roster is None else roster.keys.keys()
+    if missing := [name for name in deployment.federation.clients if name not in listed]:
+        raise ConfigError(
+            f"the roster of the deployment lacks {', '.join(missing)}, whose upload no sum could hide; "
+            "noiseworthy deploy up writes it on one machine, noiseworthy deploy roster on several"
+        )
 
 
 def _going_on(folder: Path, mark: str) -> Checkpoint:
@@ -138,6 +159,7 @@ class _Session:
     on_round: OnRound
     told: RunState
     known: KnownLedgers | None
+    roster: Roster | None
     holds: bool = False
 
     def whole(self, start: Checkpoint | None) -> DeployedRun:
@@ -213,7 +235,9 @@ class _Session:
     ) -> Trajectory:
         """The rounds of a plan, from its start or from a checkpoint."""
         deployment, told = self.deployment, self.told
-        letters = Correspondence(self.exchange, told.heads, told.received, told.late, ahead=told.ahead)
+        letters = Correspondence(
+            self.exchange, told.heads, told.received, told.late, ahead=told.ahead, sums=told.sums
+        )
         made = np.zeros(deployment.federation.n_clients, np.int64) if before is None else before.uploads
         cohorts = np.asarray(algorithm.cohorts)
         table, seen = task_table(deployment.prepared), seen_of(deployment.task)
@@ -221,7 +245,7 @@ class _Session:
         total, done_before = deployment.plan.all_rounds, 0 if before is None else before.rounds
 
         def keep(reached: Checkpoint, done: Round | None) -> None:
-            told.late = letters.late
+            told.late, told.sums = letters.late, letters.sums
             told.rounds += [] if done is None else [done._replace(number=done_before + done.number)]
             if self.known is not None:
                 self.known.keep(told.heads)
@@ -229,7 +253,7 @@ class _Session:
             on_end(reached)
             self.on_round((done_before + reached.round) / total, done)
 
-        terms = _terms(deployment, self._scored_in(plan, done_before), self.patience)
+        terms = _terms(deployment, self._scored_in(plan, done_before), self.patience, self.roster)
         run, told.ended = train_remotely(
             algorithm, asking, letters, terms, resume=start, on_round=keep, before_rounds=self.begin
         )
@@ -277,7 +301,9 @@ def with_network(
     return {**record, "training": training, "network": strict_json(network)}
 
 
-def _terms(deployment: Deployment, scored: NDArray[np.int64], patience: float) -> Terms:
+def _terms(
+    deployment: Deployment, scored: NDArray[np.int64], patience: float, roster: Roster | None
+) -> Terms:
     federation, task = deployment.federation, deployment.task
     test_x, test_y = task.prepare(jnp.asarray(federation.test_x)), jnp.asarray(federation.test_y)
     return Terms(
@@ -286,4 +312,5 @@ def _terms(deployment: Deployment, scored: NDArray[np.int64], patience: float) -
         evaluate_at=scored,
         patience=patience,
         seed=deployment.seed,
+        roster=roster,
     )

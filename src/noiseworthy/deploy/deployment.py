@@ -51,7 +51,7 @@ class Deployment:
         if not plan.train:
             raise ConfigError(f"there is nothing to deploy: {plan.outcome}")
         check_begins(plan)
-        check_each_hides(plan)
+        check_trust(plan)
         if plan.pilot is not None and not plan.pilot.pending:
             raise UnsoundClaim(
                 "constants that are bought from records are not deployed; state them under [planning], or "
@@ -124,17 +124,29 @@ class Deployment:
         check_records(about, size, federation.record_shape, federation.classes, digest)
 
 
-def check_each_hides(plan: Plan) -> None:
-    """Refuse a plan in which an upload alone does not hide its records.
+def check_trust(plan: Plan) -> None:
+    """Refuse a plan whose noise hides records from fewer than those who would see the uploads.
 
     Raises:
-        UnsoundClaim: any trust but the local one.
+        UnsoundClaim: a trusted server, or a sum that no protocol makes.
     """
-    if (trust := plan.problem.trust).in_sums:
+    trust = plan.problem.trust
+    if not trust.owners_add:
         raise UnsoundClaim(
-            f'a plan with trust = "{trust.model}" is simulated and not deployed: over a network each upload '
-            "is released by itself, and its share of the noise would not hide its records; plan with "
-            'trust = "local" to deploy'
+            f'a plan with trust = "{trust.model}" is simulated and not deployed: no server of this product '
+            'sees uploads that carry no noise; plan with trust = "secure-sum" or "local" to deploy'
+        )
+    if not trust.in_sums:
+        return
+    if not plan.problem.law.stable:
+        raise UnsoundClaim(
+            f"{plan.problem.family} noise in sums is simulated and not deployed: no exact sampler of its "
+            'shares is at hand; plan with mechanism = "gaussian" or trust = "local" to deploy'
+        )
+    if plan.numbers != plan.problem.dimension:
+        raise UnsoundClaim(
+            f"{plan.algorithm} uploads {plan.numbers} numbers for {plan.problem.dimension} parameters, "
+            'and owners sum one number for each parameter; take another algorithm, or trust = "local"'
         )
 
 
@@ -147,9 +159,9 @@ def check_asked(file: PlanFile, about: About) -> None:
 
     Raises:
         GatewayError: a plan for other clients or other records, or beyond the owner's file.
-        UnsoundClaim: a plan whose uploads do not hide their records each by itself.
+        UnsoundClaim: a plan with a trusted server, or with sums that no protocol makes.
     """
-    check_each_hides(file.plan)
+    check_trust(file.plan)
     facts, name = file.made_for["facts"], about.client
     if "record_shape" not in facts or name not in facts["clients"]:
         raise GatewayError(

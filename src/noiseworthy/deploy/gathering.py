@@ -63,7 +63,7 @@ class Gathering:
             if not further:
                 break
             for client, number in further:
-                self.letters.ahead[self.clients[client]] = number - self._number(t, client)
+                self.letters.ahead[self.clients[client]] = number - self.number(t, client)
             self.noted()
             found |= self._asked(t, [client for client, _ in further], theta)
         return found
@@ -83,7 +83,7 @@ class Gathering:
         planned = int(self.asking.planned[self.clients.index(name)])
         return one.reason in FINAL or (one.next is not None and one.next > planned)
 
-    def _number(self, t: int, client: int) -> int:
+    def number(self, t: int, client: int) -> int:
         """The number of a client's release by the schedule."""
         return int(self.asking.releases(t)[client]) + 1
 
@@ -94,7 +94,7 @@ class Gathering:
             name = self.clients[client]
             one, ahead = found[name], self.letters.ahead.get(name, 0)
             if isinstance(one, Refused) and one.next is not None:
-                asked = self._number(t, client) + ahead
+                asked = self.number(t, client) + ahead
                 if asked < one.next <= self.asking.planned[client]:
                     named.append((client, one.next))
         return sorted(named, key=lambda pair: self.letters.ahead.get(self.clients[pair[0]], 0))
@@ -102,7 +102,7 @@ class Gathering:
     def _asked(self, t: int, clients: Sequence[int] | NDArray[np.int32], theta: NDArray[np.float32]) -> Found:
         requests = {self.clients[client]: self._request(t, int(client), theta) for client in clients}
         spent = {
-            name: self._spent(name)
+            name: self.spent(name)
             for name, request in requests.items()
             if request.release > self.asking.planned[self.clients.index(name)]
         }
@@ -122,7 +122,8 @@ class Gathering:
             return f"{UNREADABLE}: its noise has another origin than {DRAWN}"
         return one if job.made(one.upload) else f"{UNREADABLE}: numbers, grid or size are not what was asked"
 
-    def _spent(self, name: str) -> Refused:
+    def spent(self, name: str) -> Refused:
+        """What takes the place of an answer where no release of an owner is left."""
         place, lost = self.clients.index(name), self.letters.ahead.get(name, 0)
         message = f"all {self.asking.planned[place]} releases of the plan are spent, {lost} of them lost"
         return Refused(reason="budget", message=message)

@@ -17,10 +17,15 @@ from noiseworthy.deploy.flower.processes import GATEWAY, link_of, look
 from noiseworthy.deploy.gateway.client import GatewayClient
 from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.deploy.gateway.owner import load_owner
+from noiseworthy.deploy.gateway.summing import read_key
+from noiseworthy.deploy.rosters import ROSTER, make_signing_key, public_line, write_roster
+from noiseworthy.deploy.secure_sum.keys import Roster
 from noiseworthy.errors import ConfigError, GatewayError, WireError
 from noiseworthy.tasks.own import sources_of
 
 FILE = "owner.toml"
+SIGNING = "signing"
+"""The key that an owner of this machine signs with, in its folder."""
 _HEAD = """\
 # What the owner of these records allows, offered by the study. No request changes it, and the owner may
 # tighten it: a smaller epsilon, a higher noise_floor, fewer releases. See docs/gateway.md.
@@ -33,13 +38,16 @@ _DEMONSTRATION = """\
 """
 
 
-def owner_tables(deployment: Deployment, client: str, *, apart: bool = False) -> dict[str, Any]:
+def owner_tables(
+    deployment: Deployment, client: str, *, apart: bool = False, roster: Roster | None = None
+) -> dict[str, Any]:
     """What one client is offered: budget, floor and counts of the plan, so that hardly anything else fits.
 
     Args:
         deployment: study and plan.
         client: by name.
         apart: gateway and node run as two users of a machine of the owner's.
+        roster: of all owners, where they sum; it lies beside the folder that holds theirs.
 
     Returns:
         The tables of an owner's file.
@@ -70,6 +78,17 @@ def owner_tables(deployment: Deployment, client: str, *, apart: bool = False) ->
             "most_local_steps": demand.local_steps,
         },
         "files": files,
+        **({} if roster is None else {"secure_sum": _sums(deployment, roster)}),
+    }
+
+
+def _sums(deployment: Deployment, roster: Roster) -> dict[str, Any]:
+    return {
+        "key": SIGNING,
+        "roster": f"../../{ROSTER}",
+        "digest": roster.digest,
+        "colluders": deployment.plan.problem.trust.colluders,
+        "share_noise": True,
     }
 
 
@@ -113,13 +132,30 @@ def write_owner_files(deployment: Deployment, folder: Path, *, apart: bool = Fal
     there = {load_owner(path).owner.client: path for path in sorted(folder.glob(f"*/{FILE}"))}
     fresh = {name: folder / folder_name(name) / FILE for name in deployment.federation.clients}
     files = {name: there.get(name, path) for name, path in fresh.items()}
-    for name, path in files.items():
+    for path in files.values():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    sums = deployment.plan.problem.trust.in_sums and not apart
+    roster = _signed_up(files, folder.parent / ROSTER) if sums else None
+    for name, path in files.items():
         if not path.exists():
             head = _HEAD if apart else _HEAD + _DEMONSTRATION
-            path.write_text(head + tomli_w.dumps(owner_tables(deployment, name, apart=apart)))
+            path.write_text(head + tomli_w.dumps(owner_tables(deployment, name, apart=apart, roster=roster)))
             _give_module(deployment, path.parent)
+        elif sums and load_owner(path).secure_sum is None:
+            raise ConfigError(
+                f"{path} has no [secure_sum], and the plan lets owners sum their uploads; add the table "
+                "(docs/secure_sum.md), or take another --folder"
+            )
     return files
+
+
+def _signed_up(files: Mapping[str, Path], path: Path) -> Roster:
+    """The roster of owners on this machine, with a key of its own in each owner's folder."""
+    keys: dict[str, str] = {}
+    for name, file in files.items():
+        place = file.parent / SIGNING
+        keys[name] = public_line(read_key(place) if place.exists() else make_signing_key(place))
+    return write_roster(path, keys)
 
 
 def _give_module(deployment: Deployment, folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -21,6 +22,8 @@ from noiseworthy.deploy.asking import Asking
 from noiseworthy.deploy.correspondence import Correspondence
 from noiseworthy.deploy.gateway.messages import Uploaded
 from noiseworthy.deploy.gathering import Gathering, in_words
+from noiseworthy.deploy.secure_sum.keys import Roster
+from noiseworthy.deploy.sum_rounds import SumRounds
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import InvalidInput, NoMoreReplies, TooFewReplies
@@ -67,6 +70,7 @@ class Terms:
         evaluate_at: rounds to score at, ascending; the last one ends the training.
         patience: seconds that a round waits for replies.
         seed: of the public start.
+        roster: of the owners' signing keys, where a plan lets them sum; None elsewhere.
     """
 
     clients: tuple[str, ...]
@@ -74,6 +78,7 @@ class Terms:
     evaluate_at: NDArray[np.int64]
     patience: float
     seed: int
+    roster: Roster | None = None
 
 
 def train_remotely(
@@ -92,7 +97,7 @@ def train_remotely(
     proportion; a loss that it would have reported is NaN. At least half of those asked must answer. Where
     fewer do, because releases were paid for and lost, as many owners as are needed are asked for their next
     ones, within what was planned. A round for which too few may still answer ends the training: the model of
-    the round before is what comes of it.
+    the round before is what comes of it. Where owners sum, `sum_rounds` says who must answer.
 
     Args:
         algorithm: of the plan; its noise and its local work are not used here.
@@ -125,10 +130,11 @@ def train_remotely(
     gathering = Gathering(
         asking, correspondence, terms.clients, terms.patience, lambda: on_round(reached, None)
     )
+    play = _round if terms.roster is None else partial(_summed_round, terms.roster)
     for t in range(reached.round, int(terms.evaluate_at[-1])):
         started = time.monotonic()
         try:
-            state, answers = _round(algorithm, state, t, gathering)
+            state, answers = play(algorithm, state, t, gathering)
         except NoMoreReplies as error:
             if t == 0 or asking.first is not None:
                 raise
@@ -153,6 +159,19 @@ def _round(
             raise NoMoreReplies(_never(t, least, answers))
         raise TooFewReplies(_too_few(t, least, answers))
     state = algorithm.aggregate(state, _combined(algorithm, state, cohort, uploads))
+    _check_finite(algorithm, state, t)
+    return state, answers
+
+
+def _summed_round(
+    roster: Roster, algorithm: Algorithm, state: ServerState, t: int, gathering: Gathering
+) -> tuple[ServerState, dict[str, str]]:
+    """A round of which the server sees a sum alone; those who are missing count as the mean of the others."""
+    cohort = np.asarray(algorithm.select(state))
+    mean, answers = SumRounds(gathering, roster).mean(t, cohort, np.asarray(state.theta))
+    there = jnp.asarray(cohort)
+    total = algorithm.combine(state, there, jnp.tile(jnp.asarray(mean, jnp.float32), (len(cohort), 1)))
+    state = algorithm.aggregate(state, total)
     _check_finite(algorithm, state, t)
     return state, answers
 

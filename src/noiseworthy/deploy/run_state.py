@@ -32,6 +32,7 @@ class RunState:
         late: releases that arrived too late to be used.
         rounds: what came of each.
         ahead: by how much the numbers of an owner's releases are ahead of the schedule.
+        sums: the number of the last secure sum that was begun.
         ended: why the training ended before its last round; empty if it did not.
         opening: where a stage that estimates ended, once it has.
     """
@@ -42,6 +43,7 @@ class RunState:
     late: int = 0
     rounds: list[Round] = field(default_factory=list)
     ahead: dict[str, int] = field(default_factory=dict)
+    sums: int = 0
     ended: str = ""
     opening: Checkpoint | None = None
 

@@ -37,12 +37,36 @@ class SumFound:
         survivors: whose uploads are in it.
         heads: of the owners' ledgers, as they told last.
         missing: why the others are not in it, in words.
+        refused: those of them who refused, with the number of their next release where they named it.
     """
 
     values: NDArray[np.float64]
     survivors: tuple[str, ...]
     heads: dict[str, str]
     missing: dict[str, str]
+    refused: dict[str, Refused]
+
+
+class Void(TooFewReplies):
+    """A round that is not opened, with what its owners told.
+
+    Attributes:
+        heads: as of `SumFound`.
+        missing: as of `SumFound`, of everybody who was there too late or not at all.
+        refused: as of `SumFound`.
+        uploaded: owners whose upload arrived: they have paid, and it is of no use any more.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        heads: dict[str, str],
+        missing: dict[str, str],
+        refused: dict[str, Refused],
+        uploaded: tuple[str, ...],
+    ):
+        super().__init__(message)
+        self.heads, self.missing, self.refused, self.uploaded = heads, missing, refused, uploaded
 
 
 def terms_for(
@@ -103,22 +127,25 @@ def summed(
     Args:
         exchange: with the owners.
         collector: of the round, which was not started yet.
-        requests: the release that each owner of the cohort is asked for, alike in `subject`.
+        requests: the release that each owner is asked for, alike in `subject`; who of the cohort is left out
+            is missing from the start.
         weights: of each owner's upload, public.
         seconds: to wait for each of the five steps; an owner who is later is missing from then on.
 
     Raises:
-        TooFewReplies: the round is void: too few owners are left, and nothing is opened. What they paid stays
-            paid, and a next round needs next numbers.
+        Void: too few owners are left, and nothing is opened. What they paid stays paid, and a next round
+            needs next numbers.
         InvalidInput: requests that differ, or are of other owners than the round.
     """
     terms = collector.terms
     subjects = {subject_of(request) for request in requests.values()}
-    if subjects != {terms.subject} or requests.keys() != set(terms.cohort):
+    if subjects != {terms.subject} or not requests.keys() <= set(terms.cohort):
         raise InvalidInput("the owners of a secure sum must all be asked alike, and only they")
     missing: dict[str, str] = {}
     heads: dict[str, str] = {}
-    messages, first = collector.start(), True
+    refused: dict[str, Refused] = {}
+    begin = collector.start()
+    messages, first = {name: begin[name] for name in requests}, True
     while messages:
         packed = {
             name: pack_sum(
@@ -133,12 +160,16 @@ def summed(
                 heads[name] = one.head
             else:
                 missing[name] = SILENT if one is None else f"{one.reason}: {one.message}"
+            if isinstance(one, Refused):
+                refused[name] = one
         replies = {name: one.message for name, one in found.items() if isinstance(one, Summed)}
         try:
             messages, first = collector.step(replies), False
         except VoidRound as error:
-            why = "; ".join(f"{name}: {told}" for name, told in (missing | collector.faults).items())
-            raise TooFewReplies(f"round {terms.round}: {error} ({why})") from None
+            missing |= collector.faults
+            why = "; ".join(f"{name}: {told}" for name, told in missing.items())
+            message = f"round {terms.round}: {error} ({why})"
+            raise Void(message, heads, missing, refused, collector.survivors) from None
     told = missing | collector.faults
     outside = {name: why for name, why in told.items() if name not in collector.survivors}
-    return SumFound(collector.values, collector.survivors, heads, outside)
+    return SumFound(collector.values, collector.survivors, heads, outside, refused)

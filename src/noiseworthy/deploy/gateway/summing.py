@@ -243,6 +243,7 @@ class Sums:
         if terms.share:
             made = shared(gateway, accepted, asked.request.noise, asked.weight, terms)
             accepted = replace(accepted, share=made.share)
+        _check_new(gateway, accepted.request)
         releasing = Releasing(gateway, accepted, made, asked.weight, terms)
         begun = self.member.begin(asked.message, releasing)
         self.rounds.pop(terms.run, None)
@@ -270,6 +271,13 @@ class Sums:
 
     def _reply(self, gateway: Gateway, message: bytes) -> bytes:
         return pack_reply(Summed(message=message, head=str(gateway.ledger.head)))
+
+
+def _check_new(gateway: Gateway, request: Request) -> None:
+    """Refuse a release that was paid for before anybody else pays for a round that it cannot be in."""
+    run = gateway.runs.number_of(request.run)
+    if run is not None and gateway.runs.price_before(run, request.release) is not None:
+        raise Declined("conflict", INTO_A_SUM, gateway.runs.next_release(request.run))
 
 
 def _check_same(terms: Terms, request: Request, accepted: Accepted) -> None:

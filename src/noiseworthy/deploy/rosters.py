@@ -1,0 +1,88 @@
+"""Rosters of owners who sum: their signing keys, and the file that lists the public ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import tomli_w
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from noiseworthy.deploy.gateway.summing import read_roster
+from noiseworthy.deploy.secure_sum.keys import Roster
+from noiseworthy.errors import ConfigError
+
+ROSTER = "roster.toml"
+"""In the folder of a deployment."""
+
+
+def roster_of(place: Path) -> Roster | None:
+    """The roster of a deployment; None where there is none.
+
+    Args:
+        place: folder of the deployment.
+
+    Raises:
+        ConfigError: a file that cannot be read.
+    """
+    path = place / ROSTER
+    return read_roster(path) if path.exists() else None
+
+
+def make_signing_key(path: Path) -> Ed25519PrivateKey:
+    """A new key for an owner to sign with, in a file for its user alone, and its public part beside it."""
+    key = Ed25519PrivateKey.generate()
+    plain = serialization.NoEncryption()
+    kind = serialization.PrivateFormat.OpenSSH
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(key.private_bytes(serialization.Encoding.PEM, kind, plain))
+    path.with_suffix(".pub").write_text(public_line(key) + "\n")
+    return key
+
+
+def public_line(key: Ed25519PrivateKey) -> str:
+    """The public part of a key, as ssh-keygen writes it."""
+    encoding, kind = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    return key.public_key().public_bytes(encoding, kind).decode()
+
+
+def collected(files: list[Path]) -> dict[str, str]:
+    """Public keys by owner, each in a file NAME.pub.
+
+    Raises:
+        ConfigError: a file that cannot be read, or two of one owner.
+    """
+    keys: dict[str, str] = {}
+    for path in files:
+        name = path.name.removesuffix(".pub")
+        if name in keys:
+            raise ConfigError(f"{path} is a second key of {name}; give one file for each owner")
+        try:
+            keys[name] = " ".join(path.read_text().split()[:2])
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} cannot be read ({error}); it must be an owner's signing.pub") from None
+    return keys
+
+
+def write_roster(path: Path, keys: Mapping[str, str]) -> Roster:
+    """Write the roster of owners' public keys, and read it back.
+
+    Args:
+        path: of the file.
+        keys: lines of ssh-keygen, by owner.
+
+    Raises:
+        ConfigError: keys of another kind; the file is as it was.
+        InvalidInput: too few owners, or two with one key; the file is as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".new")
+    draft.write_text(tomli_w.dumps({"owners": dict(keys)}))
+    try:
+        roster = read_roster(draft)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return roster
