@@ -9,8 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from noiseworthy.deploy.owners import folder_name
+from noiseworthy.deploy.rosters import public_line, roster_of
+from noiseworthy.deploy.secure_sum.keys import public_of
 from noiseworthy.model.folder import load_folder
 from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.studies.loading import load_study
@@ -212,3 +215,44 @@ def test_names_that_differ_share_no_folder_in_any_writing():
     assert len(set(found)) == len(names)
     assert all(re.fullmatch("[a-z0-9_]+(-[a-z0-9_]+)*", name) and len(name) < 80 for name in found)
     assert [folder_name(name) for name in ("north", "ward-1", "site_2")] == ["north", "ward-1", "site_2"]
+
+
+SUMS = BUNDLED.replace("[algorithm]", 'trust = "secure-sum"\n[algorithm]').replace(
+    "clients = 2", "clients = 3"
+)
+
+
+def test_a_roster_of_sent_keys_is_that_of_their_owners(tmp_path, printed, run):
+    sent, keys = (
+        tmp_path / "sent",
+        {name: Ed25519PrivateKey.generate() for name in ("north", "south", "east")},
+    )
+    sent.mkdir()
+    for name, key in keys.items():
+        (sent / f"{name}.pub").write_text(f"{public_line(key)} somebody@{name}\n")
+    files = sorted(sent.glob("*.pub"))
+    said = printed("deploy", "roster", tmp_path / "server", *files)
+    roster = roster_of(tmp_path / "server")
+    assert roster.keys == {name: public_of(key) for name, key in keys.items()}
+    assert f'digest = "{roster.digest}"' in said
+    (sent / "east.pub").write_text("ssh-rsa AAAA")
+    assert "no Ed25519 key of east" in printed("deploy", "roster", tmp_path / "server", *files, code=2)
+    assert roster_of(tmp_path / "server").digest == roster.digest
+
+
+@pytest.mark.slow
+def test_three_owners_sum_over_tls(tmp_path, printed):
+    """Keys, roster, five steps a round and ledgers, as one types it."""
+    study = tmp_path / "sums.toml"
+    study.write_text(SUMS.replace("clients_per_round = 2", "clients_per_round = 3"))
+    try:
+        typed("deploy", "up", study, folder=tmp_path)
+        typed("deploy", "run", study, folder=tmp_path)
+        status = printed("deploy", "status", study)
+        after = json.loads(printed("deploy", "status", study, "--json"))["owners"]
+    finally:
+        typed("deploy", "down", study, folder=tmp_path)
+    assert "Secure sums: a roster of 3 owners, digest " in status
+    assert all(0.999 < one["about"]["spent"] <= 1 for one in after)
+    rounds = load_record(tmp_path / "runs" / "sums")["network"]["rounds"]
+    assert [set(one["answers"].values()) for one in rounds] == [{""}] * ROUNDS

@@ -215,9 +215,9 @@ def test_advice_leaves_out_what_reads_single_uploads():
     assert "only sums are seen: its server projects" in {one.name: one.reason for one in left_out}["pfa"]
 
 
-def test_what_is_not_local_is_not_deployed():
-    made = planned(prepare(study_of()))
-    with pytest.raises(UnsoundClaim, match='trust = "secure-sum" is simulated and not deployed'):
+def test_a_trusted_server_is_not_deployed():
+    made = planned(prepare(study_of(privacy=CENTRAL)))
+    with pytest.raises(UnsoundClaim, match='trust = "central" is simulated and not deployed: no server'):
         Deployment.of(made.prepared, made.plan)
 
 

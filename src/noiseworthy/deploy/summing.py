@@ -16,6 +16,7 @@ from noiseworthy.deploy.gateway.messages import Refused, Request
 from noiseworthy.deploy.gateway.sums import Summed, SumRequest, pack_sum, subject_of
 from noiseworthy.deploy.secure_sum.collector import Collector
 from noiseworthy.deploy.secure_sum.keys import Roster
+from noiseworthy.deploy.secure_sum.messages import STEPS
 from noiseworthy.deploy.secure_sum.terms import Terms
 from noiseworthy.errors import InvalidInput, TooFewReplies, VoidRound
 from noiseworthy.privacy.grid_mechanism import REACH
@@ -145,11 +146,17 @@ def summed(
     heads: dict[str, str] = {}
     refused: dict[str, Refused] = {}
     begin = collector.start()
-    messages, first = {name: begin[name] for name in requests}, True
+    messages = {name: begin[name] for name in requests}
+    steps, uploaded = iter(STEPS), ()
     while messages:
+        step = next(steps)
         packed = {
             name: pack_sum(
-                SumRequest(message=message, request=requests[name] if first else None, weight=weights[name])
+                SumRequest(
+                    message=message,
+                    request=requests[name] if step == STEPS[0] else None,
+                    weight=weights[name],
+                )
             )
             for name, message in messages.items()
         }
@@ -163,13 +170,14 @@ def summed(
             if isinstance(one, Refused):
                 refused[name] = one
         replies = {name: one.message for name, one in found.items() if isinstance(one, Summed)}
+        uploaded = tuple(replies) if step == "upload" else uploaded
         try:
-            messages, first = collector.step(replies), False
+            messages = collector.step(replies)
         except VoidRound as error:
             missing |= collector.faults
             why = "; ".join(f"{name}: {told}" for name, told in missing.items())
             message = f"round {terms.round}: {error} ({why})"
-            raise Void(message, heads, missing, refused, collector.survivors) from None
+            raise Void(message, heads, missing, refused, uploaded) from None
     told = missing | collector.faults
     outside = {name: why for name, why in told.items() if name not in collector.survivors}
     return SumFound(collector.values, collector.survivors, heads, outside, refused)
