@@ -31,6 +31,10 @@ _UNTOLD = (
     "{} could not be told that the training is over, and may hold a part of the budget for it; type this "
     "again with --resume, or have the owner type: noiseworthy ledger end-lease LEDGER {!r}"
 )
+_BY_HAND = (
+    "Owners sum: before a run each makes a signing key, noiseworthy deploy roster {} NAME.pub ... writes the "
+    "roster, and each approves it in its file; docs/secure_sum.md says how"
+)
 Folder = Annotated[
     Path | None, typer.Option("--folder", help="of the deployment; by default deployments/NAME-OF-STUDY")
 ]
@@ -61,6 +65,8 @@ def up(
     files = write_owner_files(deployment, place / "owners", apart=host is not None)
     if host is not None:
         _tell_machines(study, place, files, host)
+        if deployment.plan.problem.trust.in_sums:
+            err.print(_BY_HAND.format(place), soft_wrap=True, markup=False)
         return
     _start(place, files, insecure)
     err.print(f"Owners' files, ledgers and logs are in {place}.", soft_wrap=True)
