@@ -243,9 +243,9 @@ class Sums:
         if terms.share:
             made = shared(gateway, accepted, asked.request.noise, asked.weight, terms)
             accepted = replace(accepted, share=made.share)
-        _check_new(gateway, accepted.request)
         releasing = Releasing(gateway, accepted, made, asked.weight, terms)
         begun = self.member.begin(asked.message, releasing)
+        _check_new(gateway, accepted.request)
         self.rounds.pop(terms.run, None)
         self.rounds[terms.run] = begun, releasing
         while len(self.rounds) > MOST_RUNS:
