@@ -151,7 +151,7 @@ def test_a_checkpoint_that_was_poisoned_is_refused_with_a_remedy(poison, deploym
 @pytest.fixture
 def losing(monkeypatch) -> Callable[[set[tuple[str, int]]], None]:
     """Makes owners lose some of their releases, by name and number: paid for, and never sealed."""
-    uploaded = Gateway._uploaded
+    uploaded = Gateway.uploaded
 
     def lose(lost: set[tuple[str, int]]) -> None:
         def broken(self, accepted, *rest):
@@ -159,7 +159,7 @@ def losing(monkeypatch) -> Callable[[set[tuple[str, int]]], None]:
                 raise OSError("as a kill would")
             return uploaded(self, accepted, *rest)
 
-        monkeypatch.setattr(Gateway, "_uploaded", broken)
+        monkeypatch.setattr(Gateway, "uploaded", broken)
 
     return lose
 
