@@ -272,7 +272,7 @@ def test_ties_and_the_stronger_claim_are_said():
     assert texts[0].startswith("pfa ties with it")
     assert "dp-scaffnew covers a whole client, a stronger claim" in texts[1]
     (own,) = remarks(said(row("dp-scaffnew", unit="client"), row("pfa", 2)))
-    assert "covers a whole client: a stronger claim" in own
+    assert "covers a whole client: stronger than one for records" in own
 
 
 def test_who_does_the_same_is_no_tie_but_said_to_be_the_same():

@@ -9,7 +9,8 @@ from scipy.special import softmax
 
 from noiseworthy.model.metrics import of_classes
 from noiseworthy.tasks import make_task
-from noiseworthy.tasks.qualities import answers_of, constant_quality, quality
+from noiseworthy.tasks.answers import answers_of
+from noiseworthy.tasks.qualities import constant_quality, quality
 
 METRICS = ("accuracy", "balanced-accuracy", "auc")
 

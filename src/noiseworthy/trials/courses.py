@@ -17,7 +17,8 @@ from noiseworthy.methods.making import padded
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.steered import steered
 from noiseworthy.plans.plan import Plan
-from noiseworthy.tasks.qualities import answers_of, constant_quality, quality
+from noiseworthy.tasks.answers import answers_of
+from noiseworthy.tasks.qualities import constant_quality, quality
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.proxies import Deal, Proxy
 
