@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from noiseworthy.deploy.gateway.summing import read_roster
 from noiseworthy.deploy.owners import folder_name
-from noiseworthy.deploy.rosters import public_line, roster_of
+from noiseworthy.deploy.rosters import public_line
 from noiseworthy.deploy.secure_sum.keys import public_of
 from noiseworthy.model.folder import load_folder
 from noiseworthy.privacy.durable.reading import read_ledger
@@ -232,12 +233,12 @@ def test_a_roster_of_sent_keys_is_that_of_their_owners(tmp_path, printed, run):
         (sent / f"{name}.pub").write_text(f"{public_line(key)} somebody@{name}\n")
     files = sorted(sent.glob("*.pub"))
     said = printed("deploy", "roster", tmp_path / "server", *files)
-    roster = roster_of(tmp_path / "server")
+    roster = read_roster(tmp_path / "server" / "roster.toml")
     assert roster.keys == {name: public_of(key) for name, key in keys.items()}
     assert f'digest = "{roster.digest}"' in said
     (sent / "east.pub").write_text("ssh-rsa AAAA")
     assert "no Ed25519 key of east" in printed("deploy", "roster", tmp_path / "server", *files, code=2)
-    assert roster_of(tmp_path / "server").digest == roster.digest
+    assert read_roster(tmp_path / "server" / "roster.toml").digest == roster.digest
 
 
 @pytest.mark.slow

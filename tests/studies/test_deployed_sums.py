@@ -27,6 +27,7 @@ from noiseworthy.deploy.run_state import RunState
 from noiseworthy.deploy.secure_sum.record import RoundRecord
 from noiseworthy.errors import ConfigError, NoMoreReplies, TooFewReplies, UnsoundClaim
 from noiseworthy.privacy.deployed_noise import DeployedNoise
+from noiseworthy.privacy.durable import Charge
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.trust import Trust
 
@@ -227,6 +228,23 @@ def test_a_sum_goes_on_without_the_owner_that_it_provides_for(tmp_path, silent, 
         for one in done.told.rounds:
             assert {name for name, why in one.answers.items() if why} == {"client 3"}
         assert done.told.received == dict.fromkeys(["client 0", "client 1", "client 2"], 3)
+
+
+def test_an_owner_who_is_behind_by_several_releases_catches_up(tmp_path, silent, numbers):
+    """It paid for three others in this run that nobody knows of, and has one of five left."""
+    deployment = deployment_of(summing(STUDY))
+    with Owners(deployment, tmp_path) as owners:
+        told = RunState.nothing()
+        ahead = owners.opened["client 3"]
+        number = ahead.ledger.begin(told.run)
+        ahead.ledger.reserve(number, [Charge(ahead.number, k, 1) for k in (1, 2, 3)])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RunState, "nothing", lambda: told)
+            done = owners.train(patience=60.0)
+    answers = [one.answers["client 3"] for one in done.told.rounds]
+    assert answers[0].startswith("conflict: ")
+    assert answers[1:3] == ["", ""]
+    assert done.told.ahead == {"client 3": 2}
 
 
 def test_the_noise_of_a_training_on_sums_is_that_of_all_survivors(tmp_path):

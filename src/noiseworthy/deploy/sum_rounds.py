@@ -72,6 +72,8 @@ class SumRounds:
             self._heard(found)
             for name in found.survivors:
                 self.gathering.letters.received[name] = self._release(t, name, names[name])
+            for name, refused in found.refused.items():
+                self._catch_up(t, name, names[name], refused)
             weights = self._sharing.weights
             whole = sum(weights[names[name]] for name in found.survivors)
             return found.values / whole, {name: found.missing.get(name, "") for name in names}
@@ -160,6 +162,12 @@ class SumRounds:
         letters = self.gathering.letters
         letters.heads.update(one.heads)
         letters.silent |= {name for name, why in one.missing.items() if why == SILENT}
+
+    def _catch_up(self, t: int, name: str, client: int, refused: Refused) -> None:
+        """Bring the number of an owner whom a round was made without to the one that it named."""
+        ahead, due = self.gathering.letters.ahead, self.gathering.number(t, client) + 1
+        if refused.next is not None and refused.next > due + ahead.get(name, 0):
+            ahead[name] = refused.next - due
 
     def _moved_on(self, t: int, names: dict[str, int], void: Void) -> bool:
         """Whether a void round brought owners' numbers ahead, and enough of them may still be asked."""
