@@ -50,7 +50,6 @@ FORMS = {
         .replace("epsilon = 4.0", "epsilon = [4.0, 2.0, 3.0, 8.0]")
     ),
     "local steps": summing(with_algorithm(f'{LOCAL}4\nclipping_mode = "C"')),
-    "updates": summing(with_algorithm(f'{LOCAL}4\nclipping_mode = "D"')),
     "control variates": summing(with_algorithm(COINS)),
 }
 
