@@ -42,8 +42,8 @@ class Trust:
         InvalidInput: another word, or colluders or drop-outs where every upload is seen.
 
     Example:
-        >>> Trust("secure-sum", colluders=2, dropouts=1).survivors(10), Trust("central").survivors(10)
-        (7, 10)
+        >>> Trust("secure-sum", colluders=2, dropouts=1).survivors([10, 4]).tolist()
+        [7, 0]
     """
 
     model: TrustModel = "local"
