@@ -153,8 +153,8 @@ def wrong_root(monkeypatch):
 def uniform_noise(monkeypatch):
     """Every client divides by its own size, and adds the noise of a client of mean size."""
 
-    def alike(self, releases):
-        release = sound(self, releases)
+    def alike(self, releases, *of_sums):
+        release = sound(self, releases, *of_sums)
         size = np.full(len(SIZES), (release.mechanism.size * SIZES).mean() / SIZES.mean())
         return replace(release, mechanism=Gaussian(size))
 
@@ -257,6 +257,7 @@ def clip_per_tensor(monkeypatch):
 
     clip = networks.clip
     monkeypatch.setattr(networks, "clip", each)
+    monkeypatch.setattr(networks.ModelTask, "clipped_gradient_sum", networks.ModelTask._formed_sum)
     return gradients()
 
 
