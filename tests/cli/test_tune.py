@@ -126,6 +126,14 @@ def test_a_gateway_has_a_model_tuned_in_a_process_of_its_own_one_at_a_time(own, 
     assert stat.S_IMODE((tmp_path / "tuned").stat().st_mode) == 0o700
 
 
+def test_a_folder_that_cannot_be_made_is_told_in_the_owners_log_alone(tmp_path, caplog):
+    """An error here would change what the gateway answers to the server."""
+    (tmp_path / "tuned").write_text("a file")
+    Tuning(tmp_path / "owner.toml", tmp_path / "tuned")(tmp_path / "here" / "model")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "is not tuned" in caplog.messages[0]
+
+
 def test_two_records_of_one_class_make_a_model_without_scores(run, own, tmp_path):
     own[own["label"] == "yes"][:2].to_csv(tmp_path / "own.csv", index=False)
     told = run("tune", "here", "own.csv", "-o", "mine")

@@ -18,7 +18,7 @@ from noiseworthy.methods.base import Method
 from noiseworthy.methods.registry import METHODS, method, table
 from noiseworthy.methods.shape import Counts, Shape
 from noiseworthy.methods.space import Keys, SearchSpace
-from noiseworthy.studies.tables import CompareTable
+from noiseworthy.studies.sweep_tables import CompareTable
 
 ROOT = Path(noiseworthy.__file__).parents[2]
 PAGES = re.compile(r"docs/theory/\w+\.md")

@@ -38,7 +38,7 @@ from noiseworthy.privacy.clipping import unit_of
 from noiseworthy.privacy.mechanisms import Gaussian
 from noiseworthy.privacy.noise import simulated_noise
 from noiseworthy.privacy.trust import Trust
-from noiseworthy.tasks import LinearModel, networks
+from noiseworthy.tasks import LinearModel, formed, networks
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.persons import Persons
 
@@ -252,11 +252,11 @@ def clip_per_record_of_persons(monkeypatch):
 def clip_per_tensor(monkeypatch):
     def each(gradient, size, clip_norm):
         parts = jnp.split(gradient, 2)
-        sizes = [networks.upper_norm_of_long(part, "l2") for part in parts]
+        sizes = [formed.upper_norm_of_long(part, "l2") for part in parts]
         return jnp.concatenate([clip(part, one, clip_norm) for part, one in zip(parts, sizes, strict=True)])
 
-    clip = networks.clip
-    monkeypatch.setattr(networks, "clip", each)
+    clip = formed.clip
+    monkeypatch.setattr(formed, "clip", each)
     monkeypatch.setattr(networks.ModelTask, "clipped_gradient_sum", networks.ModelTask._formed_sum)
     return gradients()
 

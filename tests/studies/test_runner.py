@@ -24,7 +24,7 @@ from noiseworthy.studies.checkpoints import fingerprint, load_checkpoint
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
-from noiseworthy.studies.tables import CompareTable
+from noiseworthy.studies.sweep_tables import CompareTable
 from noiseworthy.studies.training import train
 from noiseworthy.sweeps import compare as comparing
 from noiseworthy.sweeps.compare import Cell, Comparison, compare, search_epsilon

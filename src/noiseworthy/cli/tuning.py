@@ -72,6 +72,12 @@ class Tuning:
         if self.latest is not None and self.latest.poll() is None:
             _log.warning("another model is being tuned; tune this one by hand: %s", model)
             return
+        try:
+            self._begin(model, made)
+        except OSError as error:
+            _log.warning("the model of run %r is not tuned: %s", model.name, error)
+
+    def _begin(self, model: Path, made: Path) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         tune = [sys.executable, "-m", "noiseworthy", "tune", str(model), str(self._owner), "-o", str(made)]
         command = ["sh", "-c", 'trap "" TERM; exec "$@"', "sh", *tune]  # who ends the gateway lets it finish

@@ -15,16 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from noiseworthy._tables import (
-    Auto,
-    Chance,
-    Count,
-    Listed,
-    Number,
-    Positive,
-    Seed,
-    Table,
-)
+from noiseworthy._tables import Auto, Count, Listed, Number, Positive, Seed, Table
 from noiseworthy.data.readers import is_table
 from noiseworthy.data.schema import Schema, check_beside, check_persons
 from noiseworthy.data.table import OWNERS, FederationTable
@@ -32,14 +23,10 @@ from noiseworthy.data.tables import Columns
 from noiseworthy.methods.registry import FIRST, method, table
 from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.resources import ResourceUnit
-from noiseworthy.privacy.mechanisms.fields import NoisyMechanism
 from noiseworthy.studies.claim_table import ClaimTable
-from noiseworthy.studies.clients import (
-    Stated,
-    forms,
-    is_named,
-)
+from noiseworthy.studies.clients import Stated, forms, is_named
 from noiseworthy.studies.privacy_table import PrivacyTable
+from noiseworthy.studies.sweep_tables import CompareTable, RivalsTable, TradeoffTable
 from noiseworthy.tasks.names import Metric
 from noiseworthy.tasks.table import TaskTable
 
@@ -159,73 +146,6 @@ class TrainingTable(Table):
     """Of schedule, start and noise, one training each."""
     evaluations: Count = 25
     """How often a training is scored, densest at its beginning."""
-
-
-class CompareTable(Table):
-    """`[compare]`: the grid of fixed settings; clip and step are the plan's unless given.
-
-    Beside the grid stand usual settings with clips and steps of their own, which no key changes.
-
-    FedSGD-DPC varies rounds and clients, DP-FedAvg iterations and local steps, DP-ScaffNew iterations and the
-    probability of communication, DP-PASGD rounds and local steps, DPFL-BCS and its rivals clients and rounds
-    of a training that asks all clients alike.
-    """
-
-    rounds: Annotated[Listed[Count], Field(min_length=1)] | Auto = "auto"
-    """Values of the grid, where a reply is one gradient."""
-    clients_per_round: Listed[Count] | Auto = "auto"
-    """Values of the grid."""
-    iterations: Listed[Count] | Auto = "auto"
-    """Values of the grid, for methods of local steps."""
-    local_steps: Listed[Count] | Auto = "auto"
-    """Values of the grid, for methods of local steps."""
-    communication_probability: Listed[Chance] | Auto = "auto"
-    """Values of the grid, for `dp-scaffnew`."""
-    clip_norm: Positive | None = None
-    """Clip of all settings; left out, the plan's."""
-    step_size: Positive | None = None
-    """Step size of all settings; left out, the plan's."""
-    seeds: Listed[Seed] = Field(default=[100, 101, 102], min_length=1)
-    """One training of every setting each."""
-
-    @property
-    def wanted(self) -> dict[str, list[float] | None]:
-        """Values of each axis; None leaves them to the method."""
-        stated = self.model_dump(exclude={"clip_norm", "step_size", "seeds"})
-        return {axis: None if values == "auto" else values for axis, values in stated.items()}
-
-
-class TradeoffTable(Table):
-    """`[tradeoff]`: privacy and resource budgets to plan and train for, every pair of them.
-
-    A budget that the study states as one number is varied as that number; one that it states per client is
-    varied as a whole, and the values here are factors of the clients' numbers. "auto" takes a quarter to four
-    times the study's own epsilon, and a quarter to twice its own resources.
-    """
-
-    epsilon: Annotated[Listed[Positive], Field(min_length=1)] | Auto = "auto"
-    """Values of epsilon to plan for, or factors of the clients' own."""
-    budget: Annotated[Listed[Positive], Field(min_length=1)] | Auto = "auto"
-    """Values of the resource budget, or factors of the clients' own."""
-    seeds: Listed[Seed] = Field(default=[200, 201, 202], min_length=1)
-    """One training of every pair each."""
-
-
-class RivalsTable(Table):
-    """`[rivals]`: what DPFL-BCS and the algorithms that it is held against are trained under.
-
-    One thing is varied at a time, all else being the study's own: the noise, the upper end of the range that
-    epsilon is drawn from, and the concentration of the Dirichlet partition. "auto" takes the study's noise.
-    """
-
-    mechanisms: Annotated[list[NoisyMechanism], Field(min_length=1)] | Auto = "auto"
-    """Kinds of noise to train under; `auto` takes the study's."""
-    epsilon_max: Listed[Positive] = Field(default=[])
-    """Upper ends of the range that epsilon is drawn from."""
-    alpha: Listed[Positive] = Field(default=[])
-    """Concentrations of the Dirichlet partition."""
-    seeds: Listed[Seed] = Field(default=[0, 1, 2, 3, 4], min_length=1)
-    """One training of everybody each."""
 
 
 class DeliverTable(Table):

@@ -8,7 +8,7 @@ from noiseworthy.methods.axes import Beside, Usual
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.privacy.clipping import ClippingMode
-from noiseworthy.studies.tables import CompareTable
+from noiseworthy.studies.sweep_tables import CompareTable
 
 
 def setting_of(plan: Plan) -> dict[str, float]:

@@ -19,8 +19,8 @@ from noiseworthy import _validate as check
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch, Score
 from noiseworthy.tasks.chunks import chunks, without_padding
-from noiseworthy.tasks.clipping import clip, upper_norm_of_long
 from noiseworthy.tasks.convolutions import quick
+from noiseworthy.tasks.formed import formed_sum
 from noiseworthy.tasks.ghost import Ghost
 from noiseworthy.tasks.losses import Loss
 from noiseworthy.tasks.structured_losses import LOSSES
@@ -150,17 +150,7 @@ class ModelTask:
 
     def _formed_sum(self, theta: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> Array:
         """`clipped_gradient_sum` by a gradient per record."""
-
-        def clipped(x: Array, y: Array) -> Array:
-            gradient = jax.grad(self._loss)(theta, x, y)
-            return clip(gradient, upper_norm_of_long(gradient, norm), clip_norm)
-
-        def add(total: Array, chunk: Batch) -> tuple[Array, None]:
-            kept, mask = jax.vmap(clipped)(chunk.x, chunk.y), chunk.mask.astype(theta.dtype)
-            # XLA on CPU is twice as slow with a plain sum over the records.
-            return total + jnp.matmul(mask, kept, precision="highest"), None
-
-        return jax.lax.scan(add, jnp.zeros_like(theta), chunks(batch, self.chunk))[0]
+        return formed_sum(self._loss, theta, chunks(batch, self.chunk), clip_norm, norm)
 
     def gradient(self, theta: Array, batch: Batch) -> Array:
         """Mean of the records' gradients, unclipped and without the ridge; chunks in sequence.

@@ -14,7 +14,7 @@ from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch, Score
 from noiseworthy.tasks.chunks import chunks, without_padding
-from noiseworthy.tasks.clipping import clip, upper_norm_of_long
+from noiseworthy.tasks.formed import formed_sum
 
 _AT_ONCE = 2**21
 """Numbers of gradients that are in memory at a time."""
@@ -111,16 +111,7 @@ class Persons:
         Guarantee: each summand has norm at most C, float32 rounding included (`upper_norm`, `clip`). A person
         contributes zero if its gradient is not finite or its squared norm overflows.
         """
-
-        def clipped(x: Array, y: Array) -> Array:
-            gradient = jax.grad(self._loss)(theta, x, y)
-            return clip(gradient, upper_norm_of_long(gradient, norm), clip_norm)
-
-        def add(total: Array, chunk: Batch) -> tuple[Array, None]:
-            kept, mask = jax.vmap(clipped)(chunk.x, chunk.y), chunk.mask.astype(theta.dtype)
-            return total + jnp.matmul(mask, kept, precision="highest"), None
-
-        return jax.lax.scan(add, jnp.zeros_like(theta), chunks(batch, self._at_once))[0]
+        return formed_sum(self._loss, theta, chunks(batch, self._at_once), clip_norm, norm)
 
     def gradient(self, theta: Array, batch: Batch) -> Array:
         """Mean of the persons' gradients, unclipped and without the ridge, shape (p,); zero without any."""
