@@ -175,7 +175,7 @@ def test_a_training_over_an_exchange_is_the_simulated_one(form, tmp_path, silent
 
 @pytest.mark.parametrize("form", ONE_UPLOAD)
 def test_one_upload_over_an_exchange_is_the_simulated_one(form, tmp_path, silent, monkeypatch):
-    """Noise is planned on both sides, and ridges are made of it, but none is drawn; grids end below the clip."""
+    """Noise is planned on both sides, ridges are made of it, none is drawn; a grid ends below the clip."""
     monkeypatch.setattr(Moments, "privatize", lambda self, state, update, client, key: update)
     deployment = deployment_of(ONE_UPLOAD[form])
     assert deployment.plan.numbers > deployment.plan.problem.dimension
