@@ -19,6 +19,7 @@ class Trajectory:
         accuracy: test accuracy (R^2 for regression), shape (S, E).
         theta: parameters that are delivered, those of the last scores, shape (S, p).
         uploads: uploads that each client made, shape (S, N).
+        memory: what clients keep in the end, leaves of shape (S, N, ...); none where nothing is kept.
     """
 
     rounds: NDArray[np.int64]
@@ -26,6 +27,7 @@ class Trajectory:
     accuracy: NDArray[np.float64]
     theta: NDArray[np.float32]
     uploads: NDArray[np.int64]
+    memory: tuple[NDArray[np.float32], ...] = ()
 
     @property
     def final_loss(self) -> NDArray[np.float64]:

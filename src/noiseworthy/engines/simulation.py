@@ -130,7 +130,8 @@ def simulate(
         score = _score(stacked.task, _models(stacked, states), shards.test_x, shards.test_y)
         done = _record(done, int(stop), states, memory, ledgers, score)
         on_segment(done)
-    return Trajectory(done.rounds, done.loss, done.accuracy, np.asarray(_models(stacked, states)), done.used)
+    models = np.asarray(_models(stacked, states))
+    return Trajectory(done.rounds, done.loss, done.accuracy, models, done.used, done.memory)
 
 
 def _check_schedules(

@@ -99,6 +99,10 @@ class Algorithm(Protocol):
         """What a client remembers before its first round, from the public start."""
         ...
 
+    def seen_at(self, memory: Memory, x: Array) -> Array:
+        """A client's records as the shared model takes them there, shape (n, ...), from `task.prepare`."""
+        ...
+
     def select(self, state: ServerState) -> Array:
         """Clients to ask in this round, shape (b,); drawn before training."""
         ...
@@ -192,6 +196,10 @@ class Scheduled(eqx.Module):
     def init_client(self, theta: Array) -> Memory:
         """Nothing: a client computes from what it is sent alone."""
         return ()
+
+    def seen_at(self, memory: Memory, x: Array) -> Array:
+        """As they are."""
+        return x
 
     def select(self, state: ServerState) -> Array:
         """The cohort of this round in the schedule."""

@@ -136,6 +136,8 @@ def _page(record: RunRecord, figures: dict[str, Figure]) -> str:
         prepared=findings.preparation(record.study.get("task", {})),
         plots=plots,
         standings=rivals_words.standings(rivals) if rivals else {},
+        homes=rivals_words.at_home(rivals) if rivals else {},
+        homes_found=rivals_words.home_finding(rivals) if rivals else "",
         home=None if (home := record.home) is None else at_home.fairness(record, home),
         home_note="" if home is None else at_home.fairness_note(home),
         owners=at_home.owner_rows(record),
