@@ -169,7 +169,7 @@ def _tradeoff(
     from noiseworthy.sweeps.recorded import with_tradeoff
     from noiseworthy.sweeps.tradeoff import plan_surface, train_surface
 
-    cells = len(surface.points)
+    cells = len(surface.points) + len(surface.trusts)
     with progress_bar("Budgets", cells, "cells") as bar:
         surface = plan_surface(surface, prepared, decision, bar)
     with progress_bar("Training", cells, "cells") as bar:

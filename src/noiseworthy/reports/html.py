@@ -53,6 +53,7 @@ _PLOTS = {
     "network": ("How the network did", network_caption),
     "compare": ("The plan beside other counts at its own step", findings.compare_caption),
     "tradeoff": ("Trade-off", tradeoff_words.caption),
+    "trusts": ("Whom to trust", tradeoff_words.trusts_caption),
     "rivals": ("DPFL-BCS beside its rivals", rivals_words.caption),
     "rivals-varied": ("Other budgets, other data", rivals_words.sweeps_caption),
     "who": ("Who was asked, and what it cost", findings.who_caption),

@@ -193,6 +193,7 @@ class ClaimPart(Part):
     looser: dict[str, list[OrInfinite]] = Field(default_factory=dict)
     told_apart: ToldApartPart | None = None
     persons: PersonsPart | None = None
+    several: list[PersonsPart] = Field(default_factory=list)
 
 
 class FederationPart(Part):

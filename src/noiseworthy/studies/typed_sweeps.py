@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import ConfigDict, Field
 
+from noiseworthy.privacy.trust import TrustModel
 from noiseworthy.studies.typed_parts import Curve, Json, Number, OrInfinite, Part, Quantity
 
 
@@ -74,14 +75,21 @@ class PairPart(SettingPart):
     reason: str | None
 
 
+class TrustedPart(PairPart):
+    """The same of the study's own resources under one trust."""
+
+    trust: TrustModel
+
+
 class TradeoffPart(Part):
-    """Every pair of budgets, row by row."""
+    """Every pair of budgets, row by row, and where it was asked for each trust, row by row."""
 
     epsilon: AxisPart
     budget: AxisPart
     seeds: list[int]
     cells: list[PairPart]
     search_epsilon: Number
+    trust: list[TrustedPart] = Field(default_factory=list)
 
 
 class GapPart(Part):
