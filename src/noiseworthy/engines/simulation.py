@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.shards import Group, Shards
+from noiseworthy.engines.spans import span_of, with_products
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.making import aligned
+from noiseworthy.methods.span import Spanned
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import client_step
 from noiseworthy.tasks import LinearModel
@@ -107,7 +109,9 @@ def simulate(
         for paid, a in zip(planned, algorithms, strict=True)
     ]
     states, memory = _reached(done, states, memory)
-    sequential, apart = _in_turn(stacked, shards), _different(seeds)
+    sequential, apart, span = _in_turn(stacked, shards), _different(seeds), span_of(algorithms, shards)
+    if span == "kept" and isinstance(stacked.task, LinearModel):
+        shards = with_products(shards, stacked.task)
     for stop in evaluate_at[evaluate_at >= done.round]:
         if len(done.rounds) and stop == done.rounds[-1]:
             continue
@@ -126,6 +130,7 @@ def simulate(
             single_uploads,
             sequential,
             apart,
+            span == "asked",
         )
         score = _score(stacked.task, _models(stacked, states), shards.test_x, shards.test_y)
         done = _record(done, int(stop), states, memory, ledgers, score)
@@ -240,6 +245,7 @@ def _advance(
     single_uploads: bool,
     sequential: bool,
     apart: int,
+    spans: bool,
 ):
     """Rounds bounds[0]..bounds[1] of every training; the bounds are traced, so one program serves all.
 
@@ -250,7 +256,8 @@ def _advance(
     def training(algorithm: Algorithm, state: ServerState, memory: Memory, key: Array):
         def body(t: Array, carry: tuple[ServerState, Memory]) -> tuple[ServerState, Memory]:
             state, memory = carry  # the loop's own index is the same for all trainings: their keys agree
-            return _round(algorithm, state._replace(round=t), memory, train, groups, key, single_uploads)
+            state = state._replace(round=t)
+            return _round(algorithm, state, memory, train, groups, key, single_uploads, spans)
 
         return lax.fori_loop(bounds[0], bounds[1], body, (state, memory))
 
@@ -272,6 +279,7 @@ def _round(
     groups: tuple[Group, ...],
     key: Array,
     single_uploads: bool,
+    spans: bool,
 ) -> tuple[ServerState, Memory]:
     cohort = algorithm.select(state)
     if len(cohort) == train[0].shape[0]:
@@ -286,6 +294,8 @@ def _round(
 
         def reply(place: Array, client: Array, memory: Memory, held=held) -> tuple[Array, Memory]:
             shard = jax.tree.map(lambda leaf: leaf[place], held)
+            if spans and isinstance(algorithm.task, LinearModel):
+                shard = Spanned.of(algorithm.task, shard)
             if single_uploads:
                 upload, memory = client_step(algorithm, state, client, memory, shard, key)
             else:

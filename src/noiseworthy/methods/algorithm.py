@@ -22,6 +22,18 @@ Shard: TypeAlias = Any
 """What a client computes with: its records as a `Batch`, or what full batches need to know, as `Moments`."""
 
 
+class StepsInSpan(NamedTuple):
+    """Local steps of one reply that move a linear model by combinations of the client's records.
+
+    Attributes:
+        steps: how many on average.
+        records: in each of them, None for all.
+    """
+
+    steps: float
+    records: int | None
+
+
 class ServerState(NamedTuple):
     """What the server knows between rounds.
 
@@ -62,6 +74,11 @@ class Algorithm(Protocol):
     @property
     def moves_locally(self) -> bool:
         """Whether clients compute at models of their own, so that their products share no factor."""
+        ...
+
+    @property
+    def steps_in_span(self) -> StepsInSpan | None:
+        """What a reply does that keeps a linear model in the span of its records; None where nothing does."""
         ...
 
     @property
@@ -167,6 +184,11 @@ class Scheduled(eqx.Module):
     def remembers_noised(self) -> bool:
         """Nothing is remembered."""
         return False
+
+    @property
+    def steps_in_span(self) -> StepsInSpan | None:
+        """None, where no step knows of the span."""
+        return None
 
     @property
     def lengths(self) -> dict[str, int]:
