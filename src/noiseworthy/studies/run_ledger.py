@@ -282,7 +282,8 @@ def entered(books: DurableLedger, mark: str) -> dict[str, Any]:
 def digest_of(reached: Checkpoint) -> bytes:
     """SHA-256 over everything that releases have moved."""
     running = hashlib.sha256(str(reached.round).encode())
-    for leaf in (reached.theta, reached.used, *reached.memory, *reached.server):
+    places = () if reached.where is None else (reached.where,)
+    for leaf in (reached.theta, reached.used, *reached.memory, *reached.server, *places):
         running.update(np.ascontiguousarray(leaf).tobytes())
     return running.digest()
 
