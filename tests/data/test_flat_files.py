@@ -156,3 +156,24 @@ def test_parquet_that_does_not_fit_is_refused(tmp_path, tables):
     (tables / "b.parquet").write_text("nothing")
     with pytest.raises(DataError, match="cannot be read as a Parquet table"):
         from_parquet(tmp_path, folder=tmp_path / "other")
+
+
+@pytest.mark.parametrize("asked", [[0, 1, 2, 3], [1], [0, 2, 3], [3, 0]])
+def test_rows_of_some_clients_are_read_from_files_as_from_memory(tmp_path, asked):
+    fed, clients = mapped(tmp_path / "new"), np.array(asked)
+    expected = np.zeros((60, 3), np.float32)
+    rows = np.concatenate([records(i)[0] for i in asked])
+    expected[: len(rows)] = rows
+    there = Ragged.laid([records(i)[0] for i in range(4)])
+    for x in (fed.x, there):
+        np.testing.assert_array_equal(x.of_clients(clients, 60), expected)
+        np.testing.assert_array_equal(x[..., :2].of_clients(clients, 60), expected[:, :2])
+    np.testing.assert_array_equal(fed.y.of_clients(clients, 60)[: len(rows)], np.concatenate([records(i)[1] for i in asked]))
+
+
+def test_a_file_that_was_cut_off_is_named(tmp_path):
+    fed = mapped(tmp_path / "new")
+    with (tmp_path / "new" / "x.npy").open("r+b") as file:
+        file.truncate(200)
+    with pytest.raises(DataError, match="is cut off"):
+        fed.x.of_clients(np.arange(4), 60)

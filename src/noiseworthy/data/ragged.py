@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.errors import DataError
+
 _MOST_STACKED = 2**26
 """Numbers that clients are stacked to whatever their sizes; fewer cost little, and stacked ones train fastest."""
 _MOST_PADDING = 8
@@ -76,16 +78,38 @@ class Ragged:
         return self.rows[start : start + self.sizes[client]][(*within,)]
 
     def of_clients(self, clients: NDArray[np.int64], room: int) -> NDArray[Any]:
-        """Rows of some clients end to end, shape (room, ...), zero past the last of them."""
-        sizes = self.sizes[clients]
-        firsts = np.repeat(self.starts[clients] - (np.cumsum(sizes) - sizes), sizes)
+        """Rows of some clients end to end, shape (room, ...), zero past the last of them.
+
+        Rows of a file are read and not mapped, so that none of its pages stays in this process.
+        """
+        starts, sizes = self.starts[clients], self.sizes[clients]
         out = np.zeros((room, *self.rows.shape[1:]), self.dtype)
-        out[: len(firsts)] = self.rows[firsts + np.arange(len(firsts))]
+        firsts = np.flatnonzero(np.append(True, starts[1:] != starts[:-1] + sizes[:-1]))
+        counts = np.add.reduceat(sizes, firsts)
+        ends = np.cumsum(counts)
+        runs = zip(starts[firsts].tolist(), (ends - counts).tolist(), ends.tolist(), strict=True)
+        if (file := _file_of(self.rows)) is None:
+            for start, first, end in runs:
+                out[first:end] = self.rows[start : start + end - first]
+            return out
+        width = out[:1].nbytes
+        with open(file.filename, "rb", buffering=0) as source:
+            for start, first, end in runs:
+                source.seek(file.offset + start * width)
+                if source.readinto(memoryview(out[first:end]).cast("B")) != (end - first) * width:
+                    raise DataError(f"{file.filename} is cut off; write the federation again")
         return out
 
     def first(self, sizes: NDArray[np.int64]) -> Ragged:
         """At most so many rows of each client; nothing is copied."""
         return Ragged(self.rows, self.starts, np.minimum(sizes, self.sizes))
+
+
+def _file_of(rows: NDArray[Any]) -> Any:
+    """The mapped file that rows are the whole of, as a `numpy.memmap`; None of others."""
+    whole = rows.base
+    there = isinstance(whole, np.memmap) and rows.flags.c_contiguous and rows.size == whole.size
+    return whole if there else None
 
 
 def held(arrays: Sequence[NDArray[Any]]) -> Any:
