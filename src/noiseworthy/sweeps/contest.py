@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from typing import Any
 
@@ -52,7 +52,7 @@ class Entry:
         replies: uploads of each client, those of a first stage included, shape (S, N).
         spent: greatest share of its epsilon that any client has spent, shape (S,).
         theta: the shared model of the first seed, shape (p,).
-        memory: what its clients keep in the end, leaves of shape (N, ...).
+        memory: what a client keeps of that training, its leaves; None where nobody keeps anything.
         home: score of what owners make of that model, by the way they do it; empty until it is asked for.
     """
 
@@ -64,7 +64,7 @@ class Entry:
     replies: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
     spent: Real = field(default_factory=lambda: np.empty(0))
     theta: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
-    memory: tuple[NDArray[np.float32], ...] = ()
+    memory: Callable[[int], tuple[NDArray[Any], ...]] | None = None
     home: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -332,7 +332,7 @@ def _trained(entry: Entry, run: Run) -> Entry:
         replies=run.uploads + (0 if pilot is None else pilot.uploads),
         spent=np.max(run.spent / entry.plan.budget.epsilon, axis=1),
         theta=run.theta[0],
-        memory=tuple(leaf[0] for leaf in run.memory),
+        memory=None if run.memory is None else partial(run.memory, 0),
     )
 
 

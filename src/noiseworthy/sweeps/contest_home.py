@@ -63,13 +63,12 @@ def _ways(task: Task) -> dict[str, AtHome]:
 
 def _seen(entry: Entry, task: Task, seed: int) -> Callable[[int, NDArray], NDArray]:
     """An owner's records as the shared model takes them, with what the owner kept of the training."""
-    if not entry.memory:
+    if (kept := entry.memory) is None:
         return lambda owner, x: x
     algorithm = make(entry.plan, task, seed)
-    kept = jax.tree.structure(algorithm.init_client(jnp.asarray(entry.theta))).unflatten(entry.memory)
+    layout = jax.tree.structure(algorithm.init_client(jnp.asarray(entry.theta)))
 
     def seen(owner: int, x: NDArray) -> NDArray:
-        mine = jax.tree.map(lambda leaf: jnp.asarray(leaf[owner]), kept)
-        return np.asarray(algorithm.seen_at(mine, jnp.asarray(x)))
+        return np.asarray(algorithm.seen_at(layout.unflatten(map(jnp.asarray, kept(owner))), jnp.asarray(x)))
 
     return seen
