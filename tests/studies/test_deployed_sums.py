@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import Charge
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.trust import Trust
+from noiseworthy.studies.typed_record import OwnerPart
 
 from .test_deployed import COINS, LOCAL, STUDY, deployment_of, simulated, with_algorithm
 
@@ -184,6 +186,8 @@ def test_an_owner_without_secure_sums_is_named_before_any_round(tmp_path):
         deployment.check_owners(abouts)
         check_approved(roster, abouts)
         digest = abouts[3].sums[0]
+        kept = [OwnerPart.model_validate(json.loads(about.model_dump_json())) for about in abouts]
+        assert [one.sums for one in kept] == 4 * [(digest, 0, True)]
         assert digest == roster.digest
         for sums, why in (
             (None, r"client 3 has no \[secure_sum\], and by the plan owners sum"),
