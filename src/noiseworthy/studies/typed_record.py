@@ -193,6 +193,7 @@ class ClaimPart(Part):
     looser: dict[str, list[OrInfinite]] = Field(default_factory=dict)
     told_apart: ToldApartPart | None = None
     persons: PersonsPart | None = None
+    several: list[PersonsPart] = Field(default_factory=list)
 
 
 class FederationPart(Part):
@@ -316,6 +317,7 @@ class OwnerPart(Part):
     spent: float
     leased: float = 0.0
     columns: str | None = None
+    sums: tuple[str, int, bool] | None = None
 
 
 class NetworkPart(Part):
