@@ -61,7 +61,12 @@ def write(folder: Path, clients: int) -> None:
         return x, (x @ truth + rng.standard_normal(count, np.float32) > 0).astype(np.int32)
 
     Federation.from_function(
-        lambda i: records(int(sizes[i])), clients, folder=folder, test=records(1000), classes=2, name="power law"
+        lambda i: records(int(sizes[i])),
+        clients,
+        folder=folder,
+        test=records(1000),
+        classes=2,
+        name="power law",
     )
 
 

@@ -115,7 +115,7 @@ def page() -> None:
 
 
 def _cells(one: dict[str, Any], many: dict[str, Any]) -> tuple[str, ...]:
-    losses = [f"{found['loss']:.3f}" if found["train"] else "not trained" for found in (one, many)]
+    losses = [f"{found['loss']:.3g}" if found["train"] else "not trained" for found in (one, many)]
     best = int(many["loss"] < one["loss"])
     if abs(one["loss"] - many["loss"]) > 0.005 * max(one["loss"], many["loss"]):
         losses[best] = f"**{losses[best]}**"
