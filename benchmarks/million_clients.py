@@ -1,12 +1,12 @@
-"""A million clients on one machine: rounds of 100 clients whose records lie in files, and the memory they take.
+"""A million clients on one machine: rounds of 100 clients whose records lie in files, and their memory.
 
 Clients hold from 10 records on by a power law (47 on average, 20,000 at most), of 20 features. `make` writes
 federations of 10^4, 10^5 and 10^6 clients with `Federation.from_function`; `run` trains 100 rounds of each
-method at each size in a process of its own. Local steps: five, and for DP-ScaffNew by coins, two on average.
-The product's DP-ScaffNew asks everybody in every round; here its cohorts are of 100, to see what memories of a
-million clients cost.
+method at each size in a process of its own, with checkpoints. DP-FedAvg takes five local steps; DP-ScaffNew two.
+The product's DP-ScaffNew asks everybody in every round; here its cohorts are of 100, to see what memories of
+a million clients cost.
 
-Memory is what the kernel counts for the process at its peak: all of it, `VmHWM`, in which pages of the mapped
+Memory is what the kernel counts for the process at its peak: all of it, `VmHWM`, in which pages of mapped
 files count while they are there; and what it could not drop, sampled: `RssAnon`.
 """
 
@@ -61,7 +61,12 @@ def write(folder: Path, clients: int) -> None:
         return x, (x @ truth + rng.standard_normal(count, np.float32) > 0).astype(np.int32)
 
     Federation.from_function(
-        lambda i: records(int(sizes[i])), clients, folder=folder, test=records(1000), classes=2, name="power law"
+        lambda i: records(int(sizes[i])),
+        clients,
+        folder=folder,
+        test=records(1000),
+        classes=2,
+        name="power law",
     )
 
 
@@ -95,7 +100,7 @@ def memory() -> dict[str, float]:
 
 
 def run(folder: Path, method: str) -> dict[str, float]:
-    """Seconds to open and plan, and of a round of a training with its checkpoints; memory in MB."""
+    """Seconds to open and plan, and of a round with its share of three checkpoints; memory in MB."""
     anonymous, done = [0.0], threading.Event()
 
     def sample() -> None:
@@ -107,19 +112,18 @@ def run(folder: Path, method: str) -> dict[str, float]:
     federation = Federation.opened(folder)
     plan, algorithm = planned(method, federation.sizes)
     opened = time.perf_counter() - start
-    shards, seconds = Shards.load(federation, TASK, condensed=algorithm.condensed), 0.0
+    shards, seconds, busy = Shards.load(federation, TASK, condensed=algorithm.condensed), 0.0, 0.0
     for _ in range(2):  # the first compiles
         with tempfile.TemporaryDirectory(dir=folder.parent) as kept:
-            start = time.perf_counter()
+            start, busy = time.perf_counter(), time.process_time()
             carried_out(
                 plan, TASK, lambda condensed: shards, [0], np.array([0, ROUNDS // 2, ROUNDS]),
                 algorithms=[algorithm], keeper=FolderKeeper(folder=Path(kept), mark="benchmark"),
             )  # fmt: skip
-            seconds = time.perf_counter() - start
+            seconds, busy = time.perf_counter() - start, time.process_time() - busy
     done.set()
-    a_round = seconds / ROUNDS
-    peak = memory()["VmHWM"]
-    return {"opened": opened, "round": a_round, "peak": peak, "anonymous": anonymous[0]}
+    times = {"opened": opened, "round": seconds / ROUNDS, "busy": busy / ROUNDS}
+    return {**times, "peak": memory()["VmHWM"], "anonymous": anonymous[0]}
 
 
 def main() -> None:
@@ -144,7 +148,8 @@ def main() -> None:
             one, first = found[clients], found[COUNTS[0]]
             print(
                 f"{method:<12} {clients:>9,} clients: {1000 * one['round']:6.2f} ms a round, "
-                f"{one['round'] / first['round']:4.2f} of 10^4's; peak {one['peak']:5.0f} MB, of it anonymous "
+                f"{one['round'] / first['round']:4.2f} of 10^4's, {1000 * one['busy']:6.2f} ms of CPU, "
+                f"{one['busy'] / first['busy']:4.2f} of 10^4's; peak {one['peak']:5.0f} MB, of it anonymous "
                 f"{one['anonymous']:5.0f} MB; opened and planned in {one['opened']:.1f} s",
                 flush=True,
             )

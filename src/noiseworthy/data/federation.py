@@ -272,9 +272,7 @@ def numbered(clients: int) -> tuple[str, ...]:
     return tuple(f"client {i}" for i in range(clients))
 
 
-def checked_pair(
-    x: ArrayLike, y: ArrayLike, classes: int | None, who: str, axes: int = 1
-) -> tuple[Any, Any]:
+def checked_pair(x: ArrayLike, y: ArrayLike, classes: int | None, who: str, axes: int = 1) -> tuple[Any, Any]:
     """Features and labels of a client; labels of numbers have so many `axes`."""
     features = _features(x, who)
     labels = _finite(y, f"{who} has labels") if classes is None else _classes(y, classes, who)
@@ -290,6 +288,11 @@ def checked_pair(
 
 
 def check_alike(pairs: Sequence[tuple[NDArray, NDArray]]) -> None:
+    """Refuse features and labels of different shapes or types.
+
+    Raises:
+        DataError: they differ.
+    """
     for what, arrays in zip(("records", "labels"), zip(*pairs, strict=True), strict=True):
         shapes = {array.shape[1:] for array in arrays}
         if len(shapes) > 1:

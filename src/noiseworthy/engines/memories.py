@@ -35,7 +35,10 @@ class ClientMemories:
         self._start, self._clients = tuple(start), asked.shape[1]
         self._asked = asked.ravel().copy()
         self._place = np.full(asked.size if self._start else 0, -1, np.int64)
-        self._where, self._changed = np.empty(0, np.int64), tuple(np.empty((0, *one.shape[1:]), one.dtype) for one in start)
+        self._where, self._changed = (
+            np.empty(0, np.int64),
+            tuple(np.empty((0, *one.shape[1:]), one.dtype) for one in start),
+        )
         self._count = 0
         self._files = () if folder is None else self._opened(folder)
 
@@ -44,14 +47,17 @@ class ClientMemories:
         try:
             return tuple(
                 open_memmap(
-                    folder / FILE.format(i), "r+" if going_on else "w+", one.dtype, (len(self._asked), *one.shape[1:])
+                    folder / FILE.format(i),
+                    "r+" if going_on else "w+",
+                    one.dtype,
+                    (len(self._asked), *one.shape[1:]),
                 )
                 for i, one in enumerate(self._start)
             )
         except (OSError, ValueError) as error:
             raise ResumeError(
-                f"{folder} lacks what clients remember ({error}); put its memory files back, or start anew in "
-                "another folder with --out"
+                f"{folder} lacks what clients remember ({error}); put its memory files back, or start anew "
+                "in another folder with --out"
             ) from None
 
     def read(self, training: int, clients: NDArray[np.int64]) -> Rows:
