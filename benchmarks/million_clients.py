@@ -2,9 +2,9 @@
 
 Clients hold from 10 records on by a power law (47 on average, 20,000 at most), of 20 features. `make` writes
 federations of 10^4, 10^5 and 10^6 clients with `Federation.from_function`; `run` trains 100 rounds of each
-method at each size in a process of its own, with checkpoints. DP-FedAvg takes five local steps; DP-ScaffNew two.
-The product's DP-ScaffNew asks everybody in every round; here its cohorts are of 100, to see what memories of
-a million clients cost.
+method at each size in a process of its own, with checkpoints: of five local steps of DP-FedAvg, two of
+DP-ScaffNew. The product's DP-ScaffNew asks everybody in every round; here its cohorts are of 100, to see what
+memories of a million clients cost.
 
 Memory is what the kernel counts for the process at its peak: all of it, `VmHWM`, in which pages of mapped
 files count while they are there; and what it could not drop, sampled: `RssAnon`.

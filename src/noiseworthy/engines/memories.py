@@ -74,6 +74,15 @@ class ClientMemories:
             found.append(rows)
         return tuple(found)
 
+    def of(self, training: int, client: int) -> Rows:
+        """The rows of one client in one training."""
+        return tuple(rows[0] for rows in self.read(training, np.array([client])))
+
+    @property
+    def keeps(self) -> bool:
+        """Whether clients keep anything."""
+        return bool(self._start)
+
     def write(self, training: int, clients: NDArray[np.int64], rows: Rows) -> None:
         """New rows of different clients in one training."""
         if self._start:

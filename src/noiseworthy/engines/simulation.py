@@ -22,13 +22,15 @@ from numpy.typing import NDArray
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.engines.memories import ClientMemories
-from noiseworthy.engines.records import Trajectory
+from noiseworthy.engines.records import Kept, Trajectory
 from noiseworthy.engines.shards import Group, Shards
+from noiseworthy.engines.spans import span_of, with_products
 from noiseworthy.engines.streams import advance, memories_of
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.making import aligned
+from noiseworthy.methods.span import Spanned
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import client_step
 from noiseworthy.tasks import LinearModel
@@ -121,7 +123,13 @@ def simulate(
         for paid, a in zip(planned, algorithms, strict=True)
     ]
     states, memory = _reached(done, states, memory)
-    sequential, apart = flat is None and _in_turn(stacked, shards), _different(seeds)
+    sequential, apart, span = (
+        flat is None and _in_turn(stacked, shards),
+        _different(seeds),
+        span_of(algorithms, shards),
+    )
+    if span == "kept" and isinstance(stacked.task, LinearModel):
+        shards = with_products(shards, stacked.task)
     for stop in evaluate_at[evaluate_at >= done.round]:
         if len(done.rounds) and stop == done.rounds[-1]:
             continue
@@ -144,13 +152,15 @@ def simulate(
                 single_uploads,
                 sequential,
                 apart,
+                span == "asked",
             )
         score = _score(stacked.task, _models(stacked, states), shards.test_x, shards.test_y)
         done = _record(done, int(stop), states, memory, ledgers, score)
         on_segment(done)
         if isinstance(memory, ClientMemories):
             memory.settle()
-    return Trajectory(done.rounds, done.loss, done.accuracy, np.asarray(_models(stacked, states)), done.used)
+    models, kept = np.asarray(_models(stacked, states)), _reader(memory)
+    return Trajectory(done.rounds, done.loss, done.accuracy, models, done.used, kept)
 
 
 def _check_schedules(
@@ -216,6 +226,14 @@ def _kept(memory: Memory) -> tuple[NDArray[np.int64] | None, tuple[NDArray[np.fl
     return memory.changes if isinstance(memory, ClientMemories) else (None, _leaves(memory))
 
 
+def _reader(memory: Memory) -> Kept | None:
+    """What any client keeps; None where nobody keeps anything."""
+    if isinstance(memory, ClientMemories):
+        return memory.of if memory.keeps else None
+    leaves = _leaves(memory)
+    return (lambda training, client: tuple(leaf[training, client] for leaf in leaves)) if leaves else None
+
+
 def _leaves(memory: Memory) -> tuple[NDArray[np.float32], ...]:
     return tuple(np.asarray(leaf) for leaf in jax.tree.leaves(memory))
 
@@ -272,6 +290,7 @@ def _advance(
     single_uploads: bool,
     sequential: bool,
     apart: int,
+    spans: bool,
 ):
     """Rounds bounds[0]..bounds[1] of every training; the bounds are traced, so one program serves all.
 
@@ -282,7 +301,8 @@ def _advance(
     def training(algorithm: Algorithm, state: ServerState, memory: Memory, key: Array):
         def body(t: Array, carry: tuple[ServerState, Memory]) -> tuple[ServerState, Memory]:
             state, memory = carry  # the loop's own index is the same for all trainings: their keys agree
-            return _round(algorithm, state._replace(round=t), memory, train, groups, key, single_uploads)
+            state = state._replace(round=t)
+            return _round(algorithm, state, memory, train, groups, key, single_uploads, spans)
 
         return lax.fori_loop(bounds[0], bounds[1], body, (state, memory))
 
@@ -304,6 +324,7 @@ def _round(
     groups: tuple[Group, ...],
     key: Array,
     single_uploads: bool,
+    spans: bool,
 ) -> tuple[ServerState, Memory]:
     cohort = algorithm.select(state)
     if len(cohort) == train[0].shape[0]:
@@ -318,6 +339,8 @@ def _round(
 
         def reply(place: Array, client: Array, memory: Memory, held=held) -> tuple[Array, Memory]:
             shard = jax.tree.map(lambda leaf: leaf[place], held)
+            if spans and isinstance(algorithm.task, LinearModel):
+                shard = Spanned.of(algorithm.task, shard)
             if single_uploads:
                 upload, memory = client_step(algorithm, state, client, memory, shard, key)
             else:
