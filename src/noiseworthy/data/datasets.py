@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._validate import count
-from noiseworthy.data.federation import Federation, numbered
+from noiseworthy.data.federation import FLAT, Federation, numbered
 from noiseworthy.data.files import locate, required_folder
 from noiseworthy.data.partitions import Parts
 from noiseworthy.data.partitions import partition as deal_out
-from noiseworthy.data.readers import FLAT, FORMATS, SQL, is_table, opened
+from noiseworthy.data.readers import FORMATS, SQL, is_table, opened
 from noiseworthy.data.records import Records
 from noiseworthy.data.schema.stated import has_columns
 from noiseworthy.data.shipped import PARENTS, read_shipped

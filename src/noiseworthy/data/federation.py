@@ -19,6 +19,9 @@ from noiseworthy.errors import DataError
 if TYPE_CHECKING:
     from noiseworthy.data.schema import Schema
 
+FLAT = "flat:"
+"""How a source begins that is a folder of `Federation.from_function` or `from_parquet`."""
+
 
 @dataclass(frozen=True)
 class Federation:

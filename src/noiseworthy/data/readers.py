@@ -17,8 +17,6 @@ FORMATS = (".csv", ".csv.gz", ".parquet", ".feather", ".arrow", ".xlsx", ".npz")
 """How files of tables end."""
 SQL = "sql:"
 """How a source begins that is a database."""
-FLAT = "flat:"
-"""How a source begins that is a folder of `Federation.from_function` or `from_parquet`."""
 _CELLS = {"dtype": str, "na_filter": False, "skipinitialspace": True}
 
 

@@ -16,7 +16,8 @@ from pydantic import (
 )
 
 from noiseworthy._tables import Auto, Count, Listed, Number, Positive, Seed, Table
-from noiseworthy.data.readers import FLAT, is_table
+from noiseworthy.data.federation import FLAT
+from noiseworthy.data.readers import is_table
 from noiseworthy.data.schema import Schema, by_person_column, check_beside, check_persons
 from noiseworthy.data.table import OWNERS, FederationTable
 from noiseworthy.data.tables import Columns
