@@ -20,6 +20,7 @@ from noiseworthy.plans.stages import Pilot
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.power import GaussianPower, after_two_moves
 from noiseworthy.reports.claim_card import claim_card
+from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.studies.claims import FALSE_ALARMS, claim_facts, power_against
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import plan_study
@@ -191,6 +192,31 @@ def test_a_client_as_the_unit_covers_every_person_and_no_noise_covers_none():
     assert "persons" not in claim_facts(whole)
 
 
+def test_a_study_that_says_nothing_of_persons_is_told_what_their_records_cost():
+    """In the privacy statement and on the card, by the numbers of a stated bound; not of one record alone."""
+    budget = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-5, "clip_norm": 1.0}
+    stated = {
+        "federation": {"sizes": [50, 50]},
+        "task": {"dimension": 4},
+        "privacy": budget,
+        "algorithm": {"rounds": 5, "clients_per_round": 2, "step_size": 0.1},
+    }
+    prepared, decision = plan_study(prepare(parse_study(stated)))
+    record = view(new_record(prepared.study, decision, None, 4, name="silent"))
+    two, ten = (claim_facts(decision.plan, k)["persons"]["epsilon"][1] for k in (2, 10))
+    said = (
+        f"Of the records of one person at one client, 2 cost epsilon {rounded_up(two)} and 10 cost epsilon "
+        f"{rounded_up(ten)} together, at delta 1e-05."
+    )
+    (limit,) = [one for one in privacy_statement(record) if one.title == "What is not protected"]
+    assert any(said in point for point in limit.points)
+    (answer,) = [q["answer"] for q in claim_card(record)["questions"] if "several records" in q["question"]]
+    assert answer.startswith(said)
+    assert "person_column" in answer
+    assert not {"persons", "several"} & claim_facts(decision.plan, 1).keys()
+    assert "several" not in claim_facts(plan_of("none", 0.0, "record", "replace-one"))
+
+
 @pytest.mark.parametrize("norm_of", ["l1", "l2"])
 def test_so_many_records_move_a_mean_by_at_most_as_many_times_the_sensitivity(norm_of):
     """And by nearly as much, where they are put as far apart as they can be."""
@@ -217,8 +243,10 @@ def test_a_study_states_it_for_full_batches_and_its_card_says_it():
     (said,) = [q["answer"] for q in card["questions"] if "several records" in q["question"]]
     assert rounded_up(card["persons"]["epsilon"][1]) in said
     assert "3 times what one record changes" in said
-    silent = new_record(parse_study({**stated, "privacy": budget}), decision, None, 4, name="few")
-    assert not [q for q in claim_card(view(silent))["questions"] if "several records" in q["question"]]
+    (limit,) = [one for one in privacy_statement(view(record)) if one.title == "What is not protected"]
+    most = rounded_up(card["persons"]["epsilon"][1])
+    told = f"The 3 records that a person has at most at one client cost together epsilon {most}."
+    assert any(told in point for point in limit.points)
     poisson = {"sampling_rate": 0.1, "relation": "add-remove", "persons_have_at_most": 3}
     with pytest.raises(ConfigError, match="counted exactly for full batches only"):
         parse_study({**stated, "privacy": {**budget, **poisson}})

@@ -12,26 +12,30 @@ import pandas as pd
 import pytest
 import tomli_w
 
+from noiseworthy.cli.checking import check
+from noiseworthy.data.table import FederationTable
 from noiseworthy.deploy.demands import Demand
 from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.price import price_of
-from noiseworthy.deploy.owners import owner_tables
+from noiseworthy.deploy.owners import owner_tables, write_owner_files
 from noiseworthy.errors import ConfigError, DataError, UnsoundClaim
 from noiseworthy.privacy.durable.statement import statement
 from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.studies.audit import audit_study
-from noiseworthy.studies.checking import check_study
+from noiseworthy.studies.checking import Terms, check_own, check_study
 from noiseworthy.studies.loading import load_study, parse_study
 from noiseworthy.studies.plan_codec import encoded
 from noiseworthy.studies.plan_file import load_plan, planned
 from noiseworthy.studies.planner import Decision
 from noiseworthy.studies.prepare import prepare
+from noiseworthy.studies.privacy_table import PrivacyTable
 from noiseworthy.studies.run_folder import opened_ledger
 from noiseworthy.studies.studies import plan, train_in
+from noiseworthy.studies.tables import Study
 from noiseworthy.sweeps.advisor import entrants
 from noiseworthy.tasks.persons import Persons
 
@@ -152,6 +156,63 @@ def test_somebody_with_more_records_than_stated_is_refused(folder):
 def test_a_check_counts_persons(folder):
     said = [one.says for one in check_study(study()).findings]
     assert "training persons of 2 clients: north 40, south 40" in said
+
+
+def test_the_check_of_an_owners_file_counts_persons(deployment, folder, capsys):
+    path = write_owner_files(deployment, folder / "owners")["north"]
+    check(path)
+    assert "training persons of 2 clients: north 40, south 40" in capsys.readouterr().out
+
+
+# The column by which they are named --------------------------------------------------------------------
+
+NAMED = {name: column for name, column in COLUMNS.items() if name != "patient"}
+UNSAID = {key: value for key, value in KEYS["privacy"].items() if key != "unit"}
+
+
+def named_study(columns, federation=None, **privacy: Any):
+    federation = {**KEYS["federation"], "person_column": "patient", **(federation or {})}
+    stated = {**KEYS, "federation": federation, "privacy": {**UNSAID, **privacy}}
+    return parse_study(stated | ({} if columns is None else {"columns": columns}))
+
+
+def test_a_column_of_persons_makes_them_the_unit():
+    """It is short for the role and the unit: the study is the same, and so is everything that reads it."""
+    assert named_study(COLUMNS) == study()
+    by_bound = named_study(NAMED, persons_have_at_most=3)
+    assert by_bound.counted_columns.tables()["patient"] == COLUMNS["patient"]
+    assert (by_bound.privacy.unit, by_bound.federation.person_column) == ("person", None)
+    counted = named_study(COLUMNS, unit="record")
+    assert (counted.privacy.unit, counted.counted_columns.person.whole) == ("record", False)
+
+
+def test_a_study_that_was_checked_before_names_its_persons_too():
+    table = FederationTable(data="wards.csv", person_column="patient")
+    merged = {**KEYS, "federation": table, "privacy": PrivacyTable(**UNSAID), "columns": COLUMNS}
+    assert Study.model_validate(merged) == study()
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (None, r"person_column = 'patient' needs \[columns\], which say what columns are"),
+        ({**COLUMNS, "patient": {"kind": "left-out"}}, 'patient has kind = "left-out"; leave one of them'),
+        ({**NAMED, "patient": {"kind": "yes-no"}}, 'patient has role = "feature"; leave one of them out'),
+        ({**NAMED, "who": {"role": "person", "at_most": 3}}, 'who has role = "person"; leave one of them'),
+        (NAMED, "needs .* a public bound on the records of one"),
+    ],
+)
+def test_what_contradicts_a_column_of_persons_is_refused(columns, message):
+    with pytest.raises(ConfigError, match=message):
+        named_study(columns)
+
+
+def test_an_owner_names_the_column_too(deployment, folder):
+    owner = owner_of(deployment, folder)
+    tables = owner.model_dump(exclude={"columns"}, exclude_unset=True)
+    tables["federation"]["person_column"] = "patient"
+    del tables["budget"]["unit"]
+    assert Owner.model_validate({**tables, "columns": owner.columns}) == owner
 
 
 # Plan, ledger and words -------------------------------------------------------------------------------
@@ -290,6 +351,16 @@ def test_an_owners_own_table_is_rows_of_persons(deployment, folder):
     )  # fmt: skip
     holding = Holding.load(owner.federation, "north", owner.rows)
     assert (holding.size, holding.x.shape[1:], holding.record_shape) == (own.patient.nunique(), (3, 2), (1,))
+    found = check_own(owner.federation, owner.rows, Terms("gaussian", 0.05, 1e-5))
+    said = [one.says for one in found.findings]
+    many = own.patient.nunique()
+    told = (
+        f"{many} persons with {len(own)} training records, up to 3 of one; all of a person, 3 at most, are "
+    )
+    assert told + "clipped together, count once, and are what the budget protects" in said
+    assert any("too few persons" in one and f"this owner ({many} persons)" in one for one in said)
+    records = check_own(owner.federation, owner.columns, Terms("gaussian", 0.05, 1e-5))
+    assert any(f"this owner ({len(own)} records)" in one.says for one in records.findings)
     sums = [len(of_one) for _, of_one in own.groupby("patient", sort=False)]
     np.testing.assert_array_equal((holding.x[..., -1] > 0).sum(axis=1), sums)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +12,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 from scipy.stats import norm
 
 from noiseworthy.errors import ConfigError, InvalidInput
+from noiseworthy.privacy.trust import TRUST_MODELS
+from noiseworthy.reports.tables import tradeoff_table
+from noiseworthy.reports.tradeoff import trusts_figure
+from noiseworthy.reports.tradeoff_words import trusts_caption
 from noiseworthy.studies.loading import load_study, parse_study
+from noiseworthy.studies.plan_codec import encoded
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import load_record, new_record, save_record
 from noiseworthy.studies.training import train
+from noiseworthy.studies.typed_record import view
 from noiseworthy.sweeps import tradeoff
 from noiseworthy.sweeps.compare import search_epsilon
 from noiseworthy.sweeps.recorded import with_tradeoff
@@ -375,3 +383,70 @@ def test_other_values_are_refused_by_name(key, value, says):
         parse_study(changed(tradeoff={key: value}))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+# Whom to trust ----------------------------------------------------------------------------------------
+
+
+def trusting(algorithm="fedsgd-dpc", **privacy):
+    raw = changed(tradeoff={"epsilon": [1.0, 4.0], "budget": [100.0], "seeds": [7], "trust": True})
+    own = {**OTHERS[algorithm], "privacy": {**raw["privacy"], **privacy}} if algorithm in OTHERS else {}
+    return prepared_from({**raw, **own})
+
+
+@pytest.fixture(scope="module")
+def by_trust():
+    prepared = trusting()
+    return prepared, train_surface(plan_surface(Surface.of(prepared), prepared), prepared)
+
+
+def test_each_trust_is_planned_and_trained_as_a_study_that_states_it(by_trust):
+    """And its own row is that of the surface, trained once."""
+    _, surface = by_trust
+    rows = {model: [one for one in surface.trusts if one.trust == model] for model in TRUST_MODELS}
+    assert [one.epsilon for row in rows.values() for one in row] == 3 * [1.0, 4.0]
+    for one, point in zip(rows["local"], surface.points, strict=True):
+        assert one.plan is point.plan
+        assert one.loss is point.loss
+    for model in ("secure-sum", "central"):
+        alone = trusting(trust=model, epsilon=1.0)
+        decided = decide(alone).plan
+        assert encoded(rows[model][0].plan) == encoded(decided)
+        reached = train(decided, *alone.trained(), [7], evaluations=1).loss[0, -1]
+        assert rows[model][0].loss[0] == pytest.approx(reached, rel=1e-6)
+    assert not any(rows["central"][0].plan.as_dict()["noise"])
+    assert [one.own for one in surface.trusts] == [False, True] + 4 * [False]
+
+
+def test_the_record_and_its_figure_have_a_row_for_each_trust(by_trust):
+    prepared, surface = by_trust
+    made = with_tradeoff(
+        new_record(prepared.study, decide(prepared), prepared.federation, 31, name="x"), surface
+    )
+    record = view(json.loads(json.dumps(made)))
+    assert [(cell.trust, cell.epsilon) for cell in record.tradeoff.trust][2:4] == [
+        ("secure-sum", 1.0),
+        ("secure-sum", 4.0),
+    ]
+    (axes,) = trusts_figure(record).axes
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == [*TRUST_MODELS]
+    written = [text.get_text() for text in axes.texts]
+    assert f"{100 * record.tradeoff.trust[3].accuracy[0]:.1f}\N{NO-BREAK SPACE}%" in written
+    assert "sums of uploads only (secure-sum, nobody colluding or missing)" in trusts_caption(record)
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(tradeoff_table(record))
+    assert "secure-sum" in console.export_text()
+
+
+def test_nothing_is_said_of_trust_where_it_was_not_asked_for(prepared):
+    surface = Surface.of(prepared)
+    assert surface.trusts == ()
+    assert "trust" not in prepared.study.tradeoff.model_dump()
+
+
+def test_a_method_that_reads_single_uploads_has_no_plan_under_sums():
+    prepared = trusting("dp-pasgd")
+    surface = plan_surface(Surface.of(prepared), prepared)
+    reasons = {one.trust: one.reason for one in surface.trusts if one.plan is None}
+    assert set(reasons) == {"secure-sum", "central"}
+    assert 'dp-pasgd cannot train under trust = "central"' in reasons["central"]

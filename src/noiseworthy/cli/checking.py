@@ -50,7 +50,7 @@ def _found(file: Path, data: Path | None) -> Checked:
     owner = load_owner(file)
     table = owner.federation if data is None else owner.federation.model_copy(update={"data_dir": data})
     budget = owner.budget
-    return check_own(table, owner.columns, Terms(budget.mechanism, budget.epsilon, budget.delta))
+    return check_own(table, owner.rows, Terms(budget.mechanism, budget.epsilon, budget.delta))
 
 
 def _page(found: Checked) -> str:

@@ -42,6 +42,8 @@ class FederationTable(Table):
     """Keeps this part of each client's records, at least one."""
     client_column: str = "client"
     """Column of a table that names the owner of each record."""
+    person_column: str | None = None
+    """Column of persons, all of whose records are one unit: role `person` and `unit = "person"` in one."""
     feature_columns: list[str] | None = None
     """Columns of a table to learn from; left out, all others."""
     label_column: str = "label"
@@ -115,5 +117,5 @@ class FederationTable(Table):
 
 OWNERS = "owners:"
 """How a source begins that is a file of what owners tell."""
-_LATER = ("query", "simulation")
+_LATER = ("query", "simulation", "person_column")
 _DEALING = ("clients", "partition", "alpha", "labels_per_client", "records_per_client", "fraction")

@@ -22,7 +22,7 @@ from noiseworthy.privacy.uploads import WORDS
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import most_spent, rounded_down, spent_words
 from noiseworthy.reports.guarantee import meaning, told_apart
-from noiseworthy.reports.limits import limits
+from noiseworthy.reports.limits import limits, of_several
 from noiseworthy.reports.privacy_statement import bought_ranges, protected
 from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
 from noiseworthy.studies.claim_table import ClaimTable
@@ -118,6 +118,8 @@ def questions(record: RunRecord) -> list[dict[str, Any]]:
     points = {"What is not protected?": list(_outside(record))}
     if record.claim and (persons := record.claim.persons):
         answers["And a person with several records?"] = _persons(record, persons)
+    elif said := of_several(record):
+        answers["And a person with several records?"] = f"{said} {_NOT_COUNTED}"
     return [
         {"question": question, "answer": answer, "points": points.get(question, [])}
         for question, answer in answers.items()
@@ -279,6 +281,12 @@ def _how_counted(record: RunRecord) -> str:
         f"By {record.plan.privacy.accountant}, in noiseworthy {record.version}, for every one of "
         f"{count(len(record.plan.releases), 'client')} by its true number of releases, not by a mean."
     )
+
+
+_NOT_COUNTED = (
+    "The study does not say how many a person has. State persons_have_at_most to be told what they cost, or "
+    "[federation] person_column to make all of them the unit."
+)
 
 
 def _persons(record: RunRecord, persons: PersonsPart) -> str:

@@ -25,7 +25,7 @@ from noiseworthy.reports.rivals import rivals_figure, standing, sweeps_figure
 from noiseworthy.reports.rivals_words import own_points
 from noiseworthy.reports.schedules import in_brief
 from noiseworthy.reports.style import MUTED, NARROW, drawable, new_figure, styled
-from noiseworthy.reports.tradeoff import tradeoff_figure
+from noiseworthy.reports.tradeoff import tradeoff_figure, trusts_figure
 from noiseworthy.reports.usual import usual_figure, usual_panel
 from noiseworthy.reports.what_if import what_if_figure
 from noiseworthy.studies.typed_record import RunRecord
@@ -127,6 +127,7 @@ FIGURES = {
     "who": who_figure,
     "compare": compare_figure,
     "tradeoff": tradeoff_figure,
+    "trusts": trusts_figure,
     "rivals": rivals_figure,
     "rivals-varied": sweeps_figure,
     "hero": hero_figure,

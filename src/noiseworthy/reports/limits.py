@@ -17,13 +17,12 @@ def limits(record: RunRecord) -> Clause | None:
     if not privacy.private:
         return None
     unit = privacy.unit
-    several = "several records" if unit == "record" else "records at several clients"
     when = words_of(record.plan).when(record.plan.written)
     points = [
         *record.read_off,
         *_sizes(privacy),
         f"Who takes part in which round is seen{when}; no amplification by client sampling is claimed.",
-        f"Somebody with {several} is protected less: epsilon grows with their number.",
+        _of_one_person(record),
         f"What is true of many {unit}s is learnt; that is the purpose of training.",
         "Every other run on the same records adds to what is spent, tuning and repeated training included.",
         "The test set and public data are read in the clear; keep records that need protection out of them.",
@@ -40,6 +39,28 @@ def limits(record: RunRecord) -> Clause | None:
     if record.rivals:
         points.append(_rivals(record.rivals))
     return Clause("What is not protected", "Outside of the guarantee:", tuple(points), "limit")
+
+
+def of_several(record: RunRecord) -> str:
+    """What several records of one person cost together, where no study says how many; else empty."""
+    if record.claim is None or not record.claim.several:
+        return ""
+    several = [f"{one.records} cost epsilon {span(one.epsilon, rounded_up)}" for one in record.claim.several]
+    delta = span(row.delta for row in record.plan.privacy.clients)
+    return f"Of the records of one person at one client, {' and '.join(several)} together, at delta {delta}."
+
+
+def _of_one_person(record: RunRecord) -> str:
+    """What more than one record of somebody costs."""
+    of_records = record.plan.privacy.unit == "record"
+    several = "several records" if of_records else "records at several clients"
+    said = f"Somebody with {several} is protected less: epsilon grows with their number."
+    if of_records and record.claim and (persons := record.claim.persons):
+        return (
+            f"{said} The {persons.records} records that a person has at most at one client cost together "
+            f"epsilon {span(persons.epsilon, rounded_up)}."
+        )
+    return f"{said} {of_several(record)}".strip()
 
 
 def _sizes(privacy: PrivacyPart) -> list[str]:

@@ -172,29 +172,43 @@ def tradeoff_table(record: RunRecord) -> RenderableType | None:
     """What every pair of budgets reaches, above its decision; the most resources on top, as in the figure."""
     if not (tradeoff := record.tradeoff):
         return None
-    across, up = tradeoff.epsilon, tradeoff.budget
+    rows = [surface.tick(value, tradeoff.budget) for value in tradeoff.budget.values]
+    what = f"{surface.name_of(record, tradeoff).capitalize()} for every pair of budgets"
+    said = _surface(record, tradeoff, rows, what, surface.budget_axis(tradeoff.budget))
+    if not tradeoff.trust:
+        return said
+    trusts, what = surface.trusts(tradeoff), "The same by whom owners trust, with the study's own resources"
+    return Group(said, _surface(record, surface.by_trust(tradeoff), trusts, what, "who is trusted"))
+
+
+def _surface(
+    record: RunRecord, tradeoff: TradeoffPart, rows: list[str], title: str, down: str
+) -> RenderableType:
+    """A row for each of `rows`, the last on top."""
+    across = tradeoff.epsilon
     table = Table(box=box.SIMPLE_HEAD, width=WIDTH, padding=(0, 1))
     table.add_column("", justify="right", style="dim")
     for value in across.values:
         table.add_column(surface.tick(value, across), justify="right")
     columns = len(across.values)
-    for row in reversed(range(len(up.values))):
+    for row in reversed(range(len(rows))):
         cells = tradeoff.cells[row * columns : (row + 1) * columns]
-        table.add_row(surface.tick(up.values[row], up), *(_pair(record, tradeoff, cell) for cell in cells))
-    axes = f"\nacross: {surface.epsilon_axis(record, tradeoff)}; down: {surface.budget_axis(up)}"
-    title = Text.assemble(
-        (f"{surface.name_of(record, tradeoff).capitalize()} for every pair of budgets", "bold"),
-        (axes, "dim"),
-    )
-    return Group(Rule(style="dim"), title, table)
+        table.add_row(rows[row], *(_pair(record, tradeoff, cell) for cell in cells))
+    axes = f"\nacross: {surface.epsilon_axis(record, tradeoff)}; down: {down}"
+    return Group(Rule(style="dim"), Text.assemble((title, "bold"), (axes, "dim")), table)
 
 
 def rivals_table(record: RunRecord) -> RenderableType | None:
     """Everybody under each mechanism, the best first, with what was varied below."""
     if (rivals := record.rivals) is None:
         return None
-    title = Text.assemble((rivals_words.finding(rivals), "bold"), (f"\n{rivals_words.pace(rivals)}", "dim"))
-    several = {**rivals_words.standings(rivals), **rivals_words.varied(rivals)}
+    said = filter(None, (rivals_words.finding(rivals), rivals_words.home_finding(rivals)))
+    title = Text.assemble((".\n".join(said), "bold"), (f"\n{rivals_words.pace(rivals)}", "dim"))
+    several = {
+        **rivals_words.standings(rivals),
+        **rivals_words.at_home(rivals),
+        **rivals_words.varied(rivals),
+    }
     tables = [_of_rows(name, rows, rivals_words.OURS) for name, rows in several.items()]
     return Group(Rule(style="dim"), title, *tables)
 

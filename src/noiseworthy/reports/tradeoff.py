@@ -41,15 +41,30 @@ def tradeoff_figure(record: RunRecord) -> Figure | None:
     """What every pair of budgets reaches, as colour and number, with what is planned for it."""
     if (tradeoff := record.tradeoff) is None:
         return None
-    across, up = tradeoff.epsilon.values, tradeoff.budget.values
+    rows = [words.tick(value, tradeoff.budget) for value in tradeoff.budget.values]
+    title = words.name_of(record, tradeoff).capitalize() + " and plan for every pair of budgets"
+    return _cells(record, tradeoff, rows, title, words.budget_axis(tradeoff.budget))
+
+
+@styled
+def trusts_figure(record: RunRecord) -> Figure | None:
+    """What each trust reaches at each privacy budget, drawn alike; None where it was not asked for."""
+    if (tradeoff := record.tradeoff) is None or not tradeoff.trust:
+        return None
+    title = words.name_of(record, tradeoff).capitalize() + " and plan by whom owners trust"
+    return _cells(record, words.by_trust(tradeoff), words.trusts(tradeoff), title, "who is trusted")
+
+
+def _cells(record: RunRecord, tradeoff: TradeoffPart, rows: list[str], title: str, up: str) -> Figure:
+    """A cell for each pair, those of the first row below."""
+    across = tradeoff.epsilon.values
     beside = 2 if len(across) <= _FEW else 1
     texts = [_in_lines(words.decision(record, cell), beside) for cell in tradeoff.cells]
     lines = 1 + max(1 + text.count("\n") for text in texts)
-    figure = new_figure(WIDE, _AROUND + _LINE * (lines + 2) * len(up))
+    figure = new_figure(WIDE, _AROUND + _LINE * (lines + 2) * len(rows))
     axes = figure.subplots()
-    title = words.name_of(record, tradeoff).capitalize() + " and plan for every pair of budgets"
-    head(axes, title, words.budget_axis(tradeoff.budget), words.epsilon_axis(record, tradeoff))
-    _places(axes, tradeoff)
+    head(axes, title, up, words.epsilon_axis(record, tradeoff))
+    _places(axes, [words.tick(value, tradeoff.epsilon) for value in across], rows)
     colours = levels(tradeoff)
     for i, cell in enumerate(tradeoff.cells):
         place = (i % len(across), i // len(across))
@@ -101,14 +116,12 @@ def _shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return (values - known.min()) / (np.ptp(known) or 1.0)
 
 
-def _places(axes: Axes, tradeoff: TradeoffPart) -> None:
-    """A place for every pair of budgets, with the budgets at the axes."""
-    across, up = tradeoff.epsilon, tradeoff.budget
-    columns, rows = len(across.values), len(up.values)
-    axes.set_xlim(-0.5, columns - 0.5)
-    axes.set_ylim(-0.5, rows - 0.5)
-    axes.set_xticks(range(columns), [words.tick(value, across) for value in across.values])
-    axes.set_yticks(range(rows), [words.tick(value, up) for value in up.values])
+def _places(axes: Axes, across: list[str], rows: list[str]) -> None:
+    """A place for every cell, with the words of columns and rows at the axes."""
+    axes.set_xlim(-0.5, len(across) - 0.5)
+    axes.set_ylim(-0.5, len(rows) - 0.5)
+    axes.set_xticks(range(len(across)), across)
+    axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(length=0)
     axes.spines["bottom"].set_visible(False)
     axes.grid(visible=False)

@@ -78,6 +78,34 @@ def budget_axis(budget: AxisPart) -> str:
     return f"resource budget C of a client{unit}"
 
 
+def by_trust(tradeoff: TradeoffPart) -> TradeoffPart:
+    """The pairs of each trust in the place of those of each resource budget."""
+    return tradeoff.model_copy(update={"cells": tradeoff.trust})
+
+
+def trusts(tradeoff: TradeoffPart) -> list[str]:
+    """Whom owners trust, in the order of the rows."""
+    return [*dict.fromkeys(cell.trust for cell in tradeoff.trust)]
+
+
+def trusts_caption(record: RunRecord) -> str:
+    """What was simulated under each trust; empty where it was not asked for."""
+    if (tradeoff := record.tradeoff) is None or not tradeoff.trust:
+        return ""
+    own = record.plan.whom
+    missing = f"as the study states it, {own.colluders} colluders and {own.dropouts} drop-outs"
+    sums = missing if own.model == "secure-sum" else "nobody colluding or missing"
+    seeds = count(len(tradeoff.seeds), "seed")
+    framed = " The framed cell is this study." if any(cell.own for cell in tradeoff.trust) else ""
+    return (
+        f"The {name_of(record, tradeoff)} that each privacy budget reaches with the study's own resources "
+        f"(mean of {seeds}), above what the planner decides: every upload seen by everybody (local), sums of "
+        f"uploads only (secure-sum, {sums}), or clipped uploads seen by a server that adds the noise "
+        "(central). Epsilon bounds what another adversary learns in each row."
+        f"{framed}{_without_plan(tradeoff.trust)}"
+    )
+
+
 def caption(record: RunRecord) -> str:
     """What was simulated, and what it would cost to choose by it; empty without a trade-off."""
     if (tradeoff := record.tradeoff) is None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseworthy._wording import count
 from noiseworthy.data.federation import Federation
 from noiseworthy.data.intake.checks import Examples, check_columns, check_norm
 from noiseworthy.data.intake.findings import LEVELS, Finding, note, refused, warning
@@ -110,7 +111,7 @@ def check_own(table: FederationTable, columns: Schema | None, terms: Terms) -> C
 
     Args:
         table: `[federation]` of the owner's file.
-        columns: what they are; None takes what `table` says of them.
+        columns: what they are, and whether persons are rows; None takes what `table` says of them.
         terms: of its budget, which is spent at most once.
     """
     from noiseworthy.data.datasets import load_federation
@@ -146,8 +147,8 @@ def _checked(
         except (DataError, InvalidInput) as error:
             found.append(refused("", "records cannot be dealt out to clients", None, str(error)))
         else:
-            classes = None if schema is None else schema.n_classes
-            found += _of_clients(federation, examples, classes, terms, task)
+            classes, at_most = (None, None) if schema is None else (schema.n_classes, schema.persons)
+            found += _of_clients(federation, examples, classes, terms, task, at_most)
             if federation is not None:
                 records = records or int(federation.sizes.sum()) + len(federation.test_y)
     found.sort(key=lambda one: LEVELS.index(one.level))
@@ -217,6 +218,7 @@ def _of_clients(
     classes: int | None,
     terms: Terms | None,
     task: TaskTable,
+    at_most: int | None = None,
 ) -> list[Finding]:
     """What is found in the records as clients hold them, and in those that test."""
     if federation is not None:
@@ -224,15 +226,30 @@ def _of_clients(
         rows = "records" if federation.persons is None else "persons"
         said = [*_tests(len(federation.test_y)), *_sizes(sizes, names, rows)]
         dimension = _dimension(federation.feature_shape, federation.classes, task)
-        return said + _drowned(sizes, names, dimension, terms)
+        return said + _drowned(sizes, names, dimension, terms, rows)
     if examples is None or terms is None:
         return []
-    kept = len(examples.y) if examples.tests is None else int(np.sum(~examples.tests))
-    if not kept:
+    trains = np.ones(len(examples.y), bool) if examples.tests is None else ~examples.tests
+    if not (kept := int(trains.sum())):
         return [refused("", "no record is marked 'train'")]
     said = [] if examples.tests is None else [note("", f"{kept} records train, those marked 'train'")]
+    rows = "records"
+    if at_most is not None and examples.persons is not None:
+        each = np.unique(examples.persons[trains], return_counts=True)[1]
+        said.append(_together(each, at_most))
+        kept, rows = len(each), "persons"
     dimension = _dimension(examples.x.shape[1:], classes, task)
-    return said + _drowned(np.array([kept]), ("this owner",), dimension, terms)
+    return said + _drowned(np.array([kept]), ("this owner",), dimension, terms, rows)
+
+
+def _together(each: NDArray, at_most: int) -> Finding:
+    """How many persons an owner has, and what becomes of their records."""
+    who, records = count(len(each), "person"), count(int(each.sum()), "training record")
+    return note(
+        "",
+        f"{who} with {records}, up to {each.max()} of one; all of a person, {at_most} at most, are clipped "
+        "together, count once, and are what the budget protects",
+    )
 
 
 def _own_model(study: Study, federation: Federation) -> list[Finding]:
@@ -273,7 +290,9 @@ def _dimension(shape: tuple[int, ...], classes: int | None, task: TaskTable) -> 
     return outputs * (int(np.prod(shape)) + (task.intercept(model) > 0))
 
 
-def _drowned(sizes: NDArray, names: Sequence[str], dimension: int, terms: Terms | None) -> list[Finding]:
+def _drowned(
+    sizes: NDArray, names: Sequence[str], dimension: int, terms: Terms | None, rows: str
+) -> list[Finding]:
     """Clients whose noise is above their signal even if all of epsilon pays for one answer."""
     if terms is None or not law_of(terms.mechanism).noisy:
         return []
@@ -285,10 +304,10 @@ def _drowned(sizes: NDArray, names: Sequence[str], dimension: int, terms: Terms 
     few = np.flatnonzero(noise > 1)
     if not len(few):
         return []
-    worst = ", ".join(f"{names[one]} ({sizes[one]} records)" for one in few[:_LISTED])
+    worst = ", ".join(f"{names[one]} ({sizes[one]} {rows})" for one in few[:_LISTED])
     more = ", ..." if len(few) > _LISTED else ""
     says = (
-        "too few records for this epsilon: even if all of it pays for one answer, the noise on it is up to "
+        f"too few {rows} for this epsilon: even if all of it pays for one answer, the noise on it is up to "
         f"{noise[few].max():.2g} times the largest signal that there can be, at {worst}{more}"
     )
     return [warning("", says)]

@@ -18,6 +18,8 @@ from noiseworthy.privacy.releases import Release
 Parts = list[tuple[Release, NDArray[np.int64]]]
 FALSE_ALARMS = (0.01, 0.05)
 """At which the power of the best test is told."""
+SEVERAL = (2, 10)
+"""Records of one person whose price is told where no study says how many there are."""
 _LAST_BITS = 1e-9
 """Relative difference of clients that are alike."""
 
@@ -30,15 +32,21 @@ def claim_facts(plan: Plan, persons_have: int | None = None) -> dict[str, Any]:
         persons_have: records that one person has at most at a client, where a study says so.
 
     Returns:
-        `persons`: what all records of one person cost, only where `persons_have` is stated.
+        `persons`: what all records of one person cost, only where `persons_have` is stated, and above 1.
+        `several`: the same for numbers of records that nobody stated, only where it is not stated and the
+        unit is a record.
         `before`: what was released before the plan was made, and the epsilon that it took; None if nothing.
         `looser`: other valid counts of the same noise, as papers use them, by name: least and greatest
         epsilon over the clients that release anything.
         `told_apart`: how well the best test of the client that is worst off tells neighbours apart; None
         where nothing is released, or without noise.
     """
-    persons = {} if persons_have is None else {"persons": _persons(plan, persons_have)}
-    return {"before": _before(plan), "looser": _looser(plan), "told_apart": _told_apart(plan), **persons}
+    told = {"before": _before(plan), "looser": _looser(plan), "told_apart": _told_apart(plan)}
+    if persons_have is not None:
+        return told | ({"persons": _persons(plan, persons_have)} if persons_have > 1 else {})
+    grows = plan.budget.unit == "record" and np.any(plan.releases)
+    several = [_persons(plan, records) for records in SEVERAL] if grows else []
+    return told | ({"several": several} if any(several) else {})
 
 
 def _before(plan: Plan) -> dict[str, Any] | None:

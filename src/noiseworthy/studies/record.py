@@ -40,7 +40,7 @@ def new_record(
         "record_version": RECORD_VERSION,
         "study": study.model_dump(mode="json", exclude_none=True),
         "plan": _plan(decision.plan),
-        "claim": claim_facts(decision.plan, _persons_have(study)),
+        "claim": claim_facts(decision.plan, study.persons_have_at_most),
         "federation": None if federation is None else _federation(federation, dimension),
         "read_off": read_off(study.federation, federation),
         "evidence": None,
@@ -48,11 +48,6 @@ def new_record(
         "compare": None,
     }
     return strict_json({**record, **beside(decision, federation)})
-
-
-def _persons_have(study: Study) -> int | None:
-    """Records of one person whose price is told; of one there is nothing to add."""
-    return None if study.persons_have_at_most == 1 else study.persons_have_at_most
 
 
 def beside(decision: Decision, federation: Federation | None) -> Record:

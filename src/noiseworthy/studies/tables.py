@@ -17,7 +17,7 @@ from pydantic import (
 
 from noiseworthy._tables import Auto, Count, Listed, Number, Positive, Seed, Table
 from noiseworthy.data.readers import is_table
-from noiseworthy.data.schema import Schema, check_beside, check_persons
+from noiseworthy.data.schema import Schema, by_person_column, check_beside, check_persons
 from noiseworthy.data.table import OWNERS, FederationTable
 from noiseworthy.data.tables import Columns
 from noiseworthy.methods.registry import FIRST, method, table
@@ -268,6 +268,11 @@ class Study(Table):
         """What data and model are, by which a training is known; nothing of columns that are not stated."""
         stated = {"federation", "task"} if self.columns is None else {"federation", "task", "columns"}
         return self.model_dump_json(include=stated)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _person_column(cls, raw: Any) -> Any:
+        return by_person_column(raw, "privacy")
 
     @model_validator(mode="after")
     def _columns_of_a_table(self) -> Study:

@@ -193,6 +193,7 @@ class ClaimPart(Part):
     looser: dict[str, list[OrInfinite]] = Field(default_factory=dict)
     told_apart: ToldApartPart | None = None
     persons: PersonsPart | None = None
+    several: list[PersonsPart] = Field(default_factory=list)
 
 
 class FederationPart(Part):
@@ -244,6 +245,26 @@ class EstimatedPart(Part):
     first: list[int]
     releases: list[int]
     true: list[float] = Field(default_factory=list)
+
+
+class CoefficientPart(Part):
+    """A coefficient with its standard error, the part of it that is noise, and the ends of its interval."""
+
+    feature: str
+    coefficient: float
+    error: float
+    error_of_noise: float
+    least: float
+    most: float
+
+
+class CoefficientsPart(Part):
+    """Least-squares coefficients of the first seed, or `why_not`; `residual` is what is left of a label."""
+
+    confidence: float
+    residual: Number = None
+    rows: list[CoefficientPart] = Field(default_factory=list)
+    why_not: str = ""
 
 
 class LedgerPart(Part):
@@ -335,6 +356,7 @@ class RunRecord(Part):
     what_if: WhatIfPart | None = None
     training: TrainingPart | None
     estimation: list[EstimatedPart] = Field(default_factory=list)
+    coefficients: CoefficientsPart | None = None
     compare: ComparePart | None
     ledger: LedgerPart | None = None
     audit: AuditPart | None = None

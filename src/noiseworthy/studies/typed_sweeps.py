@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import ConfigDict, Field
 
+from noiseworthy.privacy.trust import TrustModel
 from noiseworthy.studies.typed_parts import Curve, Json, Number, OrInfinite, Part, Quantity
 
 
@@ -74,14 +75,21 @@ class PairPart(SettingPart):
     reason: str | None
 
 
+class TrustedPart(PairPart):
+    """The same of the study's own resources under one trust."""
+
+    trust: TrustModel
+
+
 class TradeoffPart(Part):
-    """Every pair of budgets, row by row."""
+    """Every pair of budgets, row by row, and where it was asked for each trust, row by row."""
 
     epsilon: AxisPart
     budget: AxisPart
     seeds: list[int]
     cells: list[PairPart]
     search_epsilon: Number
+    trust: list[TrustedPart] = Field(default_factory=list)
 
 
 class GapPart(Part):
@@ -92,7 +100,10 @@ class GapPart(Part):
 
 
 class EntryPart(OutcomePart):
-    """An algorithm at a point of the contest; what a training that diverged leaves undefined is None."""
+    """An algorithm at a point of the contest; what a training that diverged leaves undefined is None.
+
+    `home` are scores of what owners make of its model, of a study that delivers to owners.
+    """
 
     name: str
     algorithm: str
@@ -103,6 +114,7 @@ class EntryPart(OutcomePart):
     mean_accuracy: Number
     std_accuracy: Number
     gap: GapPart | None
+    home: dict[str, Number] | None = None
 
 
 class PointPart(Part):

@@ -44,7 +44,8 @@ def with_tradeoff(record: Record, surface: Surface) -> Record:
         "cells": [_point(point) for point in surface.points],
         "search_epsilon": surface.search_epsilon,
     }
-    return {**record, "tradeoff": strict_json(tradeoff)}
+    trusts = [{**_point(point), "trust": point.trust} for point in surface.trusts]
+    return {**record, "tradeoff": strict_json(tradeoff | ({"trust": trusts} if trusts else {}))}
 
 
 def with_rivals(record: Record, contest: Contest, seconds: float) -> Record:

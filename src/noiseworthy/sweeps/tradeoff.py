@@ -14,9 +14,11 @@ from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.resources import ResourceUnit
 from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.privacy.trust import TRUST_MODELS, TrustModel
 from noiseworthy.studies.decision import Decision
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import Prepared
+from noiseworthy.studies.summed import check_can_be_summed
 from noiseworthy.studies.tables import ResourcesTable
 from noiseworthy.sweeps.compare import Cell, run_grid, search_epsilon, untrained_score
 
@@ -70,6 +72,7 @@ class BudgetPair:
         epsilon: privacy budget, on its axis.
         budget: resource budget, on its axis.
         own: whether these are the study's own budgets.
+        trust: whom owners trust; None for whom the study says.
         plan: the decision; None where these budgets allow none.
         reason: why there is no plan, empty where there is one.
         loss: final test losses, shape (seeds,); infinite if diverged, empty without a plan.
@@ -79,6 +82,7 @@ class BudgetPair:
     epsilon: float
     budget: float
     own: bool
+    trust: TrustModel | None = None
     plan: Plan | None = None
     reason: str = ""
     loss: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
@@ -95,6 +99,8 @@ class Surface:
         unit: of the resources.
         points: row by row, the least resource budget first.
         seeds: of every training.
+        trusts: the study's own resources under each trust, least to most, along the privacy budgets; those
+            of the study's own are `points` where these have them. Empty where it asks for none.
     """
 
     epsilon: Axis
@@ -102,6 +108,7 @@ class Surface:
     unit: ResourceUnit
     points: tuple[BudgetPair, ...]
     seeds: tuple[int, ...]
+    trusts: tuple[BudgetPair, ...] = ()
 
     @classmethod
     def of(cls, prepared: Prepared) -> Surface:
@@ -123,12 +130,24 @@ class Surface:
             for budget in up.values
             for epsilon in across.values
         )
-        return cls(across, up, resources.unit, points, tuple(study.tradeoff.seeds))
+        trusts = tuple(
+            BudgetPair(epsilon, up.own, own and across.is_own(epsilon), model)
+            for model in TRUST_MODELS
+            for own in [model == study.privacy.trust]
+            for epsilon in across.values
+        )
+        kept = trusts if study.tradeoff.trust else ()
+        return cls(across, up, resources.unit, points, tuple(study.tradeoff.seeds), kept)
 
     @property
     def plans(self) -> list[Plan]:
         """The plans that train, in the order of their points."""
-        return [point.plan for point in self.points if point.plan is not None and point.plan.train]
+        return _that_train(self.points)
+
+    def again(self, pair: BudgetPair, own: TrustModel) -> BudgetPair | None:
+        """The point of the surface that a pair under one trust is, where the study's own is that."""
+        same = (one for one in self.points if one.epsilon == pair.epsilon and self.budget.is_own(one.budget))
+        return next(same, None) if pair.trust == own else None
 
     @property
     def search_epsilon(self) -> float | None:
@@ -162,14 +181,30 @@ def plan_surface(
         ConfigError: a study that its planner cannot plan.
         InvalidInput: no pair has a plan.
     """
-    points, most = [], len(surface.points)
-    for i, point in enumerate(surface.points):
-        told = _part(on_progress, i, most)
-        points.append(_planned(surface, point, prepared, own, told))
+    made, trust = [], prepared.study.privacy.trust
+    pairs = [*surface.points, *(one for one in surface.trusts if surface.again(one, trust) is None)]
+    for i, pair in enumerate(pairs):
+        told = _part(on_progress, i, len(pairs))
+        made.append(_planned(surface, pair, prepared, own, told))
         told(1.0)
+    points, others = made[: len(surface.points)], made[len(surface.points) :]
     if all(point.plan is None for point in points):
         raise InvalidInput(f"no pair of budgets in [tradeoff] has a plan: {points[-1].reason}")
-    return replace(surface, points=tuple(points))
+    return _with_trusts(replace(surface, points=tuple(points)), others, trust)
+
+
+def _with_trusts(surface: Surface, others: Sequence[BudgetPair], own: TrustModel) -> Surface:
+    """The surface whose pairs under each trust are its own points, and where it has none the others."""
+    rest = iter(others)
+    filled = []
+    for pair in surface.trusts:
+        same = surface.again(pair, own)
+        filled.append(next(rest) if same is None else replace(same, trust=pair.trust))
+    return replace(surface, trusts=tuple(filled))
+
+
+def _that_train(pairs: Sequence[BudgetPair]) -> list[Plan]:
+    return [pair.plan for pair in pairs if pair.plan is not None and pair.plan.train]
 
 
 def train_surface(surface: Surface, prepared: Prepared, on_progress: Progress = lambda done: None) -> Surface:
@@ -182,7 +217,10 @@ def train_surface(surface: Surface, prepared: Prepared, on_progress: Progress = 
     """
     federation, task = prepared.trained()
     seeds, start = surface.seeds, untrained_score(task, Shards.load(federation, task))
-    cells = iter(run_grid(surface.plans, federation, task, seeds, on_progress) if surface.plans else ())
+    trust = prepared.study.privacy.trust
+    others = [one for one in surface.trusts if surface.again(one, trust) is None]
+    plans = surface.plans + _that_train(others)
+    cells = iter(run_grid(plans, federation, task, seeds, on_progress) if plans else ())
     idle = Cell({}, *(np.full(len(seeds), float(value)) for value in start))
 
     def reached(point: BudgetPair) -> BudgetPair:
@@ -191,7 +229,8 @@ def train_surface(surface: Surface, prepared: Prepared, on_progress: Progress = 
         cell = next(cells) if point.plan.train else idle
         return replace(point, loss=cell.loss, accuracy=cell.accuracy)
 
-    return replace(surface, points=tuple(reached(point) for point in surface.points))
+    trained = replace(surface, points=tuple(reached(point) for point in surface.points))
+    return _with_trusts(trained, [reached(one) for one in others], trust)
 
 
 def _part(on_progress: Progress, i: int, of: int) -> Progress:
@@ -203,20 +242,32 @@ def _planned(
     surface: Surface, point: BudgetPair, prepared: Prepared, own: Decision | None, on_progress: Progress
 ) -> BudgetPair:
     """The point with its plan; what no plan can be made for is no error, but a reason."""
-    if point.own and own is not None:
+    if point.own and own is not None:  # under whichever trust, it is the study itself
         return replace(point, plan=own.plan)
     study, resources = prepared.study, _resources(prepared)
     epsilon = surface.epsilon.budget(prepared.epsilon, point.epsilon)
     budget = surface.budget.budget(prepared.resource_budget, point.budget)
+    privacy = {"epsilon": prepared.stated(epsilon), **_trusting(point.trust, study.privacy.trust)}
     changed = {
-        "privacy": study.privacy.model_copy(update={"epsilon": prepared.stated(epsilon)}),
+        "privacy": study.privacy.model_copy(update=privacy),
         "resources": resources.model_copy(update={"budget": prepared.stated(budget)}),
     }
+    other = study.model_copy(update=changed)
+    if point.trust is not None:
+        try:
+            check_can_be_summed(other)
+        except ConfigError as error:
+            return replace(point, reason=str(error))
     try:
-        decision = decide(replace(prepared, study=study.model_copy(update=changed)), on_progress)
+        decision = decide(replace(prepared, study=other), on_progress)
     except InvalidInput as error:
         return replace(point, reason=str(error))
     return replace(point, plan=decision.plan)
+
+
+def _trusting(model: TrustModel | None, own: TrustModel) -> dict[str, object]:
+    """What changes in `[privacy]` under another trust than the study's own."""
+    return {} if model in (None, own) else {"trust": model, "colluders": 0, "dropouts": 0}
 
 
 def _resources(prepared: Prepared) -> ResourcesTable:

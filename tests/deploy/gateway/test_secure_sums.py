@@ -30,8 +30,8 @@ from noiseworthy.deploy.gateway.messages import Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.server import Ending, answer, listening
-from noiseworthy.deploy.gateway.shares_of_noise import hidden_by
-from noiseworthy.deploy.gateway.summing import MOST_RUNS, read_roster
+from noiseworthy.deploy.gateway.shares_of_noise import SharedSum, hidden_by
+from noiseworthy.deploy.gateway.summing import MOST_RUNS, Releasing, read_roster
 from noiseworthy.deploy.gateway.sums import Summed, SumRequest, pack_sum
 from noiseworthy.deploy.rehearsal import made_up
 from noiseworthy.deploy.secure_sum.collector import Collector
@@ -46,7 +46,7 @@ from noiseworthy.methods.rows import gradient_rows
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable.accounts import WHOLE
 from noiseworthy.privacy.quantised import clipped_sum
-from noiseworthy.privacy.uploads import Grid
+from noiseworthy.privacy.uploads import Grid, Upload
 
 from .conftest import P, asked, request, spent
 
@@ -462,12 +462,9 @@ def test_each_owner_draws_its_share_alone_and_the_sum_has_them_all(sharing, monk
     np.testing.assert_array_equal(found.values, noised * spacing)
 
 
-def test_without_noise_the_secure_sum_is_the_plain_sum_bit_for_bit(sharing, holding, monkeypatch):
-    monkeypatch.setattr(DeployedNoise, "added_to", lambda self, total: total)
-    requests = sharing.requests(4 * 0.2 / 91)
-    found = sharing.shared(requests)
-    grid = Grid(sharing.terms(requests).exponent)
-    expected = np.zeros(P, np.int64)
+def plain_sum(sharing, requests) -> np.ndarray:
+    """What owners sum, by hand: rows clipped and truncated on the grid of the round, in its steps."""
+    grid, expected = Grid(sharing.terms(requests).exponent), np.zeros(P, np.int64)
     for name in NAMES:
         gateway = sharing.gateways[name]
         job = gateway.accepted(requests[name]).job
@@ -475,7 +472,74 @@ def test_without_noise_the_secure_sum_is_the_plain_sum_bit_for_bit(sharing, hold
         factor = SHARES[name] / 91
         for part in rows:
             expected += clipped_sum(np.float64(part) * factor, 0.1 * factor, "l2", grid)
-    np.testing.assert_array_equal(found.values, expected * grid.spacing)
+    return expected
+
+
+def test_without_noise_the_secure_sum_is_the_plain_sum_bit_for_bit(sharing, monkeypatch):
+    monkeypatch.setattr(DeployedNoise, "added_to", lambda self, total: total)
+    requests = sharing.requests(4 * 0.2 / 91)
+    expected = plain_sum(sharing, requests)
+    found = sharing.shared(requests)
+    np.testing.assert_array_equal(found.values, expected * Grid(sharing.terms(requests).exponent).spacing)
+
+
+def rounds_what_it_noised(monkeypatch):
+    """The noised sum on a grid that is 1,024 times coarser."""
+    sound = Releasing.steps
+    monkeypatch.setattr(Releasing, "steps", lambda self: sound(self) // 1024 * 1024)
+
+
+def noises_before_it_truncates(monkeypatch):
+    """Rows are summed as they are, and noise and rounding come last: no clip bounds what rounding moves."""
+
+    def of(self, parts):
+        total, factor = np.zeros(self.dimension), self.weight / self.mechanism.records
+        for rows in parts:
+            held = clipped_rows(np.asarray(rows, np.float64), self.mechanism.clip_norm)
+            total += held.sum(axis=0) * factor / self.grid.spacing
+        noise = self.share.added_to(np.zeros(self.dimension, np.int64))
+        return Upload(np.rint(total + noise).astype(np.int64), self.grid, self.weight, self.share.assurance)
+
+    monkeypatch.setattr(SharedSum, "of", of)
+
+
+def clipped_rows(rows, clip):
+    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows * np.minimum(1.0, clip / np.maximum(sizes, 1e-300))
+
+
+def escapes_the_grid(sharing, monkeypatch) -> bool:
+    """Whether other steps enter the sum than those of truncated rows with the noise that was drawn."""
+    drawn = []
+    plain = DeployedNoise.added_to
+
+    def noted(self, total):
+        noised = plain(self, total)
+        drawn.append(noised - total)
+        return noised
+
+    monkeypatch.setattr(DeployedNoise, "added_to", noted)
+    requests = sharing.requests(4 * 0.2 / 91)
+    expected = plain_sum(sharing, requests)
+    entered, steps = [], Releasing.steps
+    monkeypatch.setattr(Releasing, "steps", lambda self: entered.append(steps(self)) or entered[-1])
+    sharing.shared(requests)
+    assert len(drawn) == len(entered) == len(NAMES)
+    return not np.array_equal(np.sum(entered, axis=0), expected + np.sum(drawn, axis=0))
+
+
+def test_noise_is_the_last_thing_that_happens_on_the_grid(sharing, monkeypatch):
+    assert not escapes_the_grid(sharing, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [rounds_what_it_noised, noises_before_it_truncates],
+    ids=lambda one: one.__name__,
+)
+def test_a_mutant_that_rounds_after_the_noise_is_caught(sharing, monkeypatch, mutant):
+    mutant(monkeypatch)
+    assert escapes_the_grid(sharing, monkeypatch)
 
 
 def test_shares_of_noise_that_are_not_sound_are_refused_before_anything_is_paid(sharing):

@@ -33,12 +33,14 @@ class Examples(NamedTuple):
         y: shape (n,).
         owners: names, shape (n,); None without a column of owners.
         tests: which records test, shape (n,); None where none is marked.
+        persons: whose they are, n names; None without a column of persons.
     """
 
     x: NDArray[np.float32]
     y: NDArray
     owners: NDArray | None
     tests: NDArray[np.bool_] | None
+    persons: NDArray | None = None
 
 
 def check_columns(
@@ -81,7 +83,9 @@ def check_columns(
     tests = None if marks is None else (marks == "test")[usable]
     kept = None if owners is None else owners[usable]
     x, y = schema.encoded(readings)[usable], schema.labels(readings)[usable]
-    return found, Examples(x, y, kept, tests)
+    column = schema.person and table.get(schema.person.name)
+    persons = None if column is None else np.array(keys(column))[usable]
+    return found, Examples(x, y, kept, tests, persons)
 
 
 def check_norm(x: NDArray[np.float32], schema: Schema, bias: float, radius: float | None) -> list[Finding]:

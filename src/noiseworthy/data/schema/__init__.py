@@ -2,6 +2,6 @@
 
 from noiseworthy.data.schema.reading import Reading
 from noiseworthy.data.schema.schema import Schema
-from noiseworthy.data.schema.stated import check_beside, check_persons, read_schema
+from noiseworthy.data.schema.stated import by_person_column, check_beside, check_persons, read_schema
 
-__all__ = ["Reading", "Schema", "check_beside", "check_persons", "read_schema"]
+__all__ = ["Reading", "Schema", "by_person_column", "check_beside", "check_persons", "read_schema"]

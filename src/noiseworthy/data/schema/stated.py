@@ -9,9 +9,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from noiseworthy._names import nearest, shown
-from noiseworthy._tables import read_toml
+from noiseworthy._tables import Table, read_toml
 from noiseworthy.data.readers import is_table
 from noiseworthy.data.schema.fields import BoughtRange
+from noiseworthy.data.schema.roles import Person
 from noiseworthy.data.schema.schema import COLUMNS, KINDS, ROLES, Schema, misfits, named
 from noiseworthy.data.table import FederationTable
 from noiseworthy.errors import ConfigError
@@ -139,6 +140,43 @@ def check_beside(table: FederationTable) -> None:
             f"[federation] {', '.join(older)} beside {_WHERE}, which say it; leave out, and "
             f"{', and '.join(_OLDER[key] for key in older)}"
         )
+
+
+def by_person_column(raw: Any, budget: str) -> Any:
+    """A study or an owner's file in which `[federation] person_column` is spelled out, for all who read it.
+
+    Args:
+        raw: its tables; `columns` as a schema or as it is stated, read already where it lies in a file.
+        budget: the table that says the unit, `unit = "person"` unless it says another.
+
+    Raises:
+        ValueError: no `[columns]`, or columns that say something else.
+    """
+    tables = {**raw} if isinstance(raw, Mapping) else {}
+    federation, stated = _plain(tables.get("federation")), tables.get("columns")
+    if not isinstance(name := federation.get("person_column"), str):
+        return raw
+    where = f"[federation] person_column = {name!r}"
+    if stated is None:
+        raise ValueError(f"{where} needs {_WHERE}, which say what columns are; noiseworthy init drafts them")
+    schema = read_schema(stated)
+    there = next((one for one in schema.columns if one.name == name), None)
+    other = there if there is not None else schema.person
+    if other is not None and not (isinstance(other, Person) and other.name == name):
+        role = getattr(other, "role", None)
+        said = 'kind = "left-out"' if role is None else f'role = "{role}"'
+        raise ValueError(f"{where}, but {_WHERE} {other.name} has {said}; leave one of them out")
+    if there is None:
+        schema = Schema(columns=(*schema.columns, Person(name=name, role="person")))
+    tables |= {"federation": {key: federation[key] for key in federation if key != "person_column"}}
+    return tables | {"columns": schema, budget: {"unit": "person"} | _plain(tables.get(budget))}
+
+
+def _plain(table: Any) -> dict[str, Any]:
+    """A table's keys that are stated, whether it was checked before or not."""
+    if isinstance(table, Table):
+        return table.model_dump(exclude_unset=True)
+    return {**table} if isinstance(table, Mapping) else {}
 
 
 def check_persons(schema: Schema | None, at_most: int | None) -> None:

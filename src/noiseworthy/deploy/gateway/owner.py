@@ -144,11 +144,6 @@ class Owner(Table):
     columns: Any = None
     """What each column of the owner's table is, a `Schema`; or a file that says it, beside this one."""
 
-    @field_validator("columns", mode="before")
-    @classmethod
-    def _schema(cls, stated: Any) -> Any:
-        return None if stated is None else _read_columns(stated, Path())
-
     @field_validator("secure_sum", mode="before")
     @classmethod
     def _sums(cls, stated: Any) -> Any:
@@ -157,6 +152,11 @@ class Owner(Table):
         from noiseworthy.deploy.gateway.summing import SecureSumTable  # here, because few owners allow them
 
         return SecureSumTable.model_validate(stated)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _schema(cls, raw: Any) -> Any:
+        return raw if raw.get("columns") is None else _with_columns(raw, Path())
 
     @model_validator(mode="after")
     def _has_data(self) -> Owner:
@@ -184,7 +184,7 @@ class Owner(Table):
 
     @model_validator(mode="after")
     def _persons_are_known(self) -> Owner:
-        if self.budget.unit == "person":
+        if self.budget.unit == "person" or self.federation.person_column is not None:
             from noiseworthy.data.schema import check_persons
 
             person = self.columns and self.columns.person
@@ -207,8 +207,7 @@ class Owner(Table):
     def account(self) -> Account:
         """The lifetime budget, under replace-one neighbours: the number of records is public."""
         budget = PrivacyBudget.of(self.budget.epsilon, self.budget.delta, 1, unit=self.budget.unit)
-        names = [self.owner.client]
-        return accounts_of(budget, self.budget.mechanism, self.owner.data_set, "", names)[0]
+        return accounts_of(budget, self.budget.mechanism, self.owner.data_set, "", [self.owner.client])[0]
 
 
 def load_owner(path: Path) -> Owner:
@@ -218,8 +217,7 @@ def load_owner(path: Path) -> Owner:
         ConfigError: a missing or unreadable file, unknown keys, missing tables, values out of range.
     """
     raw = read_toml(path, "owner's file")
-    if "columns" in raw:
-        raw["columns"] = _read_columns(raw["columns"], path.parent)
+    raw = _with_columns(raw, path.parent) if "columns" in raw else raw
     owner = checked(Owner, raw, "the owner's file", "; see docs/gateway.md")
     named = {name: getattr(owner.files, name) for name in ("socket", "ledger", "witness", "tuned")}
     beside = {name: path.parent / place for name, place in named.items() if place is not None}
@@ -233,7 +231,10 @@ def load_owner(path: Path) -> Owner:
     return owner
 
 
-def _read_columns(stated: Any, folder: Path) -> Any:
-    from noiseworthy.data.schema import read_schema  # here, because few owners' records have columns to state
+def _with_columns(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
+    from noiseworthy.data.schema import (
+        by_person_column,
+        read_schema,
+    )  # here, because few owners state columns
 
-    return read_schema(stated, folder)
+    return by_person_column(raw | {"columns": read_schema(raw["columns"], folder)}, "budget")
