@@ -329,3 +329,27 @@ def test_tables_of_what_was_varied_have_a_column_per_value(record):
     assert list(rows[0]) == ["algorithm", "1", "3", "6"]
     means = {"1": f"66.0 ± 1.6{NBSP}%", "3": f"70.0 ± 1.6{NBSP}%", "6": f"76.0 ± 1.6{NBSP}%"}
     assert rows[0] == {"algorithm": "DPFL-BCS", **means}
+
+
+# At home ----------------------------------------------------------------------------------------------
+
+
+def test_what_owners_make_of_models_is_a_table_in_the_order_of_the_standings(alone):
+    assert words.at_home(rivals_of(alone)) == {}
+    assert words.home_finding(rivals_of(alone)) == ""
+    for point in alone["rivals"]["points"]:
+        for place, other in enumerate(point["algorithms"]):
+            other["home"] = {"alone": 0.8, "shared": 0.5, "tuned": 0.8 + place / 100, "Ditto": None}
+    tables = words.at_home(rivals_of(alone))
+    assert list(tables) == ["Gaussian noise, at home"]
+    first, second, *_, last = tables["Gaussian noise, at home"]
+    assert first == {
+        "model of": "DPFL-BCS", "shared": f"50.0{NBSP}%", "tuned": f"85.0{NBSP}%", "Ditto": "–",
+    }  # fmt: skip
+    assert (second["model of"], last["model of"]) == ("PFA", "FedSGD")
+    found = words.home_finding(rivals_of(alone))
+    assert found == (
+        f"On their own test records, under Gaussian noise owners reach 80.0{NBSP}% alone and 85.0{NBSP}% "
+        "with the model of DPFL-BCS, tuned"
+    )
+    assert found in render(view(alone))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
 from noiseworthy.errors import ConfigError, InvalidInput
+from noiseworthy.home import owners as homes
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.methods.rivals.contest import entrants
 from noiseworthy.studies import pace, training
@@ -20,6 +22,7 @@ from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
 from noiseworthy.sweeps import contest as rivals
+from noiseworthy.sweeps import contest_home
 from noiseworthy.sweeps.contest import (
     Contest,
     Entry,
@@ -244,6 +247,58 @@ def test_in_training_every_client_replies_and_spends_as_planned(trained):
             assert np.all(np.isinf(entry.spent))
         else:
             np.testing.assert_allclose(entry.spent, 1.0, rtol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def at_home(trained):
+    """The contest with what owners make of its models, by the ways that are not searched for."""
+    study, contest, *_ = trained
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contest_home, "PUBLISHED", {"Ditto": lambda task, shared, own, seed: 0 * shared})
+        return study, contest_home.with_homes(contest, study)
+
+
+def hits(task, theta, x, y):
+    """Right answers of a softmax model, by its definition."""
+    return np.argmax(np.asarray(x) @ np.asarray(theta).reshape(-1, 3), axis=1) == y
+
+
+def test_shared_models_at_home_are_scored_on_all_test_records(at_home):
+    study, contest = at_home
+    federation, task = study.trained()
+    x = task.prepare(jnp.asarray(federation.test_x))
+    for entry in contest.entries:
+        assert list(entry.home) == ["alone", "shared", "tuned", "Ditto"]
+        assert entry.home["alone"] == contest.entries[0].home["alone"]
+        if not entry.name.startswith("PrivateFL"):
+            right = hits(task, entry.theta, x, federation.test_y)
+            assert entry.home["shared"] == pytest.approx(right.mean())
+        assert entry.home["Ditto"] == pytest.approx(np.mean(federation.test_y == 0))
+
+
+def test_private_fl_is_used_behind_each_owners_own_transform(at_home):
+    study, contest = at_home
+    federation, task = study.trained()
+    entry = next(one for one in contest.entries if one.name == "PrivateFL")
+    transforms = np.array([entry.memory(i)[0] for i in range(6)])
+    assert np.ptp(transforms, axis=0).max() > 0
+    x, owners = np.asarray(task.prepare(jnp.asarray(federation.test_x))), homes.test_owners(federation, 0)
+    right = []
+    for owner, (gamma, *beta) in enumerate(transforms):
+        mine = x[owners == owner].copy()
+        mine[:, : len(beta)] = gamma * mine[:, : len(beta)] + beta
+        right += hits(task, entry.theta, mine, federation.test_y[owners == owner]).tolist()
+    assert entry.home["shared"] == pytest.approx(np.mean(right))
+
+
+def test_what_owners_make_of_models_is_in_the_record_where_it_was_asked_for(at_home, trained):
+    study, contest = at_home
+    record = new_record(study.study, contest.decision, study.federation, study.dimension, name="iris")
+    kept = [one["home"] for point in with_rivals(record, contest, 1.0)["rivals"]["points"]
+             for one in point["algorithms"]]  # fmt: skip
+    assert kept == [entry.home for entry in contest.entries]
+    without = with_rivals(record, trained[1], 1.0)["rivals"]["points"][1]["algorithms"]
+    assert not any("home" in one for one in without)
 
 
 def test_progress_grows_to_1_and_a_linear_model_needs_no_estimate(trained):

@@ -11,18 +11,24 @@ import pytest
 
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import BudgetExceeded, InvalidInput, LedgerError, ResumeError
+from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.registry import make
+from noiseworthy.plans.plan import StepSize
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.accountants import composed_epsilon
+from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.durable import DurableLedger
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.durable.reading import read_ledger
 from noiseworthy.privacy.durable.statement import statement
-from noiseworthy.studies import run_folder
+from noiseworthy.studies import run_folder, run_ledger
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.run_folder import opened_ledger
-from noiseworthy.studies.run_ledger import FILE, SharedLedger, digest_of
+from noiseworthy.studies.run_ledger import FILE, Owners, RunLedger, SharedLedger, digest_of
 from noiseworthy.studies.training import train
+from noiseworthy.tasks import LinearModel
 
 CONSTANTS = {
     "smoothness": 1.0, "strong_convexity": 0.1, "gradient_bound": 1.0, "initial_distance_sq": 25.0,
@@ -229,13 +235,13 @@ def test_an_edited_study_in_the_same_folder_is_another_run_with_budgets_of_its_o
     assert len({line.account.world for line in lines}) == 4
 
 
-@pytest.mark.parametrize("name", ["round", "theta", "used", "memory", "server"])
+@pytest.mark.parametrize("name", ["round", "theta", "used", "memory", "server", "where"])
 def test_the_seal_covers_everything_that_releases_move(name):
     one = np.ones((2, 3), np.float32)
     reached = Checkpoint(4, one, np.ones((2, 4), np.int64), np.arange(2), one, one, (one,), (one,))
     moved = {
         "round": 5, "theta": one * np.float32(1 + 2e-7), "used": reached.used + 1, "memory": (one, one),
-        "server": (2 * one,),
+        "server": (2 * one,), "where": np.arange(2),
     }  # fmt: skip
     assert digest_of(reached._replace(**{name: moved[name]})) != digest_of(reached)
     assert digest_of(reached._replace(loss=2 * one)) == digest_of(reached)
@@ -353,3 +359,54 @@ def test_other_noise_cannot_be_added_to_an_account(study, tmp_path):
 def test_a_lifetime_epsilon_is_a_budget(tmp_path):
     with pytest.raises(InvalidInput, match="lifetime_epsilon"):
         SharedLedger.of(tmp_path / "owner.sqlite", float("nan"))
+
+
+# Many clients -----------------------------------------------------------------------------------------
+
+
+def many(clients: int):
+    """A plan and an algorithm that ask 6 of so many clients in each of 4 rounds."""
+    budget = PrivacyBudget.of(2.0, 1e-5, clients)
+    problem = Problem(np.full(clients, 50), 4, budget, "gaussian", 0.5)
+    plan = queries_replies.stated(problem, 4, 6, StepSize(0.1))
+    return plan, make(plan, LinearModel(4, 1, "logistic"), 0)
+
+
+def test_accounts_of_many_clients_are_opened_when_they_are_asked(tmp_path):
+    """A bounded number of statements, however many clients there are."""
+    clients = 100_000
+    plan, algorithm = many(clients)
+    owners = Owners("many", tuple(map(str, range(clients))))
+    books, statements = RunLedger.open(tmp_path / FILE, "mark", [plan], [0], owners, None), []
+    with books.ledger as ledger:
+        ledger._db.set_trace_callback(statements.append)
+        books.bought()
+        pay = books.last_stage([plan], [algorithm])
+        pay(0, 4)
+        asked = np.unique(algorithm.cohorts)
+        rows = ledger.query("SELECT client, spent FROM accounts ORDER BY id")
+    assert [client for client, _ in rows] == [str(client) for client in asked]
+    assert all(0 < spent <= WHOLE + LAST_BITS for _, spent in rows)
+    assert len(statements) < 20 * len(asked)
+
+
+def test_accounts_opened_when_asked_hold_what_accounts_opened_at_once_hold(study, whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_ledger, "AT_ONCE", 3)
+    run = train(*study, SEEDS, folder=tmp_path, **KEPT)
+    folder, unbroken = whole
+    np.testing.assert_array_equal(run.theta, unbroken.theta)
+    assert lines_of(tmp_path) == lines_of(folder)
+
+
+def test_a_client_that_cannot_pay_is_found_though_its_account_is_opened_late(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_ledger, "AT_ONCE", 3)
+    plan, algorithm = many(10)
+    owners, shared = Owners("many", tuple("abcdefghij")), SharedLedger(tmp_path / FILE)
+    for mark in ("one", "two"):
+        books = RunLedger.open(tmp_path / FILE, mark, [plan], [0], owners, shared)
+        with books.ledger:
+            if mark == "one":
+                books.last_stage([plan], [algorithm])(0, 4)
+                continue
+            with pytest.raises(BudgetExceeded, match="of its lifetime budget"):
+                books.last_stage([plan], [algorithm])

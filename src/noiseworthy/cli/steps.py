@@ -95,13 +95,13 @@ def finish(record: dict[str, Any], folder: Path, as_json: bool) -> None:
 
 def show(record: dict[str, Any], seen: RunRecord, report: Path, as_json: bool) -> None:
     """A record that has its report, as tables or as one JSON object."""
-    from noiseworthy.reports import tables
+    from noiseworthy.reports import coefficients, tables
 
     if as_json:
         print(json.dumps(record, allow_nan=False))
         return
-    shows = tables.plan_panel, tables.training_panel, tables.home_table, tables.comparison_table
-    for panel in (*shows, tables.tradeoff_table, tables.rivals_table):
+    shows = tables.plan_panel, tables.training_panel, coefficients.coefficients_table, tables.home_table
+    for panel in (*shows, tables.comparison_table, tables.tradeoff_table, tables.rivals_table):
         if (shown := panel(seen)) is not None:
             out.print(shown)
     out.print(f"Report: {report}", soft_wrap=True)

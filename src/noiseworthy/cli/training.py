@@ -184,6 +184,7 @@ def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) ->
     from noiseworthy.engines.compilation import use_persistent_cache
     from noiseworthy.studies.record import new_record, save_record
     from noiseworthy.sweeps.contest import plan_contest, train_contest
+    from noiseworthy.sweeps.contest_home import with_homes
     from noiseworthy.sweeps.recorded import with_rivals
 
     use_persistent_cache()
@@ -193,6 +194,9 @@ def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) ->
     with progress_bar("Training", contest.replies, "replies") as bar:
         contest = train_contest(contest, prepared, bar, foretell)
     seconds = time.monotonic() - started
+    if prepared.study.deliver.to == "owners":
+        with progress_bar("At home", 100, "%") as bar:
+            contest = with_homes(contest, prepared, bar)
     record = new_record(prepared.study, contest.decision, prepared.federation, prepared.dimension, name=name)
     record = with_rivals(record, contest, seconds)
     save_record(record, folder)

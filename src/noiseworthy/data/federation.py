@@ -1,9 +1,10 @@
-"""A federation: every client's records stacked, padded and counted, beside a common test set."""
+"""A federation: every client's records, stacked or end to end, and counted, beside a common test set."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy._validate import counts
 from noiseworthy.data.labels import Features, Labels
+from noiseworthy.data.ragged import Ragged, held
 from noiseworthy.data.records import TestOrigin
 from noiseworthy.errors import DataError
 
@@ -24,7 +26,8 @@ class Federation:
 
     Attributes:
         x: features, float32 (int32 where they are tokens), shape (N, n_max, *record_shape); rows past a
-            client's size are zero.
+            client's size are zero. Where clients differ so much that padding would be most of it, and of
+            records in files, they lie end to end (`data.ragged.Ragged`): x[i] is then (n_i, *record_shape).
         y: labels, int32 (classes) or float32 (regression), shape (N, n_max, *label_shape); zero past the
             size.
         sizes: records per client n_i, int64, shape (N,). Public under replace-one neighbours.
@@ -96,12 +99,108 @@ class Federation:
         if len(names) != len(clients):
             raise DataError(f"client_names must hold {len(clients)} names, got {len(names)}")
         axes = 1 if persons is None else 2
-        pairs = [_checked_pair(x, y, classes, who, axes) for (x, y), who in zip(clients, names, strict=True)]
-        test_x, test_y = _checked_pair(*test, classes, "the test set")
-        _check_alike([*pairs, (test_x, test_y)] if persons is None else pairs)
+        pairs = [checked_pair(x, y, classes, who, axes) for (x, y), who in zip(clients, names, strict=True)]
+        test_x, test_y = checked_pair(*test, classes, "the test set")
+        check_alike([*pairs, (test_x, test_y)] if persons is None else pairs)
         sizes = np.array([len(x) for x, _ in pairs], dtype=np.int64)
-        x, y = (_padded(arrays, int(sizes.max())) for arrays in zip(*pairs, strict=True))
+        x, y = (held(arrays) for arrays in zip(*pairs, strict=True))
         return cls(x, y, sizes, test_x, test_y, classes, name, names, persons=persons)
+
+    @classmethod
+    def from_function(
+        cls,
+        records: Callable[[int], tuple[ArrayLike, ArrayLike]],
+        clients: int,
+        *,
+        folder: str | Path,
+        test: tuple[ArrayLike, ArrayLike],
+        classes: int | None,
+        name: str,
+        client_names: Sequence[str] | None = None,
+    ) -> Federation:
+        """Records that a function tells client by client, kept in a folder and never all in memory.
+
+        Args:
+            records: features and labels of client i, as for `from_clients`; called once for each, in order.
+            clients: number of clients N.
+            folder: for the files of `opened`, which are as private as the records; new or empty.
+            test: as for `from_clients`.
+            classes: number of classes, or None for regression.
+            name: what the data are, for reports.
+            client_names: as for `from_clients`.
+
+        Raises:
+            DataError: what `from_clients` refuses, or a folder that holds something or cannot be written.
+
+        Example:
+            >>> from tempfile import TemporaryDirectory
+            >>> test = np.ones((1, 2)), [0]
+            >>> with TemporaryDirectory() as folder:
+            ...     fed = Federation.from_function(
+            ...         lambda i: (np.full((i + 1, 2), i), np.zeros(i + 1)),
+            ...         3,
+            ...         folder=folder,
+            ...         test=test,
+            ...         classes=2,
+            ...         name="toy",
+            ...     )
+            ...     fed.sizes, fed.x[2, 0]
+            (array([1, 2, 3]), array([2., 2.], dtype=float32))
+        """
+        from noiseworthy.data.flat_files import write  # here, because few federations lie in files
+
+        write(Path(folder), map(records, range(clients)), clients, test, classes, name, client_names)
+        return cls.opened(folder)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        source: str | Path,
+        *,
+        folder: str | Path,
+        test: str | Path | tuple[ArrayLike, ArrayLike],
+        classes: Sequence[str | int] | None = None,
+        regression: bool = False,
+        label_column: str = "label",
+        client_column: str = "client",
+        feature_columns: Sequence[str] | None = None,
+    ) -> Federation:
+        """Records in Parquet files, kept in a folder as they are trained on, and never all in memory.
+
+        Args:
+            source: a folder of Parquet files, or one file. Where they have the column of clients, it says
+                whose each record is, in any order; else each file is a client, named like it.
+            folder: for the files of `opened`, which are as private as the records; new or empty.
+            test: a Parquet file of the same columns, or features and labels.
+            classes: all labels, in their order.
+            regression: whether labels are numbers; then there are no classes.
+            label_column: what is predicted.
+            client_column: who owns a record.
+            feature_columns: what is learned from; None takes all others.
+
+        Raises:
+            DataError: no files, damaged ones, columns that do not fit, values that cannot be trained on, or a
+                folder that holds something or cannot be written.
+            InvalidInput: neither classes nor regression.
+        """
+        from noiseworthy.data.parquet import Columns, write_parquet
+
+        features = None if feature_columns is None else tuple(feature_columns)
+        stated = None if classes is None else tuple(classes)
+        columns = Columns(label_column, client_column, features, regression, stated)
+        write_parquet(Path(folder), Path(source), test, columns)
+        return cls.opened(folder)
+
+    @classmethod
+    def opened(cls, folder: str | Path) -> Federation:
+        """What `from_function` or `from_parquet` kept in a folder; records stay there until they are read.
+
+        Raises:
+            DataError: a folder without such files, or damaged ones.
+        """
+        from noiseworthy.data.flat_files import read
+
+        return read(Path(folder))
 
     @property
     def named(self) -> bool:
@@ -154,6 +253,8 @@ class Federation:
         """
         limits = counts("records per client", sizes)
         kept = np.minimum(limits, self.sizes)
+        if isinstance(self.x, Ragged) and isinstance(self.y, Ragged):
+            return replace(self, x=self.x.first(kept), y=self.y.first(kept), sizes=kept)
         past = np.arange(int(kept.max())) >= kept[:, None]
         x, y = self.x[:, : past.shape[1]].copy(), self.y[:, : past.shape[1]].copy()
         x[past] = 0
@@ -171,7 +272,7 @@ def numbered(clients: int) -> tuple[str, ...]:
     return tuple(f"client {i}" for i in range(clients))
 
 
-def _checked_pair(
+def checked_pair(
     x: ArrayLike, y: ArrayLike, classes: int | None, who: str, axes: int = 1
 ) -> tuple[Any, Any]:
     """Features and labels of a client; labels of numbers have so many `axes`."""
@@ -188,7 +289,7 @@ def _checked_pair(
     return features, labels
 
 
-def _check_alike(pairs: Sequence[tuple[NDArray, NDArray]]) -> None:
+def check_alike(pairs: Sequence[tuple[NDArray, NDArray]]) -> None:
     for what, arrays in zip(("records", "labels"), zip(*pairs, strict=True), strict=True):
         shapes = {array.shape[1:] for array in arrays}
         if len(shapes) > 1:
@@ -198,14 +299,6 @@ def _check_alike(pairs: Sequence[tuple[NDArray, NDArray]]) -> None:
     types = {str(x.dtype) for x, _ in pairs}
     if len(types) > 1:
         raise DataError("features must be int32 tokens for everybody or for nobody; convert the others")
-
-
-def _padded(arrays: Sequence[NDArray], length: int) -> Any:
-    """Arrays (n_i, ...) stacked to (N, length, ...), with zeros past n_i."""
-    stacked = np.zeros((len(arrays), length, *arrays[0].shape[1:]), arrays[0].dtype)
-    for row, array in zip(stacked, arrays, strict=True):
-        row[: len(array)] = array
-    return stacked
 
 
 def _features(values: ArrayLike, who: str) -> Features:

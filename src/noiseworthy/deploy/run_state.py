@@ -98,5 +98,6 @@ def _lists(value: Any) -> Any:
 def _arrays(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields of a checkpoint; missing losses are NaN in JSON and here."""
     several = {name: tuple(map(np.asarray, fields[name])) for name in ("memory", "server")}
-    single = {name: np.asarray(part) for name, part in fields.items() if name not in several}
+    others = {name: part for name, part in fields.items() if part is not None and name not in several}
+    single = {name: np.asarray(part) for name, part in others.items()}
     return {**single, **several, "round": fields["round"]}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+Kept = Callable[[int, int], tuple[NDArray[Any], ...]]
+"""Leaves of what is kept, by training and client."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,7 @@ class Trajectory:
         accuracy: test accuracy (R^2 for regression), shape (S, E).
         theta: parameters that are delivered, those of the last scores, shape (S, p).
         uploads: uploads that each client made, shape (S, N).
+        memory: what a client of a training keeps in the end, its leaves; None where nobody keeps anything.
     """
 
     rounds: NDArray[np.int64]
@@ -26,6 +31,7 @@ class Trajectory:
     accuracy: NDArray[np.float64]
     theta: NDArray[np.float32]
     uploads: NDArray[np.int64]
+    memory: Kept | None = None
 
     @property
     def final_loss(self) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""A federation on the device: every client's records, prepared for the task and padded to one size."""
+"""A federation for the engine: every client's records on the device, padded to one size, or end to end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from jax import Array
 from numpy.typing import NDArray
 
 from noiseworthy.data.federation import Federation
+from noiseworthy.data.ragged import Ragged
+from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.methods.algorithm import Shard
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
@@ -39,13 +41,14 @@ class Shards(NamedTuple):
     """A federation on the device, with features prepared for the task.
 
     Attributes:
-        train: what each client holds, padded to the largest; arrays of shape (N, n_max, ...).
+        train: what each client holds, padded to the largest; arrays of shape (N, n_max, ...). Records end to
+            end stay on the host.
         test_x: prepared test features.
         test_y: test labels.
         groups: the same by size, for rounds that ask everybody; empty where little of `train` is padding.
     """
 
-    train: Shard
+    train: Shard | FlatRecords
     test_x: Array
     test_y: Array
     groups: tuple[Group, ...] = ()
@@ -58,6 +61,9 @@ class Shards(NamedTuple):
         """
         shape = federation.x.shape
         prepare = _preparing(task)
+        test = prepare(jnp.asarray(federation.test_x)), jnp.asarray(federation.test_y)
+        if isinstance(federation.x, Ragged) and isinstance(federation.y, Ragged):
+            return cls(FlatRecords.of(federation.x, federation.y, task, condensed=condensed), *test)
         # padding is prepared with the records, in one call of one shape; the mask keeps it out of every sum
         records = federation.x.reshape(-1, *shape[2:])
         if isinstance(task, LinearModel) and task.preparation.features is not None:
@@ -70,14 +76,15 @@ class Shards(NamedTuple):
         if isinstance(task, LinearModel):
             train = jax.jit(jax.vmap(task.condense))(train) if condensed else train
             groups = _by_size(federation.sizes, train)
-        test_x = prepare(jnp.asarray(federation.test_x))
-        return cls(train, test_x, jnp.asarray(federation.test_y), groups)
+        return cls(train, *test, groups)
 
     def of(self, client: int, *, everybody: bool = False) -> Shard:
         """What one client holds, padded as in rounds that ask some clients, or `everybody`.
 
         Draws of an algorithm may depend on how far its records are padded.
         """
+        if isinstance(self.train, FlatRecords):
+            return self.train.of_client(client)
         for group in self.groups if everybody else ():
             if client in (members := group.clients.tolist()):
                 place = members.index(client)
@@ -87,7 +94,7 @@ class Shards(NamedTuple):
     @property
     def clients(self) -> int:
         """Number of clients N."""
-        return self.train[0].shape[0]
+        return self.train.clients if isinstance(self.train, FlatRecords) else self.train[0].shape[0]
 
     @property
     def elements(self) -> int:

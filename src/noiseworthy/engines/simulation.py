@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import equinox as eqx
@@ -19,12 +20,17 @@ from jax import Array, lax
 from numpy.typing import NDArray
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.engines.records import Trajectory
+from noiseworthy.engines.flat import FlatRecords
+from noiseworthy.engines.memories import ClientMemories
+from noiseworthy.engines.records import Kept, Trajectory
 from noiseworthy.engines.shards import Group, Shards
+from noiseworthy.engines.spans import span_of, with_products
+from noiseworthy.engines.streams import advance, memories_of
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.making import aligned
+from noiseworthy.methods.span import Spanned
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.rounds import client_step
 from noiseworthy.tasks import LinearModel
@@ -49,8 +55,10 @@ class Checkpoint(NamedTuple):
         rounds: evaluated rounds so far, shape (e,).
         loss: shape (S, e).
         accuracy: shape (S, e).
-        memory: what clients keep between rounds, arrays of shape (S, N, ...).
+        memory: what clients keep between rounds, arrays of shape (S, N, ...); or rows of those at `where`.
         server: what the server keeps beside theta, arrays of shape (S, ...).
+        where: places of the rows among S times N clients, where records lie end to end: of those that changed
+            since the checkpoint before, or that were ever asked if nothing lies in files.
     """
 
     round: int
@@ -61,6 +69,7 @@ class Checkpoint(NamedTuple):
     accuracy: NDArray[np.float64]
     memory: tuple[NDArray[np.float32], ...] = ()
     server: tuple[NDArray[np.float32], ...] = ()
+    where: NDArray[np.int64] | None = None
 
 
 def simulate(
@@ -74,6 +83,7 @@ def simulate(
     resume: Checkpoint | None = None,
     before_segment: Callable[[int, int], None] = lambda start, stop: None,
     on_segment: Callable[[Checkpoint], None] = lambda checkpoint: None,
+    folder: Path | None = None,
 ) -> Trajectory:
     """Run S trainings of the same shape side by side and score them as they go.
 
@@ -88,6 +98,8 @@ def simulate(
         resume: state to go on from.
         before_segment: called before rounds start to stop run, to pay for them; what it raises ends the run.
         on_segment: called after every evaluation, for progress and checkpoints.
+        folder: where what clients remember lies if their records lie end to end and `on_segment` keeps
+            checkpoints; None keeps it in memory.
 
     Returns:
         Curves, final parameters and uploads per client.
@@ -100,37 +112,55 @@ def simulate(
     _check_schedules(algorithms, planned, evaluate_at, seeds)
     stacked = _stack(algorithms)
     keys = _keys(jnp.asarray(seeds, jnp.uint32))
-    states, memory = _initial(stacked, keys, shards.clients)
+    flat = shards.train if isinstance(shards.train, FlatRecords) else None
+    states, memory = _initial(stacked, keys, shards.clients if flat is None else 0)
+    if flat is not None:
+        used = np.zeros(planned.shape, np.int64) if resume is None else resume.used
+        memory = memories_of(stacked, states, used, folder)
     done = resume or _start(states, memory, shards.clients)
     ledgers = [
         Ledger.open(paid).charge_rounds(a.cohorts[: done.round])
         for paid, a in zip(planned, algorithms, strict=True)
     ]
     states, memory = _reached(done, states, memory)
-    sequential, apart = _in_turn(stacked, shards), _different(seeds)
+    sequential, apart, span = (
+        flat is None and _in_turn(stacked, shards),
+        _different(seeds),
+        span_of(algorithms, shards),
+    )
+    if span == "kept" and isinstance(stacked.task, LinearModel):
+        shards = with_products(shards, stacked.task)
     for stop in evaluate_at[evaluate_at >= done.round]:
         if len(done.rounds) and stop == done.rounds[-1]:
             continue
         window = slice(done.round, int(stop))
         ledgers = [led.charge_rounds(a.cohorts[window]) for led, a in zip(ledgers, algorithms, strict=True)]
         before_segment(done.round, int(stop))
-        bounds = jnp.array([done.round, stop], jnp.int32)
-        states, memory = _advance(
-            stacked,
-            states,
-            memory,
-            shards.train,
-            shards.groups,
-            keys,
-            bounds,
-            single_uploads,
-            sequential,
-            apart,
-        )
+        if flat is not None:
+            bounds = done.round, int(stop)
+            states = advance(stacked, states, memory, flat, keys, bounds, single_uploads)
+        else:
+            bounds = jnp.array([done.round, stop], jnp.int32)
+            states, memory = _advance(
+                stacked,
+                states,
+                memory,
+                shards.train,
+                shards.groups,
+                keys,
+                bounds,
+                single_uploads,
+                sequential,
+                apart,
+                span == "asked",
+            )
         score = _score(stacked.task, _models(stacked, states), shards.test_x, shards.test_y)
         done = _record(done, int(stop), states, memory, ledgers, score)
         on_segment(done)
-    return Trajectory(done.rounds, done.loss, done.accuracy, np.asarray(_models(stacked, states)), done.used)
+        if isinstance(memory, ClientMemories):
+            memory.settle()
+    models, kept = np.asarray(_models(stacked, states)), _reader(memory)
+    return Trajectory(done.rounds, done.loss, done.accuracy, models, done.used, kept)
 
 
 def _check_schedules(
@@ -152,8 +182,9 @@ def _check_schedules(
 def _start(states: ServerState, memory: Memory, clients: int) -> Checkpoint:
     theta = np.asarray(states.theta)
     used, empty = np.zeros((len(theta), clients), np.int64), np.empty((len(theta), 0))
+    where, kept = _kept(memory)
     return Checkpoint(
-        0, theta, used, np.empty(0, np.int64), empty, empty, _leaves(memory), _leaves(states.memory)
+        0, theta, used, np.empty(0, np.int64), empty, empty, kept, _leaves(states.memory), where
     )
 
 
@@ -165,12 +196,18 @@ def _reached(done: Checkpoint, states: ServerState, memory: Memory) -> tuple[Ser
 
     rounds = jnp.full(len(done.theta), done.round, jnp.int32)
     reached = ServerState(jnp.asarray(done.theta), rounds, as_in(states.memory, done.server))
+    if isinstance(memory, ClientMemories):
+        if done.where is not None:
+            memory.put(done.where, done.memory)
+            memory.settle()
+        return reached, memory
     return reached, as_in(memory, done.memory)
 
 
 def _record(
     done: Checkpoint, stop: int, states: ServerState, memory: Memory, ledgers: list[Ledger], score: Score
 ) -> Checkpoint:
+    where, kept = _kept(memory)
     return Checkpoint(
         stop,
         np.asarray(states.theta),
@@ -178,9 +215,23 @@ def _record(
         np.append(done.rounds, stop),
         np.column_stack([done.loss, np.asarray(score.loss, np.float64)]),
         np.column_stack([done.accuracy, np.asarray(score.accuracy, np.float64)]),
-        _leaves(memory),
+        kept,
         _leaves(states.memory),
+        where,
     )
+
+
+def _kept(memory: Memory) -> tuple[NDArray[np.int64] | None, tuple[NDArray[np.float32], ...]]:
+    """What a checkpoint holds of the memories of clients."""
+    return memory.changes if isinstance(memory, ClientMemories) else (None, _leaves(memory))
+
+
+def _reader(memory: Memory) -> Kept | None:
+    """What any client keeps; None where nobody keeps anything."""
+    if isinstance(memory, ClientMemories):
+        return memory.of if memory.keeps else None
+    leaves = _leaves(memory)
+    return (lambda training, client: tuple(leaf[training, client] for leaf in leaves)) if leaves else None
 
 
 def _leaves(memory: Memory) -> tuple[NDArray[np.float32], ...]:
@@ -239,6 +290,7 @@ def _advance(
     single_uploads: bool,
     sequential: bool,
     apart: int,
+    spans: bool,
 ):
     """Rounds bounds[0]..bounds[1] of every training; the bounds are traced, so one program serves all.
 
@@ -249,7 +301,8 @@ def _advance(
     def training(algorithm: Algorithm, state: ServerState, memory: Memory, key: Array):
         def body(t: Array, carry: tuple[ServerState, Memory]) -> tuple[ServerState, Memory]:
             state, memory = carry  # the loop's own index is the same for all trainings: their keys agree
-            return _round(algorithm, state._replace(round=t), memory, train, groups, key, single_uploads)
+            state = state._replace(round=t)
+            return _round(algorithm, state, memory, train, groups, key, single_uploads, spans)
 
         return lax.fori_loop(bounds[0], bounds[1], body, (state, memory))
 
@@ -271,6 +324,7 @@ def _round(
     groups: tuple[Group, ...],
     key: Array,
     single_uploads: bool,
+    spans: bool,
 ) -> tuple[ServerState, Memory]:
     cohort = algorithm.select(state)
     if len(cohort) == train[0].shape[0]:
@@ -285,6 +339,8 @@ def _round(
 
         def reply(place: Array, client: Array, memory: Memory, held=held) -> tuple[Array, Memory]:
             shard = jax.tree.map(lambda leaf: leaf[place], held)
+            if spans and isinstance(algorithm.task, LinearModel):
+                shard = Spanned.of(algorithm.task, shard)
             if single_uploads:
                 upload, memory = client_step(algorithm, state, client, memory, shard, key)
             else:

@@ -77,21 +77,44 @@ def owners_at_home(
         seed: of folds and starts at home, and of whose test records are whose where the data do not say.
         on_progress: told the share of owners done.
     """
+    found = merits_at_home(federation, task, theta, candidates, seed=seed, on_progress=on_progress)
+    return scored(federation.sizes, found, named=federation.test_owners is not None)
+
+
+def merits_at_home(
+    federation: Federation,
+    task: Task,
+    theta: ArrayLike,
+    candidates: Mapping[str, AtHome],
+    *,
+    seed: int = 0,
+    seen: Callable[[int, NDArray], NDArray] = lambda owner, x: x,
+    on_progress: Callable[[float], None] = lambda done: None,
+) -> dict[str, list[Real]]:
+    """What each candidate is worth on every owner's own test records: one array of merits for each owner.
+
+    Args:
+        federation, task, theta, seed, on_progress: as in `owners_at_home`.
+        candidates: what is made of the shared model.
+        seen: an owner's prepared records as the model takes them there.
+    """
     shared, prepare = np.asarray(theta, np.float32), jax.jit(task.prepare)
     test_x, test_y = np.asarray(prepare(jnp.asarray(federation.test_x))), federation.test_y
     owner_of, variance = test_owners(federation, seed), float(np.var(federation.test_y))
     found: dict[str, list[Real]] = {name: [] for name in candidates}
     for i, n in enumerate(federation.sizes.tolist()):
-        x = np.asarray(prepare(jnp.asarray(federation.x[i])))[:n]
         mine = np.flatnonzero(owner_of == i)
+        if not len(mine):
+            for each in found.values():
+                each.append(np.empty(0))
+            continue
+        x = np.asarray(prepare(jnp.asarray(federation.x[i])))[:n]
+        own, tested = Own(seen(i, x), federation.y[i, :n]), seen(i, test_x[mine])
         for name, made in candidates.items():
-            if not len(mine):
-                found[name].append(np.empty(0))
-                continue
-            model = made(task, shared, Own(x, federation.y[i, :n]), seed)
-            found[name].append(merits(task, model, test_x[mine], test_y[mine], variance))
+            model = made(task, shared, own, seed)
+            found[name].append(merits(task, model, tested, test_y[mine], variance))
         on_progress((i + 1) / len(federation.sizes))
-    return scored(federation.sizes, found, named=federation.test_owners is not None)
+    return found
 
 
 def scored(records: NDArray[np.int64], found: dict[str, list[Real]], *, named: bool) -> Scored:
@@ -112,7 +135,7 @@ def scored(records: NDArray[np.int64], found: dict[str, list[Real]], *, named: b
         limits={name: np.array([limits_of(one) for one in each]) for name, each in found.items()},
         gains=_means(gains),
         gain_limits=np.array([limits_of_gain(one) for one in gains]),
-        overall={name: _overall(each) for name, each in found.items()},
+        overall={name: overall_score(each) for name, each in found.items()},
         errors={name: _error(_less(found[BEST], found[name])) for name in found if name != BEST},
     )
 
@@ -146,7 +169,8 @@ def _means(each: list[Real]) -> Real:
     return np.array([one.mean() if len(one) else math.nan for one in each])
 
 
-def _overall(each: list[Real]) -> float:
+def overall_score(each: list[Real]) -> float:
+    """Score on the test records of all owners, from the merits of each."""
     together = np.concatenate(each)
     return float(together.mean()) if len(together) else math.nan
 

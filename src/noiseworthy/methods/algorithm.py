@@ -22,6 +22,18 @@ Shard: TypeAlias = Any
 """What a client computes with: its records as a `Batch`, or what full batches need to know, as `Moments`."""
 
 
+class StepsInSpan(NamedTuple):
+    """Local steps of one reply that move a linear model by combinations of the client's records.
+
+    Attributes:
+        steps: how many on average.
+        records: in each of them, None for all.
+    """
+
+    steps: float
+    records: int | None
+
+
 class ServerState(NamedTuple):
     """What the server knows between rounds.
 
@@ -65,6 +77,11 @@ class Algorithm(Protocol):
         ...
 
     @property
+    def steps_in_span(self) -> StepsInSpan | None:
+        """What a reply does that keeps a linear model in the span of its records; None where nothing does."""
+        ...
+
+    @property
     def reads_uploads(self) -> bool:
         """Whether the server looks at each upload, and not only at their weighted sum."""
         ...
@@ -97,6 +114,10 @@ class Algorithm(Protocol):
 
     def init_client(self, theta: Array) -> Memory:
         """What a client remembers before its first round, from the public start."""
+        ...
+
+    def seen_at(self, memory: Memory, x: Array) -> Array:
+        """A client's records as the shared model takes them there, shape (n, ...), from `task.prepare`."""
         ...
 
     def select(self, state: ServerState) -> Array:
@@ -165,6 +186,11 @@ class Scheduled(eqx.Module):
         return False
 
     @property
+    def steps_in_span(self) -> StepsInSpan | None:
+        """None, where no step knows of the span."""
+        return None
+
+    @property
     def lengths(self) -> dict[str, int]:
         """Entries of each schedule."""
         return {name: len(getattr(self, name)) for name in self.schedules}
@@ -192,6 +218,10 @@ class Scheduled(eqx.Module):
     def init_client(self, theta: Array) -> Memory:
         """Nothing: a client computes from what it is sent alone."""
         return ()
+
+    def seen_at(self, memory: Memory, x: Array) -> Array:
+        """As they are."""
+        return x
 
     def select(self, state: ServerState) -> Array:
         """The cohort of this round in the schedule."""

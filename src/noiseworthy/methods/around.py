@@ -12,7 +12,7 @@ from typing import Self
 import equinox as eqx
 from jax import Array
 
-from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
+from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard, StepsInSpan
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.tasks.base import Task
 
@@ -45,6 +45,11 @@ class Around(eqx.Module):
     def moves_locally(self) -> bool:
         """The algorithm's."""
         return self.algorithm.moves_locally
+
+    @property
+    def steps_in_span(self) -> StepsInSpan | None:
+        """The algorithm's."""
+        return self.algorithm.steps_in_span
 
     @property
     def remembers_noised(self) -> bool:

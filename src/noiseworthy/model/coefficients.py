@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.data.schema.columns import NumberColumn
+from noiseworthy.data.schema.columns import CategoryColumn, NumberColumn
 from noiseworthy.model.description import Description
 from noiseworthy.tasks.names import LINEAR
 
@@ -43,6 +43,43 @@ def coefficients_of(description: Description, theta: NDArray[np.float32]) -> lis
         (INTERCEPT, output, float(constants[k]), float(moved[k]) if np.any(known) else None)
         for k, output in enumerate(outputs)
     ]
+
+
+def in_units(
+    description: Description, width: int
+) -> tuple[list[str], NDArray[np.int64], NDArray[np.float64]]:
+    """How the coefficients of one output follow from parameters, as regressions are told.
+
+    Beside a constant the first value of every category is left out, which the constant and the other values
+    determine: they are told beside it.
+
+    Args:
+        description: of a linear model.
+        width: parameters of an output, that of the constant last where records have one.
+
+    Returns:
+        Names, the intercept last; places of the parameters that are kept, shape (k,); and a row for each
+        name, shape (m, k): per unit of the column where that is a number whose unit is known, else as seen.
+    """
+    task = description.task
+    bias = 0.0 if task.bias == "auto" else task.bias
+    features = width - (bias > 0)
+    names, (centers, units) = _names(description, features), _scales(description, features)
+    first = _first_values(description) if bias else set()
+    kept = np.array([j for j in range(width) if j >= features or names[j] not in first], np.int64)
+    known = ~np.isnan(units)
+    slopes = np.eye(features, width) / np.where(known, units, 1.0)[:, None]
+    constant = bias * np.eye(width)[-1:] - np.where(known, centers, 0.0) @ slopes
+    shown = kept[kept < features]
+    matrix = np.concatenate([slopes[shown], constant])[:, kept]
+    return [*(names[j] for j in shown), INTERCEPT], kept, matrix
+
+
+def _first_values(description: Description) -> set[str]:
+    """The first of the numbers of each category, where the model sees columns as they are encoded."""
+    if description.columns is None or not _as_encoded(description):
+        return set()
+    return {one.names[0] for one in description.columns.features if isinstance(one, CategoryColumn)}
 
 
 def _outputs(description: Description) -> list[str]:

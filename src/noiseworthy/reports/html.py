@@ -12,7 +12,15 @@ from matplotlib.figure import Figure
 from noiseworthy._wording import number, rounded_up, span
 from noiseworthy.errors import DataError
 from noiseworthy.methods.words import Key, Record
-from noiseworthy.reports import alternatives, at_home, findings, result, rivals_words, tradeoff_words
+from noiseworthy.reports import (
+    alternatives,
+    at_home,
+    coefficients,
+    findings,
+    result,
+    rivals_words,
+    tradeoff_words,
+)
 from noiseworthy.reports.claim_card import Card, claim_card, write_claim_card
 from noiseworthy.reports.estimates import estimates_caption
 from noiseworthy.reports.figures import FIGURES, all_figures
@@ -137,9 +145,13 @@ def _page(record: RunRecord, figures: dict[str, Figure]) -> str:
         prepared=findings.preparation(record.study.get("task", {})),
         plots=plots,
         standings=rivals_words.standings(rivals) if rivals else {},
+        homes=rivals_words.at_home(rivals) if rivals else {},
+        homes_found=rivals_words.home_finding(rivals) if rivals else "",
         home=None if (home := record.home) is None else at_home.fairness(record, home),
         home_note="" if home is None else at_home.fairness_note(home),
         owners=at_home.owner_rows(record),
+        coefficients=coefficients.rows_of(record),
+        coefficients_note="" if record.coefficients is None else coefficients.note_of(record.coefficients),
         others=(others := alternatives.rows_of(record)),
         others_note=alternatives.note_of(record.plan, others),
         clients=client_rows(record),

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from noiseworthy._wording import about, count, level, number, percent, percent_up, rounded_up, span
+from noiseworthy.home.owners import ALONE
 from noiseworthy.methods.rivals.contest import OURS, REFERENCE, SAME_CLIENTS
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.findings import score_name
@@ -236,6 +237,51 @@ def pace(rivals: RivalsPart) -> str:
 def standings(rivals: RivalsPart) -> dict[str, list[dict[str, str]]]:
     """Tables of the study's own point under each mechanism."""
     return {f"{p.mechanism.capitalize()} noise": _rows(rivals, p) for p in own_points(rivals)}
+
+
+def at_home(rivals: RivalsPart) -> dict[str, list[dict[str, str]]]:
+    """Tables of what owners make of each one's model, as `standings` rank them; {} where nobody asked."""
+    tables = {}
+    for point in own_points(rivals):
+        entries = [*ranked(rivals, point.algorithms), reference_of(rivals, point.alpha)]
+        homes = {entry.name: entry.home for entry in entries if entry.home}
+        rows = [
+            {"model of": name, **{way: _score(rivals, home[way]) for way in home if way != ALONE}}
+            for name, home in homes.items()
+        ]
+        if rows:
+            tables[f"{point.mechanism.capitalize()} noise, at home"] = rows
+    return tables
+
+
+def home_finding(rivals: RivalsPart) -> str:
+    """What owners reach alone, and by the best of the ways and models; empty where nobody asked."""
+    found = []
+    for point in own_points(rivals):
+        reached = {
+            (entry.name, way): value
+            for entry in point.algorithms
+            for way, value in (entry.home or {}).items()
+            if value is not None
+        }
+        if not reached:
+            continue
+        (name, way), best = max(
+            ((key, value) for key, value in reached.items() if key[1] != ALONE), key=lambda one: one[1]
+        )
+        alone = max(value for (_, way), value in reached.items() if way == ALONE)
+        found.append(
+            f"under {point.mechanism.capitalize()} noise owners reach {_score(rivals, alone)} alone and "
+            f"{_score(rivals, best)} with the model of {name}, {way}"
+        )
+    return f"On their own test records, {'; '.join(found)}" if found else ""
+
+
+def _score(rivals: RivalsPart, value: float | None) -> str:
+    """Accuracy, or R^2 where the contest is by loss."""
+    if value is None:
+        return "–"
+    return number(value, 3) if rivals.quantity == "loss" else percent(value, 1)
 
 
 def varied(rivals: RivalsPart) -> dict[str, list[dict[str, str]]]:

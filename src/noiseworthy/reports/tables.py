@@ -202,8 +202,13 @@ def rivals_table(record: RunRecord) -> RenderableType | None:
     """Everybody under each mechanism, the best first, with what was varied below."""
     if (rivals := record.rivals) is None:
         return None
-    title = Text.assemble((rivals_words.finding(rivals), "bold"), (f"\n{rivals_words.pace(rivals)}", "dim"))
-    several = {**rivals_words.standings(rivals), **rivals_words.varied(rivals)}
+    said = filter(None, (rivals_words.finding(rivals), rivals_words.home_finding(rivals)))
+    title = Text.assemble((".\n".join(said), "bold"), (f"\n{rivals_words.pace(rivals)}", "dim"))
+    several = {
+        **rivals_words.standings(rivals),
+        **rivals_words.at_home(rivals),
+        **rivals_words.varied(rivals),
+    }
     tables = [_of_rows(name, rows, rivals_words.OURS) for name, rows in several.items()]
     return Group(Rule(style="dim"), title, *tables)
 

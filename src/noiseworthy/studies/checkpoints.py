@@ -46,7 +46,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, mark: str, ledger: str
     with draft.open("wb") as file:
         fields = checkpoint._asdict()
         leaves = {f"{owner}_{i:02d}": leaf for owner in _MEMORIES for i, leaf in enumerate(fields.pop(owner))}
-        np.savez(file, fingerprint=mark, ledger=ledger, **fields, **leaves)
+        there = {name: value for name, value in fields.items() if value is not None}
+        np.savez(file, fingerprint=mark, ledger=ledger, **there, **leaves)
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, folder / FILE)

@@ -18,6 +18,7 @@ from noiseworthy.model.model import Model, probed, task_of, weights_of
 from noiseworthy.studies.class_weights import names_of_classes
 from noiseworthy.studies.prepare import Prepared, default_model
 from noiseworthy.studies.record import Record
+from noiseworthy.studies.standard_errors import coefficients_in
 from noiseworthy.studies.statement import statement_of
 from noiseworthy.studies.typed_record import view
 from noiseworthy.tasks import LinearModel, ModelTask
@@ -26,7 +27,7 @@ from noiseworthy.tasks.table import TaskTable
 
 
 def deliver(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[int], folder: Path) -> Record:
-    """Write the model of a training into its run's folder; returns the record with its scores.
+    """Write the model of a training into its run's folder; returns the record with what it measured.
 
     Args:
         prepared, theta, record, seeds: as `delivered`.
@@ -40,7 +41,9 @@ def deliver(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[in
     save_folder(kept, folder / NAME)
     scores = kept.description.metrics
     measured = {} if scores is None else {"metrics": strict_json(scores.model_dump())}
-    return {**record, "training": {**record["training"], **measured}}
+    told = coefficients_in(folder, view(record), kept.description)
+    said = {} if told is None else {"coefficients": told}
+    return {**record, **said, "training": {**record["training"], **measured}}
 
 
 def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[int]) -> Kept | None:

@@ -1,4 +1,7 @@
-"""What the uploads of a plan cost every client, as shares of its lifetime budget."""
+"""What the uploads of a plan cost clients, as shares of their lifetime budgets.
+
+Clients are all of the plan, or those at some `places` among them; what is told of them has their order.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,16 @@ from noiseworthy.privacy.durable.schedules import schedule_accounts
 from noiseworthy.privacy.releases import Release
 
 
+Places = Sequence[int] | None
+"""Of some clients among all of a plan; None of all."""
+
+
 class UploadPrice(NamedTuple):
     """What the uploads of a stage cost each client.
 
     Attributes:
-        shares: of the lifetime budget, for one use of a record, N whole numbers.
-        uses: of a record by each upload, shape (uploads, N); ones but for noise at every local step.
+        shares: of the lifetime budget, for one use of a record, a whole number for each.
+        uses: of a record by each upload, shape (uploads, clients); ones but for noise at every local step.
     """
 
     shares: list[int]
@@ -40,7 +47,13 @@ class UploadPrice(NamedTuple):
 
 
 def new_accounts(
-    plan: Plan, run: str, data: str, world: str, clients: Sequence[str], lifetime: float | None = None
+    plan: Plan,
+    run: str,
+    data: str,
+    world: str,
+    clients: Sequence[str],
+    lifetime: float | None = None,
+    places: Places = None,
 ) -> list[Account]:
     """Accounts of a plan's whole budget, for one world.
 
@@ -49,18 +62,26 @@ def new_accounts(
         run: the only one that may spend them, where releases do not add up.
         data: the data set, by name.
         world: empty for real data.
-        clients: N names.
+        clients: names.
         lifetime: epsilon of every client; None takes the plan's, and so does what does not add up.
+        places: of the clients in the plan; None where they are all.
     """
+    some = slice(None) if places is None else list(places)
+    budget = replace(plan.budget, epsilon=plan.budget.epsilon[some], delta=plan.budget.delta[some])
     if adds_up(plan):
-        epsilon = plan.budget.epsilon if lifetime is None else np.full(len(clients), lifetime)
-        return accounts_of(replace(plan.budget, epsilon=epsilon), plan.problem.family, data, world, clients)
-    return schedule_accounts(plan.budget, run, data, world, clients)
+        epsilon = budget.epsilon if lifetime is None else np.full(len(clients), lifetime)
+        return accounts_of(replace(budget, epsilon=epsilon), plan.problem.family, data, world, clients)
+    return schedule_accounts(budget, run, data, world, clients)
 
 
 def adds_up(plan: Plan) -> bool:
     """Whether every release of a plan has a price of its own, whatever else is released."""
     return plan.problem.law.analysis.closed_form(plan.problem.sampling_rate, plan.budget.delta)
+
+
+def buys(plan: Plan) -> bool:
+    """Whether something was bought before the rounds: ranges, or constants."""
+    return plan.ranges is not None or (plan.pilot is not None and not plan.pilot.trains)
 
 
 def bought_price(plan: Plan, accounts: Sequence[Account]) -> list[int]:
@@ -74,31 +95,37 @@ def bought_price(plan: Plan, accounts: Sequence[Account]) -> list[int]:
     return [int(share) for share in due]
 
 
-def first_stage_price(plan: Plan, first: FirstStage, accounts: Sequence[Account]) -> UploadPrice:
+def first_stage_price(
+    plan: Plan, first: FirstStage, accounts: Sequence[Account], places: Places = None
+) -> UploadPrice:
     """What a reply of stage 1 costs: a gradient, and the losses that come with it."""
-    gradients, losses = (_shares(plan, release, accounts) for release, _ in first.parts)
+    gradients, losses = (_shares(plan, release, accounts, places) for release, _ in first.parts)
     both = [g + LOSSES_PER_REPLY * told for g, told in zip(gradients, losses, strict=True)]
-    return UploadPrice(both, _uses(first.plan))
+    return UploadPrice(both, _uses(first.plan, places))
 
 
-def upload_price(plan: Plan, accounts: Sequence[Account]) -> UploadPrice:
+def upload_price(plan: Plan, accounts: Sequence[Account], places: Places = None) -> UploadPrice:
     """What an upload of a plan costs, a pilot or stage before it left out."""
-    shares = [] if plan.release is None else _shares(plan, plan.release, accounts)
-    return UploadPrice(shares, _uses(plan))
+    shares = [] if plan.release is None else _shares(plan, plan.release, accounts, places)
+    return UploadPrice(shares, _uses(plan, places))
 
 
-def _shares(plan: Plan, release: Release, accounts: Sequence[Account]) -> list[int]:
+def _shares(plan: Plan, release: Release, accounts: Sequence[Account], places: Places = None) -> list[int]:
+    if not accounts:
+        return []
     if accounts[0].currency.startswith(SCHEDULE):
         planned = plan.releases + (0 if plan.pilot is None else plan.pilot.uploads)
         planned = planned + (0 if plan.ranges is None else sum(times for _, times in plan.ranges.parts))
-        costs = [Fraction(1, max(int(k), 1)) for k in planned]
+        some = planned if places is None else planned[list(places)]
+        costs = [Fraction(1, max(int(k), 1)) for k in some]
     else:
-        costs = costs_of(release)
+        costs = costs_of(release, places)
     return [account.share(cost) for account, cost in zip(accounts, costs, strict=True)]
 
 
-def _uses(plan: Plan) -> NDArray[np.int64]:
-    """Uses of a record by each upload of each client, shape (uploads, N)."""
+def _uses(plan: Plan, places: Places) -> NDArray[np.int64]:
+    """Uses of a record by each upload of each client, shape (uploads, clients)."""
     most, clients = int(plan.uploads.max()), plan.problem.n_clients
-    used = [plan.released_by(np.full(clients, k)) for k in range(most + 1)]
+    some = slice(None) if places is None else list(places)
+    used = [plan.released_by(np.full(clients, k))[some] for k in range(most + 1)]
     return np.diff(np.array(used), axis=0)

@@ -43,6 +43,11 @@ class Keeper:
 
     start: Checkpoint | None = None
 
+    @property
+    def memories(self) -> Path | None:
+        """Folder for what clients remember, beside the checkpoints; None where none are kept."""
+        return None
+
     def first_stage(self, algorithms: Sequence[Algorithm]) -> Hook:
         """What to call before rounds that estimate, with the first and the one after the last of them."""
         return nothing
@@ -73,6 +78,11 @@ class FolderKeeper(Keeper):
     folder: Path
     mark: str
 
+    @property
+    def memories(self) -> Path:
+        """The run folder."""
+        return self.folder
+
     def keep(self, reached: Checkpoint) -> None:
         """Write the checkpoint."""
         save_checkpoint(self.folder, reached, self.mark)
@@ -91,6 +101,11 @@ class LedgerKeeper(Keeper):
     folder: Path
     mark: str
     books: RunLedger
+
+    @property
+    def memories(self) -> Path:
+        """The run folder."""
+        return self.folder
 
     def first_stage(self, algorithms: Sequence[Algorithm]) -> Hook:
         """Pays for rounds that estimate."""

@@ -29,6 +29,7 @@ from noiseworthy.privacy.durable.schedules import note_plan, spent_by_others, un
 from noiseworthy.studies.prices import (
     UploadPrice,
     bought_price,
+    buys,
     first_stage_price,
     new_accounts,
     upload_price,
@@ -36,6 +37,8 @@ from noiseworthy.studies.prices import (
 
 FILE = "ledger.sqlite"
 Hook = Callable[[int, int], None]
+AT_ONCE = 10_000
+"""Accounts of so many clients are opened with a run; of more, each with the first stage that asks it."""
 _BOUGHT, _FIRST, _LAST = 0, 1, 2
 """Stages: what was bought, ranges and constants; rounds that estimate, and the rounds of the plan."""
 
@@ -74,27 +77,46 @@ class World:
     Attributes:
         plan: that it follows.
         place: of the training among those that run side by side.
-        accounts: of its clients.
-        numbers: of the accounts in the ledger.
+        new: accounts of the clients at some places, as a run opens them.
         made: uploads of each client in stages before, what was bought left out, shape (N,).
-        due: shares of each account for all stages so far.
+        accounts: that are open.
+        numbers: of these in the ledger.
+        places: of their clients.
+        due: shares of each for all stages so far.
+        of_client: which of these is a client's.
     """
 
     plan: Plan
     place: int
-    accounts: list[Account]
-    numbers: list[int]
+    new: Callable[[Sequence[int]], list[Account]]
     made: NDArray[np.int64]
-    due: list[int]
+    accounts: list[Account] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    due: list[int] = field(default_factory=list)
+    of_client: dict[int, int] = field(default_factory=dict)
+
+    def open(self, ledger: DurableLedger, clients: Sequence[int]) -> None:
+        """Open the accounts of clients, where they are not; those that the ledger knows keep their budgets."""
+        fresh = [client for client in clients if client not in self.of_client]
+        accounts = [
+            known if known is not None and _alike(known, new) else new
+            for new in (self.new(fresh) if fresh else [])
+            for known in [ledger.account(new.data, new.world, new.client)]
+        ]
+        self.of_client |= {client: len(self.places) + i for i, client in enumerate(fresh)}
+        self.numbers += ledger.enrol(accounts)
+        self.accounts, self.places = self.accounts + accounts, self.places + fresh
+        self.due += [0] * len(fresh)
 
     def charges(
         self, price: UploadPrice, cohorts: NDArray[np.int32], start: int, stop: int
     ) -> Iterator[Charge]:
         """One charge for each upload in rounds `start` to `stop` of a stage."""
-        done = np.bincount(cohorts[:start].ravel(), minlength=len(self.numbers))
+        done = np.bincount(cohorts[:start].ravel(), minlength=len(self.made))
         for client in cohorts[start:stop].ravel().tolist():
-            number = int(self.made[client] + done[client] + 1)
-            yield Charge(self.numbers[client], number, price.of(client, int(done[client])))
+            number, own = int(self.made[client] + done[client] + 1), self.of_client[client]
+            yield Charge(self.numbers[own], number, price.of(own, int(done[client])))
             done[client] += 1
 
 
@@ -161,7 +183,9 @@ class RunLedger:
             BudgetExceeded: clients that cannot pay.
         """
         for world in self.worlds:
-            world.due = bought_price(world.plan, world.accounts)
+            if buys(world.plan):
+                world.open(self.ledger, range(len(world.made)))
+                world.due = bought_price(world.plan, world.accounts)
         charges = [
             Charge(number, 0, share)
             for world in self.worlds
@@ -178,8 +202,9 @@ class RunLedger:
     def first_stage(self, algorithms: Sequence[Algorithm]) -> Hook:
         """What to call before rounds that estimate, so that they are paid for."""
         firsts = [stage_before(world.plan) for world in self.worlds]
+        self._open(algorithms)
         prices = [
-            first_stage_price(world.plan, first, world.accounts)
+            first_stage_price(world.plan, first, world.accounts, world.places)
             for world, first in zip(self.worlds, firsts, strict=True)
         ]
         return self._stage(_FIRST, prices, [first.uploads for first in firsts], algorithms)
@@ -190,8 +215,17 @@ class RunLedger:
         for world in self.worlds:
             if world.plan.pilot is not None and world.plan.pilot.trains:
                 world.made = world.plan.pilot.uploads
-        prices = [upload_price(plan, world.accounts) for plan, world in zip(own, self.worlds, strict=True)]
+        self._open(algorithms)
+        prices = [
+            upload_price(plan, world.accounts, world.places)
+            for plan, world in zip(own, self.worlds, strict=True)
+        ]
         return self._stage(_LAST, prices, [plan.uploads for plan in own], algorithms)
+
+    def _open(self, algorithms: Sequence[Algorithm]) -> None:
+        """Open the accounts of all that a stage asks."""
+        for world in self.worlds:
+            world.open(self.ledger, np.unique(np.asarray(algorithms[world.place].cohorts)).tolist())
 
     def _stage(
         self,
@@ -201,12 +235,13 @@ class RunLedger:
         algorithms: Sequence[Algorithm],
     ) -> Hook:
         for world, price, counts in zip(self.worlds, prices, planned, strict=True):
-            world.due = [due + price.total(i, int(counts[i])) for i, due in enumerate(world.due)]
+            planned_of = counts[world.places].tolist()
+            world.due = [due + price.total(i, planned_of[i]) for i, due in enumerate(world.due)]
         self._check_paid()
         uploads = [
             (number, int(count))
             for world, counts in zip(self.worlds, planned, strict=True)
-            for number, count in zip(world.numbers, counts, strict=True)
+            for number, count in zip(world.numbers, counts[world.places], strict=True)
         ]
         note_plan(self.ledger, self.run, stage, uploads)
         cohorts = [np.asarray(algorithms[world.place].cohorts) for world in self.worlds]
@@ -282,7 +317,8 @@ def entered(books: DurableLedger, mark: str) -> dict[str, Any]:
 def digest_of(reached: Checkpoint) -> bytes:
     """SHA-256 over everything that releases have moved."""
     running = hashlib.sha256(str(reached.round).encode())
-    for leaf in (reached.theta, reached.used, *reached.memory, *reached.server):
+    places = () if reached.where is None else (reached.where,)
+    for leaf in (reached.theta, reached.used, *reached.memory, *reached.server, *places):
         running.update(np.ascontiguousarray(leaf).tobytes())
     return running.digest()
 
@@ -293,18 +329,19 @@ def _world(
     plan: Plan,
     place: int,
     owners: Owners,
-    world: str,
+    name: str,
     lifetime: float | None,
 ) -> World:
-    """The accounts of one world, those that are open with their own budgets."""
-    accounts = [
-        known if known is not None and _alike(known, new) else new
-        for new in new_accounts(plan, run, owners.data, world, owners.clients, lifetime)
-        for known in [ledger.account(new.data, new.world, new.client)]
-    ]
-    return World(
-        plan, place, accounts, ledger.enrol(accounts), np.zeros(len(accounts), np.int64), [0] * len(accounts)
-    )
+    """A world whose accounts are open, unless there are many."""
+
+    def new(places: Sequence[int]) -> list[Account]:
+        clients = [owners.clients[i] for i in places]
+        return new_accounts(plan, run, owners.data, name, clients, lifetime, places)
+
+    world = World(plan, place, new, np.zeros(len(owners.clients), np.int64))
+    if len(owners.clients) <= AT_ONCE:
+        world.open(ledger, range(len(owners.clients)))
+    return world
 
 
 def _alike(known: Account, new: Account) -> bool:

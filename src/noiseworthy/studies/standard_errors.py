@@ -3,23 +3,66 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from noiseworthy._json import strict_json
 from noiseworthy.data.files import read_npz
-from noiseworthy.errors import ConfigError
+from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.methods.moments.estimates import Estimates, estimates
+from noiseworthy.model.coefficients import in_units
+from noiseworthy.model.description import Description
 from noiseworthy.studies import checkpoints, plan_file
+from noiseworthy.studies.typed_record import RunRecord
 
+CONFIDENCE = 0.95
+"""Of the intervals in records."""
 _MOMENTS = "server_00"
 
 
-def estimates_of(folder: str | Path, training: int = 0) -> Estimates:
+def coefficients_in(folder: Path, record: RunRecord, description: Description) -> dict[str, Any] | None:
+    """What a record says of the coefficients of its first training, as `CoefficientsPart` has it.
+
+    Per unit of a column where that is known. Owners whose upload did not arrive are left out. None of a run
+    that is no regression by one upload.
+
+    Args:
+        folder: of the run, with its plan and its checkpoint.
+        record: of the run, as far as it is made.
+        description: of the model that was trained.
+    """
+    if description.task.model != "linear" or record.plan.label_weight is None or record.federation is None:
+        return None
+    arrived: list[bool] | int = 1
+    if record.network and record.network.rounds:
+        answers = record.network.rounds[0].answers
+        arrived = [answers.get(name) == "" for name in record.client_names]
+    names, places, matrix = in_units(description, record.federation.dimension)
+    try:
+        found = estimates_of(folder, uploads=arrived, places=places).seen_through(matrix)
+    except InvalidInput as why:
+        return {"confidence": CONFIDENCE, "why_not": str(why)}
+    columns = (found.coefficients, found.errors, found.errors_of_noise, *found.interval(CONFIDENCE).T)
+    keys = ("feature", "coefficient", "error", "error_of_noise", "least", "most")
+    rows = [dict(zip(keys, row, strict=True)) for row in zip(names, *columns, strict=True)]
+    return strict_json({"confidence": CONFIDENCE, "residual": found.residual, "rows": rows})
+
+
+def estimates_of(
+    folder: str | Path,
+    training: int = 0,
+    uploads: ArrayLike = 1,
+    places: NDArray[np.int64] | None = None,
+) -> Estimates:
     """Least-squares coefficients with standard errors of a regression that one upload trained.
 
     Args:
         folder: of a finished run.
         training: which of its seeds, by place.
+        uploads: of each client, 0 of those that did not arrive.
+        places: of the features to regress on; None takes all.
 
     Raises:
         ConfigError: a folder without such a run.
@@ -33,4 +76,4 @@ def estimates_of(folder: str | Path, training: int = 0) -> Estimates:
         raise ConfigError(
             f"{folder} keeps no moments of training {training}; use one upload and an earlier place"
         )
-    return estimates(plan, np.asarray(kept[_MOMENTS][training], np.float64))
+    return estimates(plan, np.asarray(kept[_MOMENTS][training], np.float64), uploads, places)

@@ -155,6 +155,7 @@ def carried_out(
     run = simulate(
         algorithms, plan.uploads, load(algorithms[0].condensed), scored, seeds,
         resume=keeper.start, before_segment=keeper.last_stage(plans, algorithms), on_segment=keep,
+        folder=keeper.memories,
     )  # fmt: skip
     return Run.of(run, plans)
 

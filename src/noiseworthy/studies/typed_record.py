@@ -247,6 +247,26 @@ class EstimatedPart(Part):
     true: list[float] = Field(default_factory=list)
 
 
+class CoefficientPart(Part):
+    """A coefficient with its standard error, the part of it that is noise, and the ends of its interval."""
+
+    feature: str
+    coefficient: float
+    error: float
+    error_of_noise: float
+    least: float
+    most: float
+
+
+class CoefficientsPart(Part):
+    """Least-squares coefficients of the first seed, or `why_not`; `residual` is what is left of a label."""
+
+    confidence: float
+    residual: Number = None
+    rows: list[CoefficientPart] = Field(default_factory=list)
+    why_not: str = ""
+
+
 class LedgerPart(Part):
     """What the run entered into its ledger, and the end of the chain then."""
 
@@ -337,6 +357,7 @@ class RunRecord(Part):
     what_if: WhatIfPart | None = None
     training: TrainingPart | None
     estimation: list[EstimatedPart] = Field(default_factory=list)
+    coefficients: CoefficientsPart | None = None
     compare: ComparePart | None
     ledger: LedgerPart | None = None
     audit: AuditPart | None = None

@@ -100,7 +100,10 @@ class GapPart(Part):
 
 
 class EntryPart(OutcomePart):
-    """An algorithm at a point of the contest; what a training that diverged leaves undefined is None."""
+    """An algorithm at a point of the contest; what a training that diverged leaves undefined is None.
+
+    `home` are scores of what owners make of its model, of a study that delivers to owners.
+    """
 
     name: str
     algorithm: str
@@ -111,6 +114,7 @@ class EntryPart(OutcomePart):
     mean_accuracy: Number
     std_accuracy: Number
     gap: GapPart | None
+    home: dict[str, Number] | None = None
 
 
 class PointPart(Part):

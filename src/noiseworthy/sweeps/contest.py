@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from typing import Any
 
@@ -51,6 +51,9 @@ class Entry:
         accuracy: final test scores, shape (S,); NaN where there is none or the training diverged.
         replies: uploads of each client, those of a first stage included, shape (S, N).
         spent: greatest share of its epsilon that any client has spent, shape (S,).
+        theta: the shared model of the first seed, shape (p,).
+        memory: what a client keeps of that training, its leaves; None where nobody keeps anything.
+        home: score of what owners make of that model, by the way they do it; empty until it is asked for.
     """
 
     name: str
@@ -60,6 +63,9 @@ class Entry:
     accuracy: Real = field(default_factory=lambda: np.empty(0))
     replies: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
     spent: Real = field(default_factory=lambda: np.empty(0))
+    theta: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
+    memory: Callable[[int], tuple[NDArray[Any], ...]] | None = None
+    home: dict[str, float] = field(default_factory=dict)
 
     @property
     def work(self) -> int:
@@ -325,6 +331,8 @@ def _trained(entry: Entry, run: Run) -> Entry:
         accuracy=np.where(diverged, np.nan, run.final_accuracy),
         replies=run.uploads + (0 if pilot is None else pilot.uploads),
         spent=np.max(run.spent / entry.plan.budget.epsilon, axis=1),
+        theta=run.theta[0],
+        memory=None if run.memory is None else partial(run.memory, 0),
     )
 
 

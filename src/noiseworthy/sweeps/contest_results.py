@@ -80,6 +80,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "spent": float(entry.spent.max()),
         **_over_seeds("loss", entry.loss),
         **_over_seeds("accuracy", entry.accuracy),
+        **({"home": entry.home} if entry.home else {}),
     }
 
 

@@ -203,12 +203,14 @@ class LinearModel:
 
         Source: Goodfellow, Efficient per-example gradient computations (2015).
         """
-        slopes = self._slopes(theta, batch)
-        x = self._rows(batch.x)
-        sizes = upper_norm(x, norm) * upper_norm(slopes, norm)
+        kept = self.clipped_slopes(self._slopes(theta, batch), batch, clip_norm, norm)
+        return jnp.matmul(self.rows(batch.x).T, kept, precision="highest").ravel()
+
+    def clipped_slopes(self, slopes: Array, batch: Batch, clip_norm: Array | float, norm: Norm) -> Array:
+        """What `clipped_gradient_sum` sums records by, from slopes dloss/dz: both of shape (n, outputs)."""
+        sizes = upper_norm(self.rows(batch.x), norm) * upper_norm(slopes, norm)
         weight = batch.mask[:, None]
-        kept = jnp.where(weight > 0, weight * clip(slopes, sizes, clip_norm), 0.0)
-        return jnp.matmul(x.T, kept, precision="highest").ravel()
+        return jnp.where(weight > 0, weight * clip(slopes, sizes, clip_norm), 0.0)
 
     def gradient(self, theta: Array, batch: Batch | Moments) -> Array:
         """Mean of the records' gradients, unclipped and without the ridge.
@@ -234,7 +236,7 @@ class LinearModel:
         if isinstance(batch, Moments):
             return jnp.matmul(batch.gram, theta, precision="highest") - batch.cross
         slopes = jnp.where(batch.mask[:, None] > 0, self._slopes(theta, batch), 0.0)
-        return jnp.matmul(self._rows(batch.x).T, slopes, precision="highest").ravel() / batch.divisor
+        return jnp.matmul(self.rows(batch.x).T, slopes, precision="highest").ravel() / batch.divisor
 
     def condense(self, batch: Batch) -> Moments | Batch:
         """The moments of a client's records for squared loss, the batch itself for other losses.
@@ -255,7 +257,7 @@ class LinearModel:
         """
         if self.loss != "squared":
             return batch
-        rows = jnp.where(batch.mask[:, None] > 0, self._rows(batch.x), 0.0)
+        rows = jnp.where(batch.mask[:, None] > 0, self.rows(batch.x), 0.0)
         labels = jnp.where(batch.mask > 0, batch.y, 0).astype(rows.dtype)
         weighted = self._weighted(rows, batch.x, batch.y)
         gram = jnp.matmul(weighted.T, rows, precision="highest")
@@ -285,7 +287,7 @@ class LinearModel:
 
     def answers(self, theta: Array, x: Array) -> Array:
         """Outputs z of prepared records, shape (n, outputs)."""
-        return self._rows(x) @ theta.reshape(self._width, self.outputs)
+        return self.rows(x) @ theta.reshape(self._width, self.outputs)
 
     def score(self, theta: Array, x: Array, y: Array) -> Score:
         """Mean loss (sum v_y w l / sum v_y w) without the ridge, and accuracy or R^2, on prepared records."""
@@ -298,6 +300,12 @@ class LinearModel:
     def slopes(self, outputs: Array, x: Array, y: Array) -> Array:
         """dloss/dz of prepared records with outputs (n, outputs) and labels (n,), shape (n, outputs)."""
         return self._weighted(jax.vmap(jax.grad(LINEAR_LOSSES[self.loss].value))(outputs, y), x, y)
+
+    def rows(self, x: Array) -> Array:
+        """Prepared records without their weights, shape (n, width)."""
+        weights = int(self.most_weight is not None)
+        self._check_width(x, self._width + weights, "pass records through prepare first")
+        return x[:, : self._width] if weights else x
 
     @property
     def _width(self) -> int:
@@ -320,12 +328,6 @@ class LinearModel:
                 f"class_weights must be one number for each of {classes} classes, got {weights}"
             )
         check.positive("class_weights", weights, remedy="1 leaves a class as it is")
-
-    def _rows(self, x: Array) -> Array:
-        """Prepared records without their weights."""
-        weights = int(self.most_weight is not None)
-        self._check_width(x, self._width + weights, "pass records through prepare first")
-        return x[:, : self._width] if weights else x
 
     def _weighted(self, values: Array, x: Array, y: Array) -> Array:
         """Values of prepared records, shape (n, ...), times the weights of their classes and their own."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.data import Federation, Records, federate
 from noiseworthy.data.records import members_of
+from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.engines.shards import Shards
 from noiseworthy.trials.facts import OWNERS, PublicFacts
 
@@ -79,6 +80,8 @@ def _by_owners(
 
 def weighted(shards: Shards, weights: NDArray[np.float64]) -> Shards:
     """Each record of client i counted weights[i] times: a trial's few stand for all that the client holds."""
+    if isinstance(shards.train, FlatRecords):
+        return shards._replace(train=shards.train.weighted(weights))
     scale = jnp.asarray(weights, jnp.float32)[:, None]
     train = shards.train._replace(mask=shards.train.mask * scale)
     groups = tuple(

@@ -15,15 +15,18 @@ The ridge reads no record. With eta ridge <= 1 it contracts, so it adds nothing 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 from jax import Array
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.methods.algorithm import Scheduled, ServerState
+from noiseworthy.methods.algorithm import Scheduled, ServerState, StepsInSpan
+from noiseworthy.methods.dp_fedavg.in_span import moved_in_span
 from noiseworthy.methods.dp_fedavg.local import LocalSteps
 from noiseworthy.methods.local import Memory, Numbers
+from noiseworthy.methods.span import Spanned
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.noise import simulated_noise, simulated_sum
 from noiseworthy.privacy.sensitivity import Norm
@@ -81,6 +84,13 @@ class DPFedAvg(LocalSteps, Scheduled):
         """Every local step moves the client's own model."""
         return True
 
+    @property
+    def steps_in_span(self) -> StepsInSpan | None:
+        """E, but where every step is clipped by its L1 norm, which no inner products tell."""
+        if self.clipping == "C" and self.norm == "l1":
+            return None
+        return StepsInSpan(float(self.local_steps), self.batch_size)
+
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Any, key: Array
     ) -> tuple[Array, Memory]:
@@ -90,7 +100,8 @@ class DPFedAvg(LocalSteps, Scheduled):
         def eta(j: Array) -> Array:
             return self.steps[first + j]
 
-        return self.moved(state.theta, shard, self.sizes[client], drawn, self.local_steps, eta), memory
+        move = partial(moved_in_span, self) if isinstance(shard, Spanned) else self.moved
+        return move(state.theta, shard, self.sizes[client], drawn, self.local_steps, eta), memory
 
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The update plus the noise that the plan calibrated for this client and the steps of this round."""

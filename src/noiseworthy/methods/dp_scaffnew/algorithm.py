@@ -17,16 +17,20 @@ from 0; the bound covers that (docs/theory/hou.md#sum-of-variates).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.methods.algorithm import Scheduled, ServerState
+from noiseworthy.methods.algorithm import Scheduled, ServerState, StepsInSpan
+from noiseworthy.methods.dp_scaffnew.in_span import moved_in_span
 from noiseworthy.methods.dp_scaffnew.local import Control, LocalSteps
 from noiseworthy.methods.local import Numbers
+from noiseworthy.methods.span import Spanned
 from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.noise import simulated_noise, simulated_sum
 from noiseworthy.privacy.sensitivity import Norm
@@ -75,6 +79,12 @@ class DPScaffNew(LocalSteps, Scheduled):
         """Every local step moves the client's own model."""
         return True
 
+    @property
+    def steps_in_span(self) -> StepsInSpan:
+        """Local steps of a round on average, rounds of none being padding."""
+        counts = np.asarray(self.counts)
+        return StepsInSpan(float(counts.sum() / max(1, np.count_nonzero(counts))), self.batch_size)
+
     def init_client(self, theta: Array) -> Control:
         """h_i = 0, at the common start."""
         return Control.at(theta)
@@ -84,7 +94,8 @@ class DPScaffNew(LocalSteps, Scheduled):
     ) -> tuple[Array, Control]:
         """The clipped update after this round's local steps, and the client's new memory."""
         drawn = named_key(key, Purpose.BATCH, state.round, client)
-        return self.moved(state.theta, memory, shard, drawn, self.counts[state.round])
+        move = partial(moved_in_span, self) if isinstance(shard, Spanned) else self.moved
+        return move(state.theta, memory, shard, drawn, self.counts[state.round])
 
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The update plus the noise that the plan calibrated for this client."""

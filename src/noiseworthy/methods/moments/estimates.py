@@ -8,10 +8,11 @@ v and v_B are the known variances of the noise in an entry of A off its diagonal
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from noiseworthy import _validate as check
@@ -29,15 +30,30 @@ class Estimates:
 
     Attributes:
         coefficients: without a ridge, the constant's last where records have one, shape (w,).
-        errors: their standard errors: of the noise, and of the records as a sample, shape (w,).
-        errors_of_noise: the part that is the noise's alone, shape (w,).
+        covariance: of the noise, and of the records as a sample, shape (w, w).
+        covariance_of_noise: the part that is the noise's alone, shape (w, w).
         residual: standard deviation of what the model leaves of a label.
     """
 
     coefficients: Real
-    errors: Real
-    errors_of_noise: Real
+    covariance: Real
+    covariance_of_noise: Real
     residual: float
+
+    @property
+    def errors(self) -> Real:
+        """Standard errors, shape (w,)."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def errors_of_noise(self) -> Real:
+        """What they would be if every record there is were held, shape (w,)."""
+        return np.sqrt(np.diag(self.covariance_of_noise))
+
+    def seen_through(self, matrix: Real) -> Estimates:
+        """Linear functions of the coefficients, such as those in other units: a row for each."""
+        sized = (matrix @ one @ matrix.T for one in (self.covariance, self.covariance_of_noise))
+        return Estimates(matrix @ self.coefficients, *sized, self.residual)
 
     def interval(self, confidence: float = 0.95) -> Real:
         """Ends of the intervals that hold the coefficients with such a confidence, shape (w, 2)."""
@@ -48,12 +64,16 @@ class Estimates:
         return np.column_stack([self.coefficients - reach, self.coefficients + reach])
 
 
-def estimates(plan: Plan, mean: Real) -> Estimates:
+def estimates(
+    plan: Plan, mean: Real, uploads: ArrayLike = 1, places: Sequence[int] | NDArray[np.int64] | None = None
+) -> Estimates:
     """Coefficients from the weighted mean of what clients uploaded.
 
     Args:
         plan: of one upload of a regression.
         mean: of the noised moments, weighted as the plan says, shape (u,).
+        uploads: of each client, 0 of those whose upload is not in the mean and whose weight others have.
+        places: of the features to regress on, k of them in the place of w; None takes all.
 
     Raises:
         InvalidInput: no plan of a regression by moments, another number of moments, or noise that hides
@@ -71,8 +91,12 @@ def estimates(plan: Plan, mean: Real) -> Estimates:
     width, weight = plan.problem.dimension, plan.moments.label_weight
     gram, cross, square = unpacked(mean, width, weight, plan.problem.norm)
     factor = 2.0 if plan.problem.norm == "l2" else 1.0  # off the diagonal moments are sent times its root
-    size = plan.variance_factor * np.sum(np.square(plan.weights * plan.noise))
+    there = plan.weights * np.asarray(uploads)
+    weights = there * np.sum(plan.weights) / np.sum(there)
+    size = plan.variance_factor * np.sum(np.square(weights * plan.noise))
     of_gram, of_cross = size / factor, size / (factor * weight**2)
+    if places is not None:
+        gram, cross, width = gram[np.ix_(places, places)], cross[places], len(places)
     _check_told(gram, 2 * np.sqrt(width * of_gram))
     inverse = np.linalg.inv(gram)
     raw = inverse @ cross
@@ -80,8 +104,8 @@ def estimates(plan: Plan, mean: Real) -> Estimates:
     outer = np.outer(theta, theta) - (0 if factor == 2 else np.diag(theta**2))
     noise = of_gram * (theta @ theta * np.eye(width) + outer) + of_cross * np.eye(width)
     left = max(square - 2 * theta @ cross + theta @ gram @ theta, 0.0)
-    records = left * gram * np.sum(np.square(plan.weights) / plan.problem.sizes)
-    both, alone = (np.sqrt(np.diag(inverse @ part @ inverse)) for part in (noise + records, noise))
+    records = left * gram * np.sum(np.square(weights) / plan.problem.sizes)
+    both, alone = (inverse @ part @ inverse for part in (noise + records, noise))
     return Estimates(theta, both, alone, float(np.sqrt(left)))
 
 

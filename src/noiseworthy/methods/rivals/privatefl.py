@@ -64,6 +64,10 @@ class PrivateFL(FedSGDDPC):
         """The transform that changes nothing, shape (q,)."""
         return self.personal.identity()
 
+    def seen_at(self, memory: Array, x: Array) -> Array:
+        """Behind the client's own transform."""
+        return self.personal.transformed(memory, x)
+
     def local_update(
         self, state: ServerState, client: Array, memory: Array, shard: Batch, key: Array
     ) -> tuple[Array, Array]:

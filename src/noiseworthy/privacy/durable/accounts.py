@@ -131,8 +131,12 @@ def each_of(currency: str, sizes: Iterable[float], budget: PrivacyBudget, data: 
     ]
 
 
-def costs_of(release: Release) -> list[Fraction]:
+def costs_of(release: Release, places: Sequence[int] | None = None) -> list[Fraction]:
     """What one release costs each client: mu^2 (Gaussian) or epsilon (Laplace), exactly, N values.
+
+    Args:
+        release: of all clients.
+        places: of the clients that are asked for; None takes all.
 
     Raises:
         UnsoundClaim: Poisson batches, or no noise.
@@ -147,5 +151,6 @@ def costs_of(release: Release) -> list[Fraction]:
     law = release.mechanism.law
     if not law.noisy or release.sampling_rate != 1.0:
         raise UnsoundClaim("only full batches with Gaussian or Laplace noise have a price of their own")
-    power, pairs = law.paid_in.power, zip(release.sensitivity.value, release.hiding, strict=True)
+    power, some = law.paid_in.power, slice(None) if places is None else list(places)
+    pairs = zip(release.sensitivity.value[some], release.hiding[some], strict=True)
     return [(Fraction(float(change)) / Fraction(float(noise))) ** power for change, noise in pairs]

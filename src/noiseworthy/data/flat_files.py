@@ -1,0 +1,135 @@
+"""A federation in a folder: records end to end in `.npy` files, which are mapped and not read as a whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy.data.federation import Federation, check_alike, checked_pair, numbered
+from noiseworthy.data.ragged import Ragged
+from noiseworthy.errors import DataError
+
+ABOUT, SIZES, RECORDS, TESTS = "federation.json", "sizes.npy", ("x.npy", "y.npy"), ("test_x.npy", "test_y.npy")
+_VERSION = 1
+Pair = tuple[Any, Any]
+
+
+def write(
+    folder: Path,
+    clients: Iterable[tuple[ArrayLike, ArrayLike]],
+    count: int,
+    test: tuple[ArrayLike, ArrayLike],
+    classes: int | None,
+    name: str,
+    names: Sequence[str] | None = None,
+) -> None:
+    """Write a federation client by client.
+
+    Args:
+        folder: new or empty.
+        clients: features and labels of each, read once.
+        count: number of clients N.
+        test: features and labels.
+        classes: number of classes, or None for regression.
+        name: what the data are.
+        names: of the clients; None numbers them.
+
+    Raises:
+        DataError: what `Federation.from_clients` refuses, or a folder that holds something.
+    """
+    known = tuple(names or numbered(count))
+    if not count or len(known) != count:
+        raise DataError(f"a federation needs a client and client_names for each, got {count} and {len(known)}")
+    tests, sizes = checked_pair(*test, classes, "the test set"), np.zeros(count, np.int64)
+    with filled(folder, tests, classes, name, known if names else None) as keep, _growing(folder, tests) as add:
+        for i, ((x, y), who) in enumerate(zip(clients, known, strict=True)):
+            pair = checked_pair(x, y, classes, who)
+            check_alike([pair, tests])
+            add(pair)
+            sizes[i] = len(pair[0])
+        keep(sizes)
+
+
+@contextmanager
+def filled(folder: Path, tests: Pair, classes: int | None, name: str, names: Sequence[str] | None):
+    """A folder that is being filled, and what to tell the sizes of its clients; it is whole in the end.
+
+    Raises:
+        DataError: one that holds something, or cannot be written.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise DataError(f"{folder} holds something already; name a new folder")
+
+        def keep(sizes: NDArray[np.int64]) -> None:
+            np.save(folder / SIZES, sizes)
+            for file, part in zip(TESTS, tests, strict=True):
+                np.save(folder / file, part)
+            about = {"version": _VERSION, "name": name, "classes": classes, "clients": names}
+            (folder / ABOUT).write_text(json.dumps(about))
+
+        yield keep
+    except OSError as error:
+        raise DataError(f"{folder} cannot be written ({error}); name another folder") from None
+
+
+@contextmanager
+def _growing(folder: Path, like: Pair) -> Iterator[Any]:
+    """Two `.npy` files that are appended to; their headers, which have room, say in the end how much."""
+    files, rows = [(folder / name).open("xb") for name in RECORDS], 0
+
+    def headed(rows: int) -> None:
+        for file, part in zip(files, like, strict=True):
+            file.seek(0)
+            said = {"descr": part.dtype.str, "fortran_order": False, "shape": (rows, *part.shape[1:])}
+            np.lib.format.write_array_header_1_0(file, said)
+
+    def add(pair: Pair) -> None:
+        nonlocal rows
+        for file, part, kind in zip(files, pair, like, strict=True):
+            np.ascontiguousarray(part, kind.dtype).tofile(file)
+        rows += len(pair[0])
+
+    try:
+        headed(0)
+        yield add
+        headed(rows)
+    finally:
+        for file in files:
+            file.close()
+
+
+def read(folder: Path) -> Federation:
+    """The federation that a folder holds, its records mapped.
+
+    Raises:
+        DataError: no such folder, or damaged files.
+    """
+    try:
+        about = json.loads((folder / ABOUT).read_text())
+        x, y = (_mapped(folder / name) for name in RECORDS)
+        test_x, test_y = (np.load(folder / name, allow_pickle=False) for name in TESTS)
+        sizes = np.load(folder / SIZES, allow_pickle=False)
+        names = about["clients"]
+        if about["version"] != _VERSION or not len(x) == len(y) == sizes.sum():
+            raise ValueError("its parts do not fit")
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        raise DataError(
+            f"{folder} holds no whole federation ({error}); write it again with Federation.from_function or "
+            "Federation.from_parquet into a new folder"
+        ) from None
+    return Federation(
+        cast(Any, Ragged.of(x, sizes)), cast(Any, Ragged.of(y, sizes)), sizes, test_x, test_y,
+        about["classes"], about["name"], numbered(len(sizes)) if names is None else tuple(names),
+    )  # fmt: skip
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))

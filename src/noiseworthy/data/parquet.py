@@ -1,0 +1,115 @@
+"""Parquet files of many clients, turned batch by batch into a federation that is mapped from files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from numpy.typing import ArrayLike, NDArray
+
+from noiseworthy.data.federation import checked_pair
+from noiseworthy.data.flat_files import RECORDS, Pair, filled
+from noiseworthy.data.frames import of_frame, unharmed
+from noiseworthy.data.tables import Columns, plain_examples, read_whole
+from noiseworthy.errors import DataError, InvalidInput
+
+_ROWS = 65_536
+"""Records that are held in memory at once."""
+
+
+def write_parquet(
+    folder: Path, source: Path, test: str | Path | tuple[ArrayLike, ArrayLike], columns: Columns
+) -> None:
+    """Write the records of Parquet files, client by client; arguments and errors of `Federation.from_parquet`.
+
+    The files are read twice: who has how many records, then the records, each to its place.
+    """
+    if columns.classes is None and not columns.regression:
+        raise InvalidInput("classes must be stated, or regression = True; labels are private and not looked up")
+    files = _files(source)
+    by_column, clients = _counted(files, columns.client)
+    if not clients or min(clients.values()) == 0:
+        raise DataError(f"{source} has a client without records, or none; leave it out of the federation")
+    classes = None if columns.classes is None else len(columns.classes)
+    tests = read_whole(Path(test), columns, "test")[:2] if isinstance(test, str | Path) else test
+    like = checked_pair(*tests, classes, "the test set")
+    names, sizes = list(clients), np.array([*clients.values()], np.int64)
+    with filled(folder, like, classes, source.stem, names) as keep:
+        held = [_room(folder / file, int(sizes.sum()), part) for file, part in zip(RECORDS, like, strict=True)]
+        free = np.cumsum(sizes) - sizes
+        place = {name: i for i, name in enumerate(names)}
+        for file in files:
+            for owners, pair in _batches(file, columns, by_column):
+                whose = np.array([place[one] for one in owners], np.int64)
+                rows = _rows(whose, free)
+                for into, part in zip(held, pair, strict=True):
+                    if into.shape[1:] != part.shape[1:]:
+                        raise DataError(
+                            f"{file} has records of shape {part.shape[1:]} and the test set {into.shape[1:]}; "
+                            "give both the same columns"
+                        )
+                    into[rows] = part
+        for into in held:
+            into.flush()
+        keep(sizes)
+
+
+def _files(source: Path) -> list[Path]:
+    files = [source] if source.is_file() else sorted(source.glob("*.parquet"))
+    if not files:
+        raise DataError(f"{source} holds no files that end in .parquet; name their folder, or one file")
+    return files
+
+
+def _opened(file: Path) -> Any:
+    from pyarrow import parquet  # here, because it takes long to import
+
+    return unharmed(file, lambda: parquet.ParquetFile(file, memory_map=True), "a Parquet table")
+
+
+def _counted(files: list[Path], column: str) -> tuple[bool, dict[str, int]]:
+    """Whether a column names the clients, and the records of each, sorted by name; else files are clients."""
+    counts: dict[str, int] = {}
+    columns = set()
+    for file in files:
+        with _opened(file) as table:
+            columns.add(column in table.schema.names)
+            if len(columns) > 1:
+                raise DataError(f"{file} and other files differ in whether they have a column {column!r}")
+            if columns == {False}:
+                counts[file.stem] = table.metadata.num_rows
+                continue
+            for batch in table.iter_batches(_ROWS, columns=[column]):
+                found = batch.column(0).value_counts()
+                for name, rows in zip(*(part.to_pylist() for part in found.flatten()), strict=True):
+                    counts[str(name)] = counts.get(str(name), 0) + rows
+    return columns == {True}, dict(sorted(counts.items()))
+
+
+def _batches(file: Path, columns: Columns, by_column: bool) -> Iterator[tuple[list[str], Pair]]:
+    """Owners and records, of some rows at a time."""
+    with _opened(file) as table:
+        for batch in table.iter_batches(_ROWS):
+            arrays = of_frame(batch.to_pandas())
+            x, y, _, _ = plain_examples(arrays, columns, str(file))
+            named = arrays[columns.client].tolist() if by_column else [file.stem] * len(x)
+            yield [str(one) for one in named], (x, y)
+
+
+def _room(path: Path, rows: int, like: NDArray[Any]) -> np.memmap:
+    return open_memmap(path, "w+", like.dtype, (rows, *like.shape[1:]))
+
+
+def _rows(whose: NDArray[np.int64], free: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where records of these clients go: after those that are there, in their order; `free` moves on."""
+    order = np.argsort(whose, kind="stable")
+    sorted_ = whose[order]
+    first = np.flatnonzero(np.append(True, sorted_[1:] != sorted_[:-1]))
+    within = np.arange(len(whose)) - np.repeat(first, np.diff(np.append(first, len(whose))))
+    rows = np.empty(len(whose), np.int64)
+    rows[order] = free[sorted_] + within
+    np.add.at(free, whose, 1)
+    return rows

@@ -1,0 +1,185 @@
+"""Trainings on records that never are on the device as a whole: windows of rounds, one after the other.
+
+The host gathers the next window while the device computes. A window is one compiled loop over its steps; which
+level of sizes a step has decides which branch computes it. Numbers are those of stacked clients up to the
+order in which uploads are added.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from numpy.typing import NDArray
+
+from noiseworthy._keys import Purpose, named_key
+from noiseworthy.engines.flat import FlatRecords, Steps, padded_rows, shard_of
+from noiseworthy.engines.memories import ClientMemories
+from noiseworthy.methods.algorithm import Algorithm, ServerState
+from noiseworthy.methods.local import Memory
+from noiseworthy.rounds import client_step
+
+
+def memories_of(
+    stacked: Algorithm, states: ServerState, used: NDArray[np.int64], folder: Path | None
+) -> ClientMemories:
+    """What clients of S trainings remember.
+
+    Args:
+        stacked: S algorithms.
+        states: public starts.
+        used: uploads that were made, shape (S, N); who made one has a memory of its own.
+        folder: of the run; None keeps memories in memory.
+    """
+    start = jax.vmap(lambda algorithm, theta: algorithm.init_client(theta))(stacked, states.theta)
+    return ClientMemories([np.asarray(leaf) for leaf in jax.tree.leaves(start)], used > 0, folder)
+
+
+def advance(
+    stacked: Algorithm,
+    states: ServerState,
+    memories: ClientMemories,
+    train: FlatRecords,
+    keys: Array,
+    bounds: tuple[int, int],
+    single_uploads: bool,
+) -> ServerState:
+    """Rounds bounds[0]..bounds[1] of every training, one training after the other."""
+    reached = [
+        _training(
+            *jax.tree.map(lambda leaf, s=s: leaf[s], (stacked, states, keys)), s, memories, train, bounds, single_uploads
+        )
+        for s in range(len(keys))
+    ]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *reached)
+
+
+def _training(
+    algorithm: Algorithm,
+    state: ServerState,
+    key: Array,
+    place: int,
+    memories: ClientMemories,
+    train: FlatRecords,
+    bounds: tuple[int, int],
+    single_uploads: bool,
+) -> ServerState:
+    cohort = algorithm.cohorts.shape[1]
+    everybody = cohort == train.clients
+    at_once = train.at_once(cohort, state.theta.size * algorithm.moves_locally)
+    asked = [np.arange(cohort)] * (bounds[1] - bounds[0]) if everybody else np.asarray(algorithm.cohorts[slice(*bounds)])
+    held = jax.eval_shape(algorithm.init_client, state.theta)
+    layout = jax.tree.structure(held)
+    shape = _upload(algorithm, state, key, train)
+    total = jnp.zeros((cohort, *shape.shape) if algorithm.reads_uploads else shape.shape, shape.dtype)
+    state = state._replace(round=jnp.int32(bounds[0]))
+    facts = (train.widths, at_once, train.condensed, single_uploads, everybody)
+    windows = train.windows(asked, at_once)
+    window = next(windows, None)
+    while window is not None:
+        memory = [jnp.asarray(padded_rows(leaf)) for leaf in memories.read(place, window.asked)]
+        weights = None if train.weights is None else train.weights[window.steps.clients]
+        state, total, memory = _window(
+            algorithm, state, total, layout.unflatten(memory), window.x, window.y, weights,
+            window.steps, np.int32(window.count), key, facts,
+        )  # fmt: skip
+        upcoming = next(windows, None)  # while the device computes
+        kept = [np.asarray(leaf)[: len(window.asked)] for leaf in jax.tree.leaves(memory)]
+        memories.write(place, window.asked, tuple(kept))
+        jax.block_until_ready(state.theta)
+        window = upcoming
+    return state
+
+
+def _upload(algorithm: Algorithm, state: ServerState, key: Array, train: FlatRecords) -> Any:
+    """Shape of an upload."""
+
+    def update() -> Array:
+        x, y = (jnp.zeros((1, *one.rows.shape[1:]), one.dtype) for one in (train.x, train.y))
+        shard, own = shard_of(train.task, train.condensed, x, y, jnp.ones(1)), algorithm.init_client(state.theta)
+        return algorithm.local_update(state, jnp.int32(0), own, shard, key)[0]
+
+    return jax.eval_shape(update)
+
+
+@eqx.filter_jit
+def _window(
+    algorithm: Algorithm,
+    state: ServerState,
+    total: Array,
+    memory: Memory,
+    x: Array,
+    y: Array,
+    weights: Array | None,
+    steps: Steps,
+    count: Array,
+    key: Array,
+    facts: tuple[Any, ...],
+) -> tuple[ServerState, Array, Memory]:
+    widths, at_once, condensed, single_uploads, everybody = facts
+    alone = single_uploads or algorithm.reads_uploads
+
+    def block(level: int, state: ServerState, own: Memory, step: Steps, weight: Array | None):
+        """Uploads of some clients, or their weighted sum, and what they remember."""
+        few, width = at_once[level], widths[level]
+
+        def reply(client: Array, start: Array, size: Array, scale: Array | None, own: Memory):
+            mask = (jnp.arange(width) < size).astype(jnp.float32)
+            shard = shard_of(
+                algorithm.task,
+                condensed,
+                lax.dynamic_slice_in_dim(x, start, width),
+                lax.dynamic_slice_in_dim(y, start, width),
+                mask if scale is None else mask * scale,
+            )
+            if alone:
+                upload, own = client_step(algorithm, state, client, own, shard, key)
+            else:
+                upload, own = algorithm.local_update(state, client, own, shard, key)
+            return jnp.where(size > 0, upload, 0), own
+
+        part = jax.tree.map(lambda leaf: leaf[:few], (step.clients, step.starts, step.sizes, weight, own))
+        if few == 1:  # mapping over one client would turn its matrix products into slow batched ones
+            upload, fresh = reply(*jax.tree.map(lambda leaf: leaf[0], part))
+            uploads, fresh = upload[None], jax.tree.map(lambda leaf: leaf[None], fresh)
+        else:
+            uploads, fresh = jax.vmap(reply)(*part)
+        own = jax.tree.map(lambda old, new: old.at[:few].set(new), own, fresh)
+        if algorithm.reads_uploads:
+            room = jnp.zeros((len(step.clients), *uploads.shape[1:]), uploads.dtype)
+            return room.at[:few].set(uploads), own
+        shares = jax.vmap(algorithm.weight)(step.clients[:few])
+        return jnp.sum(shares[:, None] * uploads, axis=0), own
+
+    def ended(state: ServerState, total: Array) -> tuple[ServerState, Array]:
+        cohort = algorithm.select(state)
+        cohort = jnp.arange(len(cohort)) if everybody else cohort
+        if algorithm.reads_uploads:
+            combined = algorithm.combine(state, cohort, total)
+        elif single_uploads:
+            combined = total
+        else:
+            drawn = named_key(key, Purpose.AGGREGATE, state.round)
+            combined = total + algorithm.aggregate_noise(state, cohort, drawn)
+        return algorithm.aggregate(state, combined), jnp.zeros_like(total)
+
+    def body(k: Array, carry: tuple[ServerState, Array, Memory]) -> tuple[ServerState, Array, Memory]:
+        state, total, memory = carry
+        step: Steps = jax.tree.map(lambda leaf: leaf[k], steps)
+        own = jax.tree.map(lambda leaf: leaf.at[step.slots].get(mode="clip"), memory)
+        weight = None if weights is None else weights[k]
+        branches = [partial(block, level) for level in range(len(widths))]
+        part, own = lax.switch(step.level, branches, state, own, step, weight)
+        memory = jax.tree.map(lambda old, new: old.at[step.slots].set(new, mode="drop"), memory, own)
+        total = total.at[step.places].set(part, mode="drop") if algorithm.reads_uploads else total + part
+        state, total = lax.cond(step.ends, ended, lambda *same: same, state, total)
+        return state, total, memory
+
+    return lax.fori_loop(0, count, body, (state, total, memory))
+

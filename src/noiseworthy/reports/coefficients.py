@@ -1,0 +1,63 @@
+"""Coefficients of a regression with standard errors that count the noise, in the terminal and on the page."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from noiseworthy._wording import count, number, shortened
+from noiseworthy.studies.typed_record import CoefficientsPart, RunRecord
+
+_SHOWN, _WIDEST = 30, 28
+"""Rows and letters of a name in the terminal."""
+
+
+def rows_of(record: RunRecord) -> list[dict[str, str]]:
+    """A row for each coefficient; empty where none were estimated."""
+    told = record.coefficients
+    if told is None:
+        return []
+    interval = f"{number(100 * told.confidence)} % interval"
+    return [
+        {
+            "feature": one.feature,
+            "coefficient": number(one.coefficient),
+            "standard error": number(one.error),
+            "of the noise": number(one.error_of_noise),
+            interval: f"{number(one.least)} to {number(one.most)}",
+        }
+        for one in told.rows
+    ]
+
+
+def note_of(told: CoefficientsPart) -> str:
+    """What the coefficients are, or why there are none."""
+    if told.why_not:
+        return f"No standard errors: {told.why_not}."
+    left = "" if told.residual is None else f" It leaves {number(told.residual)} of a label (deviation)."
+    return (
+        "Least squares without the model's ridge, from the noised moments of the first seed; errors count "
+        "the noise and the records as a sample. Numbers are per unit of their column, values of a category "
+        "beside its first; columns without a stated range, and records that a norm cuts, as the model sees "
+        f"them. What the clip scales is biased, and not counted.{left}"
+    )
+
+
+def coefficients_table(record: RunRecord) -> RenderableType | None:
+    """The coefficients of a regression by one upload; None of other runs."""
+    if (told := record.coefficients) is None:
+        return None
+    note = Text(note_of(told), style="dim")
+    if not (rows := rows_of(record)):
+        return Group(Rule(style="dim"), note)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", expand=False)
+    for place, name in enumerate(rows[0]):
+        table.add_column(name, justify="right" if place else "left")
+    for row in rows[:_SHOWN]:
+        table.add_row(shortened(row["feature"], _WIDEST), *list(row.values())[1:])
+    more = len(rows) - _SHOWN
+    rest = [Text(f"and {count(more, 'more')}; all are in the report", style="dim")] if more > 0 else []
+    return Group(Rule(style="dim"), Text("Coefficients", style="bold"), note, table, *rest)

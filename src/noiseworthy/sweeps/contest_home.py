@@ -1,0 +1,74 @@
+"""Rivals at home: what owners make of each one's shared model, beside what they reach alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseworthy.home.base import AtHome
+from noiseworthy.home.owners import ALONE, CANDIDATES, PUBLISHED, merits_at_home, overall_score
+from noiseworthy.methods.registry import make
+from noiseworthy.studies.at_home import counted_once
+from noiseworthy.studies.prepare import Prepared
+from noiseworthy.sweeps.contest import Condition, Contest, Entry, Progress
+from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks.base import Task
+
+
+def with_homes(contest: Contest, prepared: Prepared, on_progress: Progress = lambda done: None) -> Contest:
+    """The contest with what owners make of the models of the study's own points.
+
+    All ways stand on the same shared models, those of the first seed, so that none costs epsilon beyond
+    theirs; scores are of owners' own test records. Where a rival lets clients keep something (PrivateFL its
+    transforms), its model is used with what the owner kept. Networks are tuned in one way.
+
+    Args:
+        contest: trained.
+        prepared: the study.
+        on_progress: told the share of models done.
+    """
+    federation, task = counted_once(*prepared.trained())
+    own = contest.points[0]
+    here = [p for p in contest.points if (p.epsilon_max, p.alpha) == (own.epsilon_max, own.alpha)]
+    count, seed, found = sum(len(point.entries) for point in here), contest.seeds[0], {}
+
+    def scores(entry: Entry, candidates: Mapping[str, AtHome]) -> dict[str, float]:
+        seen = _seen(entry, task, seed)
+        each = merits_at_home(federation, task, entry.theta, candidates, seen=seen)
+        return {name: overall_score(merits) for name, merits in each.items()}
+
+    alone = scores(own.entries[0], {ALONE: CANDIDATES[ALONE]})
+    for point in here:
+        for entry in point.entries:
+            found[id(entry)] = {**alone, **scores(entry, _ways(task))}
+            on_progress(len(found) / count)
+
+    def at_home(point: Condition) -> Condition:
+        entries = (replace(entry, home=found.get(id(entry), {})) for entry in point.entries)
+        return replace(point, entries=tuple(entries))
+
+    return replace(contest, points=tuple(map(at_home, contest.points)))
+
+
+def _ways(task: Task) -> dict[str, AtHome]:
+    """What owners make of a shared model, by name."""
+    published = PUBLISHED if isinstance(task, LinearModel) else {}
+    return {**{name: made for name, made in CANDIDATES.items() if name != ALONE}, **published}
+
+
+def _seen(entry: Entry, task: Task, seed: int) -> Callable[[int, NDArray], NDArray]:
+    """An owner's records as the shared model takes them, with what the owner kept of the training."""
+    if (kept := entry.memory) is None:
+        return lambda owner, x: x
+    algorithm = make(entry.plan, task, seed)
+    layout = jax.tree.structure(algorithm.init_client(jnp.asarray(entry.theta)))
+
+    def seen(owner: int, x: NDArray) -> NDArray:
+        return np.asarray(algorithm.seen_at(layout.unflatten(map(jnp.asarray, kept(owner))), jnp.asarray(x)))
+
+    return seen

@@ -1,0 +1,179 @@
+"""Federations end to end: padding is not kept, files are mapped, and Parquet ends where a function would."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noiseworthy.data import Federation, ragged
+from noiseworthy.data.ragged import Ragged, is_ragged
+from noiseworthy.errors import DataError, InvalidInput
+
+SIZES = (3, 1, 40, 2)
+TEST = np.ones((2, 3)), [0, 1]
+
+
+def records(i):
+    rng = np.random.default_rng(i)
+    return rng.normal(size=(SIZES[i], 3)).astype(np.float32), rng.integers(0, 2, SIZES[i])
+
+
+def mapped(folder, function=records, **options):
+    given = {"test": TEST, "classes": 2, "name": "toy"} | options
+    return Federation.from_function(function, len(SIZES), folder=folder, **given)
+
+
+def assert_holds_the_records(fed):
+    assert fed.sizes.tolist() == list(SIZES)
+    for i in range(len(SIZES)):
+        np.testing.assert_array_equal(fed.x[i], records(i)[0])
+        np.testing.assert_array_equal(fed.y[i], records(i)[1])
+
+
+def test_a_function_is_asked_once_for_each_client_and_its_records_are_mapped(tmp_path):
+    asked = []
+    fed = mapped(tmp_path / "new", lambda i: (asked.append(i), records(i))[1], client_names="abcd")
+    assert asked == [0, 1, 2, 3]
+    assert_holds_the_records(fed)
+    assert isinstance(fed.x.rows.base, np.memmap)
+    assert (fed.clients, fed.record_shape, fed.label_shape, fed.classes) == (tuple("abcd"), (3,), (), 2)
+    assert (fed.x.shape, fed.x.dtype, fed.y.dtype) == ((4, 40, 3), np.float32, np.int32)
+    assert (tmp_path / "new").stat().st_mode & 0o077 == 0
+    assert_holds_the_records(Federation.opened(tmp_path / "new"))
+
+
+def test_fewer_records_of_a_mapped_client_are_a_view(tmp_path):
+    few = mapped(tmp_path / "new").take_records(2)
+    assert few.sizes.tolist() == [2, 1, 2, 2]
+    assert isinstance(few.x.rows.base, np.memmap) and few.x.rows.shape == (sum(SIZES), 3)
+    np.testing.assert_array_equal(few.x[2], records(2)[0][:2])
+
+
+def test_clients_are_stacked_unless_most_of_it_would_be_padding(monkeypatch):
+    given = {"test": TEST, "classes": 2, "name": "toy"}
+    assert isinstance(Federation.from_clients([*map(records, range(4))], **given).x, np.ndarray)
+    monkeypatch.setattr(ragged, "_MOST_STACKED", 100)
+    monkeypatch.setattr(ragged, "_MOST_PADDING", 3)
+    fed = Federation.from_clients([*map(records, range(4))], **given)
+    assert isinstance(fed.x, Ragged) and fed.x.rows.shape == (sum(SIZES), 3)
+    assert_holds_the_records(fed)
+
+
+def test_a_power_law_is_not_stacked_and_like_sizes_are():
+    power_law = np.r_[np.full(99_999, 20), 40_000]
+    assert is_ragged(power_law, 20)
+    assert not is_ragged(np.full(10_000, 600), 784)
+    assert not is_ragged(np.array([40, 8_400]), 102)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda i: (np.zeros((2, 3)), [0, 2]), "client 0 has a label 2"),
+        (lambda i: (np.zeros((2, 4)), [0, 1]), "all records must have one shape"),
+        (lambda i: (np.full((2, 3), np.nan), [0, 1]), "NaN or infinite"),
+        (lambda i: (np.zeros((0, 3)), []), "no records"),
+    ],
+)
+def test_records_of_a_function_are_checked(tmp_path, function, message):
+    with pytest.raises(DataError, match=message):
+        mapped(tmp_path / "new", function)
+    with pytest.raises(DataError, match="holds no whole federation"):
+        Federation.opened(tmp_path / "new")
+
+
+def test_a_folder_that_holds_something_is_not_written_into(tmp_path):
+    mapped(tmp_path / "new")
+    with pytest.raises(DataError, match="holds something already"):
+        mapped(tmp_path / "new")
+
+
+def test_a_folder_cut_short_is_refused(tmp_path):
+    mapped(tmp_path / "new")
+    np.save(tmp_path / "new" / "sizes.npy", np.array([1, 2]))
+    with pytest.raises(DataError, match="do not fit"):
+        Federation.opened(tmp_path / "new")
+
+
+def frame(i, **more):
+    x, y = records(i)
+    return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "label": y, **more})
+
+
+def from_parquet(tmp_path, **options):
+    given = {"folder": tmp_path / "flat", "test": TEST, "classes": [0, 1]} | options
+    return Federation.from_parquet(tmp_path / "tables", **given)
+
+
+@pytest.fixture
+def tables(tmp_path):
+    (tmp_path / "tables").mkdir()
+    return tmp_path / "tables"
+
+
+def test_a_file_is_a_client_where_no_column_names_clients(tmp_path, tables):
+    for i in range(4):
+        frame(i).to_parquet(tables / f"ward{i}.parquet")
+    fed = from_parquet(tmp_path)
+    assert_holds_the_records(fed)
+    assert fed.clients == ("ward0", "ward1", "ward2", "ward3")
+    assert isinstance(fed.x.rows.base, np.memmap)
+
+
+def test_records_of_a_client_are_found_in_all_files_and_rows(tmp_path, tables, monkeypatch):
+    monkeypatch.setattr("noiseworthy.data.parquet._ROWS", 7)
+    whole = pd.concat([frame(i, client=f"ward{i}") for i in range(4)])
+    whole = whole.assign(order=np.arange(len(whole))).sample(frac=1, random_state=0)
+    whole[:20].drop(columns="order").to_parquet(tables / "one.parquet")
+    whole[20:].drop(columns="order").to_parquet(tables / "two.parquet")
+    fed = from_parquet(tmp_path, feature_columns=["a", "b", "c"])
+    assert (fed.sizes.tolist(), fed.clients[2]) == (list(SIZES), "ward2")
+    for i in range(4):
+        mine = whole[whole.client == f"ward{i}"]
+        np.testing.assert_array_equal(fed.x[i], mine[["a", "b", "c"]].to_numpy())
+        np.testing.assert_array_equal(fed.y[i], mine.label.to_numpy())
+
+
+def test_test_records_may_lie_in_a_parquet_file(tmp_path, tables):
+    for i in range(4):
+        frame(i).to_parquet(tables / f"ward{i}.parquet")
+    frame(2).to_parquet(tmp_path / "test.parquet")
+    np.testing.assert_array_equal(from_parquet(tmp_path, test=tmp_path / "test.parquet").test_x, records(2)[0])
+
+
+def test_parquet_that_does_not_fit_is_refused(tmp_path, tables):
+    with pytest.raises(DataError, match="no files that end in .parquet"):
+        from_parquet(tmp_path)
+    frame(0).to_parquet(tables / "a.parquet")
+    with pytest.raises(InvalidInput, match="classes must be stated"):
+        from_parquet(tmp_path, classes=None)
+    with pytest.raises(DataError, match=r"records of shape \(2,\) and the test set \(3,\)"):
+        from_parquet(tmp_path, feature_columns=["a", "b"])
+    frame(1, client="b").to_parquet(tables / "b.parquet")
+    with pytest.raises(DataError, match="differ in whether they have a column 'client'"):
+        from_parquet(tmp_path, folder=tmp_path / "other")
+    (tables / "b.parquet").write_text("nothing")
+    with pytest.raises(DataError, match="cannot be read as a Parquet table"):
+        from_parquet(tmp_path, folder=tmp_path / "other")
+
+
+@pytest.mark.parametrize("asked", [[0, 1, 2, 3], [1], [0, 2, 3], [3, 0]])
+def test_rows_of_some_clients_are_read_from_files_as_from_memory(tmp_path, asked):
+    fed, clients = mapped(tmp_path / "new"), np.array(asked)
+    expected = np.zeros((60, 3), np.float32)
+    rows = np.concatenate([records(i)[0] for i in asked])
+    expected[: len(rows)] = rows
+    there = Ragged.laid([records(i)[0] for i in range(4)])
+    for x in (fed.x, there):
+        np.testing.assert_array_equal(x.of_clients(clients, 60), expected)
+        np.testing.assert_array_equal(x[..., :2].of_clients(clients, 60), expected[:, :2])
+    np.testing.assert_array_equal(fed.y.of_clients(clients, 60)[: len(rows)], np.concatenate([records(i)[1] for i in asked]))
+
+
+def test_a_file_that_was_cut_off_is_named(tmp_path):
+    fed = mapped(tmp_path / "new")
+    with (tmp_path / "new" / "x.npy").open("r+b") as file:
+        file.truncate(200)
+    with pytest.raises(DataError, match="is cut off"):
+        fed.x.of_clients(np.arange(4), 60)

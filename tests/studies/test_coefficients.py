@@ -1,0 +1,109 @@
+"""A regression by one upload tells coefficients with standard errors, in record, terminal and report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from noiseworthy import run
+from noiseworthy.model.folder import load_folder
+from noiseworthy.reports.coefficients import coefficients_table
+from noiseworthy.reports.html import render
+from noiseworthy.studies.standard_errors import coefficients_in
+from noiseworthy.studies.typed_record import RunRecord
+
+STUDY = """
+[federation]
+data = "DATA"
+[columns]
+age = { kind = "number", range = [20, 80] }
+smokes = { kind = "category", values = ["never", "once", "now"] }
+pressure = { role = "label", range = [70, 190] }
+ward = { role = "client" }
+[task]
+model = "linear"
+feature_norm = 2.0
+[privacy]
+mechanism = "gaussian"
+epsilon = EPSILON
+delta = 1e-5
+clip_norm = 12.5
+[algorithm]
+name = "moments"
+shrinkage = 0.1
+step_size = 1.0
+label_weight = 0.011
+"""
+TRUTH = {"age": 0.45, "smokes = once": 3.0, "smokes = now": 8.0, "(intercept)": 80.0}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Runs of the same table at an epsilon; its noise is much of the errors, and records are the rest."""
+    folder, draws, n = tmp_path_factory.mktemp("pressure"), np.random.default_rng(3), 4000
+    age, kind, ward = draws.uniform(20, 80, n).round(1), draws.integers(0, 3, n), np.arange(n) % 3
+    pressure = 80 + 0.45 * age + np.array([0.0, 3.0, 8.0])[kind] + draws.normal(0, 8, n)
+    smokes = np.array(["never", "once", "now"])[kind]
+    rows = zip(age, smokes, pressure.clip(70, 190).round(2), ward, strict=True)
+    table = folder / "pressure.csv"
+    table.write_text("\n".join(["age,smokes,pressure,ward", *(",".join(map(str, row)) for row in rows)]))
+
+    def at(epsilon: float) -> tuple[Path, RunRecord]:
+        path, place = folder / "study.toml", folder / f"run {epsilon:g}"
+        path.write_text(STUDY.replace("DATA", str(table)).replace("EPSILON", str(epsilon)))
+        return place, run(path, place).record
+
+    return at
+
+
+@pytest.fixture(scope="module")
+def told(trained):
+    return trained(20.0)
+
+
+def test_a_record_tells_coefficients_per_unit_of_columns_with_errors_that_count_the_noise(told):
+    _, record = told
+    assert record.coefficients is not None
+    assert record.coefficients.residual == pytest.approx(8.0, rel=0.1)
+    assert [one.feature for one in record.coefficients.rows] == list(TRUTH)
+    for one in record.coefficients.rows:
+        assert abs(one.coefficient - TRUTH[one.feature]) < 3 * one.error
+        assert 0 < one.error_of_noise < one.error < 0.6 * TRUTH[one.feature]
+        assert (one.least + one.most) / 2 == pytest.approx(one.coefficient)
+        assert one.most - one.least == pytest.approx(2 * 1.959964 * one.error)
+
+
+def test_terminal_and_report_show_them_by_name(told):
+    _, record = told
+    console = Console(width=80, record=True, file=None, quiet=False)
+    with console.capture() as shown:
+        console.print(coefficients_table(record))
+    page, row = render(record), record.coefficients.rows[1]
+    for text in (shown.get(), page):
+        assert "smokes = once" in text
+        assert "95 % interval" in text
+        assert f"{row.coefficient:.3g}"[:3] in text
+    assert "errors count the noise" in page
+
+
+def test_noise_that_hides_features_is_said_in_the_place_of_errors(trained):
+    _, record = trained(0.05)
+    assert record.coefficients is not None
+    assert (record.coefficients.rows, "smallest eigenvalue" in record.coefficients.why_not) == ([], True)
+    assert "No standard errors: the noise hides" in render(record)
+
+
+def test_owners_whose_upload_did_not_arrive_are_not_counted(told):
+    """Errors are those of the owners that are left, who are fewer and noisier together."""
+    folder, record = told
+    answers = dict(zip(record.client_names, ["", "no answer", ""], strict=True))
+    network = {"run": "r", "rounds": [{"number": 0, "answers": answers, "seconds": 1.0}], "owners": []}
+    over_network = RunRecord.model_validate({**record.model_dump(mode="json"), "network": network})
+    found = coefficients_in(folder, over_network, load_folder(folder / "model").description)
+    assert found is not None
+    assert record.coefficients is not None
+    for one, before in zip(found["rows"], record.coefficients.rows, strict=True):
+        assert one["error"] == pytest.approx(1.5**0.5 * before.error, rel=0.1)
