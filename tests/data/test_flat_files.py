@@ -46,7 +46,8 @@ def test_a_function_is_asked_once_for_each_client_and_its_records_are_mapped(tmp
 def test_fewer_records_of_a_mapped_client_are_a_view(tmp_path):
     few = mapped(tmp_path / "new").take_records(2)
     assert few.sizes.tolist() == [2, 1, 2, 2]
-    assert isinstance(few.x.rows.base, np.memmap) and few.x.rows.shape == (sum(SIZES), 3)
+    assert isinstance(few.x.rows.base, np.memmap)
+    assert few.x.rows.shape == (sum(SIZES), 3)
     np.testing.assert_array_equal(few.x[2], records(2)[0][:2])
 
 
@@ -56,7 +57,8 @@ def test_clients_are_stacked_unless_most_of_it_would_be_padding(monkeypatch):
     monkeypatch.setattr(ragged, "_MOST_STACKED", 100)
     monkeypatch.setattr(ragged, "_MOST_PADDING", 3)
     fed = Federation.from_clients([*map(records, range(4))], **given)
-    assert isinstance(fed.x, Ragged) and fed.x.rows.shape == (sum(SIZES), 3)
+    assert isinstance(fed.x, Ragged)
+    assert fed.x.rows.shape == (sum(SIZES), 3)
     assert_holds_the_records(fed)
 
 
@@ -139,16 +141,18 @@ def test_test_records_may_lie_in_a_parquet_file(tmp_path, tables):
     for i in range(4):
         frame(i).to_parquet(tables / f"ward{i}.parquet")
     frame(2).to_parquet(tmp_path / "test.parquet")
-    np.testing.assert_array_equal(from_parquet(tmp_path, test=tmp_path / "test.parquet").test_x, records(2)[0])
+    np.testing.assert_array_equal(
+        from_parquet(tmp_path, test=tmp_path / "test.parquet").test_x, records(2)[0]
+    )
 
 
 def test_parquet_that_does_not_fit_is_refused(tmp_path, tables):
-    with pytest.raises(DataError, match="no files that end in .parquet"):
+    with pytest.raises(DataError, match=r"no files that end in \.parquet"):
         from_parquet(tmp_path)
     frame(0).to_parquet(tables / "a.parquet")
     with pytest.raises(InvalidInput, match="classes must be stated"):
         from_parquet(tmp_path, classes=None)
-    with pytest.raises(DataError, match=r"records of shape \(2,\) and the test set \(3,\)"):
+    with pytest.raises(DataError, match=r"records of shape \(2,\), the test set \(3,\)"):
         from_parquet(tmp_path, feature_columns=["a", "b"])
     frame(1, client="b").to_parquet(tables / "b.parquet")
     with pytest.raises(DataError, match="differ in whether they have a column 'client'"):
@@ -168,7 +172,9 @@ def test_rows_of_some_clients_are_read_from_files_as_from_memory(tmp_path, asked
     for x in (fed.x, there):
         np.testing.assert_array_equal(x.of_clients(clients, 60), expected)
         np.testing.assert_array_equal(x[..., :2].of_clients(clients, 60), expected[:, :2])
-    np.testing.assert_array_equal(fed.y.of_clients(clients, 60)[: len(rows)], np.concatenate([records(i)[1] for i in asked]))
+    np.testing.assert_array_equal(
+        fed.y.of_clients(clients, 60)[: len(rows)], np.concatenate([records(i)[1] for i in asked])
+    )
 
 
 def test_a_file_that_was_cut_off_is_named(tmp_path):

@@ -1,4 +1,4 @@
-"""Records end to end: the numbers of stacked clients for every method, whatever windows cut, kill or remember."""
+"""Records end to end: the numbers of stacked clients for every method, however windows cut them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from noiseworthy.errors import ResumeError
 from noiseworthy.methods.dp_fedavg import planner as fedavg
 from noiseworthy.methods.dp_pasgd import planner as pasgd
 from noiseworthy.methods.dp_scaffnew import planner as scaffnew
-from noiseworthy.methods.dpfl_bcs import loss_reports, two_stages
 from noiseworthy.methods.dpfl_bcs import planner as bcs
 from noiseworthy.methods.fedsgd_dpc import planner as fedsgd
 from noiseworthy.methods.registry import make
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.plan import StepSize
-from noiseworthy.plans.problem import Constant, Problem
+from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import LinearModel
 from noiseworthy.trials.dealing import weighted
@@ -146,7 +145,7 @@ def test_windows_hold_each_client_of_each_round_once_with_its_records(monkeypatc
     cohorts = [rng.permutation(12)[:7] for _ in range(6)]
     seen, round_ = [[] for _ in cohorts], 0
     for window in train.windows(cohorts, train.at_once(7, 0)):
-        for k in range(window.count):
+        for k in range(window.length):
             step = flat.Steps(*(part[k] for part in window.steps))
             for client, place, slot, start, size in zip(*step[2:], strict=True):
                 if not size:
@@ -157,7 +156,8 @@ def test_windows_hold_each_client_of_each_round_once_with_its_records(monkeypatc
                 np.testing.assert_array_equal(window.x[rows], train.x[client])
                 np.testing.assert_array_equal(window.y[rows], train.y[client])
                 width = train.widths[step.level]
-                assert size <= width < 4 * size + 4 and start + width <= len(window.x)
+                assert size <= width < 4 * size + 4
+                assert start + width <= len(window.x)
             round_ += int(step.ends)
         assert sum(sizes[c] for c in window.asked) <= max(300, max(sizes))
     assert [sorted(asked) for asked in seen] == [sorted(cohort.tolist()) for cohort in cohorts]
@@ -197,7 +197,13 @@ def scaffnew_run(laid, folder, **how):
 def test_a_checkpoint_holds_the_memories_that_changed_since_the_last(laid, tmp_path):
     kept = []
     scaffnew_run(laid, tmp_path, on_segment=kept.append)
-    assert [sorted(one.where % N) for one in kept] == [[], [0, 0, 1, 1], [2, 2, 3, 3], [0, 0, 2, 2], [1, 1, 5, 5]]
+    assert [sorted(one.where % N) for one in kept] == [
+        [],
+        [0, 0, 1, 1],
+        [2, 2, 3, 3],
+        [0, 0, 2, 2],
+        [1, 1, 5, 5],
+    ]
 
 
 @pytest.mark.parametrize("settled", [False, True])

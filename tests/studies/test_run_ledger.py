@@ -390,7 +390,9 @@ def test_accounts_of_many_clients_are_opened_when_they_are_asked(tmp_path):
     assert len(statements) < 20 * len(asked)
 
 
-def test_accounts_opened_when_asked_hold_what_accounts_opened_at_once_hold(study, whole, tmp_path, monkeypatch):
+def test_accounts_opened_when_asked_hold_what_accounts_opened_at_once_hold(
+    study, whole, tmp_path, monkeypatch
+):
     monkeypatch.setattr(run_ledger, "AT_ONCE", 3)
     run = train(*study, SEEDS, folder=tmp_path, **KEPT)
     folder, unbroken = whole

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._validate import count
-from noiseworthy.data.federation import Federation, numbered
+from noiseworthy.data.federation import FLAT, Federation, numbered
 from noiseworthy.data.files import locate, required_folder
 from noiseworthy.data.partitions import Parts
 from noiseworthy.data.partitions import partition as deal_out
@@ -52,7 +52,9 @@ FILES = {
     "school": "school.school",
 }
 """Sources in files, and what reads them from their folder; it is loaded when it is asked for."""
-_FORMS = f"leaf:FOLDER, ixi:FOLDER, hub:NAME, {SQL}URL, or a path ending in {', '.join(FORMATS)}"
+_FORMS = (
+    f"leaf:FOLDER, ixi:FOLDER, {FLAT}FOLDER, hub:NAME, {SQL}URL, or a path ending in {', '.join(FORMATS)}"
+)
 FRAME = "the table"
 """Name of data that come as a frame."""
 
@@ -167,9 +169,7 @@ def federate(
     parts = deal_out(rule, records.y, wanted, seed, **settings)
     test_owners = _test_owners(records, wanted, rule)
     federation = _stacked(records, parts, _names(records, wanted, rule), test_owners)
-    if records_per_client is not None:
-        federation = federation.take_records(count("records_per_client", records_per_client))
-    return federation if fraction == 1 else federation.take(fraction)
+    return _part(federation, records_per_client, fraction)
 
 
 def load_federation(
@@ -194,13 +194,24 @@ def load_federation(
 ) -> Federation:
     """The records of a source dealt out to clients.
 
-    The arguments are those of `load_records` and `federate`, and so are the errors.
+    The arguments are those of `load_records` and `federate`, and so are the errors. Of `flat:FOLDER`, which
+    `Federation.from_function` or `from_parquet` filled, clients are what they are and records stay in files:
+    `records_per_client` and `fraction` alone may be given.
 
     Example:
         >>> fed = load_federation("iris", clients=5, partition="dirichlet", alpha=0.5, seed=1)
         >>> fed.n_clients, int(fed.sizes.sum())
         (5, 120)
     """
+    if isinstance(source, str) and source.startswith(FLAT):
+        dealt = {"clients": clients, "partition": partition, "alpha": alpha, "columns": columns,
+                 "labels_per_client": labels_per_client}  # fmt: skip
+        if given := [name for name, value in dealt.items() if value is not None]:
+            raise InvalidInput(
+                f"{source} says who its clients are and what they hold; leave out {', '.join(given)}"
+            )
+        whole = Federation.opened(locate(source.removeprefix(FLAT), data_dir))
+        return _part(whole, records_per_client, fraction)
     records = load_records(
         source,
         data_dir=data_dir,
@@ -223,6 +234,12 @@ def load_federation(
         records_per_client=records_per_client,
         fraction=fraction,
     )
+
+
+def _part(federation: Federation, records_per_client: int | None, fraction: float) -> Federation:
+    if records_per_client is not None:
+        federation = federation.take_records(count("records_per_client", records_per_client))
+    return federation if fraction == 1 else federation.take(fraction)
 
 
 def _reader(place: str) -> Any:

@@ -19,6 +19,9 @@ from noiseworthy.errors import DataError
 if TYPE_CHECKING:
     from noiseworthy.data.schema import Schema
 
+FLAT = "flat:"
+"""How a source begins that is a folder of `Federation.from_function` or `from_parquet`."""
+
 
 @dataclass(frozen=True)
 class Federation:
@@ -272,9 +275,7 @@ def numbered(clients: int) -> tuple[str, ...]:
     return tuple(f"client {i}" for i in range(clients))
 
 
-def checked_pair(
-    x: ArrayLike, y: ArrayLike, classes: int | None, who: str, axes: int = 1
-) -> tuple[Any, Any]:
+def checked_pair(x: ArrayLike, y: ArrayLike, classes: int | None, who: str, axes: int = 1) -> tuple[Any, Any]:
     """Features and labels of a client; labels of numbers have so many `axes`."""
     features = _features(x, who)
     labels = _finite(y, f"{who} has labels") if classes is None else _classes(y, classes, who)
@@ -290,6 +291,11 @@ def checked_pair(
 
 
 def check_alike(pairs: Sequence[tuple[NDArray, NDArray]]) -> None:
+    """Refuse features and labels of different shapes or types.
+
+    Raises:
+        DataError: they differ.
+    """
     for what, arrays in zip(("records", "labels"), zip(*pairs, strict=True), strict=True):
         shapes = {array.shape[1:] for array in arrays}
         if len(shapes) > 1:

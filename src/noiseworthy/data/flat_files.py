@@ -15,7 +15,12 @@ from noiseworthy.data.federation import Federation, check_alike, checked_pair, n
 from noiseworthy.data.ragged import Ragged
 from noiseworthy.errors import DataError
 
-ABOUT, SIZES, RECORDS, TESTS = "federation.json", "sizes.npy", ("x.npy", "y.npy"), ("test_x.npy", "test_y.npy")
+ABOUT, SIZES, RECORDS, TESTS = (
+    "federation.json",
+    "sizes.npy",
+    ("x.npy", "y.npy"),
+    ("test_x.npy", "test_y.npy"),
+)
 _VERSION = 1
 Pair = tuple[Any, Any]
 
@@ -45,9 +50,14 @@ def write(
     """
     known = tuple(names or numbered(count))
     if not count or len(known) != count:
-        raise DataError(f"a federation needs a client and client_names for each, got {count} and {len(known)}")
+        raise DataError(
+            f"a federation needs a client and client_names for each, got {count} and {len(known)}"
+        )
     tests, sizes = checked_pair(*test, classes, "the test set"), np.zeros(count, np.int64)
-    with filled(folder, tests, classes, name, known if names else None) as keep, _growing(folder, tests) as add:
+    with (
+        filled(folder, tests, classes, name, known if names else None) as keep,
+        _growing(folder, tests) as add,
+    ):
         for i, ((x, y), who) in enumerate(zip(clients, known, strict=True)):
             pair = checked_pair(x, y, classes, who)
             check_alike([pair, tests])

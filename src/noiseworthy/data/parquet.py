@@ -23,12 +23,14 @@ _ROWS = 65_536
 def write_parquet(
     folder: Path, source: Path, test: str | Path | tuple[ArrayLike, ArrayLike], columns: Columns
 ) -> None:
-    """Write the records of Parquet files, client by client; arguments and errors of `Federation.from_parquet`.
+    """Write the records of Parquet files; arguments and errors are those of `Federation.from_parquet`.
 
     The files are read twice: who has how many records, then the records, each to its place.
     """
     if columns.classes is None and not columns.regression:
-        raise InvalidInput("classes must be stated, or regression = True; labels are private and not looked up")
+        raise InvalidInput(
+            "classes must be stated, or regression = True; labels are private and not looked up"
+        )
     files = _files(source)
     by_column, clients = _counted(files, columns.client)
     if not clients or min(clients.values()) == 0:
@@ -38,7 +40,9 @@ def write_parquet(
     like = checked_pair(*tests, classes, "the test set")
     names, sizes = list(clients), np.array([*clients.values()], np.int64)
     with filled(folder, like, classes, source.stem, names) as keep:
-        held = [_room(folder / file, int(sizes.sum()), part) for file, part in zip(RECORDS, like, strict=True)]
+        held = [
+            _room(folder / file, int(sizes.sum()), part) for file, part in zip(RECORDS, like, strict=True)
+        ]
         free = np.cumsum(sizes) - sizes
         place = {name: i for i, name in enumerate(names)}
         for file in files:
@@ -48,7 +52,7 @@ def write_parquet(
                 for into, part in zip(held, pair, strict=True):
                     if into.shape[1:] != part.shape[1:]:
                         raise DataError(
-                            f"{file} has records of shape {part.shape[1:]} and the test set {into.shape[1:]}; "
+                            f"{file} has records of shape {part.shape[1:]}, the test set {into.shape[1:]}; "
                             "give both the same columns"
                         )
                     into[rows] = part

@@ -1,4 +1,4 @@
-"""Records of clients of very different sizes, end to end: one array of rows, in memory or mapped from a file."""
+"""Records of clients of very different sizes, end to end: one array of rows, in memory or in a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from noiseworthy.errors import DataError
 
 _MOST_STACKED = 2**26
-"""Numbers that clients are stacked to whatever their sizes; fewer cost little, and stacked ones train fastest."""
+"""Numbers that clients are stacked to whatever their sizes: they cost little and train fastest."""
 _MOST_PADDING = 8
 """More numbers are stacked where they are at most so many times those of the records."""
 

@@ -21,7 +21,7 @@ class FederationTable(Table):
     sizes: list[Size] | None = None
     """Records of every client, public; for planning without any data, with `[task] dimension`."""
     data: str | None = None
-    """A name, the path of a table, `sql:URL`, `leaf:FOLDER`, `ixi:FOLDER`, `hub:NAME` or `owners:FILE`."""
+    """A name, the path of a table, `sql:URL`, `hub:NAME`, `owners:FILE`, `leaf:`, `ixi:` or `flat:FOLDER`."""
     query: str | None = None
     """Of a database, `data = "sql:URL"`: one select that ends with `order by`."""
     test: str | None = None

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.data.ragged import Ragged
 from noiseworthy.methods.algorithm import Shard
+from noiseworthy.methods.local import Numbers
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
@@ -33,7 +34,7 @@ _MODEL_WEIGHT = 8
 
 
 class Steps(NamedTuple):
-    """What a window computes, one block of clients after the other; places past a block's clients have size 0.
+    """What a window computes, a block of clients after the other; places past its clients have size 0.
 
     Attributes:
         level: of the block's sizes, shape (K,).
@@ -45,13 +46,13 @@ class Steps(NamedTuple):
         sizes: records of each, shape (K, C).
     """
 
-    level: NDArray[np.int32]
-    ends: NDArray[np.bool_]
-    clients: NDArray[np.int32]
-    places: NDArray[np.int32]
-    slots: NDArray[np.int32]
-    starts: NDArray[np.int32]
-    sizes: NDArray[np.int32]
+    level: Numbers
+    ends: Numbers
+    clients: Numbers
+    places: Numbers
+    slots: Numbers
+    starts: Numbers
+    sizes: Numbers
 
 
 class Window(NamedTuple):
@@ -61,14 +62,14 @@ class Window(NamedTuple):
         x: features of all clients that are asked, end to end, zero past the last.
         y: labels.
         steps: what is computed.
-        count: how many of them.
+        length: how many steps there are.
         asked: the clients, ascending.
     """
 
     x: NDArray[Any]
     y: NDArray[Any]
     steps: Steps
-    count: int
+    length: int
     asked: NDArray[np.int64]
 
 
@@ -127,7 +128,9 @@ class FlatRecords:
         """What one client holds, without padding."""
         count = 1.0 if self.weights is None else float(self.weights[client])
         mask = jnp.full(int(self.x.sizes[client]), count, jnp.float32)
-        return shard_of(self.task, self.condensed, jnp.asarray(self.x[client]), jnp.asarray(self.y[client]), mask)
+        return shard_of(
+            self.task, self.condensed, jnp.asarray(self.x[client]), jnp.asarray(self.y[client]), mask
+        )
 
     def at_once(self, cohort: int, model: int) -> tuple[int, ...]:
         """Clients of a step, of each level.
@@ -172,7 +175,9 @@ class FlatRecords:
             for level in range(len(self.widths))
             for first in range(int(ends[level]), int(ends[level + 1]), at_once[level])
         ]
-        return [_Block(level, cohort[places], places, i == len(cut) - 1) for i, (level, places) in enumerate(cut)]
+        return [
+            _Block(level, cohort[places], places, i == len(cut) - 1) for i, (level, places) in enumerate(cut)
+        ]
 
     def _gathered(self, blocks: list[_Block], most: int) -> Window:
         every = np.concatenate([block.clients for block in blocks])

@@ -56,8 +56,8 @@ class ClientMemories:
             )
         except (OSError, ValueError) as error:
             raise ResumeError(
-                f"{folder} lacks what clients remember ({error}); put its memory files back, or start anew in "
-                "another folder with --out"
+                f"{folder} lacks what clients remember ({error}); put its memory files back, or start anew "
+                "in another folder with --out"
             ) from None
 
     def read(self, training: int, clients: NDArray[np.int64]) -> Rows:

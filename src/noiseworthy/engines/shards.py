@@ -99,7 +99,7 @@ class Shards(NamedTuple):
     @property
     def elements(self) -> int:
         """Numbers that one client holds as features."""
-        return self.train[0][0].size
+        return self.of(0)[0].size
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,7 @@
 """Trainings on records that never are on the device as a whole: windows of rounds, one after the other.
 
-The host gathers the next window while the device computes. A window is one compiled loop over its steps; which
-level of sizes a step has decides which branch computes it. Numbers are those of stacked clients up to the
+The host gathers the next window while the device computes. A window is one compiled loop over its steps; the
+level of sizes of a step decides which branch computes it. Numbers are those of stacked clients up to the
 order in which uploads are added.
 """
 
@@ -22,7 +22,7 @@ from noiseworthy._keys import Purpose, named_key
 from noiseworthy.engines.flat import FlatRecords, Steps, padded_rows, shard_of
 from noiseworthy.engines.memories import ClientMemories
 from noiseworthy.methods.algorithm import Algorithm, ServerState
-from noiseworthy.methods.local import Memory
+from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.rounds import client_step
 
 
@@ -51,12 +51,10 @@ def advance(
     single_uploads: bool,
 ) -> ServerState:
     """Rounds bounds[0]..bounds[1] of every training, one training after the other."""
-    reached = [
-        _training(
-            *jax.tree.map(lambda leaf, s=s: leaf[s], (stacked, states, keys)), s, memories, train, bounds, single_uploads
-        )
-        for s in range(len(keys))
-    ]
+    reached = []
+    for place in range(len(keys)):
+        algorithm, state, key = jax.tree.map(lambda leaf, at=place: leaf[at], (stacked, states, keys))
+        reached.append(_training(algorithm, state, key, place, memories, train, bounds, single_uploads))
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *reached)
 
 
@@ -73,7 +71,8 @@ def _training(
     cohort = algorithm.cohorts.shape[1]
     everybody = cohort == train.clients
     at_once = train.at_once(cohort, state.theta.size * algorithm.moves_locally)
-    asked = [np.arange(cohort)] * (bounds[1] - bounds[0]) if everybody else np.asarray(algorithm.cohorts[slice(*bounds)])
+    rounds = np.asarray(algorithm.cohorts[slice(*bounds)])
+    asked = [np.arange(cohort) if everybody else one for one in rounds]
     held = jax.eval_shape(algorithm.init_client, state.theta)
     layout = jax.tree.structure(held)
     shape = _upload(algorithm, state, key, train)
@@ -87,7 +86,7 @@ def _training(
         weights = None if train.weights is None else train.weights[window.steps.clients]
         state, total, memory = _window(
             algorithm, state, total, layout.unflatten(memory), window.x, window.y, weights,
-            window.steps, np.int32(window.count), key, facts,
+            window.steps, jnp.int32(window.length), key, facts,
         )  # fmt: skip
         upcoming = next(windows, None)  # while the device computes
         kept = [np.asarray(leaf)[: len(window.asked)] for leaf in jax.tree.leaves(memory)]
@@ -102,7 +101,10 @@ def _upload(algorithm: Algorithm, state: ServerState, key: Array, train: FlatRec
 
     def update() -> Array:
         x, y = (jnp.zeros((1, *one.rows.shape[1:]), one.dtype) for one in (train.x, train.y))
-        shard, own = shard_of(train.task, train.condensed, x, y, jnp.ones(1)), algorithm.init_client(state.theta)
+        shard, own = (
+            shard_of(train.task, train.condensed, x, y, jnp.ones(1)),
+            algorithm.init_client(state.theta),
+        )
         return algorithm.local_update(state, jnp.int32(0), own, shard, key)[0]
 
     return jax.eval_shape(update)
@@ -114,9 +116,9 @@ def _window(
     state: ServerState,
     total: Array,
     memory: Memory,
-    x: Array,
-    y: Array,
-    weights: Array | None,
+    x: Numbers,
+    y: Numbers,
+    weights: Numbers | None,
     steps: Steps,
     count: Array,
     key: Array,
@@ -125,7 +127,7 @@ def _window(
     widths, at_once, condensed, single_uploads, everybody = facts
     alone = single_uploads or algorithm.reads_uploads
 
-    def block(level: int, state: ServerState, own: Memory, step: Steps, weight: Array | None):
+    def block(level: int, state: ServerState, own: Memory, step: Steps, weight: Numbers | None):
         """Uploads of some clients, or their weighted sum, and what they remember."""
         few, width = at_once[level], widths[level]
 
@@ -134,8 +136,8 @@ def _window(
             shard = shard_of(
                 algorithm.task,
                 condensed,
-                lax.dynamic_slice_in_dim(x, start, width),
-                lax.dynamic_slice_in_dim(y, start, width),
+                lax.dynamic_slice_in_dim(jnp.asarray(x), start, width),
+                lax.dynamic_slice_in_dim(jnp.asarray(y), start, width),
                 mask if scale is None else mask * scale,
             )
             if alone:
@@ -154,7 +156,7 @@ def _window(
         if algorithm.reads_uploads:
             room = jnp.zeros((len(step.clients), *uploads.shape[1:]), uploads.dtype)
             return room.at[:few].set(uploads), own
-        shares = jax.vmap(algorithm.weight)(step.clients[:few])
+        shares = jax.vmap(algorithm.weight)(jnp.asarray(step.clients[:few]))
         return jnp.sum(shares[:, None] * uploads, axis=0), own
 
     def ended(state: ServerState, total: Array) -> tuple[ServerState, Array]:
@@ -182,4 +184,3 @@ def _window(
         return state, total, memory
 
     return lax.fori_loop(0, count, body, (state, total, memory))
-

@@ -19,6 +19,9 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.releases import LEFT_OUT_IF_DEFAULT, Release
 from noiseworthy.privacy.trust import LOCAL
 
+_MOST_SAID = 10_000_000
+"""Numbers of the noise of every round; of more, that of the first and the last round is said."""
+
 
 @dataclass(frozen=True)
 class StepSize:
@@ -357,7 +360,10 @@ class Plan:
         return {"cost": float(self.cost.max()), "resources": spent}
 
     def _local_keys(self) -> dict[str, Any]:
-        """What plans with local work add: its counts, and the noise of every round where it changes."""
+        """What plans with local work add: its counts, and the noise of every round where it changes.
+
+        Of many rounds of many clients that is the noise of the first round and of the last.
+        """
         if self.local is None:
             return {}
         if self.local.noised:
@@ -365,7 +371,8 @@ class Plan:
         keys = {"clipping_mode": self.problem.clipping, **self.local.as_dict(self.rounds)}
         if self.release is not None and np.ptp(self.upload_scale) > 0:
             own = self.release.mechanism.size * self.problem.trust.owners_add
-            keys["noise_per_round"] = np.outer(self.upload_scale, own).tolist()
+            every = self.upload_scale[[0, -1]] if self.rounds * len(own) > _MOST_SAID else self.upload_scale
+            keys["noise_per_round"] = np.outer(every, own).tolist()
         return keys
 
 

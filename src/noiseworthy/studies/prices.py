@@ -21,7 +21,6 @@ from noiseworthy.privacy.durable.accounts import SCHEDULE, costs_of
 from noiseworthy.privacy.durable.schedules import schedule_accounts
 from noiseworthy.privacy.releases import Release
 
-
 Places = Sequence[int] | None
 """Of some clients among all of a plan; None of all."""
 

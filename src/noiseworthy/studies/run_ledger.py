@@ -97,7 +97,7 @@ class World:
     of_client: dict[int, int] = field(default_factory=dict)
 
     def open(self, ledger: DurableLedger, clients: Sequence[int]) -> None:
-        """Open the accounts of clients, where they are not; those that the ledger knows keep their budgets."""
+        """Open the accounts of clients, where they are not; those in the ledger keep their budgets."""
         fresh = [client for client in clients if client not in self.of_client]
         accounts = [
             known if known is not None and _alike(known, new) else new

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from noiseworthy._tables import Auto, Count, Listed, Number, Positive, Seed, Table
+from noiseworthy.data.federation import FLAT
 from noiseworthy.data.readers import is_table
 from noiseworthy.data.schema import Schema, by_person_column, check_beside, check_persons
 from noiseworthy.data.table import OWNERS, FederationTable
@@ -163,7 +164,7 @@ def _algorithm(stated: Any) -> Any:
     return table(stated.get("name", FIRST)).model_validate(stated)
 
 
-_KINDS = ("leaf:", "ixi:", "sql:sqlite:///", OWNERS)
+_KINDS = ("leaf:", "ixi:", FLAT, "sql:sqlite:///", OWNERS)
 """How sources begin that are paths, besides those of tables."""
 
 

@@ -94,7 +94,7 @@ def train(
     """
     check_same_sizes(plan.problem, federation)
     check_begins(plan)
-    mark = fingerprint(plan, seeds, belongs_to)
+    mark = "" if folder is None else fingerprint(plan, seeds, belongs_to)
     plans, owners = [plan] * len(seeds), Owners(federation.name, federation.clients)
     with kept_in(folder, mark, plans, seeds, owners, ledger=ledger, resume=resume) as keeper:
         return carried_out(

@@ -27,7 +27,6 @@ WHOLE = 2**62
 """Shares of a whole budget."""
 LAST_BITS = 2**22
 """Shares beyond the whole, 10^-12 of it, that are a matter of the last bits of planned noise."""
-
 SCHEDULE = "schedule of "
 """What is added up where releases have no price of their own: uploads of one schedule, priced as a whole."""
 
@@ -123,20 +122,15 @@ def accounts_of(budget: PrivacyBudget, family: Family, data: str, world: str, cl
 
 def each_of(currency: str, sizes: Iterable[float], budget: PrivacyBudget, data: str, world: str, clients):
     """An account for each client, whose whole budget has a size in a currency."""
-    rows = zip(clients, sizes, budget.epsilon, budget.delta, strict=True)
     terms = budget.relation, budget.unit
     return [
         Account(data, world, client, currency, float(size), float(epsilon), float(delta), *terms)
-        for client, size, epsilon, delta in rows
+        for client, size, epsilon, delta in zip(clients, sizes, budget.epsilon, budget.delta, strict=True)
     ]
 
 
 def costs_of(release: Release, places: Sequence[int] | None = None) -> list[Fraction]:
-    """What one release costs each client: mu^2 (Gaussian) or epsilon (Laplace), exactly, N values.
-
-    Args:
-        release: of all clients.
-        places: of the clients that are asked for; None takes all.
+    """What one release costs all clients, or those at some places: mu^2 or epsilon, exactly.
 
     Raises:
         UnsoundClaim: Poisson batches, or no noise.
