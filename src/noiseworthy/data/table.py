@@ -82,9 +82,8 @@ class FederationTable(Table):
 
     @model_validator(mode="after")
     def _distinct_classes(self) -> FederationTable:
-        if self.classes is None:
-            return self
-        if self.regression or len({str(one) for one in self.classes}) < len(self.classes):
+        known = self.classes or []
+        if (known and self.regression) or len({str(one) for one in known}) < len(known):
             raise ValueError("[federation] classes must be different labels of a table without regression")
         return self
 
@@ -94,11 +93,8 @@ class FederationTable(Table):
             raise ValueError(
                 '[federation] test, a table of test records, goes with data = "owners:FILE" and with no other'
             )
-        dealt = [key for key in _DEALING if getattr(self, key) not in (None, 1.0)]
-        if self.of_owners and dealt:
-            raise ValueError(
-                f"[federation] {', '.join(dealt)} would deal records out that lie at their owners; leave out"
-            )
+        if self.of_owners and (dealt := [key for key in _DEALING if getattr(self, key) not in (None, 1.0)]):
+            raise ValueError(f"[federation] {', '.join(dealt)} would deal records out of owners; leave out")
         return self
 
     @property

@@ -59,8 +59,7 @@ class TradeoffTable(Table):
     seeds: Listed[Seed] = Field(default=[200, 201, 202], min_length=1)
     """One training of every pair each."""
     trust: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
-    """Whether the study's own resources are also planned and trained for under each `[privacy] trust`: single
-    uploads, sums (without colluders and drop-outs where the study states none), and a trusted server."""
+    """Whether each `[privacy] trust` is planned and trained for too, with the study's own resources."""
 
 
 class RivalsTable(Table):

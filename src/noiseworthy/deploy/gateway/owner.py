@@ -96,8 +96,7 @@ class AllowedTable(Table):
 
     def allows(self, task: TaskTable) -> bool:
         """Whether the model of a task may be asked: by its name, and a module's by its digest, too."""
-        name = str(task.model)
-        return name in self.models or approved(name, task.model_digest) in self.names
+        return approved(str(task.model), task.model_digest) in self.names or task.model in self.models
 
 
 class FilesTable(Table):
@@ -187,8 +186,7 @@ class Owner(Table):
         if self.budget.unit == "person" or self.federation.person_column is not None:
             from noiseworthy.data.schema import check_persons
 
-            person = self.columns and self.columns.person
-            check_persons(self.columns, person and person.at_most)
+            check_persons(self.columns, getattr(self.columns and self.columns.person, "at_most", None))
         return self
 
     _folder: Path = PrivateAttr(default=Path())
@@ -219,14 +217,13 @@ def load_owner(path: Path) -> Owner:
     raw = read_toml(path, "owner's file")
     raw = _with_columns(raw, path.parent) if "columns" in raw else raw
     owner = checked(Owner, raw, "the owner's file", "; see docs/gateway.md")
-    named = {name: getattr(owner.files, name) for name in ("socket", "ledger", "witness", "tuned")}
-    beside = {name: path.parent / place for name, place in named.items() if place is not None}
-    if owner.secure_sum is not None:
-        owner = owner.model_copy(update={"secure_sum": owner.secure_sum.beside(path.parent)})
+    beside = {name: path.parent / place for name, place in owner.files if isinstance(place, Path)}
+    sums = owner.secure_sum and owner.secure_sum.beside(path.parent)
     table, records = owner.federation, path.parent / str(owner.federation.data)
     if is_table(records.name) and records.exists():
         table = table.model_copy(update={"data": str(records)})
-    owner = owner.model_copy(update={"files": owner.files.model_copy(update=beside), "federation": table})
+    made = {"files": owner.files.model_copy(update=beside), "federation": table, "secure_sum": sums}
+    owner = owner.model_copy(update=made)
     owner._folder = path.parent
     return owner
 
