@@ -35,7 +35,7 @@ WAYS = ("none", "asked", "kept")
 def federation() -> Federation:
     rng = np.random.default_rng(0)
     x = rng.random((CLIENTS, RECORDS, FEATURES), dtype=np.float32)
-    y = rng.integers(0, CLASSES, (CLIENTS, RECORDS))
+    y = rng.integers(0, CLASSES, (CLIENTS, RECORDS), np.int32)
     return Federation(
         name="noise", clients=tuple(map(str, range(CLIENTS))), sizes=np.full(CLIENTS, RECORDS), x=x, y=y,
         test_x=x[0], test_y=y[0], classes=CLASSES,

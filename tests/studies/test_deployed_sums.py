@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,23 +14,25 @@ import pytest
 from scipy import stats
 
 from noiseworthy.deploy import correspondence
-from noiseworthy.deploy.deployed import train
+from noiseworthy.deploy.deployed import check_approved, train
 from noiseworthy.deploy.deployment import Deployment, check_trust
 from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway import wire
 from noiseworthy.deploy.gateway.gateway import Gateway
-from noiseworthy.deploy.gateway.messages import read_reply
+from noiseworthy.deploy.gateway.messages import pack_reply, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.gateway.sums import Summed
 from noiseworthy.deploy.owners import write_owner_files
 from noiseworthy.deploy.rosters import roster_of
 from noiseworthy.deploy.run_state import RunState
 from noiseworthy.deploy.secure_sum.record import RoundRecord
-from noiseworthy.errors import ConfigError, NoMoreReplies, TooFewReplies, UnsoundClaim
+from noiseworthy.deploy.sum_rounds import MOST_VOID
+from noiseworthy.errors import ConfigError, GatewayError, NoMoreReplies, TooFewReplies, UnsoundClaim
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import Charge
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 from noiseworthy.privacy.trust import Trust
+from noiseworthy.studies.typed_record import OwnerPart
 
 from .test_deployed import COINS, LOCAL, STUDY, deployment_of, simulated, with_algorithm
 
@@ -160,7 +163,7 @@ def test_a_void_round_is_charged_and_asked_again_under_a_new_number_with_new_rel
     """Two of four uploads are lost in the first sum; what was planned ends one round earlier for it."""
     deployment = deployment_of(SHORT)
     with Owners(deployment, tmp_path) as owners:
-        done = owners.train(losing(FIRST_TWO, "upload", numbers, {1}))
+        done = owners.train(losing(FIRST_TWO, "upload", numbers, {1}), patience=1.0)
         twin = simulated(deployment)
         assert [one.number for one in done.told.rounds] == [0, 1]
         for place, scored in enumerate(done.trained.rounds):
@@ -172,6 +175,53 @@ def test_a_void_round_is_charged_and_asked_again_under_a_new_number_with_new_rel
             assert owners.spent(name) <= 1 + LAST_BITS / WHOLE
     assert never_again(numbers)
     assert done.told.sums >= max(numbers)
+
+
+def test_an_owner_without_secure_sums_is_named_before_any_round(tmp_path):
+    """By what it tells when it is greeted: no table, more colluders, no shared noise, another roster."""
+    deployment = deployment_of(SHORT)
+    with Owners(deployment, tmp_path) as owners:
+        abouts = [read_reply(pack_reply(gateway.about)) for gateway in owners.opened.values()]
+        roster = roster_of(tmp_path)
+        deployment.check_owners(abouts)
+        check_approved(roster, abouts)
+        digest = abouts[3].sums[0]
+        kept = [OwnerPart.model_validate(json.loads(about.model_dump_json())) for about in abouts]
+        assert [one.sums for one in kept] == 4 * [(digest, 0, True)]
+        assert digest == roster.digest
+        for sums, why in (
+            (None, r"client 3 has no \[secure_sum\], and by the plan owners sum"),
+            ((digest, 1, True), r"client 3 has \[secure_sum\] colluders 1, the plan withstands 0"),
+            ((digest, 0, False), r"client 3 has \[secure_sum\] without share_noise"),
+        ):
+            told = [*abouts[:3], abouts[3].model_copy(update={"sums": sums})]
+            with pytest.raises(GatewayError, match=why):
+                deployment.check_owners(told)
+        told = [*abouts[:3], abouts[3].model_copy(update={"sums": ("0" * 64, 0, True)})]
+        with pytest.raises(GatewayError, match="client 3 approved a roster with the digest 0000"):
+            check_approved(roster, told)
+    plain = deployment_of(STUDY.replace("rounds = 5", "rounds = 3"))
+    plain.check_owners([about.model_copy(update={"sums": None}) for about in abouts])
+
+
+@pytest.mark.parametrize("first", [1, 2], ids=["first round", "second round"])
+def test_a_run_ends_after_three_void_sums_of_a_round_and_spends_no_more(first, tmp_path, silent, numbers):
+    """With the model of the rounds before, or by saying that there is none; the plan has releases left."""
+    deployment = deployment_of(summing(STUDY))
+    every = set(range(first, 99))
+    with Owners(deployment, tmp_path) as owners:
+        if first == 1:
+            with pytest.raises(NoMoreReplies, match=r"3 sums of it were void .* no model can come of it"):
+                owners.train(losing(FIRST_TWO, "upload", numbers, every), patience=1.0)
+        else:
+            done = owners.train(losing(FIRST_TWO, "upload", numbers, every), patience=1.0)
+            assert [one.number for one in done.told.rounds] == [0]
+            assert done.told.ended.startswith("round 2: 3 sums of it were void after owners had paid")
+            assert done.told.ended.endswith("its model is that of the 1 round before")
+            assert done.trained.loss[0, -1] == pytest.approx(simulated(deployment).loss[0, 1], abs=1e-5)
+        paid = [*range(1, first + MOST_VOID)]
+        assert {name: owners.releases(name) for name in owners.opened} == dict.fromkeys(owners.opened, paid)
+        assert all(gateway.about.leased == 0 for gateway in owners.opened.values())
 
 
 def test_a_round_with_too_few_owners_costs_nothing_and_a_resumed_run_counts_on(tmp_path, silent, numbers):

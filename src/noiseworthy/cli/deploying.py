@@ -330,7 +330,7 @@ def _trained(
 ) -> dict[str, Any]:
     """The record of a training over an exchange, whose checkpoints, model and record lie in `folder`."""
     from noiseworthy.deploy.correspondence import introduced
-    from noiseworthy.deploy.deployed import check_roster, final_model, train, with_network
+    from noiseworthy.deploy.deployed import check_approved, check_roster, final_model, train, with_network
     from noiseworthy.deploy.known_ledgers import KnownLedgers
     from noiseworthy.deploy.rosters import roster_of
     from noiseworthy.model.folder import load_folder
@@ -343,6 +343,8 @@ def _trained(
         abouts = introduced(exchange, federation.clients, patience)
     _check_there(exchange, federation.clients, abouts)
     deployment.check_owners(abouts, resume=resume)
+    if deployment.plan.problem.trust.in_sums:
+        check_approved(roster, abouts)
     known = KnownLedgers.of(place, abouts)
     if not resume:
         planned.file.save(folder)

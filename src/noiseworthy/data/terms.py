@@ -32,6 +32,7 @@ class OwnerTerms(BaseModel):
         most_parameters: of a model.
         most_local_steps: of one release.
         columns: digest of the schema by which records become numbers; None where they are numbers already.
+        sums: digest of the roster, colluders and share_noise of `[secure_sum]`; None where it allows none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -52,3 +53,4 @@ class OwnerTerms(BaseModel):
     most_parameters: int
     most_local_steps: int
     columns: str | None = None
+    sums: tuple[str, int, bool] | None = Field(default=None, exclude_if=lambda sums: sums is None)

@@ -12,6 +12,7 @@ from noiseworthy.methods.registry import method
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import accounts_of
+from noiseworthy.privacy.trust import LOCAL, Trust
 
 _ROUNDING = 1e-9
 """Part of a budget that is a matter of rounding."""
@@ -32,6 +33,7 @@ class Demand:
         releases: of the whole training.
         parameters: of the model.
         local_steps: of one release.
+        trust: whom owners trust.
     """
 
     algorithms: tuple[str, ...]
@@ -44,6 +46,7 @@ class Demand:
     releases: int
     parameters: int
     local_steps: int
+    trust: Trust = LOCAL
 
     @classmethod
     def of(cls, plan: Plan, model: str, client: int) -> Demand:
@@ -66,6 +69,7 @@ class Demand:
             releases=max(1, int(plan.uploads[client]) + before),
             parameters=plan.problem.dimension,
             local_steps=1 if plan.local is None else int(plan.local.counts(plan.rounds).max(initial=1)),
+            trust=plan.problem.trust,
         )
 
     def misfit(self, owner: OwnerTerms, spent: float = 0.0) -> str:
@@ -75,7 +79,8 @@ class Demand:
             owner: its terms.
             spent: part of its budget that other trainings have spent, or that is held for them, from 0 to 1.
         """
-        return next(chain(self._beyond_kinds(owner), self._beyond_numbers(owner, spent)), "")
+        beyond = (self._beyond_kinds(owner), self._beyond_sums(owner), self._beyond_numbers(owner, spent))
+        return next(chain(*beyond), "")
 
     def _beyond_kinds(self, owner: OwnerTerms) -> Iterator[str]:
         if owner.mechanism != self.mechanism:
@@ -88,6 +93,18 @@ class Demand:
             yield f"does not allow algorithms {', '.join(missing)}"
         if self.model not in owner.models:
             yield f"does not allow models {self.model}"
+
+    def _beyond_sums(self, owner: OwnerTerms) -> Iterator[str]:
+        if self.trust.model != "secure-sum":
+            return
+        if owner.sums is None:
+            yield "has no [secure_sum], and by the plan owners sum their uploads"
+            return
+        _, colluders, shares = owner.sums
+        if colluders > self.trust.colluders:
+            yield f"has [secure_sum] colluders {colluders}, the plan withstands {self.trust.colluders}"
+        if not shares:
+            yield "has [secure_sum] without share_noise, and the plan counts on the noise of others"
 
     def _beyond_numbers(self, owner: OwnerTerms, spent: float) -> Iterator[str]:
         for name, asked in (

@@ -7,7 +7,7 @@ round that was asked for and not kept is asked for again, and owners answer it b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -131,6 +131,26 @@ def check_roster(deployment: Deployment, roster: Roster | None) -> None:
             f"the roster of the deployment lacks {', '.join(missing)}, whose upload no sum could hide; "
             "noiseworthy deploy up writes it on one machine, noiseworthy deploy roster on several"
         )
+
+
+def check_approved(roster: Roster | None, abouts: Sequence[About]) -> None:
+    """Refuse to begin where an owner approved another roster than that of the deployment.
+
+    Args:
+        roster: of the deployment; None where owners do not sum.
+        abouts: what owners tell.
+
+    Raises:
+        GatewayError: the first one, with both digests.
+    """
+    if roster is None:
+        return
+    for about in abouts:
+        if about.sums is not None and about.sums[0] != roster.digest:
+            raise GatewayError(
+                f"{about.client} approved a roster with the digest {about.sums[0]}, and the deployment "
+                f"has {roster.digest}; send it this one, or take the one that all approved"
+            )
 
 
 def _going_on(folder: Path, mark: str) -> Checkpoint:

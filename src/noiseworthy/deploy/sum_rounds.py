@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy._wording import count
 from noiseworthy.deploy.correspondence import SILENT, introduced
 from noiseworthy.deploy.gateway.messages import Refused, Request
 from noiseworthy.deploy.gathering import FINAL, Gathering
@@ -24,6 +25,8 @@ from noiseworthy.privacy.trust import Sharing
 
 _LOOK = 5.0
 """Seconds to wait for owners who were silent, where the round can be made without them."""
+MOST_VOID = 3
+"""Void sums of one round that owners had paid for, with which a run ends and spends no more."""
 _BEFORE_UPLOADS = 3
 """Steps until an owner has paid, each of which may take a round's patience."""
 
@@ -45,7 +48,8 @@ class SumRounds:
     ) -> tuple[NDArray[np.float64], dict[str, str]]:
         """The weighted mean of the uploads of those who survived a round, and why the others are missing.
 
-        A void round is asked again under the next number, as long as it made owners' releases go ahead.
+        A void round is asked again under the next number, as long as it made owners' releases go ahead, and
+        `MOST_VOID` times at most.
 
         Args:
             t: the round.
@@ -57,9 +61,10 @@ class SumRounds:
 
         Raises:
             TooFewReplies: too few owners are there; what was paid stays paid.
-            NoMoreReplies: too few may ever be in this round.
+            NoMoreReplies: too few may ever be in this round, or too many sums of it were void.
         """
         names = {self.gathering.clients[int(client)]: int(client) for client in cohort}
+        voids = 0
         while True:
             self._look_for_silent(names)
             try:
@@ -68,6 +73,9 @@ class SumRounds:
                 self._heard(void)
                 if not self._moved_on(t, names, void):
                     raise self._given_up(t, names, void) from None
+                voids += bool(void.uploaded)
+                if voids == MOST_VOID:
+                    raise _too_many(t, void) from None
                 continue
             self._heard(found)
             for name in found.survivors:
@@ -194,6 +202,14 @@ class SumRounds:
         return TooFewReplies(
             f"{told}; the run is kept as it was before this round, see to the owners and go on with --resume"
         )
+
+
+def _too_many(t: int, void: Void) -> NoMoreReplies:
+    model = f"its model is that of the {count(t, 'round')} before" if t else "no model can come of it"
+    return NoMoreReplies(
+        f"round {t + 1}: {MOST_VOID} sums of it were void after owners had paid, at last sum "
+        f"{str(void).removeprefix('round ')}; the run ends so that no more is spent on it, and {model}"
+    )
 
 
 def _final(refused: Refused | None) -> bool:

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.sharding import PartitionSpec
 from numpy.typing import NDArray
 
 from noiseworthy._keys import Purpose, named_key
+from noiseworthy.engines.devices import CLIENTS, TRAININGS, Layout, mesh_of
 from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.engines.memories import ClientMemories
 from noiseworthy.engines.records import Kept, Trajectory
@@ -43,6 +45,8 @@ _MODEL_WEIGHT = 8
 """A model of a client's own counts so many times: mapped, its products become slow batched ones."""
 _GATHER_ELEMENTS = 4_000_000
 """Trainings that would gather more numbers than this in one step run one after the other."""
+Rounds: TypeAlias = Callable[[tuple[int, int], ServerState, Memory], tuple[ServerState, Memory]]
+"""Runs all trainings from one round to another."""
 
 
 class Checkpoint(NamedTuple):
@@ -123,38 +127,20 @@ def simulate(
         for paid, a in zip(planned, algorithms, strict=True)
     ]
     states, memory = _reached(done, states, memory)
-    sequential, apart, span = (
-        flat is None and _in_turn(stacked, shards),
-        _different(seeds),
-        span_of(algorithms, shards),
-    )
-    if span == "kept" and isinstance(stacked.task, LinearModel):
-        shards = with_products(shards, stacked.task)
+    if flat is None:
+        stacked, states, memory, tested, run = _on_devices(
+            algorithms, stacked, states, memory, keys, shards, seeds, single_uploads=single_uploads
+        )
+    else:
+        tested, run = (shards.test_x, shards.test_y), _streamed(stacked, flat, keys, single_uploads)
     for stop in evaluate_at[evaluate_at >= done.round]:
         if len(done.rounds) and stop == done.rounds[-1]:
             continue
         window = slice(done.round, int(stop))
         ledgers = [led.charge_rounds(a.cohorts[window]) for led, a in zip(ledgers, algorithms, strict=True)]
         before_segment(done.round, int(stop))
-        if flat is not None:
-            bounds = done.round, int(stop)
-            states = advance(stacked, states, memory, flat, keys, bounds, single_uploads)
-        else:
-            bounds = jnp.array([done.round, stop], jnp.int32)
-            states, memory = _advance(
-                stacked,
-                states,
-                memory,
-                shards.train,
-                shards.groups,
-                keys,
-                bounds,
-                single_uploads,
-                sequential,
-                apart,
-                span == "asked",
-            )
-        score = _score(stacked.task, _models(stacked, states), shards.test_x, shards.test_y)
+        states, memory = run((done.round, int(stop)), states, memory)
+        score = _score(stacked.task, _models(stacked, states), *tested)
         done = _record(done, int(stop), states, memory, ledgers, score)
         on_segment(done)
         if isinstance(memory, ClientMemories):
@@ -254,6 +240,65 @@ def _in_turn(stacked: Algorithm, shards: Shards) -> bool:
     return cohort != shards.clients and trainings * shards.elements > _GATHER_ELEMENTS
 
 
+def _layout(
+    stacked: Algorithm, shards: Shards, memory: Memory, seeds: Sequence[int], **known: bool
+) -> Layout:
+    """Devices for the trainings and for the clients of a round.
+
+    Trainings that share their keys stay together. Clients are divided where all are asked, each with what it
+    holds and remembers, or where they remember nothing; not where the server looks at each upload.
+    """
+    trainings, _, cohort = stacked.cohorts.shape
+    apart, everybody = _different(seeds), cohort == shards.clients
+    together = shards.groups if everybody else jax.tree.leaves(memory)
+    mesh = mesh_of(
+        trainings // apart if apart < trainings else trainings,
+        1 if stacked.reads_uploads or together else cohort,
+    )
+    return Layout(
+        sequential=_in_turn(stacked, shards), apart=apart, mesh=mesh,
+        clients_stay=everybody and mesh is not None and mesh.shape[CLIENTS] > 1, **known,
+    )  # fmt: skip
+
+
+def _on_devices(
+    algorithms: Sequence[Algorithm],
+    stacked: Algorithm,
+    states: ServerState,
+    memory: Memory,
+    keys: Array,
+    shards: Shards,
+    seeds: Sequence[int],
+    *,
+    single_uploads: bool,
+) -> tuple[Algorithm, ServerState, Memory, tuple[Array, Array], Rounds]:
+    """Trainings, what they reached, records to score with and what runs rounds: each on its devices."""
+    span = span_of(algorithms, shards)
+    if span == "kept" and isinstance(stacked.task, LinearModel):
+        shards = with_products(shards, stacked.task)
+    layout = _layout(stacked, shards, memory, seeds, single_uploads=single_uploads, spans=span == "asked")
+    own, everywhere = PartitionSpec(TRAININGS), PartitionSpec()
+    train, groups = layout.placed(shards.train, layout.of_records), layout.placed(shards.groups, everywhere)
+    tested = layout.placed((shards.test_x, shards.test_y), everywhere)
+    memory = layout.placed(memory, layout.of_memories)
+    stacked, states = layout.placed(stacked, own), layout.placed(states, own)
+    keys = layout.placed(keys, own)
+
+    def run(bounds: tuple[int, int], states: ServerState, memory: Memory) -> tuple[ServerState, Memory]:
+        between = jnp.array(bounds, jnp.int32)
+        return _advance(stacked, states, memory, train, groups, keys, between, layout)
+
+    return stacked, states, memory, tested, run
+
+
+def _streamed(stacked: Algorithm, flat: FlatRecords, keys: Array, single_uploads: bool) -> Rounds:
+    """Trainings whose records come to the device window by window; memories are written where they lie."""
+    return lambda bounds, states, memory: (
+        advance(stacked, states, memory, flat, keys, bounds, single_uploads),
+        memory,
+    )
+
+
 def _different(seeds: Sequence[int]) -> int:
     """Length of what the seeds repeat: trainings of one seed share their draws, so these are made once."""
     period = list(seeds).index(seeds[0], 1) if seeds[0] in list(seeds)[1:] else len(seeds)
@@ -279,20 +324,19 @@ def _initial(stacked: Algorithm, keys: Array, clients: int) -> tuple[ServerState
 
 
 @eqx.filter_jit
-def _advance(
-    stacked,
-    states,
-    memory,
-    train: Shard,
-    groups,
-    keys,
-    bounds: Array,
-    single_uploads: bool,
-    sequential: bool,
-    apart: int,
-    spans: bool,
-):
-    """Rounds bounds[0]..bounds[1] of every training; the bounds are traced, so one program serves all.
+def _advance(stacked, states, memory, train: Shard, groups, keys, bounds: Array, layout: Layout):
+    """Rounds bounds[0]..bounds[1] of every training; the bounds are traced, so one program serves all."""
+    run = partial(_trainings, layout)
+    if layout.mesh is None:
+        return run(stacked, states, memory, keys, train, groups, bounds)
+    own, kept, everywhere = PartitionSpec(TRAININGS), layout.of_memories, PartitionSpec()
+    places = (own, own, kept, own, layout.of_records, everywhere, everywhere)
+    divided = jax.shard_map(run, mesh=layout.mesh, in_specs=places, out_specs=(own, kept), check_vma=False)
+    return divided(stacked, states, memory, keys, train, groups, bounds)
+
+
+def _trainings(layout: Layout, stacked, states, memory, keys, train: Shard, groups, bounds: Array):
+    """The trainings of one device.
 
     The first `apart` keys repeat: the settings that share a key are mapped around them, so that what a key
     draws is drawn once for all of them.
@@ -301,18 +345,17 @@ def _advance(
     def training(algorithm: Algorithm, state: ServerState, memory: Memory, key: Array):
         def body(t: Array, carry: tuple[ServerState, Memory]) -> tuple[ServerState, Memory]:
             state, memory = carry  # the loop's own index is the same for all trainings: their keys agree
-            state = state._replace(round=t)
-            return _round(algorithm, state, memory, train, groups, key, single_uploads, spans)
+            return _round(algorithm, state._replace(round=t), memory, train, groups, key, layout)
 
         return lax.fori_loop(bounds[0], bounds[1], body, (state, memory))
 
-    if sequential:
+    if layout.sequential:
         return lax.map(lambda args: training(*args), (stacked, states, memory, keys))
-    if apart == len(keys):
+    if layout.apart >= len(keys):
         return jax.vmap(training)(stacked, states, memory, keys)
-    split = partial(jax.tree.map, lambda leaf: leaf.reshape(-1, apart, *leaf.shape[1:]))
+    split = partial(jax.tree.map, lambda leaf: leaf.reshape(-1, layout.apart, *leaf.shape[1:]))
     mapped = jax.vmap(jax.vmap(training), in_axes=(0, 0, 0, None))
-    done = mapped(split(stacked), split(states), split(memory), keys[:apart])
+    done = mapped(split(stacked), split(states), split(memory), keys[: layout.apart])
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), done)
 
 
@@ -323,11 +366,11 @@ def _round(
     train: Shard,
     groups: tuple[Group, ...],
     key: Array,
-    single_uploads: bool,
-    spans: bool,
+    layout: Layout,
 ) -> tuple[ServerState, Memory]:
     cohort = algorithm.select(state)
-    if len(cohort) == train[0].shape[0]:
+    everybody = len(cohort) == train[0].shape[0] or layout.clients_stay
+    if everybody:
         cohort = jnp.arange(len(cohort))  # everybody: no gather, one matrix product serves all trainings
     else:
         groups = ()
@@ -335,25 +378,27 @@ def _round(
         uploads, memory = _each_upload(algorithm, state, memory, cohort, train, key)
         return algorithm.aggregate(state, algorithm.combine(state, cohort, uploads)), memory
     total: Array | float = 0.0
-    for clients, held in groups or (Group(cohort, train),):
+    for clients, held in groups or (Group(layout.part(cohort), train),):
 
         def reply(place: Array, client: Array, memory: Memory, held=held) -> tuple[Array, Memory]:
             shard = jax.tree.map(lambda leaf: leaf[place], held)
-            if spans and isinstance(algorithm.task, LinearModel):
+            if layout.spans and isinstance(algorithm.task, LinearModel):
                 shard = Spanned.of(algorithm.task, shard)
-            if single_uploads:
+            if layout.single_uploads:
                 upload, memory = client_step(algorithm, state, client, memory, shard, key)
             else:
                 upload, memory = algorithm.local_update(state, client, memory, shard, key)
             return algorithm.weight(client) * upload, memory
 
-        places = jnp.arange(len(clients)) if groups else clients
-        own = jax.tree.map(lambda leaf, clients=clients: leaf[clients], memory)
+        places = jnp.arange(len(clients)) if everybody else clients
+        kept = clients if groups else places
+        own = jax.tree.map(lambda leaf, kept=kept: leaf[kept], memory)
         elements = held[0][0].size + _MODEL_WEIGHT * state.theta.size * algorithm.moves_locally
         part, own = _sum_in_blocks(reply, (places, clients, own), elements)
-        memory = jax.tree.map(lambda old, new, clients=clients: old.at[clients].set(new), memory, own)
+        memory = jax.tree.map(lambda old, new, kept=kept: old.at[kept].set(new), memory, own)
         total = total + part
-    if not single_uploads:
+    total = layout.summed(jnp.asarray(total))
+    if not layout.single_uploads:
         total = total + algorithm.aggregate_noise(
             state, cohort, named_key(key, Purpose.AGGREGATE, state.round)
         )

@@ -317,6 +317,7 @@ class OwnerPart(Part):
     spent: float
     leased: float = 0.0
     columns: str | None = None
+    sums: tuple[str, int, bool] | None = None
 
 
 class NetworkPart(Part):

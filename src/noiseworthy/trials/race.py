@@ -25,8 +25,11 @@ _PER_DECADE = 8
 """Lattice points of passes, clips and reaches in a factor of ten."""
 _TIE = 0.005
 """Lost gain within which settings count as equally good."""
-_ENOUGH = 0.1
-"""Share of the untrained loss from which on what can be gained on a proxy with classes counts in full."""
+_ENOUGH, _ENOUGH_OF_SQUARES = 0.1, 1.0
+"""What can be gained on a proxy from which on it counts in full: of classes a share of the untrained loss, of
+numbers a logarithm, so that it is two thirds of the untrained error."""
+_HARM = 2.0
+"""Logarithm of the untrained error beyond which more error than that counts no more."""
 _TELLING = 0.97
 """Loss over the untrained one above which a proxy cannot tell how much a setting loses."""
 _CHEAP = 0.01
@@ -244,16 +247,18 @@ def _lost(losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.
 def _vote(bench: Bench, losses: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
     """What the proxies lose together of all that can be gained on them, shape (candidates,).
 
-    Where hardly anything can be gained, a share of it says hardly anything; beyond `_ENOUGH` it says as much
-    as anywhere else, so that easy data do not outvote those on which a long way is too far. Squared errors
-    count by their logarithms: nearly all of an untrained error is often the mean of the labels, beside which
-    differences between models would be nothing.
+    Where hardly anything can be gained, a share of it says hardly anything; beyond what is enough it says as
+    much as anywhere else, so that easy data do not outvote those on which a long way is too far. Squared
+    errors count by their logarithms: nearly all of an untrained error is often the mean of the labels, beside
+    which differences between models would be nothing. More than the untrained error counts as far as it goes:
+    how large labels are is known least, and too long a way may end at many times of it.
     """
-    enough = _ENOUGH
     if bench.facts.classes is None:
         losses, best = (1 + np.log(np.maximum(share, 1e-9)) for share in (losses, best))
-        enough = np.inf
-    lost, gain = _lost(losses, best), np.clip(1 - best, 1e-3, enough)
+        gain = np.maximum(1 - best, 1e-3)
+        harm = np.minimum(losses - best[:, None], gain[:, None] + _HARM) / gain[:, None]
+        return np.average(harm, axis=0, weights=bench.weights * np.minimum(gain, _ENOUGH_OF_SQUARES))
+    lost, gain = _lost(losses, best), np.clip(1 - best, 1e-3, _ENOUGH)
     return np.average(np.minimum(lost, _CAP) + _RUIN * lost, axis=0, weights=bench.weights * gain)
 
 

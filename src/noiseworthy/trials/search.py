@@ -15,6 +15,7 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.cache import keep, place_of, recalled
+from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.race import Deadline, Result, race
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
@@ -106,7 +107,7 @@ def planned(bench: Bench, space: Space, result: Result) -> TrialPlan:
     problem = replace(facts.problem, dimension=task.dimension)
     plan = space.plan(problem, task, bench.scale(treatment, task), setting)
     found = TrialPlan(plan, task, treatment, result, bench.sources)
-    notes = (*plan.notes, *_notes(found))
+    notes = (*plan.notes, *_notes(found), *_unknown(facts))
     if result.scores.voted.mean(axis=2)[:, 0].mean() > WORTHLESS:
         return replace(found, plan=replace(_untrained(plan), notes=notes))
     return replace(found, plan=replace(plan, outcome=_outcome(found), notes=notes))
@@ -153,6 +154,18 @@ def _notes(found: TrialPlan) -> tuple[str, ...]:
             "public data closer to yours under [planning] public."
         )
     return tuple(notes)
+
+
+def _unknown(facts: PublicFacts) -> tuple[str, ...]:
+    """The public fact that would sharpen a plan for numbers of which only the range is known."""
+    if facts.label_range is None:
+        return ()
+    least, most = facts.label_range
+    return (
+        f"Of the numbers to predict only their range is known, {least:g} to {most:g}. If their usual size "
+        "(root mean square) is public, state [planning] label_scale: where it is far below the range, the "
+        "plan gains much.",
+    )
 
 
 def _cheaper(found: TrialPlan) -> str:

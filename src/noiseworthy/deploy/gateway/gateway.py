@@ -203,12 +203,10 @@ class Gateway:
         owner, allowed, holding = self.owner, self.owner.allowed, self.holding
         return About(
             **owner.owner.model_dump(), **owner.budget.model_dump(), records=holding.size,
-            record_shape=holding.record_shape, classes=holding.classes, algorithms=list(allowed.algorithms),
-            models=allowed.names, most_releases=allowed.most_releases,
-            most_parameters=allowed.most_parameters, most_local_steps=allowed.most_local_steps,
-            columns=owner.columns and owner.columns.digest,
-            head=str(self.ledger.head), spent=min(1.0, self.runs.spent / WHOLE),
-            leased=min(1.0, open_rest(self.ledger, self.number) / WHOLE),
+            **allowed.model_dump(exclude={"models", "own_models", "reply_seconds"}), models=allowed.names,
+            columns=owner.columns and owner.columns.digest, sums=owner.secure_sum and owner.secure_sum.told,
+            head=str(self.ledger.head), spent=min(1.0, self.runs.spent / WHOLE), classes=holding.classes,
+            leased=min(1.0, open_rest(self.ledger, self.number) / WHOLE), record_shape=holding.record_shape,
         )  # fmt: skip
 
     def _received(self, receipt: Receipt) -> Received:

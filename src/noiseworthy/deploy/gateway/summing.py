@@ -57,6 +57,11 @@ class SecureSumTable(Table):
         """The same with paths that start at a folder."""
         return self.model_copy(update={"key": folder / self.key, "roster": folder / self.roster})
 
+    @property
+    def told(self) -> tuple[str, int, bool]:
+        """What the server is told before any round."""
+        return self.digest, self.colluders, self.share_noise
+
     def opened(self, owner: Owner) -> Sums:
         """The owner's side of secure sums.
 
