@@ -78,6 +78,9 @@ def test_a_run_that_was_killed_goes_on_with_what_clients_remember(study, tmp_pat
     with pytest.raises(Killed):
         train(*study, [0, 1], evaluations=3, folder=tmp_path / "cut")
     assert (tmp_path / "cut" / "memory_00.npy").exists()
+    with np.load(tmp_path / "cut" / "checkpoint.npz") as kept:
+        assert "used" not in kept  # those asked alone, of a million
+        assert kept["times"].sum() == saved[-1][1].used.sum() > 0
     again = train(*study, [0, 1], evaluations=3, folder=tmp_path / "cut", resume=True)
     np.testing.assert_array_equal(again.theta, whole.theta)
     np.testing.assert_array_equal(again.loss, whole.loss)

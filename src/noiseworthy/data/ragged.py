@@ -96,7 +96,7 @@ class Ragged:
         with open(file.filename, "rb", buffering=0) as source:
             for start, first, end in runs:
                 source.seek(file.offset + start * width)
-                if source.readinto(memoryview(out[first:end]).cast("B")) != (end - first) * width:
+                if source.readinto(out[first:end].data.cast("B")) != (end - first) * width:
                     raise DataError(f"{file.filename} is cut off; write the federation again")
         return out
 

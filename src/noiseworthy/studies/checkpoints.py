@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,12 +47,20 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, mark: str, ledger: str
     with draft.open("wb") as file:
         fields = checkpoint._asdict()
         leaves = {f"{owner}_{i:02d}": leaf for owner in _MEMORIES for i, leaf in enumerate(fields.pop(owner))}
-        there = {name: value for name, value in fields.items() if value is not None}
+        there = _of_those_asked(fields) if checkpoint.where is not None else fields
+        there = {name: value for name, value in there.items() if value is not None}
         np.savez(file, fingerprint=mark, ledger=ledger, **there, **leaves)
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, folder / FILE)
     sync_folder(folder)
+
+
+def _of_those_asked(fields: dict[str, Any]) -> dict[str, Any]:
+    """Counts of uploads as those of the clients that made any, where the others are many."""
+    used = fields.pop("used")
+    asked = np.flatnonzero(used)
+    return {**fields, "clients": used.shape, "asked": asked, "times": used.flat[asked]}
 
 
 def load_checkpoint(folder: Path | None, mark: str) -> Checkpoint:
@@ -79,6 +88,10 @@ def load_checkpoint(folder: Path | None, mark: str) -> Checkpoint:
             "or run the study that made it"
         )
     values.pop("ledger", None)
+    if "asked" in values:
+        used = np.zeros(tuple(values.pop("clients")), np.int64)
+        used.flat[values.pop("asked")] = values.pop("times")
+        values["used"] = used
     memories = {
         owner: tuple(values.pop(name) for name in sorted(values) if name.startswith(f"{owner}_"))
         for owner in _MEMORIES
