@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from noiseworthy.data.federation import Federation
-from noiseworthy.engines import simulation
+from noiseworthy.engines import resident, simulation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.spans import span_of
 from noiseworthy.methods.dp_fedavg import planner
@@ -50,14 +50,14 @@ def plan(mode: ClippingMode, cohort: int, steps: int, batch_size: int | None) ->
 
 def seconds(made: Plan, shards: Shards, way: str) -> float:
     """CPU seconds of a whole training that is compiled, inner products included."""
-    algorithm, chosen = make(made, TASK, 0), simulation.span_of
-    simulation.span_of = lambda *_: way
+    algorithm, chosen = make(made, TASK, 0), resident.span_of
+    resident.span_of = lambda *_: way
     took = []
     for _ in range(REPEATS + 1):
         start = time.process_time()
         simulation.simulate([algorithm], made.uploads, shards, np.array([ROUNDS]), [0])
         took.append(time.process_time() - start)
-    simulation.span_of = chosen
+    resident.span_of = chosen
     return min(took[1:])
 
 

@@ -17,7 +17,7 @@ SCRIPT = """
 import json
 import numpy as np
 from noiseworthy.data import Federation
-from noiseworthy.engines import simulation
+from noiseworthy.engines import resident, simulation
 from noiseworthy.engines.shards import Shards
 from noiseworthy.methods.dp_fedavg import planner as local_steps
 from noiseworthy.methods.dp_scaffnew import planner as coins
@@ -45,7 +45,7 @@ CASES = {
     "span": (local_steps.stated(problem("D"), 40, 10, 4, STEP), [0]),
     "indivisible": (replies.stated(problem("A"), 4, 5, STEP), [0]),
 }
-one, advance, made = simulation.mesh_of, simulation._advance, {}
+one, advance, made = resident.mesh_of, resident._advance, {}
 
 def run(plan, seeds, resume=None, kept=None):
     algorithms = [make(plan, TASK, seed) for seed in seeds]
@@ -63,9 +63,9 @@ def watched(*args):
 
 told = {}
 for name, (plan, seeds) in CASES.items():
-    simulation.mesh_of, simulation._advance = (lambda *_: None), advance
+    resident.mesh_of, resident._advance = (lambda *_: None), advance
     alone = run(plan, seeds)
-    simulation.mesh_of, simulation._advance = one, watched
+    resident.mesh_of, resident._advance = one, watched
     kept = []
     many = run(plan, seeds, kept=kept)
     again = run(plan, seeds, resume=kept[1]) if name == "memory" else many

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from noiseworthy.data import Federation
-from noiseworthy.engines import simulation
+from noiseworthy.engines import resident, simulation
 from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
@@ -196,7 +196,7 @@ def test_trainings_one_after_the_other_equal_trainings_side_by_side(
     mapped = algorithms_of(plan, [0, 1])
     runs = []
     for sequential in (False, True):
-        monkeypatch.setattr(simulation, "_in_turn", lambda *_, answer=sequential: answer)
+        monkeypatch.setattr(resident, "_in_turn", lambda *_, answer=sequential: answer)
         runs.append(simulate(mapped.all, plan.releases, shards, SCORED, mapped.seeds))
     assert_same(*runs, rtol=1e-5, atol=1e-6)
 
@@ -207,22 +207,22 @@ def test_trainings_run_one_after_the_other_only_where_gathering_costs_much(
     some = simulation._stack(algorithms_of(plan_of("gaussian", 2, 2), [0, 1]).all)
     everybody = simulation._stack(algorithms_of(plan_of("gaussian", 5, 2), [0, 1]).all)
     one = simulation._stack(algorithms_of(plan_of("gaussian", 2, 2), [0]).all)
-    assert not simulation._in_turn(some, shards)
-    monkeypatch.setattr(simulation, "_GATHER_ELEMENTS", shards.elements)
-    assert simulation._in_turn(some, shards)
-    assert not simulation._in_turn(everybody, shards)
-    assert not simulation._in_turn(one, shards)
+    assert not resident._in_turn(some, shards)
+    monkeypatch.setattr(resident, "_GATHER_ELEMENTS", shards.elements)
+    assert resident._in_turn(some, shards)
+    assert not resident._in_turn(everybody, shards)
+    assert not resident._in_turn(one, shards)
 
 
 @pytest.mark.parametrize("clients_at_once", [1, 2, 3, 4, 6, 100])
 @pytest.mark.parametrize("cohort", [1, 6, 7])
 def test_blocks_of_clients_sum_everybody_exactly_once(clients_at_once, cohort, monkeypatch):
-    monkeypatch.setattr(simulation, "_BLOCK_ELEMENTS", 10 * clients_at_once)
+    monkeypatch.setattr(resident, "_BLOCK_ELEMENTS", 10 * clients_at_once)
     clients = jnp.arange(cohort) + 2
     reply = lambda place, c, memory: (jnp.array([1.0, 10.0]) ** c, memory + c)  # noqa: E731
     asked = (jnp.arange(cohort), clients, 100 * jnp.arange(cohort))
     with jax.numpy_dtype_promotion("standard"):  # floats to the power of whole numbers
-        total, memory = simulation._sum_in_blocks(reply, asked, 10)
+        total, memory = resident._sum_in_blocks(reply, asked, 10)
     expected = [sum(base ** int(c) for c in clients) for base in (1.0, 10.0)]
     np.testing.assert_allclose(total, expected)
     np.testing.assert_array_equal(memory, 100 * np.arange(cohort) + clients)

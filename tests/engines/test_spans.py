@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.data import Federation
-from noiseworthy.engines import simulation
+from noiseworthy.engines import resident
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.engines.spans import span_of
@@ -76,7 +76,7 @@ def test_steps_in_the_span_are_the_steps_on_parameters(case, way, federation, mo
     shards, seeds = Shards.load(federation, task), [1, 2]
     algorithms, runs = [make(plan, task, seed) for seed in seeds], []
     for span in ("none", way):
-        monkeypatch.setattr(simulation, "span_of", lambda *_, answer=span: answer)
+        monkeypatch.setattr(resident, "span_of", lambda *_, answer=span: answer)
         runs.append(simulate(algorithms, plan.uploads, shards, np.array([plan.rounds]), seeds))
     assert np.linalg.norm(runs[0].theta) > 0.01
     np.testing.assert_allclose(runs[1].theta, runs[0].theta, rtol=2e-4, atol=2e-6)

@@ -193,16 +193,16 @@ def test_a_run_killed_at_any_step_goes_on_to_the_same_end(step, when, study, who
 
 def test_rounds_are_paid_for_before_they_run(study, tmp_path, monkeypatch):
     """When the engine starts rounds, another connection sees them as spent."""
-    from noiseworthy.engines import simulation
+    from noiseworthy.engines import resident
 
-    advance, seen = simulation._advance, []
+    advance, seen = resident._advance, []
 
     def watching(stacked, states, memory, shards, groups, keys, bounds, *rest):
         with read_ledger(tmp_path / FILE) as ledger:
             seen.append((int(bounds[1]), sum(line.spent for line in statement(ledger))))
         return advance(stacked, states, memory, shards, groups, keys, bounds, *rest)
 
-    monkeypatch.setattr(simulation, "_advance", watching)
+    monkeypatch.setattr(resident, "_advance", watching)
     train(*study, SEEDS, folder=tmp_path, **KEPT)
     assert len(seen) == 4
     assert all(paid == 2 * 2 * stop for stop, paid in seen)

@@ -1,52 +1,37 @@
 """The simulation engine: a whole training as one compiled program, mapped over seeds and plans.
 
-The rounds between two evaluations run inside one compiled loop whose bounds are arguments, so that
-trainings of different lengths share a program. Trainings are mapped by `vmap` when their cohorts are
-small, and one after the other when gathering each one's records would cost more than the arithmetic.
+The rounds between two evaluations run inside one compiled loop whose bounds are arguments, so that trainings
+of different lengths share a program: `resident` where records lie on the devices, `streams` where they come to
+them window by window.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.sharding import PartitionSpec
 from numpy.typing import NDArray
 
-from noiseworthy._keys import Purpose, named_key
-from noiseworthy.engines.devices import CLIENTS, TRAININGS, Layout, mesh_of
 from noiseworthy.engines.flat import FlatRecords
 from noiseworthy.engines.memories import ClientMemories
 from noiseworthy.engines.records import Kept, Trajectory
-from noiseworthy.engines.shards import Group, Shards
-from noiseworthy.engines.spans import span_of, with_products
+from noiseworthy.engines.resident import Rounds, on_devices
+from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.streams import advance, memories_of
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard
+from noiseworthy.methods.algorithm import Algorithm, ServerState
 from noiseworthy.methods.local import Memory
 from noiseworthy.methods.making import aligned
-from noiseworthy.methods.span import Spanned
 from noiseworthy.privacy.ledger import Ledger
-from noiseworthy.rounds import client_step
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Score
-
-_BLOCK_ELEMENTS = 50_000
-"""Clients of a cohort are mapped in blocks of at most so many numbers; larger blocks gain nothing."""
-_MODEL_WEIGHT = 8
-"""A model of a client's own counts so many times: mapped, its products become slow batched ones."""
-_GATHER_ELEMENTS = 4_000_000
-"""Trainings that would gather more numbers than this in one step run one after the other."""
-Rounds: TypeAlias = Callable[[tuple[int, int], ServerState, Memory], tuple[ServerState, Memory]]
-"""Runs all trainings from one round to another."""
 
 
 class Checkpoint(NamedTuple):
@@ -128,7 +113,7 @@ def simulate(
     ]
     states, memory = _reached(done, states, memory)
     if flat is None:
-        stacked, states, memory, tested, run = _on_devices(
+        stacked, states, memory, tested, run = on_devices(
             algorithms, stacked, states, memory, keys, shards, seeds, single_uploads=single_uploads
         )
     else:
@@ -228,82 +213,12 @@ def _stack(algorithms: Sequence[Algorithm]) -> Algorithm:
     return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *aligned(algorithms))
 
 
-def _in_turn(stacked: Algorithm, shards: Shards) -> bool:
-    """Whether trainings run one after the other.
-
-    Where mapping them would copy more records per round than one core's cache holds, and for networks,
-    whose mapped convolutions are slower than one training's.
-    """
-    trainings, _, cohort = stacked.cohorts.shape
-    if trainings == 1 or not isinstance(stacked.task, LinearModel):
-        return trainings > 1
-    return cohort != shards.clients and trainings * shards.elements > _GATHER_ELEMENTS
-
-
-def _layout(
-    stacked: Algorithm, shards: Shards, memory: Memory, seeds: Sequence[int], **known: bool
-) -> Layout:
-    """Devices for the trainings and for the clients of a round.
-
-    Trainings that share their keys stay together. Clients are divided where all are asked, each with what it
-    holds and remembers, or where they remember nothing; not where the server looks at each upload.
-    """
-    trainings, _, cohort = stacked.cohorts.shape
-    apart, everybody = _different(seeds), cohort == shards.clients
-    together = shards.groups if everybody else jax.tree.leaves(memory)
-    mesh = mesh_of(
-        trainings // apart if apart < trainings else trainings,
-        1 if stacked.reads_uploads or together else cohort,
-    )
-    return Layout(
-        sequential=_in_turn(stacked, shards), apart=apart, mesh=mesh,
-        clients_stay=everybody and mesh is not None and mesh.shape[CLIENTS] > 1, **known,
-    )  # fmt: skip
-
-
-def _on_devices(
-    algorithms: Sequence[Algorithm],
-    stacked: Algorithm,
-    states: ServerState,
-    memory: Memory,
-    keys: Array,
-    shards: Shards,
-    seeds: Sequence[int],
-    *,
-    single_uploads: bool,
-) -> tuple[Algorithm, ServerState, Memory, tuple[Array, Array], Rounds]:
-    """Trainings, what they reached, records to score with and what runs rounds: each on its devices."""
-    span = span_of(algorithms, shards)
-    if span == "kept" and isinstance(stacked.task, LinearModel):
-        shards = with_products(shards, stacked.task)
-    layout = _layout(stacked, shards, memory, seeds, single_uploads=single_uploads, spans=span == "asked")
-    own, everywhere = PartitionSpec(TRAININGS), PartitionSpec()
-    train, groups = layout.placed(shards.train, layout.of_records), layout.placed(shards.groups, everywhere)
-    tested = layout.placed((shards.test_x, shards.test_y), everywhere)
-    memory = layout.placed(memory, layout.of_memories)
-    stacked, states = layout.placed(stacked, own), layout.placed(states, own)
-    keys = layout.placed(keys, own)
-
-    def run(bounds: tuple[int, int], states: ServerState, memory: Memory) -> tuple[ServerState, Memory]:
-        between = jnp.array(bounds, jnp.int32)
-        return _advance(stacked, states, memory, train, groups, keys, between, layout)
-
-    return stacked, states, memory, tested, run
-
-
 def _streamed(stacked: Algorithm, flat: FlatRecords, keys: Array, single_uploads: bool) -> Rounds:
     """Trainings whose records come to the device window by window; memories are written where they lie."""
     return lambda bounds, states, memory: (
         advance(stacked, states, memory, flat, keys, bounds, single_uploads),
         memory,
     )
-
-
-def _different(seeds: Sequence[int]) -> int:
-    """Length of what the seeds repeat: trainings of one seed share their draws, so these are made once."""
-    period = list(seeds).index(seeds[0], 1) if seeds[0] in list(seeds)[1:] else len(seeds)
-    repeated = len(seeds) % period == 0 and list(seeds) == list(seeds[:period]) * (len(seeds) // period)
-    return period if repeated else len(seeds)
 
 
 @jax.jit
@@ -321,126 +236,6 @@ def _initial(stacked: Algorithm, keys: Array, clients: int) -> tuple[ServerState
         return state, jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (clients, *leaf.shape)), one)
 
     return jax.vmap(start)(stacked, keys)
-
-
-@eqx.filter_jit
-def _advance(stacked, states, memory, train: Shard, groups, keys, bounds: Array, layout: Layout):
-    """Rounds bounds[0]..bounds[1] of every training; the bounds are traced, so one program serves all."""
-    run = partial(_trainings, layout)
-    if layout.mesh is None:
-        return run(stacked, states, memory, keys, train, groups, bounds)
-    own, kept, everywhere = PartitionSpec(TRAININGS), layout.of_memories, PartitionSpec()
-    places = (own, own, kept, own, layout.of_records, everywhere, everywhere)
-    divided = jax.shard_map(run, mesh=layout.mesh, in_specs=places, out_specs=(own, kept), check_vma=False)
-    return divided(stacked, states, memory, keys, train, groups, bounds)
-
-
-def _trainings(layout: Layout, stacked, states, memory, keys, train: Shard, groups, bounds: Array):
-    """The trainings of one device.
-
-    The first `apart` keys repeat: the settings that share a key are mapped around them, so that what a key
-    draws is drawn once for all of them.
-    """
-
-    def training(algorithm: Algorithm, state: ServerState, memory: Memory, key: Array):
-        def body(t: Array, carry: tuple[ServerState, Memory]) -> tuple[ServerState, Memory]:
-            state, memory = carry  # the loop's own index is the same for all trainings: their keys agree
-            return _round(algorithm, state._replace(round=t), memory, train, groups, key, layout)
-
-        return lax.fori_loop(bounds[0], bounds[1], body, (state, memory))
-
-    if layout.sequential:
-        return lax.map(lambda args: training(*args), (stacked, states, memory, keys))
-    if layout.apart >= len(keys):
-        return jax.vmap(training)(stacked, states, memory, keys)
-    split = partial(jax.tree.map, lambda leaf: leaf.reshape(-1, layout.apart, *leaf.shape[1:]))
-    mapped = jax.vmap(jax.vmap(training), in_axes=(0, 0, 0, None))
-    done = mapped(split(stacked), split(states), split(memory), keys[: layout.apart])
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), done)
-
-
-def _round(
-    algorithm: Algorithm,
-    state: ServerState,
-    memory: Memory,
-    train: Shard,
-    groups: tuple[Group, ...],
-    key: Array,
-    layout: Layout,
-) -> tuple[ServerState, Memory]:
-    cohort = algorithm.select(state)
-    everybody = len(cohort) == train[0].shape[0] or layout.clients_stay
-    if everybody:
-        cohort = jnp.arange(len(cohort))  # everybody: no gather, one matrix product serves all trainings
-    else:
-        groups = ()
-    if algorithm.reads_uploads:
-        uploads, memory = _each_upload(algorithm, state, memory, cohort, train, key)
-        return algorithm.aggregate(state, algorithm.combine(state, cohort, uploads)), memory
-    total: Array | float = 0.0
-    for clients, held in groups or (Group(layout.part(cohort), train),):
-
-        def reply(place: Array, client: Array, memory: Memory, held=held) -> tuple[Array, Memory]:
-            shard = jax.tree.map(lambda leaf: leaf[place], held)
-            if layout.spans and isinstance(algorithm.task, LinearModel):
-                shard = Spanned.of(algorithm.task, shard)
-            if layout.single_uploads:
-                upload, memory = client_step(algorithm, state, client, memory, shard, key)
-            else:
-                upload, memory = algorithm.local_update(state, client, memory, shard, key)
-            return algorithm.weight(client) * upload, memory
-
-        places = jnp.arange(len(clients)) if everybody else clients
-        kept = clients if groups else places
-        own = jax.tree.map(lambda leaf, kept=kept: leaf[kept], memory)
-        elements = held[0][0].size + _MODEL_WEIGHT * state.theta.size * algorithm.moves_locally
-        part, own = _sum_in_blocks(reply, (places, clients, own), elements)
-        memory = jax.tree.map(lambda old, new, kept=kept: old.at[kept].set(new), memory, own)
-        total = total + part
-    total = layout.summed(jnp.asarray(total))
-    if not layout.single_uploads:
-        total = total + algorithm.aggregate_noise(
-            state, cohort, named_key(key, Purpose.AGGREGATE, state.round)
-        )
-    return algorithm.aggregate(state, jnp.asarray(total)), memory
-
-
-def _each_upload(
-    algorithm: Algorithm, state: ServerState, memory: Memory, cohort: Array, train: Shard, key: Array
-) -> tuple[Array, Memory]:
-    """The uploads of a cohort one by one, shape (b, u), and all memories after them."""
-
-    def reply(asked: tuple[Array, Memory]) -> tuple[Array, Memory]:
-        client, own = asked
-        shard = jax.tree.map(lambda leaf: leaf[client], train)
-        return client_step(algorithm, state, client, own, shard, key)
-
-    own = jax.tree.map(lambda leaf: leaf[cohort], memory)
-    uploads, own = lax.map(reply, (cohort, own))
-    return uploads, jax.tree.map(lambda old, new: old.at[cohort].set(new), memory, own)
-
-
-def _sum_in_blocks(
-    reply: Callable[[Array, Array, Memory], tuple[Array, Memory]],
-    asked: tuple[Array, Array, Memory],
-    elements: int,
-) -> tuple[Array, Memory]:
-    """Sum of replies, a block of clients at a time, so that memory stays flat in the cohort."""
-    most, cohort = max(1, _BLOCK_ELEMENTS // elements), asked[1]
-    block = max(size for size in range(1, len(cohort) + 1) if len(cohort) % size == 0 and size <= most)
-    split = lambda leaf: leaf.reshape(-1, block, *leaf.shape[1:])  # noqa: E731
-    first = lambda leaf: leaf[0]  # noqa: E731
-
-    def add(total: Array, part: tuple[Array, Array, Memory]) -> tuple[Array, Memory]:
-        if block == 1:  # mapping over one client would turn its matrix products into slow batched ones
-            one, own = reply(*jax.tree.map(first, part))
-            return total + one, jax.tree.map(lambda leaf: leaf[None], own)
-        replies, own = jax.vmap(reply)(*part)
-        return total + jnp.sum(replies, axis=0), own
-
-    shape, _ = jax.eval_shape(reply, *jax.tree.map(first, asked))
-    total, own = lax.scan(add, jnp.zeros(shape.shape, shape.dtype), jax.tree.map(split, asked))
-    return total, jax.tree.map(lambda leaf: leaf.reshape(len(cohort), *leaf.shape[2:]), own)
 
 
 @eqx.filter_jit

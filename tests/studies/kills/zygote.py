@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from noiseworthy.engines import simulation
+from noiseworthy.engines import resident
 from noiseworthy.engines.compilation import use_persistent_cache
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
@@ -47,7 +47,7 @@ def write(witness: Path, line: str) -> None:
 
 def witnessed(witness: Path) -> None:
     """Write down every run of rounds, beside the ledger and without it."""
-    advance = simulation._advance
+    advance = resident._advance
 
     def noting(stacked, states, memory, train, groups, keys, bounds, *rest):
         start, stop = (int(bound) for bound in bounds)
@@ -57,7 +57,7 @@ def witnessed(witness: Path) -> None:
         write(witness, f"drew {start} {stop} {digest}")
         return reached, memory
 
-    simulation._advance = noting
+    resident._advance = noting
 
 
 def child(folder: Path, witness: Path, starting: int) -> None:
