@@ -97,5 +97,31 @@ def measure(only: Annotated[str, typer.Option(help="Start of the names of the ce
                 typer.echo(f"{path.stem}: {said} ({found['planning cpu seconds']} s)")
 
 
+@app.command()
+def page() -> None:
+    """Write the table of the page from what is kept."""
+    head = ("table", "owners", "records", "features", "\u03b5", "one upload", "gradients", "their uploads")
+    rows = [head, ("---",) * len(head)]
+    for level in LEVELS:
+        for name in TABLES:
+            found = [RESULTS / f"{name}-{level:g}-{method}.json" for method in METHODS]
+            if all(path.exists() for path in found):
+                one, many = (json.loads(path.read_text()) for path in found)
+                rows.append((name, *_cells(one, many)))
+    text = "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+    page = PAGE.read_text()
+    before, after = page[: page.index(BEGIN) + len(BEGIN)], page[page.index(END) :]
+    PAGE.write_text(before + text + after)
+
+
+def _cells(one: dict[str, Any], many: dict[str, Any]) -> tuple[str, ...]:
+    losses = [f"{found['loss']:.3g}" if found["train"] else "not trained" for found in (one, many)]
+    best = int(many["loss"] < one["loss"])
+    if abs(one["loss"] - many["loss"]) > 0.005 * max(one["loss"], many["loss"]):
+        losses[best] = f"**{losses[best]}**"
+    facts = (str(one["clients"]), f"{one['records']:,}", str(one["width"]), f"{one['epsilon']:g}")
+    return (*facts, *losses, str(many["uploads"]))
+
+
 if __name__ == "__main__":
     app()

@@ -19,6 +19,7 @@ class Purpose(IntEnum):
     PILOT = 4
     PERSONAL = 5
     PROJECTION = 6
+    FREQUENCIES = 7
 
 
 def named_key(root: Array, purpose: Purpose, round_index: Array | int = 0, client: Array | int = 0) -> Array:

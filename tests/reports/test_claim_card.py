@@ -245,3 +245,9 @@ def test_the_map_of_public_features_is_named_with_its_licence_and_nothing_where_
     assert "Wavelet scattering" in found
     assert "public images (digits, scenes)" in found
     assert "costs no privacy" in card_page(card)
+
+
+def test_random_fourier_features_are_named_with_the_numbers_that_make_them(record):
+    task = {**record["study"].get("task", {}), "features": "fourier:160:1.5:3"}
+    card = claim_card({**record, "study": {**record["study"], "task": task}})
+    assert card["features"]["map"] == "Random Fourier features (160 numbers, bandwidth 1.5, public seed 3)"

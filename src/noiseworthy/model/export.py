@@ -138,7 +138,7 @@ def _outputs(graph: _Graph, model: Model) -> tuple[str, str]:
 def _linear(graph: _Graph, task: LinearModel, theta: NDArray[np.float32], shape: tuple[int, ...]) -> str:
     if (features := task.preparation.features) is not None:
         raise InvalidInput(
-            f'a model of features = "{features}" cannot be exported to ONNX, which lacks the operation; use '
+            f'a model of features = "{features}" cannot be exported to ONNX; use '
             "nw.load_model, or train without features"
         )
     rows = _scaled(graph, task, _prepared(graph, task.preparation, shape))

@@ -137,7 +137,12 @@ _MAPS = {
         "map": "Wavelet scattering (2 scales, 8 orientations, orders 0 to 2)",
         "source": "the formula of Bruna and Mallat (2013), neither trained nor made of data",
         "licence": "none needed, it is a formula",
-    }
+    },
+    "fourier": {
+        "map": "Random Fourier features ({} numbers, bandwidth {}, public seed {})",
+        "source": "the formula of Rahimi and Recht (2007), neither trained nor made of data",
+        "licence": "none needed, it is a formula",
+    },
 }
 """Public features by name, for the card: what they are, where they come from, and under which licence."""
 
@@ -145,8 +150,10 @@ _MAPS = {
 def _features(record: RunRecord) -> dict[str, str]:
     """The public features that records are replaced by; empty where there are none."""
     task = record.study.get("task", {})
-    if (chosen := _MAPS.get(task.get("features") or "")) is None:
+    name, _, numbers = (task.get("features") or "").partition(":")
+    if (chosen := _MAPS.get(name)) is None:
         return {}
+    chosen = {**chosen, "map": chosen["map"].format(*numbers.split(":"))}
     public = ", ".join(task.get("reference") or ())
     scaled = f"Its channels are standardised by public images ({public})." if public else ""
     return {**chosen, "scaled_by": scaled}

@@ -174,6 +174,7 @@ _FEATURES = {
     "scattering": "images replaced by their wavelet scattering (2 scales, 8 orientations: a formula without "
     "training, data or licence)",
     "auto": "features chosen by trial",
+    "fourier": "random Fourier features chosen by trial",
 }
 
 
@@ -188,7 +189,10 @@ def preparation(task: Mapping[str, Any]) -> str:
     if (side := task.get("pooling", 1)) > 1:
         parts.append(f"images pooled {side} x {side}")
     if features := task.get("features"):
-        parts.append(_FEATURES[features])
+        parts.append(
+            _FEATURES.get(features)
+            or f"replaced by random Fourier features ({features}: a formula with a public seed)"
+        )
     public = ", ".join(task.get("reference") or ())
     if public and features:
         parts.append(f"channels standardised by public images ({public})")

@@ -18,7 +18,7 @@ from noiseworthy.studies.home_advice import advice
 from noiseworthy.studies.prepare import Prepared, task_for, with_task
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel
-from noiseworthy.tasks.names import Metric
+from noiseworthy.tasks.names import FOURIER, Metric
 from noiseworthy.tasks.table import TREATED
 from noiseworthy.trials.at_home import at_home
 from noiseworthy.trials.bench import Bench
@@ -27,7 +27,7 @@ from noiseworthy.trials.reference import alike
 from noiseworthy.trials.search import TrialPlan, plan_by_trial
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.stand_ins import public_sources
-from noiseworthy.trials.treatment import Treatment, featured, treatments
+from noiseworthy.trials.treatment import Treatment, curved, featured, treatments
 
 _REAL_IMAGES, _LARGE = 2, 16
 """Sets of real images by which trials may choose features, and pixels a side from where images have them."""
@@ -149,12 +149,25 @@ def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
     plain = treatments(shape, real, bench.facts.record_size, bench.facts.classes)
     if (features := prepared.study.task.features) is None:
         return [*plain]
+    if features == "fourier":
+        return [*_curved(bench.facts.record_size)]
+    if FOURIER.fullmatch(features):
+        return [Treatment(features=features)]
     seen = featured([*real, SCENES] if fits(shape) else real) if len(shape) > 1 else []
     if features != "auto":
         return [*seen]
     if len(real) < _REAL_IMAGES and len(shape) > 1:
         return [*seen] if min(shape[:2]) >= _LARGE else [*plain]
     return [*plain, *seen]
+
+
+def _curved(size: float | None) -> list[Treatment]:
+    if found := curved(size):
+        return found
+    raise ConfigError(
+        '[task] features = "fourier" takes its bandwidth from public ranges, which are unknown; state '
+        '[columns] with ranges, or features = "fourier:COUNT:BANDWIDTH:SEED"'
+    )
 
 
 def space_of(prepared: Prepared) -> Space:

@@ -16,6 +16,7 @@ from noiseworthy.studies.prepare import Prepared, with_task
 from noiseworthy.studies.ranges import widened
 from noiseworthy.studies.read_off import read_off
 from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks.names import OPEN_FEATURES
 
 
 def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Decision:
@@ -80,10 +81,10 @@ def _planned(prepared: Prepared, on_progress: Progress) -> Decision:
             f'[planning] metric = "{metric}" is what trials choose by, and this study has none; '
             "leave it out, or leave something to be planned by trial"
         )
-    if prepared.study.task.features == "auto":
+    if (features := prepared.study.task.features) in OPEN_FEATURES:
         raise ConfigError(
-            '[task] features = "auto" is chosen by trial, and this study has none; state "scattering", leave '
-            "features out, or leave something to be planned by trial"
+            f'[task] features = "{features}" is chosen by trial, and this study has none; state "scattering" '
+            'or "fourier:COUNT:BANDWIDTH:SEED", leave features out, or leave something to be planned by trial'
         )
     answer = own.answer(prepared, table) if by_rule is None else by_rule(prepared, table)
     return Decision(answer.plan, answer.curves)

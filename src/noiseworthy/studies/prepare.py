@@ -36,7 +36,7 @@ from noiseworthy.studies.summed import check_can_be_summed
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import Preparation, Reference, Task, make_task, seen_shape
 from noiseworthy.tasks.factory import check_plain
-from noiseworthy.tasks.names import LINEAR
+from noiseworthy.tasks.names import LINEAR, SCATTERING
 from noiseworthy.tasks.own import is_own, own_task
 from noiseworthy.tasks.table import TaskTable
 from noiseworthy.trials.facts import PublicFacts
@@ -359,7 +359,9 @@ def proxy_task(
     if study.task.model in ("logistic", "svm") and (classes or 2) > 2:
         keys["model"] = "softmax"
     if len(shape) == 1 and (treatment is not None or math.isqrt(shape[0]) ** 2 != shape[0]):
-        keys |= {"pooling": 1, "features": None}
+        keys["pooling"] = 1
+        if keys.get("features", study.task.mapped_by) == SCATTERING:
+            keys["features"] = None
     projection = keys.get("projection", study.task.projection)
     reference = keys.get("reference", study.task.reference)
     if reference and public is not None:

@@ -74,7 +74,7 @@ def make_task(
             linear classifiers only.
         most_weight: public bound on the weights of records, of which each is the last number of its record;
             linear models only.
-        features: name of a public map of a record, `scattering` of images, after pooling; linear models only.
+        features: name of a public map of a record, as `Preparation` knows them; linear models only.
 
     Returns:
         A task; equal arguments give equal tasks.

@@ -26,8 +26,11 @@ IMAGES = {
     "resnet20": "resnet.resnet20",
 }
 """Networks of images and what makes them in `models`, which is loaded when it is asked for."""
-FEATURES = ("scattering",)
-"""Public maps of a record that say more of it than its pixels do."""
+SCATTERING, OPEN_FEATURES = "scattering", ("auto", "fourier")
+"""A public map of records, and those that trials make definite."""
+FEATURES = (SCATTERING, *OPEN_FEATURES)
+FOURIER = re.compile(r"fourier:(\d{1,6}):(\d{1,9}(?:\.\d{1,9})?(?:e-?\d{1,2})?):(\d{1,9})")
+"""Names of random Fourier features: how many numbers, bandwidth and seed."""
 Metric = Literal["loss", "accuracy", "balanced-accuracy", "auc", "r2"]
 """What settings may be chosen by: `loss` anywhere, `r2` where labels are numbers, the others of classes."""
 _SCORES: dict[str, str] = {"balanced-accuracy": "balanced accuracy", "auc": "AUC"}

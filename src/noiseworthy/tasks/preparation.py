@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from jax import Array
 
 from noiseworthy import _validate as check
-from noiseworthy.tasks.names import FEATURES
 
 if TYPE_CHECKING:
     from noiseworthy.tasks.reference import Reference
@@ -36,10 +35,10 @@ class Preparation:
         projection: d', numbers per record after the projection, or None for no projection.
         seed: public, of a random P.
         reference: m, c, s and the rows of P, from public records as they are before they are seen against it.
-        features: name of a public map, `scattering` of images, or None for records as they are.
+        features: a public map, `scattering` of images or `fourier:COUNT:BANDWIDTH:SEED`; None for none.
 
     Raises:
-        InvalidInput: a k or d' below 1, a negative seed, features of no known name.
+        InvalidInput: a k or d' below 1, a negative seed.
 
     Guarantee: the map depends on its attributes and the shape of records only, and each record's result on
     that record only, whatever the reference holds. Its L2 norm is at most the record's (its features', where
@@ -63,8 +62,6 @@ class Preparation:
         if self.projection is not None:
             check.count("projection", self.projection, remedy="leave it out to project nothing")
         check.count("seed", self.seed, least=0)
-        if self.features is not None:
-            check.one_of("features", self.features, FEATURES)
 
     @property
     def plain(self) -> bool:
@@ -92,9 +89,9 @@ class Preparation:
                 else any.
 
         Raises:
-            InvalidInput: pooling of records that are no images, or are smaller than a block; features of
-                records that have none; a reference of another size; a projection to more numbers than there
-                are, or one too large to be drawn.
+            InvalidInput: pooling of records that are no images, or are smaller than a block; features that
+                are unknown or that records lack; a reference of another size; a projection to more numbers
+                than there are, or one too large to be drawn.
         """
         if self.plain:
             return tuple(record_shape)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +14,35 @@ from noiseworthy import _validate as check
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks import scattering
+from noiseworthy.tasks.fourier import Fourier
 from noiseworthy.tasks.images import image_shape
+from noiseworthy.tasks.names import SCATTERING
 from noiseworthy.tasks.preparation import Preparation
 
 _MOST_NUMBERS = 2**22
 """A projection of more numbers than this takes longer to draw than trainings take."""
 _AT_ONCE = 32
 """Records whose features are computed together: what they need on the way fits a core's cache."""
+
+
+class Map(NamedTuple):
+    """A public map of single records: of a batch, of the shape of one, and whether it needs much room."""
+
+    of: Callable[[Array], Array]
+    shape_after: Callable[[tuple[int, ...]], tuple[int, ...]]
+    roomy: bool
+
+
+def map_of(features: str) -> Map:
+    """The public map of a name.
+
+    Raises:
+        InvalidInput: no map has it.
+    """
+    if features == SCATTERING:
+        return Map(scattering.scattering, scattering.shape_after, roomy=True)
+    fourier = Fourier.read(features)
+    return Map(fourier, fourier.shape_after, roomy=False)
 
 
 def prepared(preparation: Preparation, x: Array) -> Array:
@@ -29,8 +53,16 @@ def prepared(preparation: Preparation, x: Array) -> Array:
     if not len(x):
         return jnp.zeros((0, *shape), jnp.float32)
 
+    features = map_of(preparation.features)
+
+    def several(records: Array) -> Array:
+        return _finished(preparation, features.of(_pooled(preparation, records)))
+
+    if not features.roomy:
+        return several(x)
+
     def one(record: Array) -> Array:
-        return _finished(preparation, scattering.scattering(_pooled(preparation, record[None])))[0]
+        return several(record[None])[0]
 
     return jax.lax.map(one, x, batch_size=_AT_ONCE)
 
@@ -39,7 +71,7 @@ def shape_after(preparation: Preparation, record_shape: tuple[int, ...]) -> tupl
     """The shape of a record after all steps; `Preparation.shape_after`."""
     before = _shape_pooled(preparation, record_shape)
     if preparation.features is not None:
-        before = scattering.shape_after(before)
+        before = map_of(preparation.features).shape_after(before)
     reference, numbers = preparation.reference, math.prod(before)
     if reference is not None and len(reference.mean) != numbers:
         raise InvalidInput(

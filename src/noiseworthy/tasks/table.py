@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from noiseworthy._tables import Auto, Chance, Count, Listed, Positive, Size, Table, among
 from noiseworthy.errors import InvalidInput
-from noiseworthy.tasks.names import MODELS, OWN
+from noiseworthy.tasks.names import FEATURES, FOURIER, MODELS, OPEN_FEATURES, OWN
 
 INTERCEPTS = {"softmax": 0.3, "logistic": 0.3, "svm": 0.3, "linear": 1.0}
 """The constant that "auto" appends to records of a linear model, over the norm that they are scaled to.
@@ -44,10 +44,10 @@ class TaskTable(Table):
     """Side of the blocks of pixels that are summed into one."""
     projection: Count | None = None
     """Numbers that records are projected to; left out, none are."""
-    features: Literal["scattering", "auto"] | None = Field(
+    features: Annotated[str, among(lambda: FEATURES, FOURIER)] | None = Field(
         default=None, exclude_if=lambda features: features is None
     )
-    """Public map that images are replaced by: `scattering` (wavelets); "auto" leaves the choice to trials."""
+    """Public map: `scattering` of images, `fourier:COUNT:BANDWIDTH:SEED`; `fourier` and "auto" by trial."""
     reference: Annotated[list[str], Field(min_length=1)] | None = None
     """Names of public data whose mean is subtracted, and on whose directions records are projected."""
     feature_norm: Positive | None = None
@@ -90,7 +90,7 @@ class TaskTable(Table):
     @property
     def mapped_by(self) -> str | None:
         """The features that records are replaced by; none where trials have not chosen yet."""
-        return None if self.features == "auto" else self.features
+        return None if self.features in OPEN_FEATURES else self.features
 
     @property
     def weights(self) -> tuple[float, ...] | None:

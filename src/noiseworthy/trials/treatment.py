@@ -18,6 +18,8 @@ _ROOM = 1.25
 """Norm that records in their public ranges are scaled down to, over the one that their columns suggest."""
 _FEATURE_DIRECTIONS = (200, 100, 40)
 """The same where public features are seen, whose directions say more."""
+_FREQUENCIES, _BANDWIDTHS = (40, 160), (1.0, 2.0)
+"""Random Fourier features that are tried: numbers of them, and bandwidths over the norm of records."""
 _LARGEST = 2000
 """Larger images are not seen against others: their principal directions would take longer than trials do."""
 
@@ -98,6 +100,22 @@ def treatments(
     seen = Treatment(reference=tuple(alike))
     few = [replace(seen, projection=count) for count in _DIRECTIONS if 3 * count <= 2 * features]
     return [plain, *pooled, seen, *few]
+
+
+def curved(size: float | None) -> list[Treatment]:
+    """Preparations worth trying with random Fourier features of rows, whose bandwidths follow public sizes.
+
+    Args:
+        size: norm of a record that its columns suggest; None where they have no public ranges.
+
+    Example:
+        >>> [one.features for one in curved(2.0)][:2]
+        ['fourier:40:2:0', 'fourier:40:4:0']
+    """
+    if size is None:
+        return []
+    named = [f"fourier:{count}:{factor * size:.2g}:0" for count in _FREQUENCIES for factor in _BANDWIDTHS]
+    return [Treatment(features=one) for one in named]
 
 
 def featured(alike: Sequence[str]) -> list[Treatment]:

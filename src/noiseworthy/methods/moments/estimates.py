@@ -8,7 +8,6 @@ v and v_B are the known variances of the noise in an entry of A off its diagonal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,8 +51,8 @@ class Estimates:
 
     def seen_through(self, matrix: Real) -> Estimates:
         """Linear functions of the coefficients, such as those in other units: a row for each."""
-        sized = (matrix @ one @ matrix.T for one in (self.covariance, self.covariance_of_noise))
-        return Estimates(matrix @ self.coefficients, *sized, self.residual)
+        both, alone = (matrix @ one @ matrix.T for one in (self.covariance, self.covariance_of_noise))
+        return Estimates(matrix @ self.coefficients, both, alone, self.residual)
 
     def interval(self, confidence: float = 0.95) -> Real:
         """Ends of the intervals that hold the coefficients with such a confidence, shape (w, 2)."""
@@ -65,7 +64,7 @@ class Estimates:
 
 
 def estimates(
-    plan: Plan, mean: Real, uploads: ArrayLike = 1, places: Sequence[int] | NDArray[np.int64] | None = None
+    plan: Plan, mean: Real, uploads: ArrayLike = 1, places: NDArray[np.int64] | None = None
 ) -> Estimates:
     """Coefficients from the weighted mean of what clients uploaded.
 
