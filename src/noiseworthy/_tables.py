@@ -82,7 +82,7 @@ class among:
 class Table(BaseModel):
     """A table of a study file: immutable, no unknown keys; what a key means is said below it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:

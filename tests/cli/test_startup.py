@@ -26,18 +26,20 @@ step_size = 100.0
 source = "rule"
 """
 RUN = """
+import linecache
 import sys
 from noiseworthy.cli import main
 try:
     main()
 except SystemExit as ended:
     assert not ended.code
-print("\\nloaded", *sorted(sys.modules))
+read = {f"source:{path.rpartition('/')[2]}" for path in linecache.cache}
+print("\\nloaded", *sorted(sys.modules), *read)
 """
 
 
 def loaded(*command: str) -> set[str]:
-    """Modules that a process has loaded after a command."""
+    """Modules that a process has loaded after a command, and files whose source it has looked up."""
     done = subprocess.run([sys.executable, "-c", RUN, *command], capture_output=True, text=True, check=True)
     return set(done.stdout.rsplit("\nloaded ", 1)[1].split())
 
@@ -50,4 +52,5 @@ def test_planning_and_training_load_nothing_heavy_that_they_do_not_use(tmp_path)
     planned = loaded("plan", study, "--out", folder)
     assert planned & (never | {"matplotlib"}) == set()
     assert "noiseworthy.plans.plan" in planned, "the list is of what was loaded"
+    assert "source:tables.py" not in planned, "what keys mean is read where a schema is asked for"
     assert loaded("train", study, "--out", folder) & never == set()

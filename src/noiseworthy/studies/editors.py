@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from noiseworthy._tables import Table
@@ -31,9 +36,9 @@ def study_schema() -> Json:
         >>> study_schema()["properties"]["privacy"]
         {'$ref': '#/$defs/PrivacyTable'}
     """
-    whole = Study.model_json_schema()
+    whole = _schema(Study)
     tables: Json = whole["$defs"]
-    tables["CsvColumn"] = CsvColumn.model_json_schema()
+    tables["CsvColumn"] = _schema(CsvColumn)
     for name, keys in PER_CLIENT.items():
         for key in keys:
             stated = tables[f"{name.capitalize()}Table"]["properties"][key]
@@ -41,7 +46,7 @@ def study_schema() -> Json:
     _options(tables["TaskTable"]["properties"]["bias"]).append({"type": "boolean"})
     own = list(dict.fromkeys(map(table, METHODS)))
     for model in own:
-        tables[model.__name__] = model.model_json_schema()
+        tables[model.__name__] = _schema(model)
         tables[model.__name__]["properties"]["name"]["description"] = _NAMED
     tables[AlgorithmTable.__name__] = {"oneOf": [{"$ref": f"#/$defs/{model.__name__}"} for model in own]}
     _by_name(tables, whole["properties"]["columns"])
@@ -49,6 +54,36 @@ def study_schema() -> Json:
         stated.pop("default", None)  # a whole table, with what TOML cannot say
     said = {"$schema": "http://json-schema.org/draft-07/schema#", **whole, "title": "A study of noiseworthy"}
     return _without_null(said)
+
+
+def _schema(model: type[Table]) -> Json:
+    """The schema of a table and all in it, with what is said below each key."""
+    whole = model.model_json_schema()
+    tables = {**whole.get("$defs", {}), model.__name__: whole}
+    for known in _all(Table):
+        for key, stated in tables.get(known.__name__, {}).get("properties", {}).items():
+            if (says := _said(known).get(key)) and "description" not in stated:
+                stated["description"] = says
+    return whole
+
+
+def _all(model: type[Table]) -> list[type[Table]]:
+    return [model, *(one for below in model.__subclasses__() for one in _all(below))]
+
+
+@cache
+def _said(model: type[Table]) -> dict[str, str]:
+    """What is said below each key, its own words before those of its bases: read here, not at every start."""
+    said: dict[str, str] = {}
+    for base in model.__mro__[: model.__mro__.index(Table)]:
+        parsed = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        for field, words in pairwise(parsed.body if isinstance(parsed, ast.ClassDef) else []):
+            match field, words:
+                case ast.AnnAssign(target=ast.Name(key)), ast.Expr(ast.Constant(str(text))):
+                    said.setdefault(key, inspect.cleandoc(text))
+                case _:
+                    pass
+    return said
 
 
 def _by_name(tables: Json, stated: Json) -> None:
@@ -64,7 +99,7 @@ def _by_name(tables: Json, stated: Json) -> None:
     _options(stated).append({"type": "string"})
 
 
-_NAMED = str(AlgorithmTable.model_fields["name"].description)
+_NAMED = _said(AlgorithmTable)["name"]
 
 
 def _options(stated: Json) -> list[Json]:
