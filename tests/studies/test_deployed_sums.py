@@ -86,7 +86,7 @@ class Owners:
             return lambda data: altered(name, self.opened[name].answer(data))
 
         exchange = Direct({name: answering(name) for name in self.opened})
-        options = {"patience": 0.3, "roster": roster_of(self.folder)} | options
+        options = {"patience": 1.5, "roster": roster_of(self.folder)} | options
         return train(self.deployment, exchange, self.folder / "run", **options)
 
     def releases(self, name: str) -> list[int]:
@@ -163,7 +163,7 @@ def test_a_void_round_is_charged_and_asked_again_under_a_new_number_with_new_rel
     """Two of four uploads are lost in the first sum; what was planned ends one round earlier for it."""
     deployment = deployment_of(SHORT)
     with Owners(deployment, tmp_path) as owners:
-        done = owners.train(losing(FIRST_TWO, "upload", numbers, {1}), patience=1.0)
+        done = owners.train(losing(FIRST_TWO, "upload", numbers, {1}), patience=1.5)
         twin = simulated(deployment)
         assert [one.number for one in done.told.rounds] == [0, 1]
         for place, scored in enumerate(done.trained.rounds):
@@ -212,9 +212,9 @@ def test_a_run_ends_after_three_void_sums_of_a_round_and_spends_no_more(first, t
     with Owners(deployment, tmp_path) as owners:
         if first == 1:
             with pytest.raises(NoMoreReplies, match=r"3 sums of it were void .* no model can come of it"):
-                owners.train(losing(FIRST_TWO, "upload", numbers, every), patience=1.0)
+                owners.train(losing(FIRST_TWO, "upload", numbers, every), patience=1.5)
         else:
-            done = owners.train(losing(FIRST_TWO, "upload", numbers, every), patience=1.0)
+            done = owners.train(losing(FIRST_TWO, "upload", numbers, every), patience=1.5)
             assert [one.number for one in done.told.rounds] == [0]
             assert done.told.ended.startswith("round 2: 3 sums of it were void after owners had paid")
             assert done.told.ended.endswith("its model is that of the 1 round before")

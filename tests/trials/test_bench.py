@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noiseworthy.data import Federation
+from noiseworthy.data import Federation, ragged
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.registry import make
@@ -20,7 +20,7 @@ from noiseworthy.methods.space import Setting
 from noiseworthy.studies.training import train
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.batch import Batch
-from noiseworthy.trials.bench import Bench, Candidate
+from noiseworthy.trials.bench import Bench, Candidate, _stacked
 from noiseworthy.trials.courses import outcomes, trained
 from noiseworthy.trials.dealing import dealt, weighted
 from noiseworthy.trials.proxies import make_proxies
@@ -251,3 +251,21 @@ def test_proxies_that_share_algorithms_score_as_each_by_itself(facts_of, space_o
         np.testing.assert_array_equal(found.loss[place], alone[0])
         np.testing.assert_array_equal(found.accuracy[place], alone[1])
     assert len(np.unique(found.loss)) == found.loss.size
+
+
+def test_records_that_lie_end_to_end_are_looked_at_as_stacked_ones_are(monkeypatch):
+    rng = np.random.default_rng(0)
+    clients = [(rng.normal(size=(n, 3)), rng.integers(0, 2, n)) for n in (2, 9, 1, 4)]
+    task = make_task("logistic", (3,), 2, feature_norm=1.0)
+
+    def loaded() -> Shards:
+        return Shards.load(Federation.from_clients(clients, test=clients[0], classes=2), task)
+
+    stacked = _stacked(loaded())
+    monkeypatch.setattr(ragged, "_MOST_STACKED", 0)
+    monkeypatch.setattr(ragged, "_MOST_PADDING", 1)
+    flat = _stacked(loaded())
+    np.testing.assert_array_equal(flat.mask, stacked.mask)
+    real = np.asarray(stacked.mask) > 0
+    np.testing.assert_allclose(np.asarray(flat.x)[real], np.asarray(stacked.x)[real], rtol=1e-6)
+    np.testing.assert_array_equal(np.asarray(flat.y)[real], np.asarray(stacked.y)[real])

@@ -42,13 +42,13 @@ class Shards(NamedTuple):
 
     Attributes:
         train: what each client holds, padded to the largest; arrays of shape (N, n_max, ...). Records end to
-            end stay on the host.
+            end stay on the host, as `FlatRecords`.
         test_x: prepared test features.
         test_y: test labels.
         groups: the same by size, for rounds that ask everybody; empty where little of `train` is padding.
     """
 
-    train: Shard | FlatRecords
+    train: Shard
     test_x: Array
     test_y: Array
     groups: tuple[Group, ...] = ()

@@ -1,8 +1,8 @@
 """The simulation engine: a whole training as one compiled program, mapped over seeds and plans.
 
-The rounds between two evaluations run inside one compiled loop whose bounds are arguments, so that trainings
-of different lengths share a program: `resident` where records lie on the devices, `streams` where they come to
-them window by window.
+The rounds between two evaluations run inside one compiled loop whose bounds are arguments, so that
+trainings of different lengths share a program: `resident` where records lie on the devices, `streams` where
+they come to them window by window.
 """
 
 from __future__ import annotations

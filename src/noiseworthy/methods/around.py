@@ -61,6 +61,10 @@ class Around(eqx.Module):
         """The algorithm's."""
         return self.algorithm.lengths
 
+    def seen_at(self, memory: Memory, x: Array) -> Array:
+        """The algorithm's."""
+        return self.algorithm.seen_at(memory, x)
+
     def padded(self, lengths: Mapping[str, int]) -> Self:
         """Around the algorithm padded."""
         return replace(self, algorithm=self.algorithm.padded(lengths))

@@ -13,6 +13,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from noiseworthy.engines.flat import FlatRecords
+from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.plan import Plan
@@ -229,11 +231,25 @@ def _radius(task: Task) -> float:
     return (task.record_norm or 1.0) if isinstance(task, LinearModel) else 1.0
 
 
+def _stacked(shards: Shards) -> Batch:
+    """Records of all clients, padded to one size; of those that lie end to end some clients'."""
+    if not isinstance(shards.train, FlatRecords):
+        return shards.train
+    some = np.linspace(0, shards.clients - 1, min(_FEW, shards.clients)).astype(int)
+    each = [shards.of(client) for client in some.tolist()]
+    room = max(len(batch.mask) for batch in each)
+
+    def padded(leaf: Array) -> Array:
+        return jnp.pad(leaf, [(0, room - len(leaf)), *[(0, 0)] * (leaf.ndim - 1)])
+
+    return jax.tree.map(lambda *leaves: jnp.stack([*map(padded, leaves)]), *each)
+
+
 def _typical(proxy: Proxy, norm: Norm) -> GradientScale:
     """Mean norms of gradients at the start, of records and of a client's mean, and what a step gains."""
     task, theta = proxy.task, proxy.task.initial(jax.random.key(0))
     deal = proxy.deal()
-    train = deal.shards.train
+    train = _stacked(deal.shards)
     x, y = (leaf.reshape(-1, *leaf.shape[2:]) for leaf in (train.x, train.y))
     real = np.flatnonzero(np.asarray(train.mask).ravel() > 0)
     few = real[np.linspace(0, len(real) - 1, min(_FEW, len(real))).astype(int)]
