@@ -259,7 +259,8 @@ def test_records_that_lie_end_to_end_are_looked_at_as_stacked_ones_are(monkeypat
     task = make_task("logistic", (3,), 2, feature_norm=1.0)
 
     def loaded() -> Shards:
-        return Shards.load(Federation.from_clients(clients, test=clients[0], classes=2), task)
+        federation = Federation.from_clients(clients, test=clients[0], classes=2, name="few")
+        return Shards.load(federation, task)
 
     stacked = _stacked(loaded())
     monkeypatch.setattr(ragged, "_MOST_STACKED", 0)
