@@ -68,10 +68,11 @@ class Shards(NamedTuple):
         records = federation.x.reshape(-1, *shape[2:])
         if isinstance(task, LinearModel) and task.preparation.features is not None:
             flat = rows_of(task, prepare, records)
+            x = flat.reshape(*shape[:2], *flat.shape[1:])
         else:
-            flat = prepare(jnp.asarray(records))
+            x = prepare(jnp.asarray(records), clients=shape[0])
         mask = jnp.asarray(np.arange(shape[1]) < federation.sizes[:, None], jnp.float32)
-        train = Batch(flat.reshape(*shape[:2], *flat.shape[1:]), jnp.asarray(federation.y), mask)
+        train = Batch(x, jnp.asarray(federation.y), mask)
         groups: tuple[Group, ...] = ()
         if isinstance(task, LinearModel):
             train = jax.jit(jax.vmap(task.condense))(train) if condensed else train
@@ -103,9 +104,17 @@ class Shards(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _preparing(task: Task) -> Callable[[Array], Array]:
-    """`task.prepare` as one program for all federations of one size; those of old tasks are let go."""
-    return jax.jit(task.prepare)
+def _preparing(task: Task) -> Callable[..., Array]:
+    """`task.prepare` as one program for all federations of one size; those of old tasks are let go.
+
+    With `clients`, rows are told apart by client in the same program: done later, that copies all of them.
+    """
+
+    def prepare(x: Array, clients: int | None = None) -> Array:
+        rows = task.prepare(x)
+        return rows if clients is None else rows.reshape(clients, -1, *rows.shape[1:])
+
+    return jax.jit(prepare, static_argnames="clients")
 
 
 def _by_size(sizes: NDArray[np.int64], train: Shard) -> tuple[Group, ...]:

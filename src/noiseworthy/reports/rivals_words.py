@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 
 from noiseworthy._wording import about, count, level, number, percent, percent_up, rounded_up, span
-from noiseworthy.home.owners import ALONE
 from noiseworthy.methods.rivals.contest import OURS, REFERENCE, SAME_CLIENTS
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports.findings import score_name
@@ -23,6 +22,8 @@ SWEEPS: tuple[Varied, ...] = ("epsilon_max", "alpha")
 _SURE = 2.0
 """Standard errors from which a gap is more than the luck of seeds."""
 _NBSP = "\N{NO-BREAK SPACE}"
+ALONE = "alone"
+"""What owners' own models are called among the scores at home."""
 
 
 # Looking things up ------------------------------------------------------------------------------------
