@@ -63,6 +63,11 @@ class Watched(Around):
         """Every upload is looked at, so that each client's noise is drawn on its own."""
         return True
 
+    @property
+    def steps_in_span(self) -> None:
+        """A client holds two data sets, of which the engine makes no inner products."""
+        return None
+
     def init(self, key: Array) -> ServerState:
         """The algorithm's start, with nothing seen."""
         start = self.algorithm.init(key)
