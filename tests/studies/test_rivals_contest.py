@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.home import owners as homes
+from noiseworthy.home.shared import shared_model
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.methods.rivals.contest import entrants
 from noiseworthy.studies import pace, training
@@ -251,10 +252,15 @@ def test_in_training_every_client_replies_and_spends_as_planned(trained):
 
 @pytest.fixture(scope="module")
 def at_home(trained):
-    """The contest with what owners make of its models, by the ways that are not searched for."""
+    """The contest with what owners make of its models, by ways that take no time."""
     study, contest, *_ = trained
+
+    def zeros(task, shared, own, seed):
+        return 0 * shared
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contest_home, "PUBLISHED", {"Ditto": lambda task, shared, own, seed: 0 * shared})
+        patch.setattr(contest_home, "CANDIDATES", {"alone": zeros, "shared": shared_model, "tuned": zeros})
+        patch.setattr(contest_home, "PUBLISHED", {"Ditto": zeros})
         return study, contest_home.with_homes(contest, study)
 
 
