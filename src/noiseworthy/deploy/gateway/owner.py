@@ -229,9 +229,6 @@ def load_owner(path: Path) -> Owner:
 
 
 def _with_columns(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
-    from noiseworthy.data.schema import (
-        by_person_column,
-        read_schema,
-    )  # here, because few owners state columns
+    from noiseworthy.data.schema import by_person_column, read_schema  # here: few owners state columns
 
     return by_person_column(raw | {"columns": read_schema(raw["columns"], folder)}, "budget")
