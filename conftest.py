@@ -12,12 +12,14 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 
 from noiseworthy.data import load_records
+from noiseworthy.data.scenes import scenes
 from noiseworthy.methods.space import Grid
 from noiseworthy.privacy import loss_distribution
 from noiseworthy.privacy.deployed_noise import DeployedNoise
-from noiseworthy.trials import race, spaces
+from noiseworthy.trials import race, spaces, stand_ins
 
 settings.register_profile("same examples", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)
@@ -31,6 +33,7 @@ for name, value in {
     "JAX_COMPILATION_CACHE_DIR": str(KEPT / "noiseworthy"),
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": 0.0,
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": -1,
+    "OPENBLAS_NUM_THREADS": 1,
     "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
     "--xla_cpu_parallel_codegen_split_count=1",
 }.items():
@@ -38,6 +41,9 @@ for name, value in {
         os.environ[name] = str(value)
         if name.startswith("JAX_"):
             jax.config.update(name.lower(), value)
+
+threadpool_limits(1, "blas")
+"""Matrices of tests are small: threads would wait for each other, five times as long as one computes."""
 
 DATA_DIR = Path(os.environ.get("NOISEWORTHY_DATA", Path(__file__).parents[1] / "shared" / "data"))
 
@@ -95,11 +101,16 @@ def every_race_is_run():
 
 @pytest.fixture(scope="module", autouse=True)
 def short_races():
-    """Plans by trial in tests come from a small grid and the final alone; those of `trials` race in full."""
+    """Plans by trial in tests come from a small grid, the final alone and two tables if a study names none.
+
+    Those of `trials` race in full.
+    """
     grid = Grid(passes=(2, 20), work=(1, 3), clips=(1.0, 0.2), reaches=(3, 30))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(race, "RUNGS", ())
         patch.setattr(spaces.Space, "grid", grid)
+        patch.setattr(stand_ins, "_REAL", 1)
+        patch.setattr(stand_ins, "_DRAWN", 1)
         yield
 
 
@@ -152,3 +163,32 @@ def silent(monkeypatch) -> list[int]:
 
     monkeypatch.setattr(DeployedNoise, "added_to", added)
     return draws
+
+
+@pytest.fixture(scope="session")
+def photos() -> bytes:
+    """An encoder of images of 8 x 8 pixels, made of public photographs: one convolution, 256 numbers.
+
+    Its filters are principal patches of 3 x 3 pixels, each with both signs, after Coates and Ng (2011).
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
+    patches = np.lib.stride_tricks.sliding_window_view(scenes((8, 8)), (3, 3), axis=(1, 2)).reshape(-1, 9)
+    patches = patches - patches.mean(axis=1, keepdims=True)
+    found = np.linalg.eigh(patches.T @ patches)[1][:, :0:-1].T
+    filters = np.concatenate([found, -found]).reshape(16, 1, 3, 3).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "filters"], ["seen"], pads=[1] * 4),
+        helper.make_node("Relu", ["seen"], ["there"]),
+        helper.make_node("AveragePool", ["there"], ["pooled"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Flatten", ["pooled"], ["features"]),
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", *shape])
+        for name, shape in (("x", [1, 8, 8]), ("features", [256]))
+    ]
+    made = helper.make_graph(
+        nodes, "photos", ends[:1], ends[1:], [numpy_helper.from_array(filters, "filters")]
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(made, opset_imports=opsets, ir_version=9).SerializeToString()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -70,14 +69,6 @@ def dense() -> ModelTask:
     return model_task(apply, params)
 
 
-def as_written(module: eqx.Module) -> ModelTask:
-    """A task whose convolutions are XLA's own."""
-    params, rest = eqx.partition(module, eqx.is_inexact_array)
-    theta, unflatten = jax.flatten_util.ravel_pytree(params)
-    outputs = lambda theta, x: eqx.combine(unflatten(theta), rest)(x)  # noqa: E731
-    return replace(model_task(lambda p, x: x, theta), outputs=outputs)
-
-
 def clipped(task: ModelTask) -> Callable[[Array, Batch], Array]:
     return lambda theta, batch: task.clipped_gradient_sum(theta, batch, 1.0, "l2")
 
@@ -132,7 +123,6 @@ def main() -> None:
         "built-in": paper_cnn(CLASSES),
         "equinox": equinox_task(Equinox.drawn()),
         "flax": model_task(lambda p, x: flax.apply(p, x), params),
-        "equinox as written": as_written(Equinox.drawn()),
     }
     compare("cnn, clipped", (28, 28), {name: (task, clipped) for name, task in networks.items()})
     compare("cnn, clipped, formed", (28, 28), {name: (task, formed) for name, task in networks.items()})

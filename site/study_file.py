@@ -100,7 +100,7 @@ def plain(table: dict[str, Any]) -> str:
 def row(key: str, stated: dict[str, Any], required: bool, tables: dict[str, Any]) -> str:
     """A key as a row of its table."""
     default = "must be stated" if required else shown(stated.get("default"))
-    return f"| `{key}` | {values(stated)} | {default} | {stated.get('description', '')} |"
+    return f"| `{key}` | {values(stated)} | {default} | {' '.join(stated.get('description', '').split())} |"
 
 
 def shown(default: Any) -> str:

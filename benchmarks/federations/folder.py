@@ -11,7 +11,8 @@ import pandas as pd
 from federations.source import OWNER, Source, as_raw
 from federations.stated import Columns, amount, category, classes, number, rooted, task, yes_no
 from noiseworthy.data import adult as adults
-from noiseworthy.data.files import read_npz, required_folder
+from noiseworthy.data.datasets import required_folder
+from noiseworthy.data.files import read_npz
 from noiseworthy.data.schema import read_schema
 from noiseworthy.data.vehicle import readings
 

@@ -20,6 +20,7 @@ class Purpose(IntEnum):
     PERSONAL = 5
     PROJECTION = 6
     FREQUENCIES = 7
+    COHORT = 8
 
 
 def named_key(root: Array, purpose: Purpose, round_index: Array | int = 0, client: Array | int = 0) -> Array:

@@ -88,7 +88,7 @@ def test_two_owners_train_over_tls_and_their_ledgers_hold_the_plan(bundled, tmp_
     trains_over_tls(bundled, tmp_path, printed)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_five_owners_of_the_example_train_as_the_two(five, tmp_path, printed):
     trains_over_tls(five, tmp_path, printed)

@@ -43,6 +43,7 @@ def guess(name: str, values: np.ndarray):
          {"kind": "date", "format": "%d.%m.%Y", "range": "?"}),
         ("patient_id", np.arange(N), {"kind": "left-out"}),
         ("patientId", np.array([f"p{i}" for i in range(N)]), {"kind": "left-out"}),
+        ("Patient", np.arange(N) // 2 * 2 + np.arange(N) % 3 % 2, {"kind": "left-out"}),
         ("notes", np.array([f"came in {i}" for i in range(N)]), {"kind": "left-out"}),
         ("empty", cells(None, ""), {"kind": "left-out"}),
         ("ward", cells("a", "b"), {"role": "client"}),

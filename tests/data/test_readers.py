@@ -15,7 +15,7 @@ import pytest
 from noiseworthy.cli import main
 from noiseworthy.data import load_federation, load_records
 from noiseworthy.data.datasets import FRAME
-from noiseworthy.data.readers import FORMATS, is_table, opened, read_cells
+from noiseworthy.data.readers import FORMATS, TEXT, is_table, opened, read_cells, read_columns
 from noiseworthy.data.schema import read_schema
 from noiseworthy.data.sql import PASSWORD_VARIABLE, Query
 from noiseworthy.errors import ConfigError, DataError
@@ -53,8 +53,8 @@ def frame() -> pd.DataFrame:
 def written(folder: Path, suffix: str) -> str:
     """The source of the same table in a format."""
     path, table = folder / f"wards{suffix}", frame()
-    if suffix.startswith(".csv"):
-        table.to_csv(path, index=False)
+    if suffix in TEXT:
+        table.to_csv(path, index=False, sep="\t" if suffix.startswith(".tsv") else ",")
     elif suffix == ".parquet":
         table.to_parquet(path)
     elif suffix == ".feather":
@@ -187,10 +187,50 @@ def test_cells_of_a_spreadsheet_are_read_by_themselves(tmp_path):
     }
 
 
-def test_a_csv_of_semicolons_says_so(tmp_path):
-    (tmp_path / "wards.csv").write_text("age;sex\n61;f\n")
-    with pytest.raises(DataError, match=r"one column, 'age;sex'; separate columns by commas"):
-        read_cells(tmp_path / "wards.csv")
+TOWNS = [["Süd", "120,5", "ja"], ["Köln, Mitte", "-0,125", "nein"]]
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+def test_a_table_comes_in_as_a_clinic_writes_it(tmp_path, mark, encoding):
+    """Semicolons, decimal commas and letters of Windows, as spreadsheets of half the world save them."""
+    path = tmp_path / "häuser.csv"
+    lines = [mark.join(row) for row in (["Haus", "Größe", "Raucher"], *TOWNS)]
+    path.write_text("\n".join(lines), encoding=encoding)
+    found = {"Haus": ["Süd", "Köln, Mitte"], "Größe": ["120.5", "-0.125"], "Raucher": ["ja", "nein"]}
+    assert {name: values.tolist() for name, values in read_cells(path).items()} == found
+    typed, _ = read_columns(path, cells=False)
+    assert typed["Größe"].tolist() == [120.5, -0.125]
+
+
+def test_a_comma_is_decimal_only_where_it_parts_no_columns(tmp_path):
+    (tmp_path / "a.csv").write_text('house,dose,note\nn,"120,5",x\n')
+    (tmp_path / "b.csv").write_text("house;dose;note\nn;1.5;1,2,3\ns;1.234,5;2,5 mg\n")
+    assert read_cells(tmp_path / "a.csv")["dose"].tolist() == ["120,5"]
+    found = read_cells(tmp_path / "b.csv")
+    assert found["dose"].tolist() == ["1.5", "1.234,5"]
+    assert found["note"].tolist() == ["1,2,3", "2,5 mg"]
+
+
+def test_a_hint_for_spreadsheets_is_no_header(tmp_path):
+    (tmp_path / "wards.csv").write_text("sep=;\nage;dose\n61;0,5\n")
+    assert {name: list(one) for name, one in read_cells(tmp_path / "wards.csv").items()} == {
+        "age": ["61"],
+        "dose": ["0.5"],
+    }
+
+
+def test_no_record_changes_how_another_is_read(tmp_path):
+    """Letters, marks and decimal commas go by cell and header: else one record could move all others."""
+    head, quiet = b"Haus;Dosis\n", "Süd;1,5\nKöln;2\n".encode()
+    strange = "Nürnberg;viel|zu,viel\tan,Marken\n".encode("cp1252") + b"\x81;1,2,3\n"
+    (tmp_path / "a.csv").write_bytes(head + quiet)
+    (tmp_path / "b.csv").write_bytes(head + quiet + strange)
+    alone, beside = read_cells(tmp_path / "a.csv"), read_cells(tmp_path / "b.csv")
+    assert {name: one.tolist()[:2] for name, one in beside.items()} == {
+        n: v.tolist() for n, v in alone.items()
+    }
+    assert beside["Haus"].tolist()[2:] == ["Nürnberg", "\x81"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from noiseworthy.home.ditto import ditto_model
 from noiseworthy.home.fine_tuned import fine_tuned_model
 from noiseworthy.home.interpolated import SHARES, interpolated_model
 from noiseworthy.home.owners import CANDIDATES, PUBLISHED
-from noiseworthy.home.ridge import STRENGTHS, strengths_of
+from noiseworthy.home.ridge import THOROUGH, strengths_of
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.linear import LinearModel
 
@@ -45,7 +45,7 @@ def test_ditto_is_the_optimum_of_its_objective_at_one_of_its_strengths():
         ).x
 
     optima = [shared, *(optimum(scale * strength) for strength in strengths_of(60))]
-    assert len(optima) == STRENGTHS + 1
+    assert len(optima) == THOROUGH.strengths + 1
     assert min(np.abs(found - one).max() for one in optima) < 0.02
     assert np.abs(found - shared).max() > 0.1, "sixty records say more than the shared model knows"
 

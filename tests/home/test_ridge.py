@@ -8,7 +8,7 @@ import pytest
 
 from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import FOLDS, Own, folds_of
-from noiseworthy.home.ridge import strengths_of, towards
+from noiseworthy.home.ridge import Effort, strengths_of, towards, towards_each
 from noiseworthy.home.tuned import tuned_model
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.linear import LinearModel
@@ -51,6 +51,19 @@ def test_the_model_is_the_minimum_of_the_loss_with_a_ridge_towards_the_shared_on
     )
     scale = np.mean(np.sum(own.x**2, axis=1))
     assert np.min(np.abs(np.log10(weight / (strengths_of(60) * scale)))) < 0.05
+
+
+@pytest.mark.parametrize("loss", TASKS)
+def test_several_shared_models_are_tuned_side_by_side_as_each_is_by_itself(loss):
+    task, shares = TASKS[loss], (1.0, 0.5, 0.0)
+    own, rng = records(task, 25), np.random.default_rng(1)
+    fits = own_model(task, np.zeros(1), records(task, 800, seed=3), 0)
+    shared = np.stack([fits, *rng.normal(size=(2, task.dimension)), -3 * fits]).astype(np.float32)
+    together = towards_each(task, shared, shares, own, 4)
+    for model, centre in zip(together, shared, strict=True):
+        np.testing.assert_allclose(model, towards(task, centre, shares, own, 4), rtol=1e-3, atol=1e-3)
+    quick = towards_each(task, shared, shares, own, 4, Effort(6, 6))
+    assert np.linalg.norm(quick - together) < 0.5 * np.linalg.norm(shared - together)
 
 
 def test_the_strength_is_that_of_the_least_loss_on_records_left_out():

@@ -11,7 +11,9 @@ from rich.console import Console
 
 import noiseworthy as nw
 from noiseworthy.errors import ConfigError
+from noiseworthy.methods.space import Grid
 from noiseworthy.reports import findings, result
+from noiseworthy.reports.limits import limits
 from noiseworthy.reports.tables import plan_panel, training_panel
 from noiseworthy.studies import by_trial
 from noiseworthy.studies.loading import parse_study
@@ -19,7 +21,7 @@ from noiseworthy.studies.planner import decide, plan_study
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
 from noiseworthy.studies.typed_record import view
-from noiseworthy.trials import race
+from noiseworthy.trials import race, spaces
 
 IRIS = {
     "federation": {"data": "iris", "clients": 4, "partition": "iid"},
@@ -90,16 +92,25 @@ def test_a_study_for_its_owners_is_told_whether_to_share_whatever_their_records_
     assert record.foretold.home.tuned == home.scores["tuned"].tolist()
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(plan_panel(record))
-    assert "Owners: " in console.export_text()
+    said = console.export_text()
+    assert "Owners: " in said
+    assert record.foretold.home.planned_for == "tuned"
+    assert "planned for what they make of the shared model at home" in " ".join(said.replace("│", "").split())
+    assert any("planned for what they make" in point for point in limits(record).points)
+    assert any("chosen by the loss of models that owners tune" in note for note in told.plan.notes)
 
     to_others = decide(prepare(parse_study({**raw, "deliver": {"to": "others"}})))
     assert to_others.foretold.home is None
+    assert not any("tune at home" in note for note in to_others.plan.notes)
     assert told.plan.outcome.endswith(to_others.plan.outcome)
 
 
 @pytest.mark.data
-def test_images_are_seen_against_public_ones_whatever_the_private_ones_are(short, data_dir):
+def test_images_are_seen_against_public_ones_whatever_the_private_ones_are(short, data_dir, monkeypatch):
     """With Laplace noise of epsilon 10 the best of a grid falls from 1.13 to 0.70."""
+    monkeypatch.setattr(spaces.Space, "grid", Grid(passes=(20,), work=(1,), clips=(1.0,), reaches=(3, 30)))
+    tried = by_trial.treatments_of
+    monkeypatch.setattr(by_trial, "treatments_of", lambda *given: [tried(*given)[0], tried(*given)[-1]])
     shards = {"clients": 10, "partition": "label-shards", "labels_per_client": 2}
     study = parse_study({
         "federation": {"data": "digits", "data_dir": str(data_dir), **shards},

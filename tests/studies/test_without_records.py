@@ -31,6 +31,7 @@ from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import ConfigError, DataError, GatewayError
 from noiseworthy.methods.registry import make
+from noiseworthy.methods.space import Grid
 from noiseworthy.reports import write_report
 from noiseworthy.studies import by_trial
 from noiseworthy.studies.loading import parse_study
@@ -38,6 +39,7 @@ from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import Prepared, prepare
 from noiseworthy.studies.record import new_record
 from noiseworthy.studies.training import train as simulate
+from noiseworthy.trials import spaces
 
 SITES = {"north": 60, "south": 150, "west": 200}
 """Hospitals and their records, of the 569 of the breast-cancer data; the rest are test records."""
@@ -285,6 +287,7 @@ def of_images(folder: Path) -> Iterator[dict[str, Gateway]]:
 def test_images_of_owners_are_seen_against_public_ones_that_a_plan_chose(tmp_path, monkeypatch):
     """Of the treatments that are tried only those with a reference and directions are left to choose from."""
     tried = by_trial.treatments_of
+    monkeypatch.setattr(spaces.Space, "grid", Grid(passes=(2,), work=(1,), clips=(1.0,), reaches=(3, 30)))
     monkeypatch.setattr(
         by_trial,
         "treatments_of",

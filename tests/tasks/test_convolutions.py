@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import equinox as eqx
 import flax.linen as linen
 import jax
@@ -111,7 +113,45 @@ def test_networks_of_users_are_rewritten():
     layers = [eqx.nn.Conv2d(1, 3, 3, key=keys[0]), eqx.nn.MaxPool2d(2, 2), eqx.nn.Lambda(jnp.ravel)]
     network = eqx.nn.Sequential([*layers, eqx.nn.Linear(27, 2, key=keys[1])])
     for task, shape in ((model_task(Network().apply, params), (8, 8, 1)), (equinox_task(network), (1, 8, 8))):
-        program = str(jax.make_jaxpr(task.outputs)(jnp.ones(task.dimension), jnp.ones(shape)))
+        record = jnp.ones(task.dimension), jnp.ones(shape), 0
+        program = str(jax.make_jaxpr(task._loss)(*record))
         assert not any(name in program for name in PLAIN)
     x = jax.random.normal(keys[0], (1, 8, 8))
     np.testing.assert_allclose(task.outputs(task.initial(keys[0]), x), network(x), atol=1e-5)
+
+
+SIDE_BY_SIDE = {
+    "same": lambda x, w: plainly(x, w, 2),
+    "uneven margins": lambda x, w: plainly(x, w, 2, padding=((2, 0), (1, 1))),
+    "channels first": lambda x, w: lax.conv(
+        x.transpose(0, 3, 1, 2), w.transpose(3, 2, 0, 1), (1, 1), "VALID"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SIDE_BY_SIDE)
+def test_convolutions_of_many_records_keep_their_values_and_an_order_that_loops_are_quick_in(case):
+    """XLA on CPU computes others in a loop number by number."""
+    function, rng = SIDE_BY_SIDE[case], np.random.default_rng(1)
+    x, weights = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in ((5, 6, 7, 2), (2, 3, 3, 2, 16)))
+
+    def stepped(made):
+        value = lambda x, weight: jnp.mean(jnp.sin(made(jnp.cos(x), weight)))  # noqa: E731
+        step = lambda _, held: jax.tree.map(jnp.add, held, jax.grad(value, (0, 1))(*held))  # noqa: E731
+        return jax.jit(lambda x, weight: lax.fori_loop(0, 2, step, (x, weight)))
+
+    mine, plain = stepped(quick(function)), stepped(function)
+    jax.tree.map(
+        lambda got, wanted: np.testing.assert_allclose(got, wanted, atol=1e-5),
+        [mine(x, weights[0]), jax.vmap(mine, (None, 0))(x, weights)],
+        [plain(x, weights[0]), jax.vmap(plain, (None, 0))(x, weights)],
+    )
+    orders = set(re.findall(r"dim_labels=(\S+?)[,\s]", str(mine.lower(x, weights[0]).compile().as_text())))
+    assert orders == {"b01f_01io->b01f"}
+
+
+def test_small_images_and_few_outputs_are_products_of_patches():
+    """XLA's own convolution of an image smaller than its kernel takes 100 times as long."""
+    for x, weight in (((5, 2, 2, 3), (3, 3, 3, 16)), ((5, 6, 6, 3), (3, 3, 3, 8))):
+        program = jax.make_jaxpr(quick(lambda x, w: plainly(x, w, 2)))(jnp.ones(x), jnp.ones(weight))
+        assert "conv_general_dilated" not in str(program)

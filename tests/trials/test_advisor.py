@@ -99,9 +99,9 @@ def test_common_seeds_are_fresh_and_the_same_for_all(bench, short, monkeypatch):
     used = {}
 
     class Watched(Bench):
-        def scores(self, space, candidates, seeds, on_progress=lambda done: None):
+        def scores(self, space, candidates, seeds, on_progress=lambda done: None, *, at_home=False):
             used.setdefault(space.algorithm, []).append(list(seeds))
-            return super().scores(space, candidates, seeds, on_progress)
+            return super().scores(space, candidates, seeds, on_progress, at_home=at_home)
 
     watched = Watched(bench.facts, bench.sources)
     side_by_side(watched, [fixed("fedsgd-dpc", 5.0), fixed("weiavg", 4.0)], [None], seeds=2)

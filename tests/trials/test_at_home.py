@@ -9,9 +9,12 @@ import pytest
 
 from noiseworthy.data import Records
 from noiseworthy.methods.space import Setting
+from noiseworthy.studies.home_advice import advice
 from noiseworthy.trials import at_home as module
-from noiseworthy.trials.at_home import AtHome, _sites, _typical, at_home
+from noiseworthy.trials.at_home import AtHome, at_home
 from noiseworthy.trials.bench import Bench, Candidate
+from noiseworthy.trials.otherwise import Otherwise
+from noiseworthy.trials.typical import sites, typical
 
 ONE = Candidate(Setting(1.0, 1.0, 1.0, 1.0))
 
@@ -27,14 +30,14 @@ def records_of(n=60, classes=3, owners=None) -> Records:
 
 def test_typical_owners_stand_for_like_shares_of_all_records():
     sizes = np.array([100, 1, 1, 1, 1, 1, 300, 95])
-    found = sizes[_typical(sizes)]
+    found = sizes[typical(sizes, 5)]
     assert found.tolist() == [95, 100, 300, 300, 300]
     assert abs(found.mean() - sizes @ sizes / sizes.sum()) < 30, "an owner counts as often as it has records"
 
 
 def test_a_typical_owner_draws_as_many_public_records_as_it_has_each_once(facts_of):
     facts = facts_of(sizes=(4, 40, 100))
-    for place, site in zip((0, 1, 2), _sites(facts, records_of(), np.array([0, 1, 2]), 20), strict=True):
+    for place, site in zip((0, 1, 2), sites(facts, records_of(), np.array([0, 1, 2]), 20), strict=True):
         drawn = site.own.x[:, 0].tolist()
         assert len(drawn) == len(set(drawn)) == min(facts.problem.sizes[place], 60)
         assert site.counts.tolist() == [1.0] * len(site.y)
@@ -42,7 +45,7 @@ def test_a_typical_owner_draws_as_many_public_records_as_it_has_each_once(facts_
 
 def test_a_skewed_owner_is_scored_on_classes_in_the_shares_that_it_has(facts_of):
     facts = facts_of(sizes=(30, 30, 30), partition="label-shards", settings={"labels_per_client": 1})
-    for site in _sites(facts, records_of(n=300), np.array([0, 1, 2]), 20):
+    for site in sites(facts, records_of(n=300), np.array([0, 1, 2]), 20):
         held, scored = set(site.own.y.tolist()), set(site.y[site.counts > 0].tolist())
         assert held == scored
         assert len(held) < 3
@@ -56,7 +59,7 @@ def test_a_real_public_owner_is_scored_on_records_that_it_did_not_learn_from(fac
     owners = np.repeat([0, 1, 2], 20)
     facts = facts_of(sizes=(10, 50, 50), partition="natural")
     for size, site in zip(
-        (10, 16, 16), _sites(facts, records_of(owners=owners), np.arange(3), seed), strict=True
+        (10, 16, 16), sites(facts, records_of(owners=owners), np.arange(3), seed), strict=True
     ):
         learnt, tested = site.own.x[:, 0].astype(int), site.x[:, 0].astype(int)
         assert (len(learnt), len(tested)) == (size, 4)
@@ -110,10 +113,39 @@ def test_a_shared_model_that_diverged_counts_nothing(facts_of, space_of, monkeyp
     assert found.best == "alone"
 
 
+def test_owners_whom_the_data_name_are_told_to_tune_where_that_helps_even_if_shared_models_look_better():
+    """Public owners are dealt alike; the study's own may differ, and then the shared model loses."""
+
+    def best(alone, shared, tuned, named):
+        scores = {"alone": np.array([alone]), "shared": np.array([shared]), "tuned": np.array([tuned])}
+        one = np.array([10])
+        return AtHome(one, scores, np.zeros((1, 1)), np.ones(1), one, named=named).best
+
+    assert best(0.42, 0.46, 0.44, named=True) == "tuned"
+    assert best(0.42, 0.46, 0.44, named=False) == "shared"
+    assert best(0.42, 0.46, 0.425, named=True) == "shared"
+    assert best(0.42, 0.30, 0.425, named=True) == "alone"
+
+
+def test_owners_of_few_records_are_counted_beside_those_who_hold_most_of_them():
+    records, gains = np.array([20, 100, 400]), np.array([[0.03, 0.0, 0.0], [0.03, 0.0, 0.01]])
+    sizes = np.array([6, 15, 30, 60, 90, 300, 500])
+    scores = dict.fromkeys(("alone", "shared", "tuned"), np.full(3, 0.8))
+    home = AtHome(records, scores, gains, np.full(3, 1 / 3), sizes)
+    assert home.gainers.tolist() == [True, True, True, False, False, False, False]
+    assert "3 of 7 owners gain: those with fewer than 60 records." in advice(home)
+    ahead = replace(home, changes=(Otherwise("owners", 28, 0.02), Otherwise("epsilon", 8.0, 0.004)))
+    assert "a point ahead of own ones with 28 owners like these (2.0 points); not with epsilon 8" in advice(
+        ahead
+    )
+    never = replace(home, changes=(Otherwise("secure-sum", 0.0, -0.001),))
+    assert "nothing would change it" in advice(never)
+
+
 def test_a_point_decides_and_a_standard_error_is_asked_for():
     def made(tuned, gains):
         scores = {"alone": np.array([0.8]), "shared": np.array([0.7]), "tuned": np.array([tuned])}
-        return AtHome(np.array([10]), scores, np.array(gains)[:, None])
+        return AtHome(np.array([10]), scores, np.array(gains)[:, None], np.ones(1), np.array([10, 10]))
 
     assert made(0.809, [0.009, 0.009]).best == "alone"
     assert made(0.811, [0.011, 0.011]).best == "tuned"

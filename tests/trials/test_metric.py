@@ -29,8 +29,8 @@ class Torn(Planted):
 
     other = replace(BEST, passes=2.0, clip=0.05)
 
-    def scores(self, space, candidates, seeds, on_progress=lambda done: None):
-        scores = super().scores(space, candidates, seeds, on_progress)
+    def scores(self, space, candidates, seeds, on_progress=lambda done: None, *, at_home=False):
+        scores = super().scores(space, candidates, seeds, on_progress, at_home=at_home)
         if self.facts.metric == "loss":
             return scores
         missed = np.array([[self.loss(one, self.other) for one in candidates]])

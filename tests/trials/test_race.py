@@ -37,7 +37,7 @@ class Planted(Bench):
         real = Bench(facts, [source])
         self._open = real._open
 
-    def scores(self, space, candidates, seeds, on_progress=lambda done: None):
+    def scores(self, space, candidates, seeds, on_progress=lambda done: None, *, at_home=False):
         self.asked.append(list(seeds))
         self.tried += candidates
         self.last = list(candidates)

@@ -72,18 +72,6 @@ def test_proxies_that_disagree_are_said_to(bench, space_of):
     assert not any("disagree" in n for n in planned(bench, space, result_of(0.5, (0.1, 0.0))).plan.notes)
 
 
-def test_a_plan_for_numbers_of_a_known_range_says_what_would_sharpen_it(facts_of, space_of):
-    def notes(**known):
-        facts = facts_of(model="linear", classes=None, label_scale=5.8, **known)
-        bench = Bench(facts, ["diabetes-progression"])
-        return planned(bench, space_of("fedsgd-dpc"), result_of(0.5, (0.0,))).plan.notes
-
-    assert any(
-        "range is known, 0 to 10" in note and "label_scale" in note for note in notes(label_range=(0, 10))
-    )
-    assert not any("label_scale" in note for note in notes())
-
-
 def test_a_plan_that_ran_out_of_time_says_so(bench, space_of):
     notes = planned(bench, space_of("fedsgd-dpc"), result_of(0.5, unfinished=True)).plan.notes
     assert any("time for planning ran out" in note for note in notes)

@@ -24,6 +24,8 @@ class Observations:
         noise: planned size of the noise on each number, shape (T, b, width).
         clients: who was asked, ascending in each round, shape (T, b).
         worlds: which world each client of each training was in, shape (S, N).
+        raw: uploads before their noise, where coins decide what is in them, shape (S, T, b, width); None
+            where these are the means.
     """
 
     uploads: NDArray[np.float64]
@@ -31,6 +33,7 @@ class Observations:
     noise: NDArray[np.float64]
     clients: NDArray[np.int64]
     worlds: NDArray[np.int64]
+    raw: NDArray[np.float64] | None = None
 
     @property
     def shifts(self) -> NDArray[np.float64]:
@@ -40,6 +43,8 @@ class Observations:
     @property
     def residuals(self) -> NDArray[np.float64]:
         """Noise that was drawn, in units of what was planned, shape (S, T, b, width)."""
+        if self.raw is not None:
+            return (self.uploads - self.raw) / self.noise
         present = self.worlds[:, self.clients, None] == PRESENT
         return (self.uploads - np.where(present, self.means[PRESENT], self.means[ABSENT])) / self.noise
 
@@ -80,8 +85,8 @@ def observe(
         seeds: of start, batches and noise, one training each, all different.
         broken_at: round after which trainings stop, to go on from their checkpoint; None for no break.
     """
-    plan, width = twin.target.plan, twin.noise.shape[2]
-    algorithms = [watched(twin.algorithm, world.astype(np.int32), width) for world in worlds]
+    plan, width, tossed = twin.target.plan, twin.noise.shape[2], twin.target.release.sampling_rate < 1
+    algorithms = [watched(twin.algorithm, world.astype(np.int32), width, tossed) for world in worlds]
     clients = np.sort(np.asarray(twin.algorithm.cohorts, np.int64), axis=1)
     asked = np.bincount(clients.ravel(), minlength=twin.clients)
     reached: list[Checkpoint] = []
@@ -92,4 +97,5 @@ def observe(
         )  # fmt: skip
     seen = reached[-1].server[-1].astype(np.float64)
     noise = np.take_along_axis(twin.noise, clients[:, :, None], axis=1)
-    return Observations(seen[..., 0, :], np.moveaxis(seen[..., 1:, :], 3, 0), noise, clients, worlds)
+    means, raw = np.moveaxis(seen[..., 1:3, :], 3, 0), seen[..., 3, :] if tossed else None
+    return Observations(seen[..., 0, :], means, noise, clients, worlds, raw)

@@ -101,7 +101,8 @@ def fewest(plan: Plan) -> int:
     Counted anew, whatever the plan's noise was shared for.
     """
     trust = plan.problem.trust
-    return plan.clients_per_round - trust.colluders - trust.dropouts if trust.in_sums else 1
+    asked = plan.problem.n_clients if trust.secret else plan.clients_per_round
+    return asked - trust.colluders - trust.dropouts if trust.in_sums else 1
 
 
 def _gain(plan: Plan, ridge: float) -> NDArray[np.float64]:

@@ -27,7 +27,8 @@ class Seen(NamedTuple):
     """What the server of a watched training keeps: the algorithm's own memory, and all uploads.
 
     `uploads` has shape (T, b, 3, width): the upload, and its mean in the absent and in the present world,
-    the clients of a round in ascending order.
+    the clients of a round in ascending order; where coins decide what is in an upload, a fourth row is the
+    upload before its noise.
     """
 
     own: Memory
@@ -50,6 +51,7 @@ class Watched(Around):
         world: which data set each client holds, 0 absent or 1 present, shape (N,).
         width: numbers in one upload (static).
         told: whether what clients remember is noised, and so known to the attacker as it is (static).
+        tossed: whether coins decide what is in an upload: which records, or whether its client's (static).
     """
 
     algorithm: Algorithm
@@ -57,6 +59,7 @@ class Watched(Around):
     world: Numbers
     width: int = eqx.field(static=True)
     told: bool = eqx.field(static=True)
+    tossed: bool = eqx.field(static=True)
 
     @property
     def reads_uploads(self) -> bool:
@@ -71,7 +74,8 @@ class Watched(Around):
     def init(self, key: Array) -> ServerState:
         """The algorithm's start, with nothing seen."""
         start = self.algorithm.init(key)
-        return start._replace(memory=Seen(start.memory, jnp.zeros((*self.cohorts.shape, 3, self.width))))
+        rows = 3 + self.tossed
+        return start._replace(memory=Seen(start.memory, jnp.zeros((*self.cohorts.shape, rows, self.width))))
 
     def init_client(self, theta: Array) -> Known:
         """The algorithm's memory, the same in both worlds."""
@@ -87,7 +91,8 @@ class Watched(Around):
         update, after = self.algorithm.local_update(own, client, memory.real, held, key)
         before = _twice(memory.real) if self.told else memory.both
         means, both = jax.vmap(partial(self._mean, own, client, key))(before, shard)
-        return jnp.concatenate([update, means.ravel()]), Known(after, both)
+        raw = [update] * self.tossed
+        return jnp.concatenate([update, means.ravel(), *raw]), Known(after, both)
 
     def padded(self, lengths: Mapping[str, int]) -> Self:
         """Both worlds padded."""
@@ -119,15 +124,16 @@ class Watched(Around):
         return self.algorithm.model(own_state(state))
 
 
-def watched(algorithm: Algorithm, world: Numbers, width: int) -> Watched:
+def watched(algorithm: Algorithm, world: Numbers, width: int, tossed: bool = False) -> Watched:
     """An algorithm under watch.
 
     Args:
         algorithm: of a twin (`audit.canaries`), whose clients hold both worlds.
         world: which of them each client holds, shape (N,).
         width: numbers in one upload.
+        tossed: whether coins decide what is in an upload.
     """
-    return Watched(algorithm, algorithm.noiseless(), world, width, algorithm.remembers_noised)
+    return Watched(algorithm, algorithm.noiseless(), world, width, algorithm.remembers_noised, tossed)
 
 
 def _twice(memory: Memory) -> Memory:

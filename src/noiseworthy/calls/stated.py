@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,4 +108,4 @@ def opened(
         check_ours(folder, made_for(study, opened and opened.federation), resume=resume)
     from noiseworthy.studies.prepare import prepare  # last, so that mistakes do not wait for jax
 
-    return prepare(study, opened)
+    return replace(prepare(study, opened), deploys=deploys)

@@ -68,19 +68,18 @@ def _read(path: Path, model: Model) -> tuple[Any, Any]:
     import pandas as pd
 
     from noiseworthy.data.files import existing, read_npz
-    from noiseworthy.data.frames import read_frame
-    from noiseworthy.data.readers import FORMATS, read_cells
+    from noiseworthy.data.frames import read_frame, read_text_table
+    from noiseworthy.data.readers import FORMATS, TEXT, read_cells
 
-    others = tuple(one for one in FORMATS if one not in (*_TABLES, *_ARRAYS))
-    if path.name.endswith(_TABLES):
-        as_text = {} if path.suffix == ".parquet" else {"dtype": str, "keep_default_na": False}
-        table = read_frame(path, **as_text)
-        return table, table
-    if path.name.endswith(others):
-        table = pd.DataFrame(read_cells(path))
+    tables = tuple(one for one in FORMATS if one not in _ARRAYS)
+    if path.name.endswith(tables):
+        if path.name.endswith(TEXT):
+            table = read_text_table(path, dtype=str, keep_default_na=False)
+        else:
+            table = read_frame(path) if path.suffix == ".parquet" else pd.DataFrame(read_cells(path))
         return table, table
     if not path.name.endswith(_ARRAYS):
-        raise ConfigError(f"{path} must end in one of {', '.join((*_TABLES, *others, *_ARRAYS))}")
+        raise ConfigError(f"{path} must end in one of {', '.join((*tables, *_ARRAYS))}")
     try:
         array = read_npz(path)["x"] if path.suffix == ".npz" else _array(existing(path))
     except KeyError:

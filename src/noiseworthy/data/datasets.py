@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from noiseworthy._validate import count
 from noiseworthy.data.federation import FLAT, Federation, numbered
-from noiseworthy.data.files import locate, required_folder
+from noiseworthy.data.files import REMEDY, data_folder, locate
 from noiseworthy.data.partitions import Parts
 from noiseworthy.data.partitions import partition as deal_out
 from noiseworthy.data.readers import FORMATS, SQL, is_table, opened
@@ -270,12 +270,24 @@ def _without_columns(source: str, data_dir: str | Path | None) -> Records:
         return read_shipped(source)
     if source in FILES:
         return _reader(FILES[source])(required_folder(source, data_dir))
-    kind, _, folder = source.partition(":")
-    if kind == "ixi" and folder:
-        return _reader("ixi.read_ixi")(locate(folder, data_dir))
+    kind, _, place = source.partition(":")
+    if kind == "ixi" and place:
+        return _reader("ixi.read_ixi")(locate(place, data_dir))
     raise InvalidInput(
         f"source must be one of {', '.join([*EMBEDDED, *PARENTS, *FILES])}, {_FORMS}; got {source!r}"
     )
+
+
+def required_folder(source: str, data_dir: str | Path | None = None) -> Path:
+    """The folder of data files, for a source that cannot do without.
+
+    Raises:
+        DataError: no folder is named, or it does not exist.
+    """
+    folder = data_folder(data_dir)
+    if folder is None:
+        raise DataError(f"{source} is read from files; {REMEDY}")
+    return folder
 
 
 def _owners(records: Records) -> NDArray:

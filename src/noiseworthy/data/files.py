@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from noiseworthy.errors import DataError
 
 DATA_DIR_VARIABLE = "NOISEWORTHY_DATA"
-_REMEDY = f"name the data folder by data_dir or the environment variable {DATA_DIR_VARIABLE}"
+REMEDY = f"name the data folder by data_dir or the environment variable {DATA_DIR_VARIABLE}"
 
 
 def data_folder(data_dir: str | Path | None = None) -> Path | None:
@@ -24,20 +24,8 @@ def data_folder(data_dir: str | Path | None = None) -> Path | None:
     """
     named = data_dir or os.environ.get(DATA_DIR_VARIABLE)
     if named and not Path(named).is_dir():
-        raise DataError(f"data folder {named} does not exist; {_REMEDY}")
+        raise DataError(f"data folder {named} does not exist; {REMEDY}")
     return Path(named) if named else None
-
-
-def required_folder(source: str, data_dir: str | Path | None = None) -> Path:
-    """The folder of data files, for a source that cannot do without.
-
-    Raises:
-        DataError: no folder is named, or it does not exist.
-    """
-    folder = data_folder(data_dir)
-    if folder is None:
-        raise DataError(f"{source} is read from files; {_REMEDY}")
-    return folder
 
 
 def locate(path: str, data_dir: str | Path | None = None) -> Path:
@@ -51,7 +39,7 @@ def locate(path: str, data_dir: str | Path | None = None) -> Path:
         return given
     folder = data_folder(data_dir)
     if folder is None:
-        raise DataError(f"no data at {given}; give another path, or {_REMEDY}")
+        raise DataError(f"no data at {given}; give another path, or {REMEDY}")
     if not (folder / path).exists():
         raise DataError(f"no data at {given} or {folder / path}; give another path or data folder")
     return folder / path
@@ -64,7 +52,7 @@ def existing(path: Path) -> Path:
         DataError: it is not.
     """
     if not path.is_file():
-        raise DataError(f"no file {path}; {_REMEDY}")
+        raise DataError(f"no file {path}; {REMEDY}")
     return path
 
 

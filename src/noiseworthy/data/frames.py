@@ -37,6 +37,30 @@ def read_frame(path: Path, **options: Any) -> Any:
         raise DataError(f"{path} cannot be read as a table: {cause}") from None
 
 
+def read_text_table(path: Path, **options: Any) -> Any:
+    """The table in a text file that anybody may have written, as a pandas frame.
+
+    Columns are parted by commas, semicolons, tabs or bars, as the header tells. Where it is not by commas, a
+    cell of digits and one comma is a number: 120,5 is 120.5.
+
+    Args:
+        path: the file, .csv or .tsv, packed or not.
+        options: further arguments of `pandas.read_csv`.
+
+    Raises:
+        DataError: the file is missing, damaged or no table.
+    """
+    from noiseworthy.data.dialects import dialect, point  # here, as other formats need none
+
+    existing(path)
+    found = unharmed(path, lambda: dialect(path), "a table")
+    frame = read_frame(path, **found.options, **options)
+    if found.decimal_commas:
+        for name in frame.columns[frame.dtypes.map(lambda one: one.kind) == "O"]:
+            frame[name] = _as_read(frame[name].map(point), "dtype" not in options)
+    return frame
+
+
 def read_arrow(path: Path) -> Any:
     """A file of Arrow's or Feather's, in the format of files or of streams, as a pandas frame.
 
@@ -135,6 +159,18 @@ def unharmed(path: Path, read: Callable[[], Any], what: str) -> Any:
         return read()
     except Exception as cause:  # readers of broken files raise whatever they stumble over
         raise DataError(f"{path} cannot be read as {what}: {_first_line(cause)}") from None
+
+
+def _as_read(column: Any, typed: bool) -> Any:
+    """A column of text, as numbers if it is `typed` and all of its cells are some."""
+    import pandas as pd  # here, because it takes most of a second to import
+
+    if not typed:
+        return column
+    try:
+        return pd.to_numeric(column)
+    except ValueError:
+        return column
 
 
 def _first_line(cause: Exception) -> str:

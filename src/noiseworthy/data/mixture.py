@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtri
 
 from noiseworthy.data.records import Records
 
@@ -42,6 +41,8 @@ def mixture(record_shape: tuple[int, ...], classes: int) -> Records:
     spread = np.arange(1, rank + 1) ** -0.5
     spread /= np.sqrt(np.sum(1 / np.arange(1, features + 1)))
     basis = np.linalg.qr(rng.normal(size=(features, rank)))[0]
+    from scipy.special import ndtri  # here, because it is slow to load
+
     apart = -2 * ndtri(_ERROR / (classes - 1))
     within = np.sqrt(2 * rank) / apart
     means = rng.normal(size=(classes, rank)) * spread

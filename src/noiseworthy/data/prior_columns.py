@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 if TYPE_CHECKING:
     from noiseworthy.data.schema import Schema
@@ -159,6 +158,8 @@ def _number(
     elif drawn < marginals.skewed + marginals.tailed:
         values = np.sinh(rng.uniform(0.8, 1.6) * views)
     elif rng.random() < 0.3:
+        from scipy.special import ndtr
+
         values = ndtr(views)
     low, high = np.quantile(values, [marginals.narrow, 1 - marginals.narrow])
     spare = marginals.slack * (high - low) * rng.exponential(0.5, 2)

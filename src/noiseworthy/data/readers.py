@@ -13,7 +13,9 @@ from noiseworthy.errors import DataError
 if TYPE_CHECKING:
     from noiseworthy.data.sql import Query
 
-FORMATS = (".csv", ".csv.gz", ".parquet", ".feather", ".arrow", ".xlsx", ".npz")
+TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+"""How text tables end; what parts their columns is read off the header."""
+FORMATS = (*TEXT, ".parquet", ".feather", ".arrow", ".xlsx", ".npz")
 """How files of tables end."""
 SQL = "sql:"
 """How a source begins that is a database."""
@@ -82,18 +84,16 @@ def _of_file(path: Path, cells: bool) -> dict[str, NDArray]:
     existing(path)
     if path.suffix == ".npz":
         return read_npz(path)
-    from noiseworthy.data.frames import of_frame, of_rows, read_arrow, read_frame  # here, as arrays need none
+    from noiseworthy.data import frames  # here, as arrays need none
 
     if path.suffix == ".xlsx":
         from noiseworthy.data.spreadsheets import (
             read_spreadsheet,  # here, because few tables are spreadsheets
         )
 
-        return of_rows(*read_spreadsheet(path), f"{path}", cells=cells)
+        return frames.of_rows(*read_spreadsheet(path), f"{path}", cells=cells)
     if path.suffix in (".feather", ".arrow"):
-        return of_frame(read_arrow(path))
-    text = path.suffix != ".parquet"
-    found = of_frame(read_frame(path, **(_CELLS if cells and text else {})))
-    if text and len(found) == 1 and any(mark in next(iter(found)) for mark in ";\t"):
-        raise DataError(f"{path} has one column, {next(iter(found))!r}; separate columns by commas")
-    return found
+        return frames.of_frame(frames.read_arrow(path))
+    if path.suffix == ".parquet":
+        return frames.of_frame(frames.read_frame(path))
+    return frames.of_frame(frames.read_text_table(path, **(_CELLS if cells else {})))

@@ -31,6 +31,7 @@ class OwnerTerms(BaseModel):
         most_releases: of one run.
         most_parameters: of a model.
         most_local_steps: of one release.
+        encoders: that records may pass first, by name and digest.
         columns: digest of the schema by which records become numbers; None where they are numbers already.
         sums: digest of the roster, colluders and share_noise of `[secure_sum]`; None where it allows none.
     """
@@ -52,5 +53,6 @@ class OwnerTerms(BaseModel):
     most_releases: int
     most_parameters: int
     most_local_steps: int
+    encoders: list[str] = Field(default=[], exclude_if=lambda encoders: not encoders)
     columns: str | None = None
     sums: tuple[str, int, bool] | None = Field(default=None, exclude_if=lambda sums: sums is None)

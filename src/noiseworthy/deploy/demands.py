@@ -34,6 +34,7 @@ class Demand:
         parameters: of the model.
         local_steps: of one release.
         trust: whom owners trust.
+        encoder: that records pass first, by name and digest; None without one.
     """
 
     algorithms: tuple[str, ...]
@@ -47,15 +48,17 @@ class Demand:
     parameters: int
     local_steps: int
     trust: Trust = LOCAL
+    encoder: str | None = None
 
     @classmethod
-    def of(cls, plan: Plan, model: str, client: int) -> Demand:
+    def of(cls, plan: Plan, model: str, client: int, encoder: str | None = None) -> Demand:
         """What a plan asks of one of its clients.
 
         Args:
             plan: with noise.
             model: by name.
             client: its place in the federation.
+            encoder: by name and digest.
         """
         budget, before = plan.budget, 0 if plan.pilot is None else int(plan.pilot.uploads[client])
         return cls(
@@ -70,6 +73,7 @@ class Demand:
             parameters=plan.problem.dimension,
             local_steps=1 if plan.local is None else int(plan.local.counts(plan.rounds).max(initial=1)),
             trust=plan.problem.trust,
+            encoder=encoder,
         )
 
     def misfit(self, owner: OwnerTerms, spent: float = 0.0) -> str:
@@ -93,6 +97,8 @@ class Demand:
             yield f"does not allow algorithms {', '.join(missing)}"
         if self.model not in owner.models:
             yield f"does not allow models {self.model}"
+        if self.encoder is not None and self.encoder not in owner.encoders:
+            yield f"does not allow encoders {self.encoder}"
 
     def _beyond_sums(self, owner: OwnerTerms) -> Iterator[str]:
         if self.trust.model != "secure-sum":

@@ -13,12 +13,14 @@ from noiseworthy.deploy.gateway.owner import approved
 from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
 from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.checkpoints import fingerprint
+from noiseworthy.studies.label_size import NOT_AT_OWNERS
 from noiseworthy.studies.plan_file import PlanFile
 from noiseworthy.studies.prepare import Prepared, default_model
 from noiseworthy.studies.ranges import NOT_OVER_A_NETWORK
 from noiseworthy.studies.read_off import check_nothing_is
 from noiseworthy.studies.training import check_begins
 from noiseworthy.tasks import Task
+from noiseworthy.tasks.names import is_encoder
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,9 @@ class Deployment:
         """
         federation, _ = prepared.trained()
         check_nothing_is(prepared.study.federation, federation)
-        if prepared.ranges is not None:
-            raise UnsoundClaim(f"nothing is deployed: {NOT_OVER_A_NETWORK}")
+        if (bought := plan.ranges or prepared.ranges) is not None:
+            why = NOT_OVER_A_NETWORK if bought.found else NOT_AT_OWNERS
+            raise UnsoundClaim(f"nothing is deployed: {why}")
         if not plan.train:
             raise ConfigError(f"there is nothing to deploy: {plan.outcome}")
         check_begins(plan)
@@ -95,7 +98,8 @@ class Deployment:
             client: by name.
         """
         model = approved(model_of(self.prepared), self.prepared.study.task.model_digest)
-        return Demand.of(self.plan, model, self.federation.clients.index(client))
+        place, task = self.federation.clients.index(client), self.prepared.study.task
+        return Demand.of(self.plan, model, place, asked_encoder(task.features, task.encoder_digest))
 
     def check_owners(self, abouts: list[About], *, resume: bool = False) -> None:
         """Refuse to begin while an owner's terms do not fit the plan; asking costs nobody anything.
@@ -171,8 +175,14 @@ def check_asked(file: PlanFile, about: About) -> None:
     size, columns = int(file.plan.problem.sizes[place]), facts.get("columns", {}).get("digest")
     check_records(about, size, tuple(facts["record_shape"]), facts["classes"], columns)
     model = approved(file.task["model"] or default_model(facts["classes"]), file.task.get("model_digest"))
-    if why := Demand.of(file.plan, model, place).misfit(about):
+    encoder = asked_encoder(file.task.get("features"), file.task.get("encoder_digest"))
+    if why := Demand.of(file.plan, model, place, encoder).misfit(about):
         raise GatewayError(f"{name} {why}; change the owner's file, or have the study changed")
+
+
+def asked_encoder(features: str | None, digest: str | None) -> str | None:
+    """What an encoder is called in terms: its name and its digest; None of other features."""
+    return approved(str(features), digest) if is_encoder(features) else None
 
 
 def check_records(

@@ -21,6 +21,7 @@ from noiseworthy.deploy.gateway.summing import read_key
 from noiseworthy.deploy.rosters import ROSTER, make_signing_key, public_line, write_roster
 from noiseworthy.deploy.secure_sum.keys import Roster
 from noiseworthy.errors import ConfigError, GatewayError, WireError
+from noiseworthy.tasks.encoder import encoder_of
 from noiseworthy.tasks.own import sources_of
 
 FILE = "owner.toml"
@@ -73,6 +74,7 @@ def owner_tables(
         "allowed": {
             "algorithms": list(demand.algorithms),
             **_models(demand.model),
+            **_encoders(demand.encoder),
             "most_releases": demand.releases,
             "most_parameters": demand.parameters,
             "most_local_steps": demand.local_steps,
@@ -96,6 +98,11 @@ def _models(model: str) -> dict[str, Any]:
     """The model of a plan as an owner allows it; that of a module by the digest of its source."""
     name, _, digest = model.partition("@")
     return {"models": [], "own_models": {name: digest}} if digest else {"models": [name]}
+
+
+def _encoders(encoder: str | None) -> dict[str, Any]:
+    name, _, digest = (encoder or "").partition("@")
+    return {"encoders": {name: digest}} if encoder else {}
 
 
 _TOGETHER = {"socket": "gateway.sock", "ledger": "ledger.sqlite", "tuned": "tuned", "same_user": True}
@@ -141,6 +148,7 @@ def write_owner_files(deployment: Deployment, folder: Path, *, apart: bool = Fal
             head = _HEAD if apart else _HEAD + _DEMONSTRATION
             path.write_text(head + tomli_w.dumps(owner_tables(deployment, name, apart=apart, roster=roster)))
             _give_module(deployment, path.parent)
+            _give_encoder(deployment, path.parent)
         elif sums and load_owner(path).secure_sum is None:
             raise ConfigError(
                 f"{path} has no [secure_sum], and the plan lets owners sum their uploads; add the table "
@@ -168,6 +176,17 @@ def _give_module(deployment: Deployment, folder: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not place.exists():
             place.write_text(source.text)
+
+
+def _give_encoder(deployment: Deployment, folder: Path) -> None:
+    """A copy of a study's encoder beside an owner's file."""
+    study = deployment.prepared.study
+    if (encoder := encoder_of(study.task, study.folder)) is None:
+        return
+    place = folder / encoder.name
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not place.exists():
+        place.write_bytes(encoder.content)
 
 
 def folder_name(client: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,11 +24,19 @@ from noiseworthy.home.base import FOLDS, Own, Parameters, Real, folds_of
 from noiseworthy.tasks.linear import CURVATURE, LinearModel
 from noiseworthy.tasks.losses import LINEAR_LOSSES
 
-STRENGTHS, STRONGEST, WEAKEST = 12, 10.0, 0.01
-"""How many weights lambda of the ridge are tried beside the centre itself, evenly in their logarithms, and
-their ends: over the mean squared norm of the records, the weakest over that of their sum."""
-_STEPS = 25
-"""Of each strength; the weakest ends where all before it have led."""
+STRONGEST, WEAKEST = 10.0, 0.01
+"""Ends of the weights lambda of the ridge that are tried beside the centre itself, evenly in logarithms: over
+the mean squared norm of the records, the weakest over that of their sum."""
+
+
+class Effort(NamedTuple):
+    """How hard to search: strengths to try, and steps for each; the weakest ends where all before it led."""
+
+    strengths: int
+    steps: int
+
+
+THOROUGH = Effort(12, 25)
 
 
 def towards(
@@ -35,16 +44,32 @@ def towards(
 ) -> Parameters:
     """The linear model of an owner, drawn towards a share of the shared one and the rest of a constant.
 
+    `towards_each` of one shared model.
+    """
+    return towards_each(task, np.asarray(shared)[None], shares, own, seed)[0]
+
+
+def towards_each(
+    task: LinearModel,
+    shared: Parameters,
+    shares: Sequence[float],
+    own: Own,
+    seed: int,
+    effort: Effort = THOROUGH,
+) -> Parameters:
+    """The linear models of an owner, drawn towards a share of each shared one and the rest of a constant.
+
     Args:
         task: model and loss; its own ridge is left out.
-        shared: parameters of the shared model, shape (p,), finite.
-        shares: of the shared model in centres to try, the others' being the owner's constant answer.
+        shared: parameters of shared models, shape (m, p), finite.
+        shares: of a shared model in centres to try, falling, the others' being the owner's constant answer.
         own: the owner's records.
         seed: of the folds.
+        effort: strengths and steps.
 
     Returns:
-        Parameters, shape (p,), of the centre and strength whose loss on records that were left out is least;
-        the first of several that are.
+        Parameters, shape (m, p), of the centre and strength whose loss on records that were left out is
+        least; the first of several that are.
     """
     x, y = np.asarray(own.x, np.float64), np.asarray(own.y)
     n, k = len(x), task.outputs
@@ -67,29 +92,39 @@ def towards(
         jnp.asarray(_padded(learnt * _weights(task, y), (FOLDS + 1, size)), jnp.float32),
         jnp.asarray(np.maximum(1, learnt.sum(axis=1)), jnp.float32),
         jnp.asarray(_padded((~learnt[:-1]) * _weights(task, y), (FOLDS, size)), jnp.float32),
-        jnp.asarray(scale * strengths_of(n), jnp.float32),
+        jnp.asarray(scale * strengths_of(n, effort.strengths), jnp.float32),
+        effort.steps,
     )
     losses = np.nan_to_num(np.asarray(left_out, np.float64), nan=np.inf)
-    strength, centre = np.unravel_index(np.argmin(losses), losses.shape)
-    moved = directions @ np.asarray(found[strength, centre], np.float64)[: directions.shape[1]]
-    return (centres[-1, centre] + moved).astype(np.float32).ravel()
+    moved, count = np.asarray(found), len(shared)
+    last = losses.shape[1] - 1
+    models = []
+    for i in range(count):
+        mine = [place * count + i if share else last for place, share in enumerate(shares)]
+        strength, place = np.unravel_index(np.argmin(losses[:, mine]), (len(losses), len(mine)))
+        way = directions @ moved[strength, mine[place]].astype(np.float64)[: directions.shape[1]]
+        models.append((centres[-1, mine[place]] + way).astype(np.float32).ravel())
+    return np.stack(models)
 
 
-def strengths_of(n: int) -> Real:
+def strengths_of(n: int, count: int = THOROUGH.strengths) -> Real:
     """Weights lambda that are tried, over the mean squared norm of n records, the strongest first.
 
     The weakest leaves what a hundredth of one record says of the centre: fewer records need more of it.
     """
-    return np.geomspace(STRONGEST, WEAKEST / n, STRENGTHS)
+    return np.geomspace(STRONGEST, WEAKEST / n, count)
 
 
 def _centres(task: LinearModel, shared: Parameters, shares: Sequence[float], constant: Real) -> Real:
-    """Matrices towards which the model is drawn, shape (centres, q, outputs)."""
-    whole = np.asarray(shared, np.float64).reshape(-1, task.outputs)
-    always = np.zeros_like(whole)
+    """Matrices towards which models are drawn, shape (centres, q, outputs).
+
+    Those of all models for each share above 0 in turn; of share 0 there is one for all of them, the last.
+    """
+    whole = np.asarray(shared, np.float64).reshape(len(shared), -1, task.outputs)
+    always = np.zeros_like(whole[:1])
     if task.bias:
-        always[-1] = constant / task.bias
-    return np.stack([share * whole + (1 - share) * always for share in shares])
+        always[:, -1] = constant / task.bias
+    return np.concatenate([share * whole + (1 - share) * always if share else always for share in shares])
 
 
 def _constant(task: LinearModel, y: NDArray) -> Real:
@@ -128,10 +163,10 @@ def _padded(values: NDArray, shape: tuple[int, ...]) -> NDArray:
     return np.pad(values, [(0, most - had) for most, had in zip(shape, values.shape, strict=True)])
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=(0, 9))
 def _path(
     loss: str, z: Array, curvature: Array, offsets: Array, y: Array, learnt: Array, sizes: Array,
-    left_out: Array, strengths: Array,
+    left_out: Array, strengths: Array, steps: int,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Solutions of all records, shape (strengths + 1, centres, r, outputs), and losses of records left out.
 
@@ -145,6 +180,7 @@ def _path(
         sizes: their numbers, shape (folds + 1,).
         left_out: weights of those that are left out, shape (folds, n).
         strengths: lambda, the strongest first.
+        steps: for each of them.
 
     Returns:
         The first strength is that of the centre itself.
@@ -177,7 +213,7 @@ def _path(
             return (new, new + jnp.where(back, 0.0, (t - 1) / later) * (new - a), later), None
 
         first = (a, a, jnp.ones((*shape[:2], 1, 1)))
-        a, *_ = lax.scan(step, first, None, length=_STEPS)[0]
+        a, *_ = lax.scan(step, first, None, length=steps)[0]
         return a, (a[-1], missed(a))
 
     start = jnp.zeros(shape)

@@ -55,6 +55,15 @@ def merits(task: Task, theta: Parameters, x: NDArray, y: NDArray, variance: floa
     return 1 - (each - y[:n]) ** 2 / variance if variance > 0 else np.full(n, np.nan)
 
 
+def merits_of_each(task: LinearModel, thetas: Parameters, x: NDArray, y: NDArray, variance: float) -> Real:
+    """`merits` of several linear models that are finite, shape (models, n)."""
+    several = jax.vmap(partial(_each, task), in_axes=(0, None, None))
+    each = np.asarray(several(jnp.asarray(thetas), jnp.asarray(x), jnp.asarray(y)), np.float64)
+    if _quality(task) is not LINEAR_LOSSES["squared"].quality:
+        return each
+    return 1 - (each - y) ** 2 / variance if variance > 0 else np.full(each.shape, np.nan)
+
+
 def _quality(task: LinearModel | ModelTask) -> Callable[[Array, Array], Array]:
     return (LINEAR_LOSSES[task.loss] if isinstance(task, LinearModel) else task.loss).quality
 

@@ -13,6 +13,8 @@ from noiseworthy.tasks.linear import LinearModel
 
 STEPS = (0, 1, 2, 4, 8, 16, 32)
 """Steps of a network after which it may stop."""
+SHARES = (1.0, 0.5, 0.0)
+"""Of the shared model in the centres that linear models are drawn towards."""
 
 
 def tuned_model(task: Task, shared: Parameters, own: Own, seed: int) -> Parameters:
@@ -25,5 +27,5 @@ def tuned_model(task: Task, shared: Parameters, own: Own, seed: int) -> Paramete
     if not np.all(np.isfinite(shared)):
         return own_model(task, shared, own, seed)
     if isinstance(task, LinearModel):
-        return towards(task, shared, (1.0, 0.5, 0.0), own, seed)
+        return towards(task, shared, SHARES, own, seed)
     return after_epochs(task, shared, own, seed, STEPS)

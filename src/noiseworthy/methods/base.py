@@ -60,6 +60,7 @@ class Method(Generic[T]):
         axes: what a comparison varies.
         held_against: who enters a contest with it; None where nobody does.
         reads: why it cannot train where only sums of uploads are seen; empty where it can.
+        shows: why it cannot train where a trusted server keeps to itself whom it asks; empty where it can.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Method(Generic[T]):
     axes: Axes
     held_against: Entrants | None
     reads: str
+    shows: str
 
 
 def never(table: Any) -> bool:

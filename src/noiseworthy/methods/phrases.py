@@ -30,6 +30,8 @@ def clients_of(record: Record) -> int:
 def asked(record: Record) -> str:
     """How many of how many clients a round asks."""
     b, n = record["plan"]["clients_per_round"], clients_of(record)
+    if rate := record["plan"].get("asked_with"):
+        return f"each of {n:,} clients with probability {number(rate)}"
     return f"all {n:,} clients" if b == n else f"{b:,} of {n:,} clients"
 
 
@@ -134,7 +136,8 @@ def paid_for(plan: Record, release: str) -> str:
         ('1 upload', '2 to 5 noised steps')
     """
     releases = span(plan["releases"])
-    return f"{releases} {release}{'' if releases == '1' else 's'}"
+    coins = f", each made with probability {number(plan['asked_with'])}" if plan.get("asked_with") else ""
+    return f"{releases} {release}{'' if releases == '1' else 's'}{coins}"
 
 
 def upload_hides(upload: str, plan: Record, noise: str) -> str:

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
-from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from noiseworthy._tables import Table
@@ -58,6 +57,8 @@ def best_scale(z: ArrayLike, y: ArrayLike, weights: NDArray[np.float64] | None =
         return float(-np.average(shares[each, true], weights=weights))
 
     ends = np.log(LEAST), np.log(MOST)
+    from scipy.optimize import minimize_scalar  # here, because it is slow to load
+
     found: Any = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-6})
     return float(np.clip(np.exp(found.x), LEAST, MOST))
 

@@ -11,6 +11,7 @@ from noiseworthy.data.schema.columns import Column
 from noiseworthy.model.description import Description
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.privacy.uploads import WORDS
+from noiseworthy.tasks.names import is_encoder
 
 MOST_NAMES = 20
 """Clients, classes or values that are named; the file has all."""
@@ -106,6 +107,12 @@ def _privacy(description: Description) -> Iterator[str]:
 
 
 def _records(description: Description) -> Iterator[str]:
+    if is_encoder((task := description.task).features):
+        yield (
+            "Each passes a frozen encoder first, `encoder.onnx` of this folder, sha256 "
+            f"{task.encoder_digest}. Source: {_text(task.encoder_source or '')}. "
+            f"Licence: {_text(task.encoder_licence or '')}."
+        )
     if description.columns is None:
         yield f"Arrays of shape (n, {', '.join(map(str, description.record_shape))})."
         return

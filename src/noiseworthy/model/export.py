@@ -1,7 +1,8 @@
 """A model as ONNX: one graph from encoded records to probabilities, for programs without Python or jax.
 
-The graph does what a task's `prepare` and `answers` do, node by node: a linear model's preparation, norm,
-matrix and intercept; or two convolutions and a dense layer, the networks of `tasks.models.cnn`.
+The graph does what a task's `prepare` and `answers` do, node by node: a linear model's preparation (with an
+encoder as the body of a loop over records), norm, matrix and intercept; or two convolutions and a dense
+layer, the networks of `tasks.models.cnn`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from noiseworthy.errors import ConfigError, DataError, InvalidInput
 from noiseworthy.model.model import Model
 from noiseworthy.tasks.batch import SAFETY
 from noiseworthy.tasks.clipping import upper_norm
+from noiseworthy.tasks.encoder import Encoder
 from noiseworthy.tasks.images import image_shape
 from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.models.cnn import DESIGNS, named_layers
@@ -58,7 +60,7 @@ def export_onnx(model: Model, file: Path | str) -> Path:
             [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", width])],
             graph.constants,
         ),
-        opset_imports=[helper.make_opsetid("", OPSET)],
+        opset_imports=[helper.make_opsetid("", OPSET), *graph.domains],
         ir_version=IR,
         producer_name="noiseworthy",
         producer_version=model.description.version,
@@ -83,15 +85,17 @@ def _said(model: Model) -> dict[str, str]:
 class _Graph:
     """Nodes under way; every value has a name."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
+        self.domains: list[Any] = []
 
     def put(self, value: ArrayLike, kind: type = np.float32) -> str:
         """A constant."""
         from onnx import numpy_helper
 
-        name = f"c{len(self.constants)}"
+        name = f"{self.prefix}c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.asarray(value, kind), name))
         return name
 
@@ -99,7 +103,7 @@ class _Graph:
         """A node; returns the name of its one output."""
         from onnx import helper
 
-        name = f"v{len(self.nodes)}"
+        name = f"{self.prefix}v{len(self.nodes)}"
         self.nodes.append(helper.make_node(operation, inputs, [name], **attributes))
         return name
 
@@ -136,7 +140,7 @@ def _outputs(graph: _Graph, model: Model) -> tuple[str, str]:
 
 
 def _linear(graph: _Graph, task: LinearModel, theta: NDArray[np.float32], shape: tuple[int, ...]) -> str:
-    if (features := task.preparation.features) is not None:
+    if isinstance(features := task.preparation.features, str):
         raise InvalidInput(
             f'a model of features = "{features}" cannot be exported to ONNX; use '
             "nw.load_model, or train without features"
@@ -152,9 +156,15 @@ def _prepared(graph: _Graph, preparation: Preparation, shape: tuple[int, ...]) -
     rows, numbers = INPUT, math.prod(shape)
     if preparation.pooling > 1:
         rows = _pooled(graph, preparation.pooling, image_shape("pooling", shape))
-        numbers = math.prod(Preparation(preparation.pooling).shape_after(shape))
+        shape = Preparation(preparation.pooling).shape_after(shape)
+        numbers = math.prod(shape)
+    if isinstance(preparation.features, Encoder):
+        rows, numbers = _encoded(graph, preparation.features, rows, shape), preparation.features.size(shape)
     rows = graph.shaped(rows, -1, numbers)
-    if preparation.reference is not None:
+    if (seen := preparation.reference) is not None:
+        if seen.center is not None:
+            centered = graph.add("Sub", rows, graph.put(seen.center))
+            rows = graph.add("Div", centered, graph.put(np.asarray(seen.spread)))
         norms = graph.add("Sqrt", graph.sum(graph.add("Mul", rows, rows)))
         zero = graph.add("Equal", norms, graph.put(0.0))
         units = graph.add("Div", rows, graph.add("Where", zero, graph.put(1.0), norms))
@@ -167,6 +177,41 @@ def _prepared(graph: _Graph, preparation: Preparation, shape: tuple[int, ...]) -
         alone = Preparation(projection=preparation.projection, seed=preparation.seed)
         directions = np.asarray(alone(jnp.eye(numbers)))
     return graph.add("MatMul", rows, graph.put(directions))
+
+
+def _encoded(graph: _Graph, encoder: Encoder, rows: str, shape: tuple[int, ...]) -> str:
+    """Features of records, one after the other: the encoder as the body of a loop over them."""
+    import onnx
+    from onnx import TensorProto, compose, helper, version_converter
+
+    try:
+        whole = onnx.load_model_from_string(encoder.content)
+        (now,) = (one.version for one in whole.opset_import if not one.domain)
+        whole = whole if now == OPSET else version_converter.convert_version(whole, OPSET)
+        whole = compose.add_prefix(whole, "encoder/")
+    except Exception as error:
+        raise InvalidInput(
+            f"the encoder {encoder.name} cannot be brought to ONNX operator set {OPSET}, which is exported "
+            f"({str(error)[:100]}); export the encoder with it, or use nw.load_model"
+        ) from None
+    axes, into = encoder.view(shape)
+    known = {one.name for one in whole.graph.initializer}
+    (taken,) = (one.name for one in whole.graph.input if one.name not in known)
+    body = _Graph("record/")
+    record = "record" if axes is None else body.add("Transpose", "record", perm=axes)
+    alone = helper.make_node("Reshape", [record, body.put([1, *into], np.int64)], [taken])
+    flat = helper.make_node(
+        "Reshape", [whole.graph.output[0].name, body.put([encoder.size(shape)], np.int64)], ["features"]
+    )
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, known)
+        for name, known in (("record", [*shape]), ("features", [encoder.size(shape)]))
+    ]
+    nodes = [*body.nodes, alone, *whole.graph.node, flat]
+    constants = [*body.constants, *whole.graph.initializer]
+    inner = helper.make_graph(nodes, "one record", ends[:1], ends[1:], constants)
+    graph.domains = [one for one in whole.opset_import if one.domain]
+    return graph.add("Scan", rows, body=inner, num_scan_inputs=1)
 
 
 def _pooled(graph: _Graph, side: int, image: tuple[int, ...]) -> str:

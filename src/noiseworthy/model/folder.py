@@ -9,20 +9,26 @@ import os
 import secrets
 import shutil
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.errors import DataError
+from noiseworthy.errors import ConfigError, DataError
 from noiseworthy.model.card import card_of
 from noiseworthy.model.coefficients import COLUMNS, coefficients_of
 from noiseworthy.model.description import Description, digest_of
+from noiseworthy.tasks.names import is_encoder
 from noiseworthy.tasks.reference import Reference
+
+if TYPE_CHECKING:
+    from noiseworthy.tasks.encoder import Encoder
+    from noiseworthy.tasks.table import TaskTable
 
 NAME = "model"
 """Of the folder within a run's."""
 FILE, ARRAYS, CARD, COEFFICIENTS = "model.json", "parameters.safetensors", "README.md", "coefficients.csv"
+ENCODER = "encoder.onnx"
 _SEEN, _STANDARDISED = ("mean", "directions"), ("center", "spread")
 _AGAIN = "take the whole folder from where it was written, or train again"
 
@@ -34,11 +40,13 @@ class Kept(NamedTuple):
         description: all but the numbers.
         theta: parameters, float32, shape (p,).
         reference: public records that others are seen against, with the directions that are kept.
+        encoder: that records pass first; None without one.
     """
 
     description: Description
     theta: NDArray[np.float32]
     reference: Reference | None = None
+    encoder: Encoder | None = None
 
 
 def save_folder(kept: Kept, folder: Path, *, private: bool = False) -> Path:
@@ -85,7 +93,7 @@ def load_folder(path: Path) -> Kept:
     if missing := [name for name in ("theta", *numbers) if name not in arrays]:
         raise DataError(f"{folder / ARRAYS} lacks the array {missing[0]}; {_AGAIN}")
     reference = Reference(**{name: arrays[name] for name in numbers}) if numbers else None
-    return Kept(description, arrays["theta"], reference)
+    return Kept(description, arrays["theta"], reference, _encoder(folder, task))
 
 
 def _fill(folder: Path, kept: Kept) -> None:
@@ -101,11 +109,24 @@ def _fill(folder: Path, kept: Kept) -> None:
     content = {**kept.description.plain, "parameters": parameters}
     text = json.dumps({**content, "digest": digest_of(content)}, indent=1, ensure_ascii=False)
     (folder / ARRAYS).write_bytes(packed)
+    if kept.encoder is not None:
+        (folder / ENCODER).write_bytes(kept.encoder.content)
     (folder / FILE).write_text(text, encoding="utf-8")
     (folder / CARD).write_text(card_of(kept.description), encoding="utf-8")
     if rows := coefficients_of(kept.description, kept.theta):
         with (folder / COEFFICIENTS).open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([COLUMNS, *rows])
+
+
+def _encoder(folder: Path, task: TaskTable) -> Encoder | None:
+    if not is_encoder(task.features):
+        return None
+    from noiseworthy.tasks.encoder import Encoder  # here, because few models have one
+
+    try:
+        return Encoder.read(folder, ENCODER, task.encoder_digest)
+    except ConfigError as error:
+        raise DataError(f"{folder / ENCODER} is not the encoder of this model; {_AGAIN}") from error
 
 
 def _found(path: Path) -> Path:

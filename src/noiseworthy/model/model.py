@@ -94,7 +94,7 @@ def task_of(kept: Kept) -> Task:
         table.model, said.record_shape, None if classes is None else len(classes), ridge=table.ridge,
         feature_norm=table.radius, normalise=table.normalise, bias=table.intercept(table.model),
         pooling=table.pooling, projection=table.projection, reference=kept.reference,
-        features=table.mapped_by, class_weights=table.weights,
+        features=kept.encoder or table.mapped_by, class_weights=table.weights,
     )  # fmt: skip
 
 

@@ -184,6 +184,11 @@ class Plan:
         return self.local.taken(self.uploads, self.rounds)
 
     @property
+    def sampling_rate(self) -> float:
+        """Probability with which an upload holds what it hides: q of Poisson batches or of secret cohorts."""
+        return self.problem.sampling_rate if self.release is None else self.release.sampling_rate
+
+    @property
     def noise(self) -> NDArray[np.float64]:
         """Per-coordinate noise of the first upload: Laplace scale or Gaussian std, shape (N,).
 
@@ -325,7 +330,7 @@ class Plan:
                 "relation": budget.relation,
                 "adversary": self.problem.trust.adversary,
                 "private": private,
-                "accountant": accountant_name(self.problem.family, self.problem.sampling_rate, budget.delta),
+                "accountant": accountant_name(self.problem.family, self.sampling_rate, budget.delta),
                 "clients": [
                     {"epsilon": epsilon, "delta": delta, "spent_epsilon": _finite(spent)}
                     for epsilon, delta, spent in rows
@@ -350,7 +355,8 @@ class Plan:
     def _trust_keys(self) -> dict[str, Any]:
         """Whom owners trust and the noise of a sum, where not everybody sees each upload."""
         trust = self.problem.trust
-        return {"trust": trust.as_dict(), "sum_noise": self.sum_noise} if trust.in_sums else {}
+        told = {"trust": trust.as_dict(), "sum_noise": self.sum_noise} if trust.in_sums else {}
+        return told | ({"asked_with": self.sampling_rate} if trust.secret else {})
 
     def _resource_keys(self) -> dict[str, Any]:
         """The dearest client's cost, and what each client pays; None where nothing but privacy is scarce."""

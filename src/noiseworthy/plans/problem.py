@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.interpolate import PchipInterpolator
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.plans.resources import Resources
+from noiseworthy.privacy.amplification import check_secret_cohorts
 from noiseworthy.privacy.budget import PrivacyBudget, Row
 from noiseworthy.privacy.calibration import calibrate, shared, unit_noise
 from noiseworthy.privacy.clipping import ClippingMode, clip_norm_of, of_upload, unit_of
@@ -154,8 +154,43 @@ class Problem:
         Raises:
             InvalidInput: a cohort too small for a sum to hide its members.
         """
-        alone = calibrate(self.family, self.sensitivity, self.budget, releases, self.sampling_rate)
+        rate = self.rate_of(cohort or self.n_clients)
+        alone = calibrate(self.family, self.sensitivity, self.budget, releases, rate)
         return self.in_sums(alone, releases, cohort or self.n_clients, weights)
+
+    def rate_of(self, cohort: int) -> float:
+        """Probability with which an upload holds what it hides: q of Poisson batches, or of secret cohorts.
+
+        Args:
+            cohort: clients b that a round asks, on average where that is secret.
+
+        Raises:
+            UnsoundClaim: secret cohorts where no proof gives amplification.
+        """
+        if not self.trust.secret:
+            return self.sampling_rate
+        check_secret_cohorts(self.family, self.budget.relation, self.sensitivity.unit)
+        if self.clipping != "D":
+            raise UnsoundClaim(
+                f'cohorts = "secret" needs whole updates clipped, mode D, got clipping mode {self.clipping}: '
+                "a ridge would move the model beside its clipped steps and show who takes part; use mode D"
+            )
+        return self.trust.asked_with(cohort, self.n_clients)
+
+    def takes_part(self, rounds: ArrayLike, clients_per_round: ArrayLike) -> NDArray[np.int64]:
+        """Releases that a client's noise pays for, k: those of its turn, every round where turns are secret.
+
+        Example:
+            >>> problem = Problem(np.array([5, 5]), 3, PrivacyBudget.of(1.0, 1e-5, 2), "gaussian", 1.0)
+            >>> problem.takes_part([9], [1])
+            array([5])
+        """
+        rounds, b = np.broadcast_arrays(np.asarray(rounds, np.int64), np.asarray(clients_per_round, np.int64))
+        return rounds.copy() if self.trust.secret else -(-rounds * b // self.n_clients)
+
+    def noises_in(self, cohort: int) -> int:
+        """Shares into which the noise of a sum is divided that asks b clients; of a server's, among all."""
+        return int(self.trust.survivors(self.n_clients if self.trust.secret else cohort))
 
     def in_sums(
         self, alone: Release, releases: NDArray[np.int64], cohort: int, weights: NDArray[np.float64] | None
@@ -170,7 +205,7 @@ class Problem:
             )
         self.trust.check_cohort(cohort)
         shares = self.weights if weights is None else weights / weights.sum()
-        sharing = Sharing(shares, int(self.trust.survivors(cohort)))
+        sharing = Sharing(shares, self.noises_in(cohort))
         return shared(replace(alone, sharing=None), sharing, releases, self.budget)
 
     def weighted_noise(
@@ -206,6 +241,8 @@ class Problem:
             return np.array([self._weighted_noise_at(int(releases[0]))])
         grid = self._knots(max(int(releases.max()), 2))
         values = np.array([self._weighted_noise_at(int(k)) for k in grid])
+        from scipy.interpolate import PchipInterpolator  # here, because it is slow to load
+
         return np.exp(PchipInterpolator(np.log(grid), np.log(values))(np.log(releases)))
 
     def _knots(self, most: int) -> NDArray[np.int64]:
@@ -246,6 +283,8 @@ class Problem:
         knots = np.geomspace(low, high, _FEW)
         some = PrivacyBudget.of(knots, budget.delta[0], _FEW, budget.relation, budget.unit)
         known = np.log(noise_of(family, some, releases))
+        from scipy.interpolate import PchipInterpolator
+
         return np.exp(PchipInterpolator(np.log(knots), known)(np.log(np.clip(budget.epsilon, low, high))))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.filters import PrivacyFilter
-from noiseworthy.privacy.releases import Release
+from noiseworthy.privacy.releases import LEFT_OUT_IF_DEFAULT, Release
 
 if TYPE_CHECKING:
     from noiseworthy.plans.plan import StepSize
@@ -73,15 +73,26 @@ class Pilot(Stage):
 
 @dataclass(frozen=True)
 class BoughtRanges(Stage):
-    """Noised quantiles of number columns, which every client answered before the plan was made.
+    """Noised quantiles of number columns and counts of labels, which every client answered before the plan.
 
     Attributes:
         found: least and greatest value of each column, by name: medians over the clients' answers.
+        label_scale: root mean square of the numbers to predict that noised counts tell; None if not bought.
+        label_octaves: shares of them in octaves below their range (`privacy.octaves`) that the counts tell.
     """
 
     found: dict[str, tuple[float, float]]
-    rule: ClassVar[str] = "ranges of columns, medians over noised quantiles of every client"
+    label_scale: float | None = field(default=None, metadata=LEFT_OUT_IF_DEFAULT)
+    label_octaves: tuple[float, ...] = field(default=(), metadata=LEFT_OUT_IF_DEFAULT)
+    rule: ClassVar[str] = "ranges of columns and the size of labels, from noised answers of every client"
     trains: ClassVar[bool] = False
+
+    @property
+    def words(self) -> str:
+        """What was released for what, in words."""
+        ranges = f"noised quantiles, which bought the range of {', '.join(self.found)}" * bool(self.found)
+        size = "noised counts, which bought the size of labels" * (self.label_scale is not None)
+        return f"one round of {' and one of '.join(said for said in (ranges, size) if said)}"
 
     @cached_property
     def _remaining(self) -> PrivacyBudget:
@@ -102,14 +113,21 @@ class BoughtRanges(Stage):
         if budget.unit != self.budget.unit:
             raise UnsoundClaim(
                 "noised quantiles of a client hide one record of it, and this training hides a whole client; "
-                "state the ranges of [columns], or choose an algorithm whose unit is the record"
+                f"state {self._stated}, or choose an algorithm whose unit is the record"
             )
         if not (np.all(budget.epsilon == self.budget.epsilon) and np.all(budget.delta == self.budget.delta)):
             raise UnsoundClaim(
-                "ranges of [columns] were bought from another budget; state them where budgets are compared"
+                f"{self._stated} were bought from another budget; state them where budgets are compared"
             )
         return self._remaining
 
+    @property
+    def _stated(self) -> str:
+        """What a study states that buys none of it."""
+        return "ranges of [columns]" if self.found else "numbers like [planning] label_scale"
+
     def as_dict(self) -> dict[str, Any]:
-        """What a plan says of them, under `bought_ranges`."""
-        return {"bought_ranges": {name: list(ends) for name, ends in self.found.items()}}
+        """What a plan says of them, under `bought_ranges` and `bought_label_scale`."""
+        ranges = {"bought_ranges": {name: list(ends) for name, ends in self.found.items()}}
+        size = {"bought_label_scale": self.label_scale}
+        return (ranges if self.found else {}) | ({} if self.label_scale is None else size)

@@ -12,6 +12,9 @@ from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.releases import Release
 
+_FEW = 16
+"""Distinct shifts that a privacy loss distribution is made for where whole clients are sampled."""
+
 
 def accountant_name(family: Family, sampling_rate: float, delta: ArrayLike) -> str:
     """How `spent_epsilon` counts, in words for reports.
@@ -35,7 +38,8 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
         delta: delta_i, shape (N,) or one for all; 0 means pure epsilon.
 
     Returns:
-        epsilon_i, shape (N,); 0 without uploads, infinite without noise.
+        epsilon_i, shape (N,); 0 without uploads, infinite without noise. Where a server asks in secret and
+        many clients are moved differently, an upper bound but for those that are moved most.
 
     Example:
         >>> from noiseworthy.privacy.mechanisms import Laplace
@@ -50,7 +54,22 @@ def spent_epsilon(release: Release, releases: ArrayLike, delta: ArrayLike) -> ND
     law = release.mechanism.law
     if not law.noisy:
         return np.where(used > 0, np.inf, 0.0)
-    return law.analysis.spent(release.shift, used, delta, release.sampling_rate)
+    shift = _of_few(release.shift) if release.sampled_clients else release.shift
+    return law.analysis.spent(shift, used, delta, release.sampling_rate)
+
+
+def _of_few(shift: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Shifts, each distinct one of which takes a privacy loss distribution: of many, the next of a few.
+
+    Example:
+        >>> _of_few(np.array([0.5, 0.25])), len(np.unique(_of_few(np.linspace(0.1, 1.0, 1000))))
+        (array([0.5 , 0.25]), 16)
+    """
+    if len(np.unique(shift)) <= _FEW:
+        return shift
+    knots = np.geomspace(shift.min(), shift.max(), _FEW)
+    knots[-1] = shift.max()
+    return knots[np.searchsorted(knots[:-1], shift)]
 
 
 def spent_with_pilot(

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.accountants import spent_epsilon
+from noiseworthy.privacy.amplification import check_sampling
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import Family, law_of
-from noiseworthy.privacy.releases import Release, check_sampling
+from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Sensitivity
 from noiseworthy.privacy.trust import Sharing
 

@@ -29,7 +29,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
 
 _TAIL = 5e-5
 """Part of epsilon that what lies beyond the last step may add."""
@@ -88,6 +87,8 @@ def laplace_epsilon(shift: float, releases: int, delta: float) -> float:
     if excess(basic) >= 0:
         return basic
     # Brent's method ends on either side of the root: then upwards, until delta is met
+    from scipy.optimize import brentq  # here, because it is slow to load
+
     root = float(brentq(excess, 0.0, basic, xtol=1e-13 * basic, rtol=1e-12))  # pyright: ignore[reportArgumentType]
     while excess(root) > 0:
         root *= 1 + 1e-11
@@ -177,6 +178,8 @@ def _line(shift: float, releases: int, delta: float) -> float:
         return (releases * float(_log_mgf(c, shift)) - math.log(delta) - math.log(c * (1 + c))) / c
 
     centre = math.log(math.sqrt(2 * math.log(1 / delta) + 1) / (shift * math.sqrt(releases)))
+    from scipy.optimize import minimize_scalar
+
     found = minimize_scalar(bound, bounds=(centre - 12, centre + 12), method="bounded")
     return math.exp(found.x)  # pyright: ignore[reportAttributeAccessIssue]
 

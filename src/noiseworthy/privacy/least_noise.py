@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
 
 TOLERANCE = 2e-4
 """Relative excess of noise that root finding may leave; closed forms leave none."""
@@ -33,6 +32,8 @@ def least_noise(epsilon_of: Callable[[float], float], epsilon: float, guess: flo
         # a tenth beyond where that line has its root, so that the two mostly bracket it; at most a factor e
         there = here + np.clip(1.1 * over, -1, 1) + np.copysign(TOLERANCE, over)
         if excess(there) * over <= 0:
+            from scipy.optimize import brentq  # here, because it is slow to load
+
             here = float(brentq(excess, min(here, there), max(here, there), xtol=TOLERANCE / 4))  # pyright: ignore
             break
         here, over = there, excess(there)

@@ -3,7 +3,8 @@
     local        everybody sees each upload: its own noise alone hides a record
     secure-sum   server, network and up to t owners see sums of cohorts only, of which up to d may be missing:
                  the noises of the m = b - t - d owners that are honest and there at least hide it together
-    central      a server sees clipped uploads and adds the noise of the sum once
+    central      a server sees clipped uploads and adds the noise of the sum once; it may keep to itself whom
+                 it asks, each client by a coin of its own, which amplifies
 
 With s_j the noise of owner j as it enters the sum, a record of owner i is hidden by s_i and the m - 1 least
 of the others (`Sharing.hiding`). The theory is in docs/theory/trust.md.
@@ -11,7 +12,7 @@ of the others (`Sharing.hiding`). The theory is in docs/theory/trust.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -22,9 +23,12 @@ from noiseworthy._wording import count
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.budget import ADVERSARY
 from noiseworthy.privacy.mechanisms import Law
+from noiseworthy.privacy.releases import LEFT_OUT_IF_DEFAULT
 
 TrustModel = Literal["local", "secure-sum", "central"]
 TRUST_MODELS: tuple[TrustModel, ...] = ("local", "secure-sum", "central")
+Cohorts = Literal["public", "secret"]
+COHORTS: tuple[Cohorts, ...] = ("public", "secret")
 _FEWEST = 2
 """Honest owners whose noises must meet in a sum: one alone is no sum."""
 
@@ -37,9 +41,12 @@ class Trust:
         model: a word of `TRUST_MODELS`.
         colluders: t, owners that tell the server what they know; of a secure sum only.
         dropouts: d, owners of a cohort that may be missing in a round; of a secure sum only.
+        cohorts: who knows whom a round asks: everybody, or in `secret` the trusted server alone, which tosses
+            a coin for each client in each round.
 
     Raises:
-        InvalidInput: another word, or colluders or drop-outs where every upload is seen.
+        InvalidInput: another word, colluders or drop-outs where every upload is seen, or secret cohorts where
+            no server is trusted.
 
     Example:
         >>> Trust("secure-sum", colluders=2, dropouts=1).survivors([10, 4]).tolist()
@@ -49,9 +56,16 @@ class Trust:
     model: TrustModel = "local"
     colluders: int = 0
     dropouts: int = 0
+    cohorts: Cohorts = field(default="public", metadata=LEFT_OUT_IF_DEFAULT)
 
     def __post_init__(self):
         check.one_of("trust", self.model, TRUST_MODELS)
+        check.one_of("cohorts", self.cohorts, COHORTS)
+        if self.secret and self.owners_add:
+            raise InvalidInput(
+                f'cohorts = "secret" is of trust = "central" only, got trust = "{self.model}", where it is '
+                "seen who takes part; leave it out, or trust a server"
+            )
         for name in ("colluders", "dropouts"):
             value = check.count(name, getattr(self, name), least=0)
             if value and self.model != "secure-sum":
@@ -69,6 +83,24 @@ class Trust:
     def owners_add(self) -> bool:
         """Whether owners add noise, and not a server."""
         return self.model != "central"
+
+    @property
+    def secret(self) -> bool:
+        """Whether a round asks each client by a coin that only the server sees."""
+        return self.cohorts == "secret"
+
+    def asked_with(self, clients_per_round: int, clients: int) -> float:
+        """Probability with which a round asks a client, where that is secret; 1 where cohorts are public.
+
+        Args:
+            clients_per_round: b, on average.
+            clients: N.
+
+        Example:
+            >>> Trust("central", cohorts="secret").asked_with(10, 200), Trust("central").asked_with(10, 200)
+            (0.05, 1.0)
+        """
+        return clients_per_round / clients if self.secret else 1.0
 
     @property
     def least_cohort(self) -> int:
@@ -111,9 +143,10 @@ class Trust:
         if self.model == "local":
             return ADVERSARY
         if self.model == "central":
+            keeps = ", also to tell nobody whom it asked in which round" * self.secret
             return (
                 "everybody but the server: each model that it sends out. The server sees every clipped "
-                "upload before it adds the noise, and is trusted"
+                f"upload before it adds the noise, and is trusted{keeps}"
             )
         others = f" and up to {self.colluders} other owners" * bool(self.colluders)
         missing = f", up to {self.dropouts} of them missing" if self.dropouts else ""
@@ -134,7 +167,8 @@ class Trust:
 
     def as_dict(self) -> dict[str, Any]:
         """As in `plan --json`."""
-        return {"model": self.model, "colluders": self.colluders, "dropouts": self.dropouts}
+        told = {"model": self.model, "colluders": self.colluders, "dropouts": self.dropouts}
+        return {**told, "cohorts": self.cohorts} if self.secret else told
 
 
 LOCAL = Trust()

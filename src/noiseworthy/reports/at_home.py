@@ -30,6 +30,19 @@ def finding(record: RunRecord) -> str | None:
     return f"{_verdict(home, reached)}: {said}"
 
 
+def planned_for(record: RunRecord) -> str:
+    """By which models a plan for owners was chosen, and what its trials advise."""
+    said = record.foretold and record.foretold.home
+    if said is None or said.planned_for == "shared":
+        chosen = "planned for the shared model, before any of them tunes it at home"
+    else:
+        chosen = "planned for what they make of the shared model at home"
+    if said is None or said.gaining is None or record.federation is None:
+        return chosen
+    owners = count(len(record.federation.sizes), "owner")
+    return f"{chosen}; on public data {said.gaining:,} of {owners} gain from sharing"
+
+
 def _verdict(home: HomePart, reached: dict[str, float]) -> str:
     """Own, shared or tuned; told apart from own models where that is beyond two standard errors."""
     alone, tuned = reached.get("alone", -math.inf), reached.get("tuned", -math.inf)
@@ -79,7 +92,9 @@ def fairness(record: RunRecord, home: HomePart) -> list[dict[str, str]]:
     enough = tests >= ENOUGH if np.any(tests >= ENOUGH) else tests > 0
     said = record.foretold and record.foretold.home
     told = {} if said is None else {"alone": said.alone, "shared": said.shared, "tuned": said.tuned}
-    return [_row(record, NAMES[name], one, enough, told.get(name)) for name, one in home.candidates.items()]
+    shares = None if said is None or said.shares is None else finite(said.shares)
+    mean = {name: float(np.average(finite(each), weights=shares)) for name, each in told.items()}
+    return [_row(record, NAMES[name], one, enough, mean.get(name)) for name, one in home.candidates.items()]
 
 
 def _row(
@@ -87,10 +102,10 @@ def _row(
     name: str,
     one: CandidatePart,
     enough: NDArray[np.bool_],
-    foretold: list[float | None] | None,
+    foretold: float | None,
 ) -> dict[str, str]:
     scores = finite(one.scores, math.nan)[enough]
-    said = {} if foretold is None else {"foretold": score(record, float(np.mean(finite(foretold))))}
+    said = {} if foretold is None else {"foretold": score(record, foretold)}
     if one.overall is None or not np.isfinite(scores).all() or not len(scores):
         of_owners = {"mean owner": "", "worst": "", "spread": ""}
         return {"model": name, "all test records": "diverged", **said, **of_owners}

@@ -15,6 +15,7 @@ from typing import Any
 
 from noiseworthy._wording import count, number, percent, rounded_up, span
 from noiseworthy.errors import DataError
+from noiseworthy.methods.phrases import asked as asked_of
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.methods.words import Record
 from noiseworthy.privacy.trust import TrustModel
@@ -23,11 +24,12 @@ from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.findings import most_spent, rounded_down, spent_words
 from noiseworthy.reports.guarantee import meaning, told_apart
 from noiseworthy.reports.limits import limits, of_several
-from noiseworthy.reports.privacy_statement import bought_ranges, protected
+from noiseworthy.reports.privacy_statement import bought_before, protected
 from noiseworthy.reports.schedules import NO_UPLOADS, noise_of, uploads_of, words_of
 from noiseworthy.studies.claim_table import ClaimTable
 from noiseworthy.studies.statement import assurance, budgets, claim
 from noiseworthy.studies.typed_record import ClaimPart, PersonsPart, PlanPart, RunRecord, view
+from noiseworthy.tasks.names import is_encoder
 
 FILE, PAGE = "claim_card.json", "claim_card.html"
 Card = dict[str, Any]
@@ -69,7 +71,7 @@ def claim_card(record: Record | RunRecord) -> Card:
     facts = {
         "unit": privacy.unit,
         "relation": privacy.relation,
-        "trust": TRUSTED[plan.whom.model],
+        "trust": TRUSTED[plan.whom.model] + _SECRET * plan.whom.secret,
         "adversary": privacy.adversary,
         "lifetime": _lifetime(record),
         "told_apart": None if (best := told_apart(record)) is None else best.model_dump(),
@@ -79,6 +81,7 @@ def claim_card(record: Record | RunRecord) -> Card:
         "constants": _constants(record),
         "before": claimed.before and claimed.before.model_dump(),
         **({"bought_ranges": plan.bought_ranges} if plan.bought_ranges else {}),
+        **({} if plan.bought_label_scale is None else {"bought_label_scale": plan.bought_label_scale}),
         "looser": claimed.looser,
         "persons": claimed.persons and claimed.persons.model_dump(),
         "as_printed": leak
@@ -113,7 +116,8 @@ def questions(record: RunRecord) -> list[dict[str, Any]]:
     if features := _features(record):
         answers["Which map do records pass first, and whose is it?"] = (
             f"{features['map']}, with {features['source']}. Licence: {features['licence']}. "
-            f"{features['scaled_by']} It takes each record alone, before the clip, and costs no privacy."
+            f"{features['scaled_by']} It takes each record alone, before the clip, and costs no privacy"
+            f"{_OF_OTHERS.format(features['digest']) if 'digest' in features else '.'}"
         )
     points = {"What is not protected?": list(_outside(record))}
     if record.claim and (persons := record.claim.persons):
@@ -132,6 +136,7 @@ TRUSTED: dict[TrustModel, str] = {
     "central": "central: the server is trusted with each clipped upload, and adds the noise once",
 }
 """Whom one must trust, by the word of a study."""
+_SECRET = ", and keeps to itself whom it asks in which round"
 _MAPS = {
     "scattering": {
         "map": "Wavelet scattering (2 scales, 8 orientations, orders 0 to 2)",
@@ -145,17 +150,29 @@ _MAPS = {
     },
 }
 """Public features by name, for the card: what they are, where they come from, and under which licence."""
+_OF_OTHERS = (
+    " as long as it was trained on other records than these, for which the study answers. Owners know it by "
+    "its digest {}."
+)
 
 
 def _features(record: RunRecord) -> dict[str, str]:
     """The public features that records are replaced by; empty where there are none."""
     task = record.study.get("task", {})
-    name, _, numbers = (task.get("features") or "").partition(":")
+    public = ", ".join(task.get("reference") or ())
+    scaled = f"Its channels are standardised by public images ({public})." if public else ""
+    if is_encoder(stated := task.get("features")):
+        return {
+            "map": f"The frozen encoder {stated}",
+            "source": f"these words of the study on where it comes from: {task['encoder_source']}",
+            "licence": task["encoder_licence"],
+            "digest": f"sha256:{task['encoder_digest']}",
+            "scaled_by": scaled,
+        }
+    name, _, numbers = (stated or "").partition(":")
     if (chosen := _MAPS.get(name)) is None:
         return {}
     chosen = {**chosen, "map": chosen["map"].format(*numbers.split(":"))}
-    public = ", ".join(task.get("reference") or ())
-    scaled = f"Its channels are standardised by public images ({public})." if public else ""
     return {**chosen, "scaled_by": scaled}
 
 
@@ -201,6 +218,7 @@ def _mechanism(plan: PlanPart) -> dict[str, Any]:
         "releases": _ends(plan.releases),
         "uploads": _ends(uploads_of(plan)),
         "sampling_rate": plan.sampling_rate,
+        **({} if plan.asked_with is None else {"asked_with": plan.asked_with}),
     }
 
 
@@ -241,7 +259,8 @@ def _from_whom(record: RunRecord) -> str:
             "trusted, neither the server nor other clients."
         )
     if not trust.owners_add:
-        return f"{said} Clients clip what they compute and send it without noise to the server."
+        asks = f" It asks {asked_of(record.written)} in each round, in secret." * plan.whom.secret
+        return f"{said} Clients clip what they compute and send it without noise to the server.{asks}"
     asked = plan.clients_per_round
     fewest = int(trust.survivors(asked)) if plan.train else 0
     return (
@@ -345,7 +364,7 @@ def _what_constants_cost(record: RunRecord) -> str:
     if record.claim and (before := record.claim.before):
         cost = f"epsilon {span(before.spent_epsilon, rounded_up)} per client"
         said = f"Before the plan there was {before.what}: {cost}, counted in the numbers above."
-        return f"{said} {bought_ranges(record)}".strip()
+        return " ".join((said, *bought_before(record)))
     sources = sorted(set(_constants(record).values()))
     if any(source.startswith("bought") for source in sources):
         return "One upload per client, before the plan; it is counted in the numbers above."

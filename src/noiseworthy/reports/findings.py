@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from noiseworthy._wording import count, finite, level, number, percent, percent_up, rounded_up, span, times
+from noiseworthy._wording import count, finite, level, number, percent, percent_up, rounded_up, span
 from noiseworthy.methods.words import Course, Record
 from noiseworthy.model.metrics import Metrics
-from noiseworthy.reports.schedules import words_of
+from noiseworthy.reports.schedules import asked_in_training, words_of
 from noiseworthy.studies.typed_evidence import EvidencePart
 from noiseworthy.studies.typed_parts import Quantity
 from noiseworthy.studies.typed_record import RunRecord, TrainingPart, view
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart
-from noiseworthy.tasks.names import score_of
+from noiseworthy.tasks.names import is_encoder
+from noiseworthy.tasks.qualities import score_of
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,14 @@ _FEATURES = {
 }
 
 
+def _of_numbers(features: str, task: Mapping[str, Any]) -> str:
+    if is_encoder(features):
+        return (
+            f"replaced by what the encoder {features} gives (sha256 {task.get('encoder_digest') or '':.12})"
+        )
+    return f"replaced by random Fourier features ({features}: a formula with a public seed)"
+
+
 def preparation(task: Mapping[str, Any]) -> str:
     """What becomes of records before a linear model sees them, by the study's table; empty for nothing.
 
@@ -189,10 +198,7 @@ def preparation(task: Mapping[str, Any]) -> str:
     if (side := task.get("pooling", 1)) > 1:
         parts.append(f"images pooled {side} x {side}")
     if features := task.get("features"):
-        parts.append(
-            _FEATURES.get(features)
-            or f"replaced by random Fourier features ({features}: a formula with a public seed)"
-        )
+        parts.append(_FEATURES.get(features) or _of_numbers(features, task))
     public = ", ".join(task.get("reference") or ())
     if public and features:
         parts.append(f"channels standardised by public images ({public})")
@@ -297,7 +303,7 @@ def who_caption(record: RunRecord) -> str:
     plan, training = record.plan, record.training
     paid = f"Each client's noise pays for {words_of(plan).noised.caption(plan.written)}"
     if training:
-        paid += f"; it was asked {times(span(u for seed in training.uploads for u in seed))}"
+        paid += f"; it was asked {asked_in_training(record)}"
     spent = most_spent(record) or [row.spent_epsilon for row in plan.privacy.clients]
     known = [value for value in spent if value is not None]
     if not plan.privacy.private or len(known) < len(spent):

@@ -177,7 +177,11 @@ def plan_numbers(record: RunRecord) -> list[Key]:
     words = words_of(plan)
     keys = [
         *words.keys(plan.written),
-        Key("clients in each", f"{plan.clients_per_round:,}", f"of {len(plan.releases):,}"),
+        Key(
+            "clients in each",
+            f"{plan.clients_per_round:,}",
+            f"of {len(plan.releases):,}{' on average' * (plan.asked_with is not None)}",
+        ),
         Key("uploads per client", span(uploads_of(plan)), words.noised.remark(plan.written)),
     ]
     if bill := planned_bill(record):
@@ -198,7 +202,7 @@ def client_rows(record: RunRecord) -> list[dict[str, str]]:
             "client": name,
             "records": f"{federation.sizes[i]:,}" if federation else "",
             **words_of(plan).noised.columns(plan.written, i),
-            "made": span(seed[i] for seed in training.uploads) if training else "",
+            "made": span(seed[i] for seed in training.uploads) if training and not plan.asked_with else "",
             "noise": number(plan.noise[i]),
             "epsilon": number(budget.epsilon, 6),
             "delta": number(budget.delta, 6),

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from noiseworthy.reports.style import ON_PAPER
 
@@ -28,6 +27,8 @@ def spread(
     """
     order = np.argsort(positions, kind="stable")
     below = gap * np.arange(len(order))
+    from scipy.optimize import isotonic_regression  # here, because it is slow to load
+
     apart = isotonic_regression(np.asarray(positions, float)[order] - below).x
     placed = np.empty(len(order))
     placed[order] = np.clip(apart, low, high - gap * (len(order) - 1)) + below

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noiseworthy._wording import about, count, number, percent, rounded_up, shortened, span
 from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.reports import at_home
 from noiseworthy.reports.alternatives import faults_of_printed, leak_of
 from noiseworthy.reports.clauses import Clause
 from noiseworthy.reports.schedules import words_of
@@ -21,7 +22,7 @@ def limits(record: RunRecord) -> Clause | None:
     points = [
         *record.read_off,
         *_sizes(privacy),
-        f"Who takes part in which round is seen{when}; no amplification by client sampling is claimed.",
+        _of_cohorts(record, when),
         _of_one_person(record),
         f"What is true of many {unit}s is learnt; that is the purpose of training.",
         "Every other run on the same records adds to what is spent, tuning and repeated training included.",
@@ -39,6 +40,18 @@ def limits(record: RunRecord) -> Clause | None:
     if record.rivals:
         points.append(_rivals(record.rivals))
     return Clause("What is not protected", "Outside of the guarantee:", tuple(points), "limit")
+
+
+def _of_cohorts(record: RunRecord, when: str) -> str:
+    """Who knows who took part, and what is counted on it."""
+    if (rate := record.plan.asked_with) is None:
+        return f"Who takes part in which round is seen{when}; no amplification by client sampling is claimed."
+    return (
+        f"Epsilon counts on it that nobody but the server ever learns who took part in which round (each "
+        f"client with probability {number(rate)}, by a coin of its own): it does not hold against anybody "
+        "who sees traffic, logs or lists of them. The record names nobody's rounds; the seed of a simulation "
+        "would give coins and noise away alike."
+    )
 
 
 def of_several(record: RunRecord) -> str:
@@ -100,9 +113,10 @@ def _at_home(record: RunRecord) -> list[str]:
     if record.study.get("deliver", {}).get("to") != "owners":
         return []
     return [
+        f"The model is for its owners: {at_home.planned_for(record)}.",
         "Models that owners make at home, their own and the shared one tuned, read their records without "
         "noise and never leave them. One that is handed on carries no guarantee for its owner's records, and "
-        "neither do scores of it."
+        "neither do scores of it.",
     ]
 
 

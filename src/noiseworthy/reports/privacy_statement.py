@@ -39,6 +39,8 @@ _NEIGHBOURS = {
     ("client", "add-remove"): "one client had nothing and uploaded noise alone, or the other way round "
     "(who takes part is public)",
 }
+_LEFT_OUT = "one client were never asked, or the other way round (the names of all clients are public)"
+"""Neighbours where nobody sees whom a round asks."""
 _RECORDS_TOO = {
     "replace-one": "Single records of a client are covered by this, too.",
     "add-remove": "Single records of a client are covered, too, but to exchange one takes two such changes.",
@@ -130,11 +132,12 @@ def protected(record: RunRecord) -> str:
     """Whose change is hidden, and which, in words."""
     privacy = record.plan.privacy
     unit, relation = privacy.unit, privacy.relation
+    changed = _NEIGHBOURS[unit, relation] if record.plan.asked_with is None else _LEFT_OUT
     too = {"record": "", "person": f" {_AT_SEVERAL}", "client": f" {_RECORDS_TOO[relation]}"}[unit]
     return (
         f"The unit is {_UNITS[unit]}, under {relation} neighbours: epsilon and delta bound how well anybody "
         f"who sees a private training by this plan can tell the data from what they would be if "
-        f"{_NEIGHBOURS[unit, relation]}.{too}"
+        f"{changed}.{too}"
     )
 
 
@@ -158,8 +161,7 @@ def _at_most(record: RunRecord) -> Clause:
         )
     if any(c.provenance.startswith("bought") for c in record.plan.constants.values()):
         points.append("One upload per client bought constants before planning; it is counted here.")
-    if record.plan.bought_ranges:
-        points.append(f"{bought_ranges(record)} They are counted here.")
+    points += [f"{said} They are counted here." for said in bought_before(record)]
     epsilon, delta = (budgets(record, key) for key in ("epsilon", "delta"))
     text = f"Each client spends at most epsilon {epsilon} at delta {delta} over the whole training."
     if " to " in epsilon + delta:
@@ -167,15 +169,13 @@ def _at_most(record: RunRecord) -> Clause:
     return Clause("What each client spends", f"{text} {meaning(record)}".strip(), tuple(points))
 
 
-def bought_ranges(record: RunRecord) -> str:
-    """Which ranges were bought before planning, and what came out; empty where none was."""
-    named = [
-        f"{name} {number(least, 4)} to {number(most, 4)}"
-        for name, (least, most) in record.plan.bought_ranges.items()
-    ]
-    return f"Noised quantiles of every client bought ranges before planning: {', '.join(named)}." * bool(
-        named
-    )
+def bought_before(record: RunRecord) -> tuple[str, ...]:
+    """What was bought before planning, and what came out: ranges of columns, and the size of labels."""
+    ranges, size = record.plan.bought_ranges, record.plan.bought_label_scale
+    named = [f"{name} {number(least, 4)} to {number(most, 4)}" for name, (least, most) in ranges.items()]
+    said = f"Noised quantiles of every client bought ranges before planning: {', '.join(named)}."
+    counts = f"Noised counts of every client bought the size of labels before planning: {number(size, 4)}."
+    return (said,) * bool(named) + (counts,) * (size is not None)
 
 
 def _mechanism(record: RunRecord) -> Clause:
@@ -208,7 +208,7 @@ def _condition(record: RunRecord) -> tuple[str, ...]:
 def _accounting(record: RunRecord) -> Clause:
     plan, version = record.plan, record.version
     deltas = [row.delta for row in plan.privacy.clients]
-    how = law_of(plan.mechanism).analysis.accounting(plan.sampling_rate, deltas)
+    how = law_of(plan.mechanism).analysis.accounting(plan.asked_with or plan.sampling_rate, deltas)
     words = words_of(plan)
     text = (
         f"{words.noised.counted} by {how}, in noiseworthy {version}. "

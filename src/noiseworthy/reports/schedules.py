@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noiseworthy._wording import count, number, span
+from noiseworthy._wording import count, number, span, times
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.words import Record, Words
 from noiseworthy.privacy.mechanisms import law_of
@@ -40,6 +40,14 @@ def uploads_of(plan: PlanPart) -> list[int]:
     return words_of(plan).noised.uploads(plan.written)
 
 
+def asked_in_training(record: RunRecord) -> str:
+    """How often clients were asked, as far as that may be told; of a record with a training."""
+    uploads = [u for seed in record.training.uploads for u in seed] if record.training else []
+    if record.plan.asked_with is None:
+        return times(span(uploads))
+    return f"by a secret coin in each of {count(record.plan.rounds, 'round')}"
+
+
 def never_asked(plan: PlanPart) -> int:
     """How many clients are asked for nothing in a training."""
     return uploads_of(plan).count(0) if plan.train else 0
@@ -70,7 +78,8 @@ def trusted(plan: PlanPart) -> str:
         return ""
     summed = "" if plan.sum_noise is None else f", std {number(plan.sum_noise)} in the sum"
     if not trust.owners_add:
-        return f"{trust.model}: the server sees clipped uploads and adds the noise{summed}"
+        secret = "; whom it asks is its secret" * trust.secret
+        return f"{trust.model}: the server sees clipped uploads and adds the noise{summed}{secret}"
     fewest, asked = int(trust.survivors(plan.clients_per_round)), plan.clients_per_round
     hide = f"; shares of {fewest} of {asked} hide a record{summed} at least" if plan.train else ""
     return (

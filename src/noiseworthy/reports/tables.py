@@ -11,7 +11,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from noiseworthy._wording import count, finite, level, number, rounded_up, shortened, span, times
+from noiseworthy._wording import count, finite, level, number, rounded_up, shortened, span
 from noiseworthy.methods.dpfl_bcs.words import heterogeneity_of
 from noiseworthy.methods.phrases import clipped_to
 from noiseworthy.privacy.mechanisms import law_of
@@ -20,7 +20,7 @@ from noiseworthy.reports import tradeoff_words as surface
 from noiseworthy.reports.alternatives import leak_of
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import bill_of, of_budget, planned_bill, prices, whose
-from noiseworthy.reports.schedules import noise_of_uploads, trusted, uploads_of, words_of
+from noiseworthy.reports.schedules import asked_in_training, noise_of_uploads, trusted, uploads_of, words_of
 from noiseworthy.reports.what_if_words import price_of_next_point, what_trust_buys
 from noiseworthy.studies.typed_record import PlanPart, RunRecord, view
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart, PairPart, TradeoffPart
@@ -50,9 +50,7 @@ def plan_panel(record: findings.Record | RunRecord) -> Panel:
         if share := plan.averaging:
             _fact(facts, "delivers", f"the mean of the models of the last {number(100 * share)} % of rounds")
     if record.study.get("deliver"):
-        _fact(
-            facts, "is for", "its owners; planned for the shared model, before any of them tunes it at home"
-        )
+        _fact(facts, "is for", f"its owners; {at_home.planned_for(record)}")
     _fact(facts, "privacy", _budget(plan))
     if own := _own_budgets(record):
         _fact(facts, "epsilon of", own)
@@ -101,7 +99,7 @@ def training_panel(record: RunRecord) -> Panel | None:
         _fact(facts, "model", f"of seed {training.seeds[0]}: {told}")
     if chosen := findings.chosen_by(record):
         _fact(facts, "chosen by", chosen)
-    _fact(facts, "asked", f"each client {times(span(u for seed in training.uploads for u in seed))}")
+    _fact(facts, "asked", f"each client {asked_in_training(record)}")
     spent = findings.most_spent(record) or []
     said = "without bound: no noise" if None in spent else f"epsilon {findings.spent_words(spent)} per client"
     _fact(facts, "spent", said)
@@ -257,6 +255,8 @@ def provenances(record: RunRecord) -> list[str]:
         sources.setdefault("assumed", []).append("heterogeneity of each client")
     if record.plan.bought_ranges:
         sources["bought with noised quantiles"] = [f"range of {name}" for name in record.plan.bought_ranges]
+    if record.plan.bought_label_scale is not None:
+        sources["bought with noised counts"] = ["size of labels"]
     return [f"{source}: {', '.join(names)}" for source, names in sources.items()]
 
 

@@ -18,7 +18,7 @@ from noiseworthy.studies.home_advice import advice
 from noiseworthy.studies.prepare import Prepared, task_for, with_task
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel
-from noiseworthy.tasks.names import FOURIER, Metric
+from noiseworthy.tasks.names import FOURIER, Metric, is_encoder
 from noiseworthy.tasks.table import TREATED
 from noiseworthy.trials.at_home import at_home
 from noiseworthy.trials.bench import Bench
@@ -27,7 +27,7 @@ from noiseworthy.trials.reference import alike
 from noiseworthy.trials.search import TrialPlan, plan_by_trial
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.stand_ins import public_sources
-from noiseworthy.trials.treatment import Treatment, curved, featured, treatments
+from noiseworthy.trials.treatment import Treatment, curved, encoded, featured, treatments
 
 _REAL_IMAGES, _LARGE = 2, 16
 """Sets of real images by which trials may choose features, and pixels a side from where images have them."""
@@ -72,7 +72,7 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
     """
     study = prepared.study
     _check(prepared)
-    bench = open_bench(prepared)
+    bench = open_bench(prepared, for_owners=_by_tuning(prepared))
     deadline = Deadline(study.planning.budget_seconds or np.inf)
     space = space_of(prepared)
     found = plan_by_trial(
@@ -86,6 +86,7 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
     foretold = _foretold(found, study.planning.metric, tuple(bench.weights.tolist()))
     if study.deliver.to == "owners" and isinstance(prepared.task, LinearModel):
         home = at_home(bench, space, found.result.winner)
+        home = replace(home, planned_for="tuned" if found.by_tuning else "shared")
         told = advice(home, numbers=bench.facts.classes is None)
         found = replace(found, plan=replace(found.plan, outcome=f"{told} {found.plan.outcome}"))
         foretold = replace(foretold, home=home)
@@ -97,9 +98,19 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
     )
 
 
-def open_bench(prepared: Prepared) -> Bench:
-    """The public data on which a study is planned."""
-    facts, public = prepared.public_facts(), prepared.study.planning.public
+def _by_tuning(prepared: Prepared) -> bool:
+    """Whether settings are compared by what owners make of them: where a linear model is for its owners.
+
+    A metric that the study names is that of the shared model, and chooses as for others.
+    """
+    linear, study = isinstance(prepared.task, LinearModel), prepared.study
+    return study.deliver.to == "owners" and linear and study.planning.metric == "loss"
+
+
+def open_bench(prepared: Prepared, *, for_owners: bool = False) -> Bench:
+    """The public data on which a study is planned, by the shared model or by what owners make of it."""
+    facts = replace(prepared.public_facts(), for_owners=for_owners)
+    public = prepared.study.planning.public
     located = prepared.study.located
     if public == "auto":
         weights = public_sources(facts, prepared.relatives)
@@ -141,8 +152,8 @@ def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
     public features are tried where the study asks for them, against all public images there are. Stand-ins of
     which fewer than two are real images cannot tell wavelets from pixels: large images take features then.
     """
-    linear = isinstance(prepared.task, LinearModel)
-    if not linear or prepared.study.task.model_fields_set & TREATED:
+    task = prepared.task
+    if not isinstance(task, LinearModel) or prepared.study.task.model_fields_set & TREATED:
         return [None]
     shape, data_dir = prepared.trained()[0].feature_shape, prepared.study.federation.data_dir
     real = alike(bench.sources, shape, data_dir) if len(shape) > 1 else []
@@ -153,7 +164,10 @@ def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
         return [*_curved(bench.facts.record_size)]
     if FOURIER.fullmatch(features):
         return [Treatment(features=features)]
-    seen = featured([*real, SCENES] if fits(shape) else real) if len(shape) > 1 else []
+    public = [*real, SCENES] if fits(shape) else real
+    if is_encoder(features):
+        return [*encoded(features, task.features, public)]
+    seen = featured(public) if len(shape) > 1 else []
     if features != "auto":
         return [*seen]
     if len(real) < _REAL_IMAGES and len(shape) > 1:
@@ -241,7 +255,7 @@ def _foretold(found: TrialPlan, metric: Metric, weights: tuple[float, ...]) -> F
 
 def _quality(found: TrialPlan, metric: Metric) -> Quality | None:
     """What trials say of the metric that the study names."""
-    if (values := found.result.scores.quality) is None:
+    if metric == "loss" or (values := found.result.scores.quality) is None:
         return None
     return Quality(metric, *(float(one(values)) for one in (np.mean, np.min, np.max)))
 

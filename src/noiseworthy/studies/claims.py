@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.plans.plan import Plan
-from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.accountants import spent_epsilon, spent_with_pilot
 from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED
 from noiseworthy.privacy.power import Power, after_two_moves, pure_power
@@ -69,7 +68,7 @@ def _persons(plan: Plan, records: int) -> dict[str, Any] | None:
     counted with k times its sensitivity, exactly. Where the unit is a person, or a client, nothing changes.
     """
     times = records if plan.budget.unit == "record" else 1
-    if not plan.problem.law.noisy or (times > 1 and plan.problem.sampling_rate < 1):
+    if not plan.problem.law.noisy or (times > 1 and plan.sampling_rate < 1):
         return None
     before = [(_moved(one, times), k) for one, k in plan.before]
     own, used = plan.release and _moved(plan.release, times), plan.releases
@@ -87,15 +86,11 @@ def _moved(release: Release, times: int) -> Release:
 
 
 def _what_was_released(plan: Plan) -> list[str]:
-    said = [] if plan.ranges is None else [_bought(plan.ranges)]
+    said = [] if plan.ranges is None else [plan.ranges.words]
     if plan.pilot is not None:
         estimates = bool(plan.pilot.rounds)
         said.append("rounds of training that estimate" if estimates else "one upload that bought constants")
     return said
-
-
-def _bought(ranges: BoughtRanges) -> str:
-    return f"one round of noised quantiles, which bought the range of {', '.join(ranges.found)}"
 
 
 def _told_apart(plan: Plan) -> dict[str, Any] | None:
@@ -138,12 +133,12 @@ def power_against(plan: Plan, client: int) -> Power:
     ratios = [(float(one.shift[client]), int(k[client])) for one, k in _parts(plan) if k[client]]
     if plan.ranges is not None and plan.problem.law.pure:
         return pure_power(sum(k * ratio for ratio, k in ratios))  # a quantile adds no noise of the law
-    return plan.problem.law.analysis.power(ratios, plan.problem.sampling_rate)
+    return plan.problem.law.analysis.power(ratios, plan.sampling_rate)
 
 
 def _composes(plan: Plan) -> bool:
     """Whether all releases are one Gaussian release in the end."""
-    return plan.problem.law.currency is MU_SQUARED and plan.problem.sampling_rate == 1
+    return plan.problem.law.currency is MU_SQUARED and plan.sampling_rate == 1
 
 
 def _parts(plan: Plan) -> Parts:

@@ -22,6 +22,7 @@ from noiseworthy.studies.standard_errors import coefficients_in
 from noiseworthy.studies.statement import statement_of
 from noiseworthy.studies.typed_record import view
 from noiseworthy.tasks import LinearModel, ModelTask
+from noiseworthy.tasks.encoder import encoder_of
 from noiseworthy.tasks.own import is_own
 from noiseworthy.tasks.table import TaskTable
 
@@ -82,7 +83,7 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
         metrics=None,
         probe=probed(task, values, shape),
     )
-    kept = Kept(described, values, seen)
+    kept = Kept(described, values, seen, encoder_of(prepared.study.task, prepared.study.folder))
     named = is_own(described.task.model) or task_of(kept) == task
     if not named:  # a network of the user's own, whose name no file knows
         described = described.model_copy(update={"task": described.task.model_copy(update={"model": None})})

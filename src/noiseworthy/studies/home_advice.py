@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from noiseworthy._wording import number, percent
-from noiseworthy.trials.at_home import AtHome
+from noiseworthy.trials.at_home import WORTH, AtHome
+from noiseworthy.trials.otherwise import Otherwise
 
 _DONE = {
     "alone": "stay home: what sharing adds is less than a point",
@@ -14,8 +15,12 @@ _DONE = {
 }
 
 
+_POINT = 100
+"""Points of a score of 1."""
+
+
 def advice(home: AtHome, *, numbers: bool = False) -> str:
-    """What owners should do, what that rests on and for whom it differs, in sentences.
+    """What owners should do, what that rests on, for whom it differs and what would change it, in sentences.
 
     Args:
         home: what typical owners reach in trials.
@@ -24,9 +29,10 @@ def advice(home: AtHome, *, numbers: bool = False) -> str:
     Example:
         >>> scores = {"alone": np.array([0.7, 0.9]), "shared": np.array([0.8, 0.8])}
         >>> scores["tuned"] = np.array([0.82, 0.9])
-        >>> said = advice(AtHome(np.array([20, 300]), scores, np.array([[0.12, 0.0]])))
+        >>> shares, sizes = np.array([0.5, 0.5]), np.array([18, 20, 300])
+        >>> said = advice(AtHome(np.array([20, 300]), scores, np.array([[0.12, 0.0]]), shares, sizes))
         >>> said.split("; ")[0], said.split(". ")[1]
-        ('Owners: share, and tune at home', 'Owners with about 300 records or more gain nothing.')
+        ('Owners: share, and tune at home', '2 of 3 owners gain: those with fewer than 300 records.')
     """
     write = (lambda score: f"R^2 {number(score)}") if numbers else percent
     reached = home.overall
@@ -34,16 +40,38 @@ def advice(home: AtHome, *, numbers: bool = False) -> str:
         f"Owners: {_DONE[home.best]}; on public data own models reach {write(reached['alone'])}, the shared "
         f"one {write(reached['shared'])} and tuned ones {write(reached['tuned'])}."
     )
-    return f"{said}{_exceptions(home)}"
+    return f"{said}{_who_gains(home)}{_changes(home, numbers)}"
 
 
-def _exceptions(home: AtHome) -> str:
-    """Which owners should do otherwise, by the records that they have; empty where none should."""
-    gaining = home.gaining
-    if home.best == "alone" and gaining[0]:
-        most = home.records[gaining][-1]
-        return f" Owners with about {most} records or fewer gain by tuning a shared model."
-    if home.best != "alone" and not gaining[-1]:
-        least = home.records[~gaining][0] if np.all(gaining == np.sort(gaining)[::-1]) else home.records[-1]
-        return f" Owners with about {least} records or more gain nothing."
-    return ""
+def _who_gains(home: AtHome) -> str:
+    """How many owners gain and which, by the records that they have; empty where it is as for all of them."""
+    gains, sizes = home.gainers, home.sizes
+    if gains.all() == gains.any():
+        return ""
+    said = f" {gains.sum():,} of {len(sizes):,} owners gain"
+    if np.all(gains == np.sort(gains)[::-1]):
+        return f"{said}: those with fewer than {sizes[~gains][0]:,} records."
+    if np.all(gains == np.sort(gains)):
+        return f"{said}: those with {sizes[gains][0]:,} records or more."
+    return f"{said}."
+
+
+def _changes(home: AtHome, numbers: bool) -> str:
+    """What would have to be otherwise for sharing to be advised, of all that was tried."""
+    if not home.changes:
+        return ""
+    ways = {
+        "owners": "{value:,.0f} owners like these", "epsilon": "epsilon {value:g}",
+        "secure-sum": "noise that owners share in a secure sum",
+    }  # fmt: skip
+
+    def told(one: Otherwise) -> str:
+        by = number(one.gain, 2) if numbers else f"{_POINT * one.gain:.1f} points"
+        return f"{ways[one.way].format(value=one.value)} ({by})"
+
+    enough = [told(one) for one in home.changes if one.gain > WORTH]
+    little = [told(one) for one in home.changes if one.gain <= WORTH]
+    if not enough:
+        return f" Of what was tried nothing would change it, by what tuned models gain: {', '.join(little)}."
+    less = f"; not with {', '.join(little)}" if little else ""
+    return f" Tuned models would be a point ahead of own ones with {' or '.join(enough)}{less}."

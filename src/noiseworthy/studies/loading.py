@@ -19,6 +19,7 @@ from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.studies.changes import Changes, changed
 from noiseworthy.studies.clients import from_csv, is_named
 from noiseworthy.studies.tables import Study
+from noiseworthy.tasks.names import is_encoder
 from noiseworthy.tasks.own import digest_of, is_own
 
 _FILE = "the study file"
@@ -73,7 +74,8 @@ def _checked(raw: dict[str, Any], mistakes: list[str], folder: Path = Path()) ->
     else:
         mistakes = [*mistakes, *wrong]
         if not mistakes:
-            return _with_own_model(study, folder) if is_own(study.task.model) else study
+            study = _with_own_model(study, folder) if is_own(study.task.model) else study
+            return _with_encoder(study, folder) if is_encoder(study.task.features) else study
     raise ConfigError(*mistakes)
 
 
@@ -87,6 +89,14 @@ def _with_own_model(study: Study, folder: Path) -> Study:
             "put back the source, or state the new digest"
         )
     return study.model_copy(update={"task": task.model_copy(update={"model_digest": digest})})
+
+
+def _with_encoder(study: Study, folder: Path) -> Study:
+    """The study with the digest of its encoder."""
+    from noiseworthy.tasks.encoder import Encoder  # here, because few studies have one
+
+    digest = Encoder.read(folder, str(study.task.features), study.task.encoder_digest).digest
+    return study.model_copy(update={"task": study.task.model_copy(update={"encoder_digest": digest})})
 
 
 def _own_table(raw: dict[str, Any]) -> tuple[dict[str, AlgorithmTable], list[str]]:

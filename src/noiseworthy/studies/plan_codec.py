@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -52,9 +53,9 @@ def class_of(kind: str) -> type | None:
     """
     if kind in CLASSES:
         return CLASSES[kind]
-    noises = [type(law_of(name).noise(np.ones(1))) for name in names()]
-    stages = [stage for name in METHODS for stage in method(name).stages]
-    return next((one for one in (*noises, *stages) if one.__name__ == kind), None)
+    noises = (type(law_of(name).noise(np.ones(1))) for name in names())
+    stages = (stage for name in METHODS for stage in method(name).stages)
+    return next((one for one in chain(noises, stages) if one.__name__ == kind), None)
 
 
 def encoded(value: Any) -> Any:

@@ -9,9 +9,10 @@ from typing import Any
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.question import Answer, Question
 from noiseworthy.methods.registry import METHODS, method
-from noiseworthy.plans.plan import Steering
+from noiseworthy.plans.plan import Plan, Steering
 from noiseworthy.studies import by_trial
 from noiseworthy.studies.decision import Decision, Progress
+from noiseworthy.studies.label_size import said_of_size, sized
 from noiseworthy.studies.prepare import Prepared, with_task
 from noiseworthy.studies.ranges import widened
 from noiseworthy.studies.read_off import read_off
@@ -28,6 +29,7 @@ def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Dec
     Raises:
         ConfigError: constants are missing and cannot be had from what the study gives.
     """
+    prepared = sized(prepared)
     decision = _as_stated(_planned(prepared, on_progress), prepared)
     return _with_what_was_read(decision, prepared)
 
@@ -46,10 +48,19 @@ def plan_study(prepared: Prepared, on_progress: Progress = lambda done: None) ->
 
 
 def _with_what_was_read(decision: Decision, prepared: Prepared) -> Decision:
-    """The decision with the ranges it rests on, and a warning for all that it owes to private records."""
+    """The decision with what was bought for it, and a warning for all that it owes to private records."""
     said = read_off(prepared.study.federation, prepared.federation)
-    notes = (*(f"Warning: {one}" for one in said), *_of_ranges(prepared), *decision.plan.notes)
-    return replace(decision, plan=replace(decision.plan, notes=notes, ranges=prepared.ranges))
+    plan = decision.plan if prepared.ranges is None else _beside_what_was_bought(decision.plan)
+    warnings = (*(f"Warning: {one}" for one in said), *_of_ranges(prepared))
+    notes = (*warnings, *plan.notes, *said_of_size(prepared))
+    return replace(decision, plan=replace(plan, notes=notes, ranges=prepared.ranges))
+
+
+def _beside_what_was_bought(plan: Plan) -> Plan:
+    unread = "no private record was read"
+    return replace(
+        plan, notes=tuple(one.replace(unread, f"{unread} beside what was bought") for one in plan.notes)
+    )
 
 
 def _of_ranges(prepared: Prepared) -> tuple[str, ...]:

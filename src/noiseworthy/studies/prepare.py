@@ -31,10 +31,11 @@ from noiseworthy.studies.class_weights import names_of_classes, of_other_classes
 from noiseworthy.studies.clients import Stated, by_name, in_order
 from noiseworthy.studies.occupied import NO_DATA
 from noiseworthy.studies.opening import Opened, check_model, open_data
-from noiseworthy.studies.public_sizes import label_range, label_scale, record_size
+from noiseworthy.studies.public_sizes import closer, label_range, label_scale, record_size
 from noiseworthy.studies.summed import check_can_be_summed
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import Preparation, Reference, Task, make_task, seen_shape
+from noiseworthy.tasks.encoder import Encoder, features_of
 from noiseworthy.tasks.factory import check_plain
 from noiseworthy.tasks.names import LINEAR, SCATTERING
 from noiseworthy.tasks.own import is_own, own_task
@@ -62,7 +63,9 @@ class Prepared:
     dimension: int
     relatives: tuple[str, ...] = ()
     ranges: BoughtRanges | None = None
-    """Ranges of columns that were bought, for a share of the budgets."""
+    """Ranges of columns and the size of labels that were bought, for shares of the budgets."""
+    deploys: bool = False
+    """Whether it is to be trained at owners, of whom nothing is bought before planning."""
 
     def problem(self, clip_norm: float, clipping: ClippingMode = "A") -> Problem:
         """The planner's problem with a given clip, the budget in the unit of its clipping mode."""
@@ -205,7 +208,13 @@ class Prepared:
             raise ConfigError("[algorithm] steering needs data, by which a loss is known; leave it out")
         if self.federation.classes is not None:
             return _KNOWN * math.log(self.federation.classes)
-        return _KNOWN / 2 * (label_scale(self.study, self.federation) or 1.0) ** 2
+        return _KNOWN / 2 * (self._label_scale or 1.0) ** 2
+
+    @property
+    def _label_scale(self) -> float | None:
+        """Size of the numbers to predict: bought, stated, or by their range; None for classes."""
+        told = closer(self.study, self.ranges)
+        return label_scale(self.study, self.trained()[0]) if told is None else told.label_scale
 
     def public_facts(self) -> PublicFacts:
         """What trials may imitate: sizes, shapes, classes and the stated skew, no record."""
@@ -216,6 +225,7 @@ class Prepared:
                 "[algorithm], clip_norm and step_size included"
             )
         partition, settings = believed_partition(self.study)
+        told = closer(self.study, self.ranges)
         return PublicFacts(
             problem=self.problem(1.0),
             record_shape=seen_shape(self.study.task.model, federation.feature_shape),
@@ -224,8 +234,9 @@ class Prepared:
             source=self.study.located(str(self.study.federation.data)),
             partition=partition,
             settings=settings,
-            label_scale=label_scale(self.study, federation),
-            label_range=label_range(self.study, federation),
+            label_scale=self._label_scale,
+            label_range=label_range(self.study, federation) if told is None else None,
+            label_octaves=() if told is None else told.label_octaves,
             class_shares=shares_of(self.study.task),
             metric=self.study.planning.metric,
             model=self.study.task.model_dump_json(),
@@ -304,8 +315,8 @@ def open_task(
     return make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
         bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
-        reference=_reference(study, shape), class_weights=table.weights, features=table.mapped_by,
-        most_weight=most_weight,
+        reference=_reference(study, shape), class_weights=table.weights,
+        features=features_of(table, study.folder), most_weight=most_weight,
     )  # fmt: skip
 
 
@@ -339,7 +350,8 @@ def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:
     if table.reference is None:
         return None
     public, own = [study.located(one) for one in table.reference], study.located(str(data.data))
-    return reference_of(public, own, shape, table.pooling, data.data_dir, table.mapped_by)
+    features = features_of(table, study.folder)
+    return reference_of(public, own, shape, table.pooling, data.data_dir, features)
 
 
 def proxy_task(
@@ -362,18 +374,23 @@ def proxy_task(
         keys["pooling"] = 1
         if keys.get("features", study.task.mapped_by) == SCATTERING:
             keys["features"] = None
+    if isinstance(features := _features(study, keys), Encoder) and not features.fits(shape):
+        keys["features"] = features = None
     projection = keys.get("projection", study.task.projection)
     reference = keys.get("reference", study.task.reference)
     if reference and public is not None:
         keys["reference"] = apart_from(reference, public, shape, study.federation.data_dir) or None
     unseen = reference and not keys.get("reference", reference)
-    features = keys.get("features", study.task.mapped_by)
     if projection is not None and (unseen or projection > _numbers(shape, features)):
         keys["projection"] = None
     return open_task(with_task(study, keys), shape, classes)
 
 
-def _numbers(shape: tuple[int, ...], features: str | None) -> int:
+def _features(study: Study, keys: dict[str, Any]) -> str | Encoder | None:
+    return features_of(with_task(study, keys).task, study.folder)
+
+
+def _numbers(shape: tuple[int, ...], features: str | Encoder | None) -> int:
     return math.prod(Preparation(features=features).shape_after(shape))
 
 

@@ -75,7 +75,7 @@ def new_accounts(
 
 def adds_up(plan: Plan) -> bool:
     """Whether every release of a plan has a price of its own, whatever else is released."""
-    return plan.problem.law.analysis.closed_form(plan.problem.sampling_rate, plan.budget.delta)
+    return plan.problem.law.analysis.closed_form(plan.sampling_rate, plan.budget.delta)
 
 
 def buys(plan: Plan) -> bool:

@@ -10,7 +10,7 @@ from noiseworthy import _validate as check
 from noiseworthy._tables import LEAST, LEAST_DELTA, MOST, MOST_STEPS, Auto, Number, Table
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.privacy.mechanisms.fields import AnyMechanism
-from noiseworthy.privacy.trust import Trust, TrustModel
+from noiseworthy.privacy.trust import Cohorts, Trust, TrustModel
 from noiseworthy.studies.clients import Stated, StatedDelta, forms, is_named
 
 
@@ -106,6 +106,9 @@ class PrivacyTable(Table):
     """Owners that tell the server what they know; of `secure-sum`."""
     dropouts: Annotated[int, Field(ge=0, le=MOST_STEPS)] = Field(default=0, exclude_if=lambda d: d == 0)
     """Owners of a cohort that may be missing in a round; of `secure-sum`."""
+    cohorts: Cohorts = Field(default="public", exclude_if=lambda cohorts: cohorts == "public")
+    """Who knows whom a round asks: `public`, everybody; `secret`, the trusted server alone, which asks each
+    client with probability `clients_per_round` over all; of `central`, by methods that hide whole clients."""
 
     @field_validator("epsilon", "delta", mode="before")
     @classmethod
@@ -167,7 +170,7 @@ class PrivacyTable(Table):
     @property
     def whom(self) -> Trust:
         """Whom owners trust, as planners take it."""
-        return Trust(self.trust, self.colluders, self.dropouts)
+        return Trust(self.trust, self.colluders, self.dropouts, self.cohorts)
 
     def _deltas(self) -> list[float]:
         """Every delta that is stated, the ends of a range."""

@@ -109,7 +109,7 @@ def widened(study: Study, ranges: BoughtRanges, sizes: NDArray[np.int64]) -> tup
     """
     said, law = [], law_of(study.privacy.mechanism)
     columns = [*(study.columns.to_buy.values() if study.columns else ())]
-    for column, (release, _) in zip(columns, ranges.parts, strict=True):
+    for column, (release, _) in zip(columns, ranges.parts, strict=False):
         low, high = _stated(column).quantiles
         margin = law.paid_in.pure(release.shift) * min(low, 1 - high) * sizes / 2
         if np.median(margin) < _ROOM:

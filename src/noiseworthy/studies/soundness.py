@@ -37,6 +37,10 @@ def check_sound(plan: Plan) -> None:
         raise _unsound("plan.releases", "are fewer than plan.rounds make")
     _check_hides(plan.release, plan.problem.sensitivity, "plan.release")
     _check_shared(plan, plan.release)
+    if plan.release.sampling_rate < plan.problem.rate_of(plan.clients_per_round):
+        raise _unsound(
+            "plan.release.sampling_rate", "is less than plan.problem and plan.clients_per_round give"
+        )
     if plan.pilot is not None:
         _check_hides(plan.pilot.parts[0][0], plan.problem.sensitivity, "plan.pilot")
     if plan.in_stages:
@@ -60,7 +64,7 @@ def _check_shared(plan: Plan, release: Release) -> None:
         return
     if plan.before:
         raise _unsound("plan.pilot", "releases single uploads, which plan.problem.trust does not show")
-    if sharing.survivors > trust.survivors(plan.clients_per_round) or len(sharing.weights) != len(
+    if sharing.survivors > plan.problem.noises_in(plan.clients_per_round) or len(sharing.weights) != len(
         plan.releases
     ):
         raise _unsound(

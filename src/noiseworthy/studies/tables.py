@@ -125,8 +125,8 @@ class PlanningTable(Table):
     """Trainings of each setting under trial."""
     budget_seconds: Positive | None = None
     """Time for planning, which takes the best found in it."""
-    label_scale: Positive | None = None
-    """Public root mean square of what a regression predicts."""
+    label_scale: Positive | Literal["bought", "range"] | None = None
+    """Public root mean square of what a regression predicts; `bought` with noised counts; by its `range`."""
     metric: Metric = "loss"
     """What settings are chosen by: `accuracy`, `balanced-accuracy` or `auc` of classes, `r2` of numbers."""
 

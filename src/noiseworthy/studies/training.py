@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.data import Federation
 from noiseworthy.engines.records import Curves, Trajectory, evaluation_rounds
-from noiseworthy.engines.shards import Shards
+from noiseworthy.engines.shards import Shards, loaded
 from noiseworthy.engines.simulation import Checkpoint, simulate
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.algorithm import Algorithm
@@ -100,7 +100,7 @@ def train(
         return carried_out(
             plan,
             task,
-            lambda condensed: Shards.load(federation, task, condensed=condensed),
+            lambda condensed: loaded(federation, task, condensed=condensed),
             seeds,
             evaluation_rounds(plan.all_rounds, evaluations),
             keeper=keeper,

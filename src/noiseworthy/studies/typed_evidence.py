@@ -79,6 +79,14 @@ class PricePart(Part):
     lost: Number
 
 
+class OtherwisePart(Part):
+    """What tuned models would be ahead of own ones by, if one thing were otherwise."""
+
+    way: Literal["owners", "epsilon", "secure-sum"]
+    value: Number
+    gain: Number
+
+
 class ForetoldHomePart(Part):
     """What typical owners would reach at home, by trials on public data.
 
@@ -89,6 +97,10 @@ class ForetoldHomePart(Part):
         tuned: of the shared model tuned at home.
         gains: of tuned over alone, on each public data set and of each typical owner.
         best: which of the three to use.
+        shares: of the records of all owners that each typical one stands for.
+        gaining: owners of the federation that gain by tuning.
+        changes: where own models are best, what would have to be otherwise.
+        planned_for: the models by which the plan was chosen.
     """
 
     records: list[int]
@@ -97,6 +109,10 @@ class ForetoldHomePart(Part):
     tuned: list[Number]
     gains: list[list[Number]]
     best: Literal["alone", "shared", "tuned"]
+    shares: list[Number] | None = None
+    gaining: int | None = None
+    changes: tuple[OtherwisePart, ...] = ()
+    planned_for: Literal["shared", "tuned"] = "shared"
 
 
 class ForetoldPart(Part):

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from noiseworthy.data.records import TestOrigin
 from noiseworthy.model.metrics import Metrics
 from noiseworthy.privacy.budget import Relation, Unit
-from noiseworthy.privacy.trust import LOCAL, Trust, TrustModel
+from noiseworthy.privacy.trust import LOCAL, Cohorts, Trust, TrustModel
 from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.studies.typed_evidence import EvidencePart, ForetoldPart, WhatIfPart
 from noiseworthy.studies.typed_home import HomePart
@@ -98,6 +98,7 @@ class TrustPart(Part):
     model: TrustModel
     colluders: int
     dropouts: int
+    cohorts: Cohorts = "public"
 
 
 class PlanPart(Part):
@@ -132,6 +133,7 @@ class PlanPart(Part):
     personal_step_size: float = 0.0
     estimation: EstimationPart | None = None
     bought_ranges: dict[str, list[float]] = Field(default_factory=dict)
+    bought_label_scale: Number = None
     cost: Number = None
     resources: ResourcesPart | None = None
     clipping_mode: str | None = None
@@ -152,6 +154,7 @@ class PlanPart(Part):
     upload_numbers: int | None = None
     trust: TrustPart | None = None
     sum_noise: float | None = None
+    asked_with: float | None = None
 
     @property
     def whom(self) -> Trust:
@@ -318,6 +321,7 @@ class OwnerPart(Part):
     leased: float = 0.0
     columns: str | None = None
     sums: tuple[str, int, bool] | None = None
+    encoders: list[str] | None = None
 
 
 class NetworkPart(Part):

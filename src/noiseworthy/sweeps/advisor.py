@@ -34,7 +34,7 @@ from noiseworthy.sweeps.advice_words import (
     warnings,
 )
 from noiseworthy.sweeps.typed_advice import ADVICE_VERSION, AdviceValues
-from noiseworthy.tasks.names import score_of
+from noiseworthy.tasks.qualities import score_of
 from noiseworthy.trials.advisor import (
     CAP,
     Entry,
@@ -211,10 +211,14 @@ def entrants(prepared: Prepared) -> tuple[list[Study], list[LeftOut]]:
     """The study with each algorithm that its noise allows, its own first, and who is left out.
 
     Raises:
-        ConfigError: no data or no noise.
+        ConfigError: no data or no noise, or secret cohorts, with which nothing is planned by trial.
     """
     study = prepared.study
     prepared.trained()
+    if study.privacy.whom.secret:
+        raise ConfigError(
+            'advice plans by trial, which [privacy] cohorts = "secret" cannot; ask it with cohorts = "public"'
+        )
     if not law_of(study.privacy.mechanism).noisy:
         raise ConfigError(
             "there is nothing to advise on without noise: asking everybody always is best then; set "

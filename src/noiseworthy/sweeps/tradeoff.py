@@ -267,7 +267,9 @@ def _planned(
 
 def _trusting(model: TrustModel | None, own: TrustModel) -> dict[str, object]:
     """What changes in `[privacy]` under another trust than the study's own."""
-    return {} if model in (None, own) else {"trust": model, "colluders": 0, "dropouts": 0}
+    return {} if model in (None, own) else {
+        "trust": model, "colluders": 0, "dropouts": 0, "cohorts": "public",
+    }  # fmt: skip
 
 
 def _resources(prepared: Prepared) -> ResourcesTable:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -19,6 +22,20 @@ def chunks(batch: Batch, most: int) -> Batch:
         return jnp.pad(values, padding, mode=mode).reshape(many, size, *values.shape[1:])
 
     return Batch(split(batch.x, "edge"), split(batch.y, "edge"), split(batch.mask, "constant"))
+
+
+def by_parts(function: Callable[..., Array], arrays: tuple[Array, ...], most: int) -> Array:
+    """What a function of records side by side gives for all rows of arrays, at most so many at once."""
+    n = len(arrays[0])
+    many = max(1, -(-n // most))
+    size = -(-n // many)
+
+    def split(values: Array) -> Array:
+        widths = [(0, many * size - n)] + [(0, 0)] * (values.ndim - 1)
+        return jnp.pad(values, widths, mode="edge").reshape(many, size, *values.shape[1:])
+
+    made = jax.lax.map(lambda part: function(*part), tuple(map(split, arrays)))
+    return made.reshape(-1, *made.shape[2:])[:n]
 
 
 def without_padding(batch: Batch) -> Batch:

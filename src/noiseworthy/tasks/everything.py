@@ -2,7 +2,8 @@
 
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import SAFETY, Batch, Score
-from noiseworthy.tasks.factory import make_task, seen_shape
+from noiseworthy.tasks.factory import make_task
+from noiseworthy.tasks.images import seen_shape
 from noiseworthy.tasks.linear import LinearModel, Moments
 from noiseworthy.tasks.models.cnn import fu_cnn, paper_cnn, two_layer_cnn
 from noiseworthy.tasks.models.lstm import lstm

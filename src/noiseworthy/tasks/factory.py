@@ -9,31 +9,15 @@ from typing import TYPE_CHECKING
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.linear import LinearModel
-from noiseworthy.tasks.names import IMAGES, LINEAR, MODELS
+from noiseworthy.tasks.names import LINEAR, MODELS
 from noiseworthy.tasks.preparation import Preparation
 
 if TYPE_CHECKING:
     from noiseworthy.tasks.base import Task
+    from noiseworthy.tasks.encoder import Encoder
     from noiseworthy.tasks.reference import Reference
 
 _TWO_CLASSES = ("logistic", "svm")
-
-
-def seen_shape(model: str | None, record_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape in which a model sees records: flat ones as square images where it needs images.
-
-    Raises:
-        InvalidInput: flat records of no square length for a model of images.
-
-    Example:
-        >>> seen_shape("cnn", (784,)), seen_shape("softmax", (784,))
-        ((28, 28), (784,))
-    """
-    if model not in IMAGES:
-        return record_shape
-    from noiseworthy.tasks.images import image_shape  # here, because few models see images
-
-    return image_shape(str(model), record_shape)
 
 
 def make_task(
@@ -50,7 +34,7 @@ def make_task(
     reference: Reference | None = None,
     class_weights: Sequence[float] | None = None,
     most_weight: float | None = None,
-    features: str | None = None,
+    features: str | Encoder | None = None,
 ) -> Task:
     """The task called `model` for records of a shape.
 
@@ -74,7 +58,7 @@ def make_task(
             linear classifiers only.
         most_weight: public bound on the weights of records, of which each is the last number of its record;
             linear models only.
-        features: name of a public map of a record, as `Preparation` knows them; linear models only.
+        features: a public map of a record, as `Preparation` knows them; linear models only.
 
     Returns:
         A task; equal arguments give equal tasks.

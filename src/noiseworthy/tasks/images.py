@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from noiseworthy.errors import InvalidInput
+from noiseworthy.tasks.names import IMAGES
 
 
 def image_shape(who: str, record_shape: Sequence[int]) -> tuple[int, ...]:
@@ -31,3 +32,18 @@ def image_shape(who: str, record_shape: Sequence[int]) -> tuple[int, ...]:
             "give records the shape (H, W) or (H, W, channels)"
         )
     return side, side
+
+
+def seen_shape(model: str | None, record_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape in which a model sees records: flat ones as square images where it needs images.
+
+    Raises:
+        InvalidInput: flat records of no square length for a model of images.
+
+    Example:
+        >>> seen_shape("cnn", (784,)), seen_shape("softmax", (784,))
+        ((28, 28), (784,))
+    """
+    if model not in IMAGES:
+        return record_shape
+    return image_shape(str(model), record_shape)

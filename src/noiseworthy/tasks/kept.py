@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -36,34 +36,51 @@ def rows_of(task: LinearModel, prepare: Callable[[Array], Array], x: NDArray) ->
         prepare: `task.prepare`, compiled.
         x: records, shape (n, *record_shape).
     """
-    place = _place(task, x) if len(x) >= LEAST_RECORDS else None
-    if place is None:
+    formula = isinstance(task.preparation.features, str)  # an encoder keeps what it gives itself
+    if not formula or len(x) < LEAST_RECORDS or (place := _place(task, x)) is None:
         return prepare(jnp.asarray(x))
+    return jnp.asarray(once(place, lambda: np.asarray(prepare(jnp.asarray(x)))))
+
+
+def once(place: Path | None, compute: Callable[[], NDArray]) -> NDArray:
+    """What was kept at a place, else computed, and kept there if it is within the bound.
+
+    Args:
+        place: of `place_of`; None keeps nothing.
+        compute: numbers.
+    """
+    if place is None:
+        return compute()
     with contextlib.suppress(OSError, ValueError):
         rows = np.load(place, allow_pickle=False)
         os.utime(place)
-        return jnp.asarray(rows)
-    rows = prepare(jnp.asarray(x))
+        return rows
+    rows = compute()
     if rows.nbytes <= MOST_BYTES:
         with contextlib.suppress(OSError):
-            _keep(place, np.asarray(rows))
+            _keep(place, rows)
     return rows
 
 
-def _place(task: LinearModel, x: NDArray) -> Path | None:
+def place_of(parts: Iterable[bytes | str | memoryview]) -> Path | None:
+    """Where what follows from some parts is kept; None where nothing is."""
     folder = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
     if not folder:
         return None
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode() if isinstance(part, str) else part)
+    return Path(folder) / "features" / f"{digest.hexdigest()}.npy"
+
+
+def _place(task: LinearModel, x: NDArray) -> Path | None:
     seen, whole = task.preparation, np.ascontiguousarray(x)
-    numbers = [] if seen.reference is None else seen.reference.arrays(seen.projection).items()
+    numbers = {} if seen.reference is None else seen.reference.arrays(seen.projection)
     facts = (
         _MAP, version("jax"), str(whole.dtype), whole.shape, seen.features, seen.pooling, seen.projection,
-        seen.seed, task.feature_norm, task.normalise, task.bias, [name for name, _ in numbers],
+        seen.seed, task.feature_norm, task.normalise, task.bias, [*numbers],
     )  # fmt: skip
-    digest = hashlib.sha256(repr(facts).encode())
-    for array in (whole, *(array for _, array in numbers)):
-        digest.update(array.data)
-    return Path(folder) / "features" / f"{digest.hexdigest()}.npy"
+    return place_of([repr(facts), whole.data, *(array.data for array in numbers.values())])
 
 
 def _keep(place: Path, rows: NDArray) -> None:

@@ -31,20 +31,16 @@ SCATTERING, OPEN_FEATURES = "scattering", ("auto", "fourier")
 FEATURES = (SCATTERING, *OPEN_FEATURES)
 FOURIER = re.compile(r"fourier:(\d{1,6}):(\d{1,9}(?:\.\d{1,9})?(?:e-?\d{1,2})?):(\d{1,9})")
 """Names of random Fourier features: how many numbers, bandwidth and seed."""
+ENCODER = re.compile(r"[^:]+\.onnx")
+"""Names of files that hold encoders."""
 Metric = Literal["loss", "accuracy", "balanced-accuracy", "auc", "r2"]
 """What settings may be chosen by: `loss` anywhere, `r2` where labels are numbers, the others of classes."""
-_SCORES: dict[str, str] = {"balanced-accuracy": "balanced accuracy", "auc": "AUC"}
 OWN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 """Names of models of the user's own."""
 MODELS = (*LINEAR, *IMAGES, "lstm", "unet3d")
 """All that `make_task` knows."""
 
 
-def score_of(metric: str, classes: int | None) -> str:
-    """What a model reaches, by the name that is shown: the metric, or what goes with the labels.
-
-    Example:
-        >>> score_of("auc", 2), score_of("loss", 2), score_of("loss", None)
-        ('AUC', 'accuracy', 'R^2')
-    """
-    return _SCORES.get(metric, "R^2" if classes is None else "accuracy")
+def is_encoder(features: str | None) -> bool:
+    """Whether features are those of a file."""
+    return features is not None and ENCODER.fullmatch(features) is not None

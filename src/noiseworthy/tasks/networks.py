@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -18,7 +19,7 @@ from jax.typing import ArrayLike
 from noiseworthy import _validate as check
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch, Score
-from noiseworthy.tasks.chunks import chunks, without_padding
+from noiseworthy.tasks.chunks import by_parts, chunks, without_padding
 from noiseworthy.tasks.convolutions import quick
 from noiseworthy.tasks.formed import formed_sum
 from noiseworthy.tasks.ghost import Ghost
@@ -45,7 +46,8 @@ class ModelTask:
     It is equal to itself only: compiled programs are reused for the same object, not for a twin.
 
     Attributes:
-        outputs: (theta, record) -> z, of the shape that the loss takes.
+        outputs: (theta, record) -> z, of the shape that the loss takes; convolutions and pools as they come
+            (`convolutions.quick`).
         start: key -> theta_0, shape (p,).
         dimension: number of parameters p.
         loss: loss of one record, and the quality that a score reports.
@@ -164,7 +166,7 @@ class ModelTask:
         """
 
         def total_loss(theta: Array, chunk: Batch) -> Array:
-            losses = jax.vmap(self._loss, (None, 0, 0))(theta, chunk.x, chunk.y)
+            losses = self._losses(theta, chunk.x, chunk.y)
             return jnp.vdot((chunk.mask > 0).astype(losses.dtype), losses)
 
         def add(total: Array, chunk: Batch) -> tuple[Array, None]:
@@ -185,12 +187,11 @@ class ModelTask:
         Returns:
             Shape (n,), of any value where the mask is 0. Private: clip and noise what leaves a client.
         """
-        records = (batch.x, batch.y)
-        return jax.lax.map(lambda record: self._loss(theta, *record), records, batch_size=self.chunk)
+        return by_parts(partial(self._losses, theta), (batch.x, batch.y), self.chunk)
 
     def answers(self, theta: Array, x: Array) -> Array:
         """Outputs z of prepared records, shape (n, ...); chunks in sequence."""
-        return jax.lax.map(lambda record: self.outputs(theta, record), x, batch_size=self.chunk)
+        return by_parts(partial(self._together, theta), (x,), self.chunk)
 
     def score(self, theta: Array, x: Array, y: Array) -> Score:
         """Mean loss without the ridge, and accuracy (R^2 for squared loss, NaN for a loss of the user)."""
@@ -198,7 +199,14 @@ class ModelTask:
         return Score(jnp.mean(jax.vmap(self.loss.value)(outputs, y)), self.loss.quality(outputs, y))
 
     def _loss(self, theta: Array, x: Array, y: Array) -> Array:
-        return self.loss.value(self.outputs(theta, x), y)
+        return self.loss.value(quick(self.outputs)(theta, x), y)
+
+    def _losses(self, theta: Array, x: Array, y: Array) -> Array:
+        return jax.vmap(self.loss.value)(self._together(theta, x), y)
+
+    def _together(self, theta: Array, x: Array) -> Array:
+        """Outputs of records side by side."""
+        return quick(jax.vmap(self.outputs, (None, 0)))(theta, x)
 
 
 def model_task(
@@ -236,9 +244,8 @@ def model_task(
         [-1.41, 1.41]
     """
     theta, unflatten = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params))
-    quicker = quick(apply)
     return ModelTask(
-        outputs=lambda theta, x: quicker(unflatten(theta), x),
+        outputs=lambda theta, x: apply(unflatten(theta), x),
         start=lambda key: theta,
         dimension=theta.size,
         loss=_loss_of(loss),

@@ -12,6 +12,7 @@ from jax import Array
 from noiseworthy import _validate as check
 
 if TYPE_CHECKING:
+    from noiseworthy.tasks.encoder import Encoder
     from noiseworthy.tasks.reference import Reference
 
 
@@ -35,7 +36,7 @@ class Preparation:
         projection: d', numbers per record after the projection, or None for no projection.
         seed: public, of a random P.
         reference: m, c, s and the rows of P, from public records as they are before they are seen against it.
-        features: a public map, `scattering` of images or `fourier:COUNT:BANDWIDTH:SEED`; None for none.
+        features: a public map, `scattering` of images, `fourier:COUNT:BANDWIDTH:SEED`, an encoder; or None.
 
     Raises:
         InvalidInput: a k or d' below 1, a negative seed.
@@ -55,7 +56,7 @@ class Preparation:
     projection: int | None = None
     seed: int = 0
     reference: Reference | None = None
-    features: str | None = None
+    features: str | Encoder | None = None
 
     def __post_init__(self) -> None:
         check.count("pooling", self.pooling, remedy="1 leaves images as they are")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,9 @@ from noiseworthy.tasks.fourier import Fourier
 from noiseworthy.tasks.images import image_shape
 from noiseworthy.tasks.names import SCATTERING
 from noiseworthy.tasks.preparation import Preparation
+
+if TYPE_CHECKING:
+    from noiseworthy.tasks.encoder import Encoder
 
 _MOST_NUMBERS = 2**22
 """A projection of more numbers than this takes longer to draw than trainings take."""
@@ -33,12 +36,14 @@ class Map(NamedTuple):
     roomy: bool
 
 
-def map_of(features: str) -> Map:
-    """The public map of a name.
+def map_of(features: str | Encoder) -> Map:
+    """The public map of a name, or of an encoder.
 
     Raises:
         InvalidInput: no map has it.
     """
+    if not isinstance(features, str):
+        return Map(features, features.shape_after, roomy=False)
     if features == SCATTERING:
         return Map(scattering.scattering, scattering.shape_after, roomy=True)
     fourier = Fourier.read(features)

@@ -8,6 +8,17 @@ from numpy.typing import ArrayLike, NDArray
 from noiseworthy.tasks.names import Metric
 
 Real = NDArray[np.float64]
+_SCORES: dict[str, str] = {"balanced-accuracy": "balanced accuracy", "auc": "AUC"}
+
+
+def score_of(metric: str, classes: int | None) -> str:
+    """What a model reaches, by the name that is shown: the metric, or what goes with the labels.
+
+    Example:
+        >>> score_of("auc", 2), score_of("loss", 2), score_of("loss", None)
+        ('AUC', 'accuracy', 'R^2')
+    """
+    return _SCORES.get(metric, "R^2" if classes is None else "accuracy")
 
 
 def quality(metric: Metric, outputs: ArrayLike, labels: ArrayLike) -> Real:

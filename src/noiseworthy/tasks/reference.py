@@ -9,7 +9,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh
 
 from noiseworthy.errors import DataError
 
@@ -126,6 +125,8 @@ def _few_principal(rows: NDArray[np.float64]) -> NDArray[np.float32]:
     if n >= d:
         return _principal(rows.T @ rows)
     few = min(MOST_DIRECTIONS, n)
+    from scipy.linalg import eigh  # here, because it is slow to load
+
     values, vectors = eigh(rows @ rows.T, subset_by_index=[n - few, n - 1])
     known = values > _NOTHING * values[-1]
     return _signed((rows.T @ vectors[:, known] / np.sqrt(values[known])).T[::-1])
@@ -134,6 +135,8 @@ def _few_principal(rows: NDArray[np.float64]) -> NDArray[np.float32]:
 def _principal(spread: NDArray[np.float64]) -> NDArray[np.float32]:
     """Eigenvectors of the largest eigenvalues as rows, each with its largest entry above zero."""
     d = len(spread)
+    from scipy.linalg import eigh
+
     return _signed(eigh(spread, subset_by_index=[max(0, d - MOST_DIRECTIONS), d - 1])[1].T[::-1])
 
 

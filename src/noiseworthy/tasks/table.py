@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from noiseworthy._tables import Auto, Chance, Count, Listed, Positive, Size, Table, among
 from noiseworthy.errors import InvalidInput
-from noiseworthy.tasks.names import FEATURES, FOURIER, MODELS, OPEN_FEATURES, OWN
+from noiseworthy.tasks.names import ENCODER, FEATURES, FOURIER, MODELS, OPEN_FEATURES, OWN, is_encoder
 
 INTERCEPTS = {"softmax": 0.3, "logistic": 0.3, "svm": 0.3, "linear": 1.0}
 """The constant that "auto" appends to records of a linear model, over the norm that they are scaled to.
@@ -16,9 +17,12 @@ INTERCEPTS = {"softmax": 0.3, "logistic": 0.3, "svm": 0.3, "linear": 1.0}
 Chosen on tables that ship with the product (docs/planning.md): numbers to predict are rarely centred, so that
 their intercept is worth half of a record's squared norm; that of classes is worth 1/12 of it.
 """
+_MAPS = re.compile(f"({FOURIER.pattern}|{ENCODER.pattern})")
 TREATED = frozenset({"normalise", "feature_norm", "pooling", "projection", "reference"})
 """Keys that trials choose where a study has none of them."""
 Weight = Annotated[float, Field(ge=1e-6, le=1e6)]
+Said = Annotated[str, Field(min_length=1, max_length=300)] | None
+Unsaid = Field(default=None, exclude_if=lambda said: said is None)
 
 
 class TaskTable(Table):
@@ -44,10 +48,17 @@ class TaskTable(Table):
     """Side of the blocks of pixels that are summed into one."""
     projection: Count | None = None
     """Numbers that records are projected to; left out, none are."""
-    features: Annotated[str, among(lambda: FEATURES, FOURIER)] | None = Field(
+    features: Annotated[str, among(lambda: FEATURES, _MAPS)] | None = Field(
         default=None, exclude_if=lambda features: features is None
     )
-    """Public map: `scattering` of images, `fourier:COUNT:BANDWIDTH:SEED`; `fourier` and "auto" by trial."""
+    """Public map: `scattering` of images, `fourier:COUNT:BANDWIDTH:SEED`, or an encoder, `"encoder.onnx"`
+    beside the study; `fourier` and "auto" by trial."""
+    encoder_licence: Said = Unsaid
+    """Licence of an encoder, for the claim card."""
+    encoder_source: Said = Unsaid
+    """Where an encoder comes from and what it was trained on, for the claim card: not these records."""
+    encoder_digest: Said = Unsaid
+    """SHA-256 of an encoder's file, by which plans and owners know it; left out, it is computed."""
     reference: Annotated[list[str], Field(min_length=1)] | None = None
     """Names of public data whose mean is subtracted, and on whose directions records are projected."""
     feature_norm: Positive | None = None
@@ -80,6 +91,10 @@ class TaskTable(Table):
                 'features = "auto" chooses how records are treated; leave out '
                 f'{", ".join(sorted(stated))}, or state features = "scattering"'
             )
+        if is_encoder(self.features) or self.encoder_licence or self.encoder_source or self.encoder_digest:
+            from noiseworthy.tasks.encoder import check_told  # here, because few studies have one
+
+            check_told(self)
         return self
 
     @property

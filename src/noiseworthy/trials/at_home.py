@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.data import Records
-from noiseworthy.home.base import Own, Real
+from noiseworthy.home.base import Real
 from noiseworthy.home.owners import ALONE, BEST, CANDIDATES
 from noiseworthy.home.scores import merits
 from noiseworthy.plans.plan import Plan
 from noiseworthy.trials.bench import Bench, Candidate, on_each
 from noiseworthy.trials.courses import final_models
-from noiseworthy.trials.dealing import TEST_RECORDS, dealt, real_owners
-from noiseworthy.trials.facts import OWNERS, PublicFacts
+from noiseworthy.trials.facts import OWNERS
+from noiseworthy.trials.otherwise import Otherwise, otherwise
 from noiseworthy.trials.proxies import Proxy, seed_of
 from noiseworthy.trials.spaces import Space
+from noiseworthy.trials.typical import prepared, sites, typical
 
 _TYPICAL = 5
-"""Owners that stand for all: each for as many records."""
+"""Owners that stand for all, each for as many records, and"""
+_SMALLER = 3
+"""owners that stand for as many others each, most of which have few records."""
 _DEALS = 2
 """Deals of every public data set: where it names owners, one is dealt alike and one has real owners."""
-_HELD_OUT = 0.2
-"""Share of a real public owner's records that its models are scored on."""
 WORTH = 0.01
 """Score by which tuned models must be ahead of own ones for sharing to be advised: a point."""
 
@@ -38,46 +36,73 @@ class AtHome:
     """What typical owners would reach, by trials on public data.
 
     Attributes:
-        records: of each typical owner, ascending, shape (k,); each stands for as many records of all owners.
+        records: of each typical owner, ascending, shape (k,).
         scores: accuracy (R^2 of a regression) of each candidate, mean over the public data, shape (k,).
         gains: of tuned over alone on each public data set, shape (sources, k).
+        shares: of the records of all owners that each stands for, shape (k,).
+        sizes: records of every owner, ascending, shape (N,).
+        changes: where own models are advised, what would have to be otherwise.
+        planned_for: the models by which the plan was chosen.
+        named: whether the data name the owners; else they are dealt, as the study says.
     """
 
     records: NDArray[np.int64]
     scores: dict[str, Real]
     gains: Real
+    shares: Real
+    sizes: NDArray[np.int64]
+    changes: tuple[Otherwise, ...] = ()
+    planned_for: Literal["shared", "tuned"] = "shared"
+    named: bool = False
 
     @property
     def overall(self) -> dict[str, float]:
         """Score of each candidate over the records of all owners."""
-        return {name: float(each.mean()) for name, each in self.scores.items()}
+        return {name: float(each @ self.shares) for name, each in self.scores.items()}
 
     @property
     def best(self) -> str:
-        """What to do: `alone`, unless another is ahead of it by a point; then the better of the two."""
+        """What to do: `alone`, unless another is ahead of it by a point; then the better of the two.
+
+        Of owners that the data name it is `tuned` wherever that is ahead by a point: how much they differ
+        nobody knows, and tuning makes good what a shared model loses by it.
+        """
         reached = self.overall
+        if self.named and reached["tuned"] - reached["alone"] > WORTH:
+            return "tuned"
         shared = max(("tuned", "shared"), key=lambda name: reached[name])
         return shared if reached[shared] - reached["alone"] > WORTH else "alone"
 
     @property
     def gaining(self) -> NDArray[np.bool_]:
-        """Whether each typical owner gains a point by tuning, beyond a standard error, shape (k,)."""
-        error = self.gains.std(axis=0) / np.sqrt(len(self.gains))
-        return self.gains.mean(axis=0) - error > WORTH
+        """Whether each typical owner gains a point by tuning, beyond a standard error, shape (k,).
+
+        Those of as many records count together.
+        """
+        _, kind = np.unique(self.records, return_inverse=True)
+        alike = np.stack([self.gains[:, kind == one].mean(axis=1) for one in range(kind.max() + 1)], axis=1)
+        error = alike.std(axis=0) / np.sqrt(len(alike))
+        return (alike.mean(axis=0) - error > WORTH)[kind]
+
+    @property
+    def gainers(self) -> NDArray[np.bool_]:
+        """Whether each owner gains, as the typical one that is nearest in the logarithm of records, (N,)."""
+        apart = np.abs(np.log(self.sizes[:, None] / self.records))
+        return self.gaining[np.argmin(apart, axis=1)]
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values, as records keep it."""
         scores = {name: each.tolist() for name, each in self.scores.items()}
-        return {"records": self.records.tolist(), **scores, "gains": self.gains.tolist(), "best": self.best}
-
-
-class _Site(NamedTuple):
-    """A public owner: what it learns from, what it is scored on, and what each of these records counts."""
-
-    own: Own
-    x: NDArray
-    y: NDArray
-    counts: Real
+        return {
+            "records": self.records.tolist(),
+            **scores,
+            "gains": self.gains.tolist(),
+            "best": self.best,
+            "shares": self.shares.tolist(),
+            "gaining": int(self.gainers.sum()),
+            "changes": [one.as_dict() for one in self.changes],
+            "planned_for": self.planned_for,
+        }
 
 
 def at_home(bench: Bench, space: Space, winner: Candidate) -> AtHome:
@@ -95,87 +120,56 @@ def at_home(bench: Bench, space: Space, winner: Candidate) -> AtHome:
     """
     proxies = bench.proxies(winner.treatment)
     sizes = proxies[0].problem.sizes
-    typical = _typical(sizes)
+    places, shares = _places(sizes)
     every = np.stack(
-        on_each(proxies, lambda proxy: _on(proxy, bench.plan(space, winner, proxy), typical))
+        on_each(proxies, lambda proxy: _on(proxy, bench.plan(space, winner, proxy), places))
     )  # (sources, candidates, k)
     mean = np.average(every, axis=0, weights=bench.weights)
     each = dict(zip(CANDIDATES, np.moveaxis(every, 1, 0), strict=True))
-    return AtHome(sizes[typical], dict(zip(CANDIDATES, mean, strict=True)), each[BEST] - each[ALONE])
+    order = np.argsort(sizes[places], kind="stable")
+    found = AtHome(
+        sizes[places][order],
+        {name: score[order] for name, score in zip(CANDIDATES, mean, strict=True)},
+        (each[BEST] - each[ALONE])[:, order],
+        shares[order],
+        np.sort(bench.facts.problem.sizes),
+        named=bench.facts.partition == OWNERS,
+    )
+    if found.best != ALONE:
+        return found
+    return replace(found, changes=otherwise(bench, space, winner, WORTH))
 
 
-def _typical(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Places of the owners that stand for all, by ascending records, shape (k,).
-
-    The owners of the records in the middle of each of k like shares of all records.
+def _places(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], Real]:
+    """Places of typical owners, and the share of all records that each stands for.
 
     Example:
-        >>> _typical(np.array([1, 97, 1, 1])).tolist()
-        [1, 1, 1, 1, 1]
+        >>> places, shares = _places(np.array([5, 90, 7, 98]))
+        >>> places.tolist(), shares.round(1).tolist()
+        ([1, 1, 1, 3, 3, 0, 1, 3], [0.2, 0.2, 0.2, 0.2, 0.2, 0.0, 0.0, 0.0])
     """
-    order = np.argsort(sizes, kind="stable")
-    middles = (np.arange(_TYPICAL) + 0.5) / _TYPICAL * sizes.sum()
-    return order[np.searchsorted(np.cumsum(sizes[order]), middles)]
+    places = typical(sizes, _TYPICAL)
+    if sizes.min() < sizes.max():
+        places = np.concatenate([places, np.argsort(sizes, kind="stable")[_middles(len(sizes))]])
+    return places, np.repeat([1 / _TYPICAL, 0.0], [_TYPICAL, len(places) - _TYPICAL])
 
 
-def _on(proxy: Proxy, plan: Plan | None, typical: NDArray[np.int64]) -> Real:
+def _middles(owners: int) -> NDArray[np.int64]:
+    return ((np.arange(_SMALLER) + 0.5) / _SMALLER * owners).astype(np.int64)
+
+
+def _on(proxy: Proxy, plan: Plan | None, places: NDArray[np.int64]) -> Real:
     """Scores of each candidate and typical owner on one public data set, shape (candidates, k)."""
-    task, records, prepare = proxy.task, proxy.records, jax.jit(proxy.task.prepare)
-    x, test_x = (np.asarray(prepare(jnp.asarray(part))) for part in (records.x, records.test_x))
-    prepared = replace(records, x=x, test_x=test_x)
+    task, records = proxy.task, prepared(proxy.records, proxy.task)
     thetas = np.tile(np.asarray(task.initial(jax.random.key(0))), (_DEALS, 1))
     if plan is not None and plan.train:
         thetas = final_models(proxy, plan, _DEALS)
     variance = float(np.var(records.test_y))
-    scores = np.zeros((_DEALS, len(CANDIDATES), len(typical)))
+    scores = np.zeros((_DEALS, len(CANDIDATES), len(places)))
     for number, theta in enumerate(thetas):
-        for j, site in enumerate(_sites(proxy.facts, prepared, typical, seed_of(number))):
+        for j, site in enumerate(sites(proxy.facts, records, places, seed_of(number))):
             for i, made in enumerate(CANDIDATES.values()):
                 model = made(task, theta, site.own, number)
                 each = merits(task, model, site.x, site.y, variance)
                 scores[number, i, j] = np.nan_to_num(np.average(each, weights=site.counts))
     return scores.mean(axis=0)
-
-
-def _sites(facts: PublicFacts, records: Records, typical: NDArray[np.int64], seed: int) -> Iterator[_Site]:
-    """What typical owners of a deal have."""
-    rng, sizes = np.random.default_rng(seed), facts.problem.sizes
-    if (stood_for := real_owners(facts, records, seed, rng)) is not None:
-        for place in typical:
-            own = rng.permutation(stood_for[place])
-            held_out = max(1, round(_HELD_OUT * len(own)))
-            learnt, tested = own[held_out:][: sizes[place]], own[:held_out]
-            scored = records.x[tested], records.y[tested], np.ones(len(tested))
-            yield _Site(Own(records.x[learnt], records.y[learnt]), *scored)
-        return
-    tested = rng.permutation(len(records.test_x))[:TEST_RECORDS]
-    x, y = records.test_x[tested], records.test_y[tested]
-    for place, shares in zip(typical, _shares(facts, records, typical, seed), strict=True):
-        learnt = _drawn(records, int(sizes[place]), shares, rng)
-        counts = _to_shares(y, shares)
-        yield _Site(Own(records.x[learnt], records.y[learnt]), x, y, counts)
-
-
-def _shares(facts: PublicFacts, records: Records, typical: NDArray[np.int64], seed: int) -> list[Real | None]:
-    """Shares of the classes that typical owners of a deal have; None where all are dealt alike."""
-    if records.classes is None or facts.partition in (OWNERS, "iid"):
-        return [None] * len(typical)
-    deal = dealt(facts, records, seed)
-    counts = [np.bincount(deal.y[i, : deal.sizes[i]], minlength=records.classes) for i in typical]
-    return [count / count.sum() for count in counts]
-
-
-def _drawn(records: Records, n: int, shares: Real | None, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Places of n records, or as many as there are, with some shares of the classes, each at most once."""
-    order = rng.permutation(len(records.y))
-    if shares is None:
-        return order[:n]
-    wanted = rng.multinomial(n, shares)
-    return np.concatenate([order[records.y[order] == c][:k] for c, k in enumerate(wanted)])
-
-
-def _to_shares(y: NDArray, shares: Real | None) -> Real:
-    """What each record counts, so that classes have some shares of them."""
-    if shares is None:
-        return np.ones(len(y))
-    return (shares / np.bincount(y, minlength=len(shares)).clip(1))[y]

@@ -27,6 +27,7 @@ from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.proxies import Proxy, make_proxies, shape_of
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
+from noiseworthy.trials.tuned import after_tuning
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -47,8 +48,10 @@ class Scores(NamedTuple):
     Attributes:
         loss: final test loss over that of the untrained start.
         accuracy: final accuracy (R^2 of a regression).
-        quality: final value of the metric that the study names; None where that is the loss.
-        missed: 1 - quality, over that of the best constant answer.
+        quality: final value of the metric that the study names; None where that is the loss. Of a study for
+            its owners, accuracy (R^2) of models tuned at home.
+        missed: 1 - quality, over that of the best constant answer. Of a study for its owners, the loss of
+            tuned models over that of own ones.
     """
 
     loss: NDArray[np.float64]
@@ -158,14 +161,19 @@ class Bench:
         candidates: Sequence[Candidate],
         seeds: Sequence[int],
         on_progress: Callable[[float], None] = lambda done: None,
+        *,
+        at_home: bool = False,
     ) -> Scores:
         """Train every candidate under every seed on every proxy.
+
+        With `at_home`, models of a study for its owners are scored as these tune them.
 
         Proxies run side by side in threads: most of the time of small trials is compilation, which uses one
         core. Those with records of one shape and as many classes share plans and algorithms.
         """
         shape = (len(self.sources), len(candidates), len(seeds))
-        scores = Scores(*blank(shape, self.facts))
+        tuned = at_home and self.facts.for_owners
+        scores = Scores(*blank(shape, tuned or self.facts.metric != "loss"))
         kinds = list(dict.fromkeys(candidate.treatment for candidate in candidates))
         for done, kind in enumerate(kinds):
             places = [i for i, candidate in enumerate(candidates) if candidate.treatment == kind]
@@ -174,7 +182,7 @@ class Bench:
             alike = _of_one_shape(proxies)
             results = on_each(
                 [[proxies[j] for j in few] for few in alike],
-                lambda group, few=few: self._on(group, space, few, seeds),
+                lambda group, few=few: self._on(group, space, few, seeds, tuned),
             )
             for group, result in zip(alike, results, strict=True):
                 for j, reached in zip(group, result, strict=True):
@@ -185,10 +193,21 @@ class Bench:
         return scores
 
     def _on(
-        self, proxies: Sequence[Proxy], space: Space, candidates: Sequence[Candidate], seeds: Sequence[int]
+        self,
+        proxies: Sequence[Proxy],
+        space: Space,
+        candidates: Sequence[Candidate],
+        seeds: Sequence[int],
+        tuned: bool,
     ) -> list[Outcomes]:
         plans = [self.plan(space, candidate, proxies[0]) for candidate in candidates]
-        return [(loss[..., -1], *rest) for loss, *rest in of_each(proxies, plans, seeds, LAST)]
+        if not tuned:
+            return [(loss[..., -1], *rest) for loss, *rest in of_each(proxies, plans, seeds, LAST)]
+        every = of_each(proxies, plans, seeds, LAST, models=True)
+        return [
+            (loss[..., -1], score, *after_tuning(proxy, loss[..., -1], theta, seeds))
+            for proxy, (loss, score, theta) in zip(proxies, every, strict=True)
+        ]
 
 
 def _of_one_shape(proxies: Sequence[Proxy]) -> list[list[int]]:

@@ -19,7 +19,6 @@ from noiseworthy.methods.steered import steered
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.answers import answers_of
 from noiseworthy.tasks.qualities import constant_quality, quality
-from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.proxies import Deal, Proxy
 
 Outcomes: TypeAlias = tuple[NDArray[np.float64], ...]
@@ -73,26 +72,45 @@ def courses(
 
 
 def of_each(
-    proxies: Sequence[Proxy], plans: Sequence[Plan | None], seeds: Sequence[int], shares: NDArray[np.float64]
+    proxies: Sequence[Proxy],
+    plans: Sequence[Plan | None],
+    seeds: Sequence[int],
+    shares: NDArray[np.float64],
+    *,
+    models: bool = False,
 ) -> list[Outcomes]:
     """`courses` on each of some proxies of one shape, with the metric that the study names.
 
     Returns:
-        Of each proxy losses, accuracies and, where the study names a metric, what `Scores` keeps of it.
+        Of each proxy losses, accuracies and, where the study names a metric, what `Scores` keeps of it; with
+        `models` the parameters come last, shape (plans, seeds, p), NaN of what was not trained.
     """
-    first, *others = blank((len(proxies), len(plans), len(seeds)), proxies[0].facts)
+    shape = (len(proxies), len(plans), len(seeds))
+    first, *others = blank(shape, proxies[0].facts.metric != "loss")
     every = [np.repeat(first[..., None], len(shares), axis=-1), *others]
+    if models:
+        every.append(np.full((*shape, proxies[0].task.dimension), np.nan))
     for places in _alike(plans):
         few = [one for i in places if (one := plans[i]) is not None]
         for j, found in enumerate(_side_by_side(proxies, few, seeds, shares)):
-            for known, its in zip(every, found, strict=True):
+            for known, its in zip(every, found, strict=False):
                 known[j, places] = its
     return list(zip(*every, strict=True))
 
 
-def blank(shape: tuple[int, ...], facts: PublicFacts) -> list[NDArray[np.float64]]:
-    """Scores where training diverged: losses and accuracies, and where the study names a metric, of that."""
-    times = 1 if facts.metric == "loss" else 2
+def deals_of(seeds: Sequence[int]) -> list[int]:
+    """Numbers of the deals that seeds train on: two of them share one.
+
+    Example:
+        >>> deals_of([4, 5, 6])
+        [2, 2, 3]
+    """
+    return [seeds[i - i % _SEEDS] // _SEEDS for i in range(len(seeds))]
+
+
+def blank(shape: tuple[int, ...], named: bool) -> list[NDArray[np.float64]]:
+    """Scores where training diverged: losses and accuracies, and where something else counts, of that."""
+    times = 2 if named else 1
     return [np.full(shape, value) for value in (np.inf, np.nan, np.nan, np.inf)[: 2 * times]]
 
 
@@ -145,7 +163,8 @@ def _few(
     for proxy, deal, run in _runs(proxies, plans, seeds, at):
         loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
         loss, accuracy = np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
-        found.append((loss, accuracy, *_by_metric(proxy, deal, run.theta, loss[..., -1], accuracy)))
+        named = _by_metric(proxy, deal, run.theta, loss[..., -1], accuracy)
+        found.append((loss, accuracy, *named, run.theta.reshape(*shape, -1)))
     return found
 
 

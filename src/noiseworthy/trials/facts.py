@@ -13,7 +13,6 @@ from noiseworthy.data.prior_columns import Block
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.privacy.trust import Trust
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.names import Metric
 from noiseworthy.trials.treatment import Treatment
@@ -56,8 +55,11 @@ class PublicFacts:
         settings: its settings, e.g. `labels_per_client`.
         label_scale: public root mean square of the numbers that a regression predicts.
         label_range: their public range, where it is all that is known of them.
+        label_octaves: shares of them in octaves below the end of their range (`privacy.octaves`), if these
+            were bought of numbers of one sign; empty where they are not known.
         class_shares: public shares of the classes, in their order; None where nobody states them.
         metric: by which settings are chosen.
+        for_owners: whether they are chosen by the loss of models that owners tune at home: linear ones.
         model: the settings of the model in words, by which results are kept; empty keeps none.
         columns: what the numbers of a record are, where a schema says it.
         record_size: norm of a record that its columns suggest, where all have public ranges.
@@ -72,8 +74,10 @@ class PublicFacts:
     settings: dict[str, Any] = field(default_factory=dict)
     label_scale: float | None = None
     label_range: tuple[float, float] | None = None
+    label_octaves: tuple[float, ...] = ()
     class_shares: tuple[float, ...] | None = None
     metric: Metric = "loss"
+    for_owners: bool = False
     model: str = ""
     columns: tuple[Block, ...] = ()
     record_size: float | None = None
@@ -93,8 +97,8 @@ class PublicFacts:
         epsilon, delta = problem.budget.epsilon[kept], problem.budget.delta[kept]
         few = PrivacyBudget.of(epsilon, delta, most, problem.budget.relation, problem.budget.unit)
         resources, trust = _of(problem.resources, kept), problem.trust
-        others = (ceil(part * most / n) for part in (trust.colluders, trust.dropouts))
-        trust = Trust(trust.model, *others)
+        fewer = {name: ceil(getattr(trust, name) * most / n) for name in ("colluders", "dropouts")}
+        trust = replace(trust, **fewer)
         return replace(
             self,
             problem=replace(problem, sizes=problem.sizes[kept], budget=few, resources=resources, trust=trust),

@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.interpolate import PchipInterpolator
-from scipy.optimize import isotonic_regression, nnls
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.registry import method
@@ -120,6 +118,8 @@ class FittedBound:
 
     def accuracy(self, loss: ArrayLike) -> Real:
         """The accuracy (R^2) that goes with a loss: monotone through the trials, 1 where nothing is lost."""
+        from scipy.interpolate import PchipInterpolator  # here, because it is slow to load
+
         return np.asarray(PchipInterpolator(self.losses, self.scores)(np.clip(loss, 0, 1)))
 
     def constants(self, sources: Sequence[str]) -> dict[str, Constant]:
@@ -223,6 +223,8 @@ def _solved(other: float, rows: Real, bend: Bend, sample: _Sample) -> _Solution:
     losses, importance = sample.losses, sample.importance
     by = importance * bend.slope(losses)
     scale = np.maximum(np.abs(rows * by[:, None]).max(axis=0), 1e-300)
+    from scipy.optimize import nnls  # here, because it is slow to load
+
     weights = nnls(rows * by[:, None] / scale, bend.bound(losses) * by)[0] / scale
     misfit = float(np.sum(np.square(importance * (bend.loss(rows @ weights) - losses))))
     return _Solution(other, bend, weights, misfit)
@@ -247,4 +249,6 @@ def _monotone(losses: Sequence[float], scores: Sequence[float]) -> tuple[Real, R
     known, place = np.unique(np.asarray(losses)[scored], return_inverse=True)
     weights = np.bincount(place).astype(float)
     means = np.bincount(place, np.asarray(scores)[scored]) / weights
+    from scipy.optimize import isotonic_regression
+
     return known, isotonic_regression(means, weights=weights, increasing=False).x

@@ -18,6 +18,7 @@ from noiseworthy.trials.dealing import dealt, weighted
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.public import is_made, public_records, same_data, seen_as, whole
 from noiseworthy.trials.treatment import Treatment
+from noiseworthy.trials.typical import Home
 
 DEALS = 4
 """Ways in which public records are dealt out: trials of other seeds see other records of other clients."""
@@ -50,6 +51,7 @@ class Proxy:
         records: made to look like those of the study.
         task: the study's model for them.
         noise_factor: what noise is multiplied by, below 1 where clients were left out.
+        homes: typical owners of deals, where shared models are tuned; filled when they are first asked for.
     """
 
     facts: PublicFacts
@@ -57,6 +59,7 @@ class Proxy:
     task: Task
     noise_factor: float
     _deals: dict[int, Deal] = field(default_factory=dict, repr=False)
+    homes: dict[int, list[Home]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(

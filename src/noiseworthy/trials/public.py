@@ -62,6 +62,8 @@ def _known(records: Records, facts: PublicFacts) -> Records:
         return _in_shares(records, facts.class_shares)
     if facts.label_range and records.classes is None:
         return _ranged(records, *facts.label_range)
+    if facts.label_octaves and records.classes is None:
+        records = _in_octaves(records, facts.label_octaves)
     return _rescaled(records, facts.label_scale)
 
 
@@ -181,6 +183,20 @@ def _ranged(records: Records, least: float, most: float) -> Records:
         np.interp(values, ends, (least, most)).astype(np.float32) for values in (records.y, records.test_y)
     )
     return replace(records, y=y, test_y=test_y)
+
+
+def _in_octaves(records: Records, shares: Sequence[float]) -> Records:
+    """Numbers to predict that lie in octaves below 1 as known shares do, in the order that they have."""
+    upper = 2.0 ** -np.arange(len(shares))[::-1]
+    reached = np.cumsum([0.0, *np.maximum(shares[::-1], 1e-9)])
+    there = np.sort(records.y)
+
+    def moved(values: NDArray) -> NDArray[np.float32]:
+        below = (np.searchsorted(there, values, side) for side in ("left", "right"))
+        rank = sum(below) / (2 * len(there)) * reached[-1]
+        return np.interp(rank, reached, [0.0, *upper]).astype(np.float32)
+
+    return replace(records, y=moved(records.y), test_y=moved(records.test_y))
 
 
 def _sized(records: Records, size: float | None) -> Records:

@@ -46,6 +46,7 @@ class Rung:
         levers: whether momentum, schedule, averaging and weights are varied.
         seeds: fresh noise seeds.
         gentler: whether variants are tried that do less to the records, and that ask for fewer uploads.
+        at_home: whether models of a study for its owners are scored as these tune them; else as they are.
     """
 
     kept: int
@@ -53,12 +54,13 @@ class Rung:
     levers: bool
     seeds: int
     gentler: bool = False
+    at_home: bool = False
 
 
 RUNGS = (
     Rung(kept=10, finer=2, levers=False, seeds=2),
     Rung(kept=6, finer=1, levers=True, seeds=2),
-    Rung(kept=16, finer=None, levers=False, seeds=4),
+    Rung(kept=16, finer=None, levers=False, seeds=4, at_home=True),
 )
 _FINAL = 6
 """Candidates of the last rung."""
@@ -160,7 +162,7 @@ def race(
     fresh = count()
     standing = _coarse(bench, space, kinds, fresh, deadline, lambda done: on_progress(_COARSE * done))
     best, trainings = np.ones(len(bench.sources)), standing.scores.loss.size
-    final = Rung(_FINAL, None, False, seeds)
+    final = Rung(_FINAL, None, False, seeds, at_home=True)
     rungs = (*RUNGS, final, replace(final, kept=1, gentler=True))
     for done, rung in enumerate(rungs, start=1):
         if deadline.passed:
@@ -168,7 +170,10 @@ def race(
         entered = bench.possible(
             space, _entered(bench, space, _leaders(bench, standing, best, rung.kept), rung, kinds[0])
         )
-        standing = _Standing(entered, bench.scores(space, entered, _drawn(fresh, rung.seeds)))
+        scores = bench.scores(space, entered, _drawn(fresh, rung.seeds), at_home=rung.at_home)
+        if (scores.missed is None) != (standing.scores.missed is None):
+            best = np.ones(len(bench.sources))  # of something else
+        standing = _Standing(entered, scores)
         best = np.minimum(best, standing.losses.min(axis=1))
         trainings += standing.scores.loss.size
         on_progress(_COARSE + (1 - _COARSE) * done / len(rungs))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from noiseworthy.data.scenes import SCENES, fits, scenes
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks import Preparation, Reference
+from noiseworthy.tasks.encoder import Encoder
 from noiseworthy.trials.public import is_alike, is_made, resized, same_data, seen_as, whole
 
 _RECORDS, _SEED = 2000, 20
@@ -43,7 +44,7 @@ def reference_of(
     shape: tuple[int, ...],
     pooling: int = 1,
     data_dir: str | Path | None = None,
-    features: str | None = None,
+    features: str | Encoder | None = None,
 ) -> Reference:
     """Mean and principal directions of public data, resized and pooled as the study's records are.
 
@@ -79,7 +80,11 @@ def reference_of(
 
 @lru_cache(maxsize=16)
 def _reference(
-    sources: tuple[str, ...], shape: tuple[int, ...], pooling: int, data_dir: str | None, features: str | None
+    sources: tuple[str, ...],
+    shape: tuple[int, ...],
+    pooling: int,
+    data_dir: str | None,
+    features: str | Encoder | None,
 ) -> Reference:
     before = jax.jit(Preparation(pooling, features=features)) if features else Preparation(pooling)
     most = _FEATURED if features else _RECORDS

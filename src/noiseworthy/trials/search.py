@@ -15,7 +15,6 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.cache import keep, place_of, recalled
-from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.race import Deadline, Result, race
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
@@ -38,6 +37,7 @@ class TrialPlan:
         treatment: that choice; None where the study fixed it.
         result: the race that it won.
         sources: names of the public data.
+        for_owners: whether it was chosen by what owners make of it at home.
     """
 
     plan: Plan
@@ -45,6 +45,18 @@ class TrialPlan:
     treatment: Treatment | None
     result: Result
     sources: tuple[str, ...]
+    for_owners: bool = False
+
+    @property
+    def by_tuning(self) -> bool:
+        """Whether the last settings were compared by what owners make of them; else there was no time."""
+        return self.for_owners and self.result.scores.missed is not None
+
+    @property
+    def worthless(self) -> bool:
+        """Whether nobody gains by training; of a study for its owners, neither shared nor tuned at home."""
+        share = self.result.scores.voted.mean(axis=2)[:, 0].mean()
+        return bool(share > WORTHLESS and (not self.by_tuning or self.loss.mean() > WORTHLESS))
 
     @property
     def loss(self) -> NDArray[np.float64]:
@@ -106,9 +118,9 @@ def planned(bench: Bench, space: Space, result: Result) -> TrialPlan:
     task = facts.make_task(facts.record_shape, facts.classes, treatment)
     problem = replace(facts.problem, dimension=task.dimension)
     plan = space.plan(problem, task, bench.scale(treatment, task), setting)
-    found = TrialPlan(plan, task, treatment, result, bench.sources)
-    notes = (*plan.notes, *_notes(found), *_unknown(facts))
-    if result.scores.voted.mean(axis=2)[:, 0].mean() > WORTHLESS:
+    found = TrialPlan(plan, task, treatment, result, bench.sources, facts.for_owners)
+    notes = (*plan.notes, *_notes(found))
+    if found.worthless:
         return replace(found, plan=replace(_untrained(plan), notes=notes))
     return replace(found, plan=replace(plan, outcome=_outcome(found), notes=notes))
 
@@ -116,7 +128,7 @@ def planned(bench: Bench, space: Space, result: Result) -> TrialPlan:
 def _outcome(found: TrialPlan) -> str:
     """What is done, without the words for settings that the user stated, and whether it may do harm."""
     said = found.plan.outcome.replace(", as stated", ", chosen by trial")
-    if found.result.spread < 1:
+    if found.result.spread < 1 or found.by_tuning:
         return said
     return f"{said.removesuffix('.')}; it may end worse than no training: on {found.worst} it did."
 
@@ -141,8 +153,8 @@ def _notes(found: TrialPlan) -> tuple[str, ...]:
     names = ", ".join(found.sources)
     notes = [
         f"Planned by trial on public data ({names}): {found.result.trainings:,} short trainings with this "
-        "federation's noise; no private record was read. On the one it suits least, the plan "
-        f"{_loses(found)}."
+        f"federation's noise; no private record was read. {_by_tuning(found)}On the one it suits least, the "
+        f"plan {_loses(found)}."
     ]
     if cheaper := _cheaper(found):
         notes.append(cheaper)
@@ -154,18 +166,6 @@ def _notes(found: TrialPlan) -> tuple[str, ...]:
             "public data closer to yours under [planning] public."
         )
     return tuple(notes)
-
-
-def _unknown(facts: PublicFacts) -> tuple[str, ...]:
-    """The public fact that would sharpen a plan for numbers of which only the range is known."""
-    if facts.label_range is None:
-        return ()
-    least, most = facts.label_range
-    return (
-        f"Of the numbers to predict only their range is known, {least:g} to {most:g}. If their usual size "
-        "(root mean square) is public, state [planning] label_scale: where it is far below the range, the "
-        "plan gains much.",
-    )
 
 
 def _cheaper(found: TrialPlan) -> str:
@@ -184,6 +184,16 @@ def _cheaper(found: TrialPlan) -> str:
     )
 
 
+def _by_tuning(found: TrialPlan) -> str:
+    """What the last rounds of the race chose by, where that is not the shared model itself."""
+    if not found.by_tuning:
+        return ""
+    return "Settings were chosen by the loss of models that owners tune at home. "
+
+
 def _loses(found: TrialPlan) -> str:
     spread = found.result.spread
+    if found.by_tuning:
+        share = f"loses {spread:.0%} of what sharing can gain" if spread < 1 else "gains owners nothing"
+        return f"{share} over own models"
     return f"loses {spread:.0%} of the attainable gain" if spread < 1 else "ends worse than without training"

@@ -118,6 +118,25 @@ def curved(size: float | None) -> list[Treatment]:
     return [Treatment(features=one) for one in named]
 
 
+def encoded(name: str, numbers: int, alike: Sequence[str]) -> list[Treatment]:
+    """Preparations worth trying with the features of an encoder: as they are, and seen against public ones.
+
+    Args:
+        name: of its file.
+        numbers: that it gives for a record.
+        alike: public images that it takes, whatever their labels; none of rows.
+
+    Example:
+        >>> [(one.reference, one.projection) for one in encoded("e.onnx", 64, ["scenes"])]
+        [((), None), (('scenes',), None), (('scenes',), 40)]
+    """
+    plain = Treatment(features=name)
+    seen = replace(plain, reference=tuple(alike))
+    few = [replace(seen, projection=count) for count in _FEATURE_DIRECTIONS if 3 * count <= 2 * numbers]
+    whole = [plain, seen] if numbers <= _LARGEST or not (alike and few) else []
+    return [*whole, *few] if alike else [plain]
+
+
 def featured(alike: Sequence[str]) -> list[Treatment]:
     """Preparations worth trying with public features of images: all seen along directions of public ones.
 

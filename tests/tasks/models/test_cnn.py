@@ -7,7 +7,7 @@ import pytest
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks import fu_cnn, paper_cnn, two_layer_cnn
-from noiseworthy.tasks.models.layers import convolve_plain
+from noiseworthy.tasks.models.layers import convolve
 
 # maker, kernels, channels of its two convolutions
 NETWORKS = {
@@ -42,7 +42,7 @@ def test_the_network_is_that_of_its_paper(name, image):
     hidden, rest = x if x.ndim == 3 else x[..., None], theta
     for kernel, inputs, outputs in zip(kernels, fan, channels, strict=True):
         bias, weight, rest = jnp.split(rest, [outputs, outputs + kernel**2 * inputs * outputs])
-        hidden = jax.nn.relu(convolve_plain(weight.reshape(kernel, kernel, inputs, outputs), hidden) + bias)
+        hidden = jax.nn.relu(convolve(weight.reshape(kernel, kernel, inputs, outputs), hidden) + bias)
         hidden = jax.lax.reduce_window(hidden, -jnp.inf, jax.lax.max, (2, 2, 1), (2, 2, 1), "VALID")
     expected = hidden.ravel() @ rest[3:].reshape(-1, 3) + rest[:3]
     np.testing.assert_allclose(task.outputs(theta, x), expected, rtol=1e-3, atol=1e-4)

@@ -1,5 +1,7 @@
 """Layers against plain NumPy, SciPy and XLA's own convolution."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from scipy.signal import correlate
 
 from noiseworthy.errors import InvalidInput
+from noiseworthy.tasks.convolutions import quick
 from noiseworthy.tasks.models import layers as nn
 
 SHAPES = {
@@ -37,8 +40,7 @@ def by_scipy(weight, x, mode="same"):
 def test_every_convolution_is_that_of_scipy(name):
     @jax.jit
     def ways(weight, x):
-        patches = [nn.convolve_patches(weight, x, gathered) for gathered in range(1, x.ndim)]
-        return [nn.convolve(weight, x), nn.convolve_plain(weight, x), *patches]
+        return [nn.convolve(weight, x), quick(nn.convolve)(weight, x)]
 
     weight, x = drawn(name)
     expected = by_scipy(weight, x)
@@ -54,8 +56,8 @@ def test_margins_and_strides_take_their_windows(name, margin, stride):
     padded = np.pad(np.asarray(x, np.float64), [*[(margin, margin)] * (x.ndim - 1), (0, 0)])
     expected = by_scipy(weight, padded, "valid")[(slice(None, None, stride),) * (x.ndim - 1)]
     options = {"margin": margin, "stride": stride}
-    patches = [nn.convolve_patches(weight, x, gathered, **options) for gathered in range(1, x.ndim)]
-    for result in (nn.convolve(weight, x, **options), nn.convolve_plain(weight, x, **options), *patches):
+    convolve = partial(nn.convolve, **options)
+    for result in (convolve(weight, x), quick(convolve)(weight, x)):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -67,17 +69,8 @@ def test_patches_have_the_gradients_of_the_plain_convolution(name):
     def gradients(convolve):
         return jax.jit(jax.grad(lambda w, x: jnp.vdot(target, convolve(w, x)), (0, 1)))(weight, x)
 
-    for mine, plain in zip(gradients(nn.convolve), gradients(nn.convolve_plain), strict=True):
+    for mine, plain in zip(gradients(quick(nn.convolve)), gradients(nn.convolve), strict=True):
         np.testing.assert_allclose(mine, plain, rtol=1e-4, atol=1e-4)
-
-
-def test_patches_are_taken_on_cpu_alone(monkeypatch):
-    def is_plain():
-        return "conv_general_dilated" in str(jax.make_jaxpr(lambda w, x: nn.convolve(w, x))(*drawn("image")))
-
-    assert not is_plain()
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert is_plain()
 
 
 @pytest.mark.parametrize("shape", [(4, 6, 3), (5, 7, 2), (2, 4, 6, 2)])

@@ -7,7 +7,7 @@ import pytest
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks import vgg11
-from noiseworthy.tasks.models.layers import convolve_plain
+from noiseworthy.tasks.models.layers import convolve
 
 CHANNELS = (64, 128, 256, 256, 512, 512, 512, 512)
 POOLED = {0, 1, 3, 5, 7}
@@ -30,7 +30,7 @@ def textbook(theta, x):
     hidden = x[..., None]
     for i, (outputs, weights) in enumerate(sizes):
         bias, weight, convolutions = jnp.split(convolutions, [outputs, outputs + weights])
-        hidden = convolve_plain(weight.reshape(3, 3, -1, outputs), hidden) + bias
+        hidden = convolve(weight.reshape(3, 3, -1, outputs), hidden) + bias
         scale, shift, norms = jnp.split(norms, [outputs, 2 * outputs])
         groups = jnp.stack(jnp.split(hidden, 32, axis=2))
         groups = jax.vmap(lambda g: (g - jnp.mean(g)) / jnp.sqrt(jnp.var(g) + 1e-5))(groups)

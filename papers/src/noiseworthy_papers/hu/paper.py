@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data import Federation, adult, federate, load_records, vehicle
-from noiseworthy.data.files import required_folder
+from noiseworthy.data.datasets import required_folder
 from noiseworthy.data.records import Records
 from noiseworthy.data.schema import read_schema
 from noiseworthy.plans.plan import StepSize

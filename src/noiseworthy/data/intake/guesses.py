@@ -24,7 +24,7 @@ _CODES = ("?", "-", "--", ".", "*", "missing")
 """Texts that stand for a gap where they are among numbers, or among few other values."""
 _IDENTIFIER = re.compile(
     r"(^|[^a-z])(id|ids|nr|no|mrn|index|key|uuid|name|ticket|record|row)([^a-z]|$)"
-    r"|(patient|person|subject|case|user|customer|sample|record)id$"
+    r"|(patient|person|subject|case|user|customer|sample|record)id$|^(patient|person|participant|customer|pseudonym)s?$"
 )
 _AMOUNT = re.compile(r"^(num|n|no of|nr of|number|count)[_ .-]|[_ .-](count|number)$")
 _FORMS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d")

@@ -42,6 +42,7 @@ from noiseworthy.privacy.durable.fingerprints import Fingerprint
 from noiseworthy.privacy.durable.leases import end_leases, lease, lease_refusal, open_rest
 from noiseworthy.privacy.durable.storage import make_private
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
+from noiseworthy.tasks.names import is_encoder
 from noiseworthy.tasks.table import TaskTable
 
 if TYPE_CHECKING:
@@ -203,7 +204,8 @@ class Gateway:
         owner, allowed, holding = self.owner, self.owner.allowed, self.holding
         return About(
             **owner.owner.model_dump(), **owner.budget.model_dump(), records=holding.size,
-            **allowed.model_dump(exclude={"models", "own_models", "reply_seconds"}), models=allowed.names,
+            **allowed.model_dump(exclude={"models", "own_models", "encoders", "reply_seconds"}),
+            models=allowed.names, encoders=[f"{name}@{digest}" for name, digest in allowed.encoders.items()],
             columns=owner.columns and owner.columns.digest, sums=owner.secure_sum and owner.secure_sum.told,
             head=str(self.ledger.head), spent=min(1.0, self.runs.spent / WHOLE), classes=holding.classes,
             leased=min(1.0, open_rest(self.ledger, self.number) / WHOLE), record_shape=holding.record_shape,
@@ -263,14 +265,13 @@ class Gateway:
         """The model of a request that is allowed, for the owner's rows; reads no record.
 
         Raises:
-            InvalidInput: as `Holding.task`; a module of the owner's that is not the one it approved.
+            InvalidInput: as `Holding.task`; a copy of the owner's that is not the one it approved.
         """
-        holding = self.holding
-        if str(table.model) not in self.owner.allowed.own_models:
-            return holding.task(table, seen)
-        from noiseworthy.deploy.gateway.own_models import own_model  # here, because few owners have any
+        if str(table.model) not in self.owner.allowed.own_models and not is_encoder(table.features):
+            return self.holding.task(table, seen)
+        from noiseworthy.deploy.gateway.own_copies import task_of  # here, because few owners have any
 
-        return holding.of_rows(own_model(self.owner, table, holding.record_shape, holding.classes))
+        return task_of(self.owner, self.holding, table, seen)
 
     def accepted(self, request: Request) -> Accepted:
         """The request within the owner's terms; looks at public things only."""

@@ -27,6 +27,7 @@ from noiseworthy.tasks.table import TaskTable
 if TYPE_CHECKING:
     from noiseworthy.data.schema import Schema
     from noiseworthy.tasks.base import Task
+    from noiseworthy.tasks.encoder import Encoder
     from noiseworthy.tasks.reference import Reference
 
 
@@ -108,13 +109,14 @@ class Holding:
         kinds = [f"{array.dtype} {array.shape}" for array in arrays]
         return repr([*kinds, self.classes]).encode(), *(array.data for array in arrays)
 
-    def task(self, table: TaskTable, seen: Seen | None = None) -> Task:
+    def task(self, table: TaskTable, seen: Seen | None = None, encoder: Encoder | None = None) -> Task:
         """The model of a request for rows of this shape, records or persons; reads no record.
 
         Args:
             table: names the model, and perhaps public data as its reference. It states its bias as a number;
                 one that leaves it out has none.
             seen: numbers of that reference, which stand for it.
+            encoder: of its features, where these are no formula; the owner's own copy.
 
         Raises:
             InvalidInput: a model that does not fit the shape or the labels; a reference without numbers,
@@ -127,8 +129,8 @@ class Holding:
         task = make_task(
             str(table.model), self.record_shape, self.classes, ridge=table.ridge, feature_norm=table.radius,
             normalise=table.normalise, bias=bias, pooling=table.pooling, projection=table.projection,
-            reference=_reference(table, seen), class_weights=table.weights, features=table.features,
-            most_weight=self.most_weight,
+            reference=_reference(table, seen), class_weights=table.weights, most_weight=self.most_weight,
+            features=encoder or table.features,
         )  # fmt: skip
         return self.of_rows(task)
 

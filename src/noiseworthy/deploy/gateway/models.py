@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from noiseworthy.deploy.gateway.gateway import Gateway
     from noiseworthy.model.description import Description
+    from noiseworthy.tasks.encoder import Encoder
     from noiseworthy.tasks.table import TaskTable
 
 _log = logging.getLogger("noiseworthy.deploy.gateway")
@@ -52,10 +53,13 @@ class ModelOffer(Table):
         """
         if gateway.runs.number_of(self.run) is None:
             raise Declined("not-allowed", "the owner took part in no such run; its model was not kept")
+        from noiseworthy.deploy.gateway.own_copies import own_encoder  # here, because one comes at the end
+
         holding = gateway.holding
         try:
-            _check_allowed(gateway, fitting(self, holding.feature_shape, holding.classes), self)
-            path = Models.beside(gateway.ledger.path).keep(self)
+            task = fitting(self, holding.feature_shape, holding.classes)
+            _check_allowed(gateway, task, self)
+            path = Models.beside(gateway.ledger.path).keep(self, own_encoder(gateway.owner, task))
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
         _log.info("the model of run %r is kept at %s", self.run, path)
@@ -78,11 +82,12 @@ class Models:
         """Those beside a ledger."""
         return cls(ledger.parent / "models")
 
-    def keep(self, offer: ModelOffer) -> Path:
+    def keep(self, offer: ModelOffer, encoder: Encoder | None = None) -> Path:
         """Write a model as `noiseworthy train` does; one of the same run is replaced whole.
 
         Args:
             offer: the model.
+            encoder: the owner's copy of the one that records pass first, if any.
 
         Returns:
             Its folder, of mode 0700.
@@ -100,7 +105,8 @@ class Models:
             )
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         seen = None if offer.seen is None else Reference(**dict(offer.seen))
-        return save_folder(Kept(described(offer), offer.theta, seen), self.folder / offer.run, private=True)
+        kept = Kept(described(offer), offer.theta, seen, encoder)
+        return save_folder(kept, self.folder / offer.run, private=True)
 
     def kept(self) -> list[Path]:
         """Their folders, the last one first; files of earlier versions among them."""
@@ -144,7 +150,7 @@ def fitting(offer: ModelOffer, record_shape: Sequence[int], classes: int | None)
 
 def _check_allowed(gateway: Gateway, task: TaskTable, offer: ModelOffer) -> None:
     allowed, size = gateway.owner.allowed, len(offer.theta)
-    if not allowed.allows(task) or size > allowed.most_parameters:
+    if not (allowed.allows(task) and allowed.encodes(task)) or size > allowed.most_parameters:
         raise Declined("not-allowed", f"the owner does not allow this model of {size} parameters")
     dimension = gateway.task(task, offer.seen).dimension
     if dimension != size:

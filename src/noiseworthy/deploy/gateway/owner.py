@@ -15,7 +15,7 @@ from noiseworthy.privacy.budget import PrivacyBudget, Unit
 from noiseworthy.privacy.durable import Account, accounts_of
 from noiseworthy.privacy.mechanisms.fields import DeployedMechanism
 from noiseworthy.privacy.mechanisms.registry import delta_misfit
-from noiseworthy.tasks.names import OWN
+from noiseworthy.tasks.names import OWN, is_encoder
 from noiseworthy.tasks.table import TaskTable
 
 ModelName = Literal[
@@ -78,6 +78,8 @@ class AllowedTable(Table):
     models: list[ModelName]
     own_models: dict[OwnName, Digest] = Field(default={}, exclude_if=lambda models: not models)
     """Models of modules that lie beside the owner's file, each with the digest of the source it approved."""
+    encoders: dict[str, Digest] = Field(default={}, exclude_if=lambda encoders: not encoders)
+    """Encoders beside the owner's file that records may pass first, each with the digest it approved."""
     most_releases: Count
     most_parameters: Count = 100_000
     most_local_steps: Count = 1000
@@ -93,6 +95,11 @@ class AllowedTable(Table):
     def names(self) -> list[str]:
         """All models that may be asked, those of modules with their digests."""
         return [*self.models, *(f"{name}@{digest}" for name, digest in self.own_models.items())]
+
+    def encodes(self, task: TaskTable) -> bool:
+        """Whether the features of a task may be asked: formulas, and encoders by their digests."""
+        digest = self.encoders.get(str(task.features))
+        return not is_encoder(task.features) or digest == f"sha256:{task.encoder_digest}"
 
     def allows(self, task: TaskTable) -> bool:
         """Whether the model of a task may be asked: by its name, and a module's by its digest, too."""

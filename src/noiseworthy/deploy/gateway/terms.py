@@ -22,10 +22,11 @@ def check_allowed(allowed: AllowedTable, budget: BudgetTable, request: Request) 
     Raises:
         Declined: it asks for more than is allowed.
     """
-    steps = steps_of(request.algorithm)
+    steps, task = steps_of(request.algorithm), request.task
     limits = [
         ("algorithm", request.algorithm.name, request.algorithm.name in allowed.algorithms),
-        ("model", approved(str(request.task.model), request.task.model_digest), allowed.allows(request.task)),
+        ("model", approved(str(task.model), task.model_digest), allowed.allows(task)),
+        ("encoder", approved(str(task.features), task.encoder_digest), allowed.encodes(task)),
         ("mechanism", request.mechanism, request.mechanism == budget.mechanism),
         ("release", request.release, request.release <= allowed.most_releases),
         ("parameters", len(request.theta), len(request.theta) <= allowed.most_parameters),

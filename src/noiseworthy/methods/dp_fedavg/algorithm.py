@@ -15,10 +15,13 @@ The ridge reads no record. With eta ridge <= 1 it contracts, so it adds nothing 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 from jax import Array
 
 from noiseworthy._keys import Purpose, named_key
@@ -54,6 +57,8 @@ class DPFedAvg(LocalSteps, Scheduled):
         steps: eta_k, shape (E T_g,).
         cohorts: whom to ask, shape (T_g, b).
         parts: noises of a law that is not stable that add up to one of the planned size (static).
+        secret: whether each client takes part in a round by a coin that nobody sees (static).
+        asked_with: probability of that coin.
     """
 
     schedules: ClassVar[tuple[str, ...]] = ("scale", "steps", "cohorts")
@@ -73,6 +78,12 @@ class DPFedAvg(LocalSteps, Scheduled):
     steps: Numbers
     cohorts: Numbers
     parts: int = eqx.field(static=True, default=1, kw_only=True)
+    secret: bool = eqx.field(static=True, default=False, kw_only=True)
+    asked_with: Numbers = eqx.field(default=1.0, kw_only=True)
+
+    def noiseless(self) -> Self:
+        """Noise sizes of 0, and everybody takes part."""
+        return replace(super().noiseless(), secret=False)
 
     @property
     def condensed(self) -> bool:
@@ -94,14 +105,20 @@ class DPFedAvg(LocalSteps, Scheduled):
     def local_update(
         self, state: ServerState, client: Array, memory: Memory, shard: Any, key: Array
     ) -> tuple[Array, Memory]:
-        """Delta_l of this round's local steps."""
+        """Delta_l of this round's local steps; nothing where a secret coin leaves the client out."""
         drawn, first = named_key(key, Purpose.BATCH, state.round, client), state.round * self.local_steps
 
         def eta(j: Array) -> Array:
             return self.steps[first + j]
 
         move = partial(moved_in_span, self) if isinstance(shard, Spanned) else self.moved
-        return move(state.theta, shard, self.sizes[client], drawn, self.local_steps, eta), memory
+        moved = move(state.theta, shard, self.sizes[client], drawn, self.local_steps, eta)
+        if self.secret:
+            coin = jax.random.bernoulli(
+                named_key(key, Purpose.COHORT, state.round, client), jnp.asarray(self.asked_with)
+            )
+            moved = jnp.where(coin, moved, 0.0)
+        return moved, memory
 
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The update plus the noise that the plan calibrated for this client and the steps of this round."""

@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
@@ -52,6 +51,8 @@ def best_local_steps(
 
     if z <= 1 or slope(1.0) >= 0:
         return 1.0
+    from scipy.optimize import brentq  # here, because it is slow to load
+
     return t if slope(t) <= 0 else float(brentq(slope, 1.0, t))  # pyright: ignore[reportArgumentType]
 
 
@@ -97,6 +98,8 @@ def _crossing(rising: Callable[[float], float]) -> float:
     high = 1.0
     while rising(high) < 0:
         high *= 2
+    from scipy.optimize import brentq
+
     return float(brentq(rising, 0.0, high))  # pyright: ignore[reportArgumentType]
 
 

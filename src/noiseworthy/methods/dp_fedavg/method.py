@@ -53,7 +53,14 @@ def make(plan: Plan, task: Task, seed: int) -> DPFedAvg:
         sizes=problem.sizes.astype(np.int32),
         local_steps=np.asarray(plan.local.steps, np.int32),
         steps=as_float(plan.local_step_sizes),
-        cohorts=reshuffled_round_robin(problem.n_clients, b, plan.rounds, schedule_generator(seed)),
+        cohorts=reshuffled_round_robin(
+            problem.n_clients,
+            problem.n_clients if problem.trust.secret else b,
+            plan.rounds,
+            schedule_generator(seed),
+        ),
+        secret=problem.trust.secret,
+        asked_with=as_float(plan.sampling_rate),
     )
 
 
@@ -78,5 +85,6 @@ METHODS = {
         axes=axes.AXES,
         held_against=None,
         reads="",
+        shows="",
     )
 }

@@ -382,7 +382,7 @@ def theory_step(bound: LocalBound, local_steps: int) -> StepSize:
 
 def _scheduled(problem: Problem, setting: Setting, step: StepSize, trains: bool = True) -> Plan:
     """The rounds of a setting, with the noise that pays for them; none if it is not worth training."""
-    k = int(uploads(setting.rounds, setting.clients_per_round, problem.n_clients)) if trains else 0
+    k = int(problem.takes_part(setting.rounds, setting.clients_per_round)) if trains else 0
     releases = np.full(problem.n_clients, k)
     return Plan(
         algorithm="dp-fedavg",

@@ -62,9 +62,12 @@ def mode_for(question: Question, table: FedAvgTable, local_steps: int) -> Mode:
     """The clipping mode of a stated number of local steps."""
     if table.clipping_mode != "auto":
         return table.clipping_mode, "as stated"
+    public = question.problem(1.0)
+    if public.trust.secret:
+        return "D", "secret cohorts hide whole uploads"
     if local_steps == 1 and batch(table.batch_size) is None:
         return "A", "one full-batch step per reply"
-    row = question.problem(1.0).row
+    row = public.row
     return tightest_mode(question.task, question.mechanism, batch(table.batch_size), row)
 
 

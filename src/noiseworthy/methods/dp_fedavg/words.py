@@ -31,6 +31,8 @@ def training(problem: Problem, setting: Setting) -> str:
     t, e, b, _ = setting
     k = int(uploads(setting.rounds, b, problem.n_clients))
     steps = f"{setting.rounds} rounds of {e} local step{'s' if e > 1 else ''} ({t} iterations)"
+    if problem.trust.secret:
+        return f"Train {steps} with each of {problem.n_clients} clients by a secret coin, {b} on average"
     return f"Train {steps} with {b} of {problem.n_clients} clients, {k} upload{'s' if k > 1 else ''} each"
 
 

@@ -28,5 +28,6 @@ METHODS = {
         axes=axes.AXES,
         held_against=None,
         reads="every local step carries the noise of its own, which a share of it would not be",
+        shows="it releases every local step of a client",
     )
 }

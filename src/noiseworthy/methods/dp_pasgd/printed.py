@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from noiseworthy.methods.dp_pasgd.bound import AveragingBound
 from noiseworthy.methods.dp_pasgd.search import (
@@ -85,6 +84,8 @@ def least_real(value: Callable[[Real], Real], most: float, *known: float) -> flo
     best = int(np.argmin(values))
     near = [one for one in (best - 1, best, best + 1) if 0 <= one < len(grid) and np.isfinite(values[one])]
     around = grid[near[0]], grid[near[-1]]
+    from scipy.optimize import minimize_scalar  # here, because it is slow to load
+
     found = minimize_scalar(lambda k: float(value(np.array([k]))[0]), bounds=around, method="bounded")
     return float(found.x) if found.fun < values[best] else float(grid[best])
 

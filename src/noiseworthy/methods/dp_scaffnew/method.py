@@ -69,5 +69,6 @@ METHODS = {
         axes=axes.AXES,
         held_against=None,
         reads="",
+        shows="clients remember in which rounds they took part, and move by it",
     )
 }

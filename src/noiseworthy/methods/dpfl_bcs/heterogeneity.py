@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
@@ -205,6 +204,8 @@ def _spread(table: _Table, most: float) -> float:
     if misfits[0] - misfits[best] < _NO_BETTER:
         return 0.0
     around = (grid[best - 1], grid[min(best + 1, len(grid) - 1)])
+    from scipy.optimize import minimize_scalar  # here, because it is slow to load
+
     found = minimize_scalar(
         lambda one: _fit(table, one).misfit,
         bounds=around,

@@ -31,5 +31,6 @@ METHODS = {
         axes=axes.AXES,
         held_against=contest.entrants,
         reads="its counts are chosen for the noise of single uploads, and its two stages read their losses",
+        shows="it plans in public whom to ask how often",
     )
 }

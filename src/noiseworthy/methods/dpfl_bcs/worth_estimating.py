@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import betaincinv
 
 from noiseworthy import _validate as check
 from noiseworthy.methods.dpfl_bcs.bound import (
@@ -232,6 +230,8 @@ def break_even(
         return None
     if gain(low) >= 0:
         return float(np.exp(low))
+    from scipy.optimize import brentq  # here, because it is slow to load
+
     found = brentq(gain, low, high, xtol=_LOG_ERROR)
     return float(np.exp(found))  # pyright: ignore[reportArgumentType, reportCallIssue]
 
@@ -375,4 +375,6 @@ class _Question:
 def _between_clients(rng: np.random.Generator, spread: float, loss_cap: float, clients: int) -> Real:
     """Beta draws in [0, Theta] whose mean and standard deviation both equal the spread."""
     part = spread / loss_cap
+    from scipy.special import betaincinv
+
     return loss_cap * betaincinv(1 - 2 * part, (1 / part - 2) * (1 - part), rng.random(clients))

@@ -28,5 +28,6 @@ METHODS = {
         axes=axes.AXES,
         held_against=None,
         reads="",
+        shows="it clips single records, and whether a record's client takes part is seen by its others",
     )
 }

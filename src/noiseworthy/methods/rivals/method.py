@@ -56,6 +56,7 @@ def _method(name: RivalName) -> Method[RivalTable]:
         axes=axes.AXES,
         held_against=contest.entrants,
         reads=_READS.get(name, "it stands for its paper, with the noise of single uploads"),
+        shows="it stands for its paper, whose cohorts are public",
     )
 
 

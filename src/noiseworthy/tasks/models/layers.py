@@ -1,4 +1,4 @@
-"""Layers of one record, channels last, in the form that XLA runs fastest inside a loop of local steps."""
+"""Layers of one record, channels last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.tasks.convolutions import largest, patch_product
+from noiseworthy.tasks.convolutions import largest
 from noiseworthy.tasks.networks import ModelTask
 from noiseworthy.tasks.structured_losses import LOSSES
 
@@ -78,12 +78,7 @@ def dense(layer: Layer, x: Array) -> Array:
 
 
 def convolve(weight: Array, x: Array, *, margin: int | None = None, stride: int = 1) -> Array:
-    """Convolution of one record, padded with zeros.
-
-    On CPU it is a product of patches and a matrix. XLA's own convolution is up to 3 times faster there while
-    weights are shared and no loop is around it; inside a scan of local steps, or with weights of many clients
-    or gradients of many records side by side, it is 5 to 100 times slower. Volumes of several channels gather
-    along their last axis alone: patches of all three would be 27 times the record.
+    """Convolution of one record, padded with zeros; tasks compute it as is fastest (`convolutions.quick`).
 
     Args:
         weight: shape (*kernel, in, out).
@@ -100,26 +95,11 @@ def convolve(weight: Array, x: Array, *, margin: int | None = None, stride: int 
         >>> convolve(weight, x).shape, convolve(weight, x, margin=0, stride=2).shape
         ((28, 28, 6), (12, 12, 6))
     """
-    if jax.default_backend() != "cpu":
-        return convolve_plain(weight, x, margin=margin, stride=stride)
-    deep = x.ndim == 4 and x.shape[-1] > 1
-    return convolve_patches(weight, x, gathered=1 if deep else x.ndim - 1, margin=margin, stride=stride)
-
-
-def convolve_plain(weight: Array, x: Array, *, margin: int | None = None, stride: int = 1) -> Array:
-    """`convolve` by XLA's own convolution."""
     axes = "DHW"[4 - x.ndim :]
     numbers = (f"N{axes}C", f"{axes}IO", f"N{axes}C")
-    steps, margins = (stride,) * len(axes), _margins(weight, margin)
+    sides = [size // 2 if margin is None else margin for size in weight.shape[:-2]]
+    margins, steps = [(side, side) for side in sides], (stride,) * len(axes)
     return jax.lax.conv_general_dilated(x[None], weight, steps, margins, dimension_numbers=numbers)[0]
-
-
-def convolve_patches(
-    weight: Array, x: Array, gathered: int, *, margin: int | None = None, stride: int = 1
-) -> Array:
-    """`convolve` as patches along the last `gathered` axes of space times a matrix, summed over the rest."""
-    axes = x.ndim - 1
-    return patch_product(weight, x, gathered, _margins(weight, margin), (stride,) * axes, (1,) * axes)
 
 
 def max_pool(x: Array) -> Array:
@@ -166,8 +146,3 @@ def as_shape(x: Array, shape: Sequence[int], model: str) -> Array:
             "make it for these, or reshape them"
         )
     return x.astype(jnp.float32).reshape(len(x), *shape)
-
-
-def _margins(weight: Array, margin: int | None) -> list[tuple[int, int]]:
-    sides = [size // 2 if margin is None else margin for size in weight.shape[:-2]]
-    return [(side, side) for side in sides]

@@ -1,0 +1,136 @@
+"""What shared models of trials are worth to owners who tune them at home, beside what they reach alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from noiseworthy.errors import InvalidInput
+from noiseworthy.home.base import Parameters, Real
+from noiseworthy.home.ridge import Effort, towards_each
+from noiseworthy.home.scores import merits_of_each
+from noiseworthy.home.tuned import SHARES
+from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.linear import LinearModel
+from noiseworthy.trials.courses import deals_of
+from noiseworthy.trials.proxies import DEALS, Proxy, seed_of
+from noiseworthy.trials.typical import Home, Site, prepared, sites, typical
+
+_OWNERS = 3
+"""Typical owners of a trial: each for as many records."""
+_QUICK = Effort(strengths=6, steps=6)
+"""What a trial spends on the tuning of a model: it ranks settings as the whole search does."""
+_WIDTH = 16
+"""Shared models that are tuned side by side."""
+_AS_IT_IS = 0.1
+"""Share of the shared model's own loss in what settings are compared by: noise changes it less from seed to
+seed, and it decides where tuned models tell no settings apart."""
+
+
+def after_tuning(
+    proxy: Proxy, loss: Real, theta: NDArray[np.floating], seeds: Sequence[int]
+) -> tuple[Real, Real]:
+    """Scores of tuned models, and their losses over those of own models: 1 is staying home.
+
+    Args:
+        proxy: where shared models were trained.
+        loss: of these over the untrained one, shape (plans, seeds).
+        theta: their parameters, shape (plans, seeds, p).
+        seeds: of noise, by which public records were dealt.
+
+    Returns:
+        Both of shape (plans, seeds). The shared model's own loss is a tenth of the second.
+
+    Raises:
+        InvalidInput: a model that is not linear.
+    """
+    score, missed = np.full(loss.shape, np.nan), np.ones(loss.shape)
+    dealt = np.array(deals_of(seeds)) % DEALS
+    for number in np.unique(dealt).tolist():
+        columns = np.flatnonzero(dealt == number)
+        models = theta[:, columns].reshape(-1, theta.shape[-1])
+        found = _tuned(
+            proxy,
+            number,
+            np.where(np.isfinite(models).all(axis=1, keepdims=True), models, 0.0).astype(np.float32),
+        )
+        score[:, columns], missed[:, columns] = (one.reshape(-1, len(columns)) for one in found)
+    return score, (1 - _AS_IT_IS) * missed + _AS_IT_IS * np.minimum(loss, 1.0)
+
+
+def gains_of(proxy: Proxy, theta: NDArray[np.floating], seeds: Sequence[int]) -> float:
+    """Score of tuned models less that of own ones, mean over trainings and typical owners.
+
+    Args:
+        proxy: where shared models were trained.
+        theta: their parameters, shape (seeds, p).
+        seeds: of noise, by which public records were dealt.
+    """
+    score, _ = after_tuning(proxy, np.ones((1, len(seeds))), theta[None], seeds)
+    alone = [np.mean([home.score for home in _homes(proxy, number % DEALS)]) for number in deals_of(seeds)]
+    return float(np.mean(score[0] - alone))
+
+
+def _tuned(proxy: Proxy, number: int, models: Parameters) -> tuple[Real, Real]:
+    """Score after tuning, and loss over that of own models, mean over typical owners: shapes (m,)."""
+    homes, variance = _homes(proxy, number), float(np.var(proxy.records.test_y))
+    every = [_at(_linear(proxy), home.site, models, number, variance) for home in homes]
+    losses, scores = (np.mean(part, axis=0) for part in zip(*every, strict=True))
+    return scores, losses / max(float(np.mean([home.alone for home in homes])), 1e-12)
+
+
+def _homes(proxy: Proxy, number: int) -> list[Home]:
+    """Typical owners of a deal, who were scored alone when first asked for."""
+    if number not in proxy.homes:
+        places = typical(proxy.facts.problem.sizes, _OWNERS)
+        task, variance = _linear(proxy), float(np.var(proxy.records.test_y))
+        records, start = prepared(proxy.records, task), np.zeros((1, task.dimension), np.float32)
+        proxy.homes[number] = [
+            Home(site, *(float(one[0]) for one in _at(task, site, start, number, variance, (0.0,))))
+            for site in sites(proxy.facts, records, places, seed_of(number))
+        ]
+    return proxy.homes[number]
+
+
+def _linear(proxy: Proxy) -> LinearModel:
+    if not isinstance(proxy.task, LinearModel):
+        raise InvalidInput("trials tune linear models only")
+    return proxy.task
+
+
+def _at(
+    task: LinearModel,
+    site: Site,
+    models: Parameters,
+    seed: int,
+    variance: float,
+    shares: tuple[float, ...] = SHARES,
+) -> tuple[Real, Real]:
+    """Mean test loss and score at one owner of what it makes of each shared model, shapes (m,)."""
+    size = 1 << max(3, (len(site.x) - 1).bit_length())
+    x, y, counts = (
+        np.pad(part, [(0, size - len(part))] + [(0, 0)] * (part.ndim - 1))
+        for part in (site.x, site.y, site.counts / site.counts.sum())
+    )
+    losses, scores = [], []
+    for first in range(0, len(models), _WIDTH):
+        few = models[first : first + _WIDTH]
+        room = (1 << (len(few) - 1).bit_length()) - len(few)
+        filled = np.concatenate([few, np.repeat(few[-1:], room, axis=0)])
+        thetas = towards_each(task, filled, shares, site.own, seed, _QUICK)[: len(few)]
+        each = np.asarray(_losses(task, jnp.asarray(thetas), jnp.asarray(x), jnp.asarray(y)), np.float64)
+        losses.append(np.where(counts > 0, each, 0.0) @ counts)
+        scores.append(merits_of_each(task, thetas, x, y, variance) @ counts)
+    return np.concatenate(losses), np.concatenate(scores)
+
+
+@partial(jax.jit, static_argnums=0)
+def _losses(task: LinearModel, thetas: Array, x: Array, y: Array) -> Array:
+    """Loss of each model on each record, shape (m, n)."""
+    return jax.vmap(lambda theta: task.losses(theta, Batch(x, y, jnp.ones(len(x)))))(thetas)

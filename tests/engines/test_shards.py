@@ -1,0 +1,37 @@
+"""Records are prepared once for trainings that follow each other, and again where they changed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from noiseworthy.data import Federation
+from noiseworthy.engines.shards import loaded
+from noiseworthy.tasks import LinearModel
+
+TASK = LinearModel(3, 1, "squared")
+
+
+def federation() -> Federation:
+    rng = np.random.default_rng(5)
+    clients = [(rng.normal(size=(4, 3)), rng.normal(size=4)) for _ in range(3)]
+    return Federation.from_clients(clients, test=clients[0], classes=None, name="again")
+
+
+def test_the_same_records_are_prepared_once_whoever_holds_them():
+    assert loaded(federation(), TASK).train is loaded(federation(), TASK).train
+
+
+def test_records_that_were_changed_in_place_are_prepared_again():
+    held = federation()
+    loaded(held, TASK)
+    held.x[1, 2, 0] += 1.0
+    np.testing.assert_array_equal(loaded(held, TASK).train[0], held.x)
+    held.test_y[0] += 1.0
+    np.testing.assert_array_equal(loaded(held, TASK).test_y, held.test_y)
+
+
+def test_another_task_prepares_the_same_records_otherwise():
+    plain, held = loaded(federation(), TASK), federation()
+    scaled = loaded(held, LinearModel(3, 1, "squared", feature_norm=1.0, normalise=True))
+    assert not np.allclose(plain.train[0], scaled.train[0])
+    assert type(loaded(held, TASK, condensed=True).train) is not type(plain.train)
