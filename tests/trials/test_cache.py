@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.methods.space import Setting
+from noiseworthy.privacy.trust import Trust
 from noiseworthy.trials import cache, race, search
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.race import Deadline
@@ -76,6 +77,20 @@ def test_all_that_determines_a_race_tells_it_apart(named, space_of, folder, monk
     others.append(place())
     monkeypatch.undo()
     assert len({*others}) == len(others)
+
+
+def test_a_race_under_one_trust_is_not_served_to_another(named):
+    """Owners that share noise, who may be missing, and what a row is change the noise, so also the winner."""
+    bench = named()
+    told = [
+        {}, {"row": "person"}, {"trust": Trust("central")}, {"trust": Trust("central", cohorts="secret")},
+        {"trust": Trust("secure-sum")}, {"trust": Trust("secure-sum", colluders=1)},
+        {"trust": Trust("secure-sum", dropouts=1)},
+    ]  # fmt: skip
+    keys = [
+        json.dumps(cache._problem(replace(bench.facts.problem, **facts)), sort_keys=True) for facts in told
+    ]
+    assert len({*keys}) == len(keys)
 
 
 def test_public_files_that_change_are_tried_again(named, space_of, folder, tmp_path):

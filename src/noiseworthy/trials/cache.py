@@ -131,6 +131,8 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "family": problem.family,
         "sampling_rate": problem.sampling_rate,
         "clipping": problem.clipping,
+        "trust": asdict(problem.trust),
+        "row": problem.row,
         "resources": resources and {name: _plain(value) for name, value in vars(resources).items()},
     }
 
