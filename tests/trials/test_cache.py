@@ -80,10 +80,10 @@ def test_all_that_determines_a_race_tells_it_apart(named, space_of, folder, monk
 
 
 def test_a_race_under_one_trust_is_not_served_to_another(named):
-    """Owners that share noise, who may be missing, and what a row is change the noise, so also the winner."""
+    """Owners that share noise, and those who may be missing, change the noise, so also the winner."""
     bench = named()
     told = [
-        {}, {"row": "person"}, {"trust": Trust("central")}, {"trust": Trust("central", cohorts="secret")},
+        {}, {"trust": Trust("central")}, {"trust": Trust("central", cohorts="secret")},
         {"trust": Trust("secure-sum")}, {"trust": Trust("secure-sum", colluders=1)},
         {"trust": Trust("secure-sum", dropouts=1)},
     ]  # fmt: skip

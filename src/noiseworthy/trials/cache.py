@@ -132,7 +132,6 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "sampling_rate": problem.sampling_rate,
         "clipping": problem.clipping,
         "trust": asdict(problem.trust),
-        "row": problem.row,
         "resources": resources and {name: _plain(value) for name, value in vars(resources).items()},
     }
 
