@@ -15,10 +15,11 @@ from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.errors import ConfigError, UnsoundClaim
 from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.durable.accounts import WHOLE
+from noiseworthy.privacy.octaves import OCTAVES, octave_counts
 from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.rests_on import rests_on
-from noiseworthy.studies.label_size import SHARE, said_of_size, sized
+from noiseworthy.studies.label_size import SHARE, TELLING, said_of_size, sized
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.plan_file import Planned, load_plan, planned
 from noiseworthy.studies.prepare import Prepared, prepare
@@ -89,6 +90,17 @@ def test_the_size_of_labels_is_bought_for_its_share_and_stand_ins_get_it(folder,
     stand_in = public_records(facts, "prior:0")
     assert np.sqrt(np.mean(np.square(stand_in.y))) == pytest.approx(ranges.label_scale, rel=1e-3)
     assert stand_in.y.min() >= 0
+
+
+def test_at_the_noise_up_to_which_counts_are_bought_one_in_twenty_tells_a_neighbouring_octave():
+    draws, drawn = 40_000, np.random.default_rng(0)
+    even = np.linspace(0, 1, 2**16, endpoint=False) + 2.0**-17
+    lower, true, upper = (octave_counts(2.0**-k * even, 1.0) / len(even) for k in (3, 2, 1))
+    noised = true + TELLING * drawn.normal(size=(draws, OCTAVES))
+    there, *beside = (np.sum(np.square(noised - one), axis=1) for one in (true, lower, upper))
+    wrong = np.mean([np.mean(one < there) for one in beside]) * 2
+    # both mistakes have 2.5 %, their frequency a standard deviation of 0.0008 at most: 5 of them are 0.004
+    assert wrong == pytest.approx(0.05, abs=0.004)
 
 
 def test_the_same_study_buys_the_same_and_records_of_others_have_no_say(folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -21,8 +22,12 @@ from noiseworthy.studies.public_sizes import closer, label_range
 
 SHARE = 0.05
 """Of every budget, that the size of labels costs."""
-_TELLING = 0.25
-"""Noise in the share of an octave up to which counts are bought where the study does not ask for them."""
+TELLING = 1 / (2 * math.sqrt(3) * 1.96)
+"""Noise in the share of an octave up to which counts are bought where the study does not ask for them.
+
+Numbers that lie evenly up to one octave and up to the next have shares of octaves that are 1/sqrt(3) apart.
+Noise makes one of both neighbours look nearer with probability 2 Phi(-1 / (2 sqrt(3) noise)): 5 % here.
+"""
 _UNLIKE = 0.05
 """How far owners are taken to differ in the share of an octave: uploads weigh by it and by their noise."""
 _TAG = 0x51ED
@@ -104,7 +109,7 @@ def _obstacle(prepared: Prepared) -> Exception | None:
 def _pays(prepared: Prepared) -> bool:
     """Whether the range leaves the size open, and noise lets counts tell it."""
     least, most = _ends(prepared)
-    return least <= 0 <= most and prepared.ranges is None and _noise(prepared)[2] <= _TELLING
+    return least <= 0 <= most and prepared.ranges is None and _noise(prepared)[2] <= TELLING
 
 
 def _ends(prepared: Prepared) -> tuple[float, float]:
