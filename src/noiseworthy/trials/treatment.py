@@ -13,7 +13,7 @@ _LEAST_SIDE = 4
 _DIRECTIONS = (100, 40, 16)
 """Principal directions of a reference that are tried, where records have half as many more numbers."""
 _FEW = 8
-"""Of so few numbers the norm says much: records of more and of classes stay in their ranges untried."""
+"""Of so few numbers the norm says much, whatever is predicted."""
 _ROOM = 1.25
 """Norm that records in their public ranges are scaled down to, over the one that their columns suggest."""
 _FEATURE_DIRECTIONS = (200, 100, 40)
@@ -62,10 +62,11 @@ def treatments(
     size: float | None = None,
     classes: int | None = None,
 ) -> list[Treatment]:
-    """Preparations worth trying for records of a shape: scaled to norm 1, or as public ranges bring them.
+    """Preparations worth trying for records of a shape; nearly all scale records to norm 1.
 
-    Rows of many numbers stay in their public ranges where classes are predicted. Of a few numbers, and where
-    numbers are predicted, both are tried; images and rows without ranges are scaled to norm 1. Pooling
+    With one norm the clip and the step mean the same on every data set, so that trials carry over. Of a few
+    numbers the norm is a good part of what they say, and numbers to predict grow with it, so that these are
+    also tried as public ranges of columns bring them. Pooling
     images, and projecting them, shrinks the L1 norm, which Laplace noise pays for, and the number of
     parameters; of rows a random projection loses more than it saves. What images have in common with public
     ones tells no class from another.
@@ -84,16 +85,15 @@ def treatments(
         ... )
         ([1, 2, 4], [True, False])
         >>> [p.normalise for p in treatments((100,), size=5.0, classes=2)]
-        [False]
+        [True]
         >>> [p.projection for p in treatments((8, 8), ["mnist", "fashion-mnist"]) if p.reference]
         [None, 40, 16]
     """
     plain, features = Treatment(), math.prod(record_shape)
     if len(record_shape) not in (2, 3):
-        if size is None:
+        if size is None or (classes is not None and features > _FEW):
             return [plain]
-        ranged = Treatment(feature_norm=float(f"{_ROOM * size:.2g}"), normalise=False)
-        return [ranged] if classes is not None and features > _FEW else [plain, ranged]
+        return [plain, Treatment(feature_norm=float(f"{_ROOM * size:.2g}"), normalise=False)]
     pooled = [Treatment(k) for k in _SIDES if min(record_shape[:2]) >= k * _LEAST_SIDE]
     if len(alike) < 2 or features > _LARGEST:
         return [plain, *pooled]
