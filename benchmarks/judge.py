@@ -23,9 +23,10 @@ import typer
 from judging.cells import Cell, cells, prepared
 from judging.defaults import defaults_of
 from judging.grid import SCORING, Ground, Search
-from judging.pages import BEGIN, END, page, summary
+from judging.pages import marks, page, summary
 from noiseworthy.errors import UserError
 from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.trust import TrustModel
 from noiseworthy.studies.plan_codec import decoded, encoded
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.tasks.table import TaskTable
@@ -36,6 +37,7 @@ RESULTS, PAGE = ROOT / "benchmarks" / "results" / "judge", ROOT / "docs" / "plan
 Tables = dict[str, Any]
 app = typer.Typer(add_completion=False, help=__doc__, pretty_exceptions_enable=False)
 Half = Annotated[Literal["tuning", "judging"], typer.Option(help="Which half of the federations.")]
+Trusted = Annotated[TrustModel, typer.Option(help="Whom owners trust; of sums cells of Gaussian noise.")]
 Only = Annotated[str, typer.Option(help="Start of the names of the cells, such as segment-laplace; all.")]
 
 
@@ -53,15 +55,17 @@ def write(name: str, content: Tables) -> None:
     draft.replace(RESULTS / f"{name}.json")
 
 
-def lacking(half: str, only: str, kind: str) -> list[Cell]:
+def lacking(half: str, only: str, trust: TrustModel, kind: str) -> list[Cell]:
     """Cells of a half without a result of a kind."""
-    return [one for one in cells(half) if one.name.startswith(only) and read(f"{one.name}{kind}") is None]
+    return [
+        one for one in cells(half, trust) if one.name.startswith(only) and read(f"{one.name}{kind}") is None
+    ]
 
 
 @app.command()
-def oracle(half: Half = "tuning", only: Only = "") -> None:
+def oracle(half: Half = "tuning", only: Only = "", trust: Trusted = "local") -> None:
     """Search every cell on its own records, and score the stated defaults."""
-    for cell in lacking(half, only, ""):
+    for cell in lacking(half, only, trust, ""):
         started, made = time.process_time(), prepared(cell)
         search = Search(Ground(made))
         search.run()
@@ -86,9 +90,9 @@ def oracle(half: Half = "tuning", only: Only = "") -> None:
 
 
 @app.command()
-def plan(half: Half = "tuning", only: Only = "") -> None:
+def plan(half: Half = "tuning", only: Only = "", trust: Trusted = "local") -> None:
     """Ask the product for its plans."""
-    for cell in lacking(half, only, ".plan"):
+    for cell in lacking(half, only, trust, ".plan"):
         started = time.process_time()
         try:
             made, decision = plan_study(prepared(cell))
@@ -109,9 +113,9 @@ def plan(half: Half = "tuning", only: Only = "") -> None:
 
 
 @app.command("score")
-def score_plans(half: Half = "tuning", only: Only = "") -> None:
+def score_plans(half: Half = "tuning", only: Only = "", trust: Trusted = "local") -> None:
     """Train every plan under the scoring seeds; a study without a plan is not trained."""
-    for cell in lacking(half, only, ".score"):
+    for cell in lacking(half, only, trust, ".score"):
         if (kept := read(f"{cell.name}.plan")) is None:
             continue
         started, ground = time.process_time(), Ground(prepared(cell))
@@ -130,20 +134,25 @@ def score_plans(half: Half = "tuning", only: Only = "") -> None:
 
 
 @app.command()
-def table(half: Half = "tuning", only: Only = "") -> None:
-    """Print the summary of what was scored; of the judging half the page is written as well."""
+def table(half: Half = "tuning", only: Only = "", trust: Trusted = "local") -> None:
+    """Print the summary of what was scored; what the page tells of it is written as well.
+
+    The page tells of single uploads in the judging half, and of sums in both halves.
+    """
+    halves = [half] if trust == "local" else ["judging", "tuning"]
     rows = [
         (cell, found, read(f"{cell.name}.plan"), read(f"{cell.name}.score"))
-        for cell in cells(half)
+        for one in halves
+        for cell in cells(one, trust)
         if cell.name.startswith(only) and (found := read(cell.name)) is not None
     ]
     typer.echo(summary(rows))
-    text = PAGE.read_text()
-    if half == "judging" and not only and BEGIN in text:
-        before, after = text[: text.index(BEGIN)], text[text.index(END) + len(END) :]
-        PAGE.write_text(before + page(rows) + after)
+    text, (begin, end) = PAGE.read_text(), marks(trust)
+    if (half == "judging" or trust != "local") and not only and begin in text:
+        before, after = text[: text.index(begin)], text[text.index(end) + len(end) :]
+        PAGE.write_text(before + page(rows, trust) + after)
     else:
-        typer.echo(page(rows))
+        typer.echo(page(rows, trust))
 
 
 def scored(loss: np.ndarray, accuracy: np.ndarray) -> Tables:

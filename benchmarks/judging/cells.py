@@ -11,6 +11,7 @@ import numpy as np
 import noiseworthy as nw
 from federations import FEDERATIONS, Evidence, half
 from federations.source import digest
+from noiseworthy.privacy.trust import TrustModel
 from noiseworthy.studies.prepare import Prepared
 
 Tables = dict[str, Any]
@@ -26,10 +27,16 @@ class Cell(NamedTuple):
 
     federation: str
     mechanism: str
+    trust: TrustModel = "local"
 
     @property
     def name(self) -> str:
         """By which its results are kept."""
+        return self.budgeted + f"-{self.trust}" * (self.trust != "local")
+
+    @property
+    def budgeted(self) -> str:
+        """By which its budget is drawn: the same whomever owners trust."""
         return f"{self.federation}-{self.mechanism}"
 
     @property
@@ -38,9 +45,10 @@ class Cell(NamedTuple):
         return FEDERATIONS[self.federation]
 
 
-def cells(which: str) -> list[Cell]:
-    """All cells of a half."""
-    return [Cell(name, mechanism) for name in half(which) for mechanism in MECHANISMS]
+def cells(which: str, trust: TrustModel = "local") -> list[Cell]:
+    """All cells of a half; of sums those of Gaussian noise, whose shares the trainer knows."""
+    mechanisms = MECHANISMS if trust == "local" else ("gaussian",)
+    return [Cell(name, mechanism, trust) for name in half(which) for mechanism in mechanisms]
 
 
 def epsilon_of(cell: Cell, clients: int, records: int, features: int, classes: int | None) -> float:
@@ -54,7 +62,7 @@ def epsilon_of(cell: Cell, clients: int, records: int, features: int, classes: i
         >>> epsilon_of(Cell("heart-disease", "gaussian"), 4, 735, 33, 2)
         0.5
     """
-    level = LEVELS[digest(f"budget of {cell.name}") % len(LEVELS)]
+    level = LEVELS[digest(f"budget of {cell.budgeted}") % len(LEVELS)]
     wanted = level * np.sqrt(clients * max(classes or 2, 2)) / records
     wanted *= np.sqrt(features) if cell.mechanism == "laplace" else 1.0
     series = np.outer(10.0 ** np.arange(-2, 4), (1, 2, 5)).ravel()
@@ -77,9 +85,10 @@ def prepared(cell: Cell) -> Prepared:
     federation, _ = made.trained()
     features, records = int(np.prod(federation.record_shape)), int(federation.sizes.sum())
     epsilon = epsilon_of(cell, federation.n_clients, records, features, federation.classes)
-    study = nw.parse_study({**tables, "privacy": _privacy(cell.mechanism, epsilon)})
+    study = nw.parse_study({**tables, "privacy": _privacy(cell.mechanism, epsilon, cell.trust)})
     return replace(made, study=study, relatives=cell.evidence.relatives)
 
 
-def _privacy(mechanism: str, epsilon: float) -> Tables:
-    return {"mechanism": mechanism, "epsilon": epsilon, "delta": 0.0 if mechanism == "laplace" else DELTA}
+def _privacy(mechanism: str, epsilon: float, trust: TrustModel = "local") -> Tables:
+    delta = 0.0 if mechanism == "laplace" else DELTA
+    return {"mechanism": mechanism, "epsilon": epsilon, "delta": delta, "trust": trust}

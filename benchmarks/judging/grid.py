@@ -158,7 +158,7 @@ class Ground:
         dimension = arena.task.dimension + (line.seen.share > 0) * max(arena.task.outputs, 1)
         problem = replace(arena.problem, clip_norm=clip, dimension=dimension)
         plan = queries_replies.stated(problem, line.rounds, line.clients, StepSize(step, DECAY_ROUNDS))
-        return replace(plan, weighting=line.weighting)
+        return plan.weighed(line.weighting)
 
     @property
     def untrained(self) -> tuple[float, float]:
@@ -170,6 +170,11 @@ class Ground:
     def clients(self) -> int:
         """N."""
         return len(self.made.sizes)
+
+    @property
+    def fewest(self) -> int:
+        """The fewest clients that a round may ask: one, but of sums as many as hide each other."""
+        return self.made.problem(1.0).trust.least_cohort
 
 
 def views(made: Prepared) -> Iterator[tuple[tuple[tuple[str, Any], ...], str]]:
@@ -239,8 +244,8 @@ class Search:
 
     def probe(self, seen: Seen) -> None:
         """A treatment with a few counts."""
-        n = self.ground.clients
-        for rounds, b in ((4, n), (24, n), (min(n, 100), 1), (min(4 * n, 200), 1)):
+        n, one = self.ground.clients, self.ground.fewest
+        for rounds, b in ((4, n), (24, n), (min(n, 100), one), (min(4 * n, 200), one)):
             self.line(Line(seen, rounds, b), self.ground.seeds[: len(self.ground.seeds) // 2], widen=1)
 
     def best_treatments(self) -> list[Seen]:
@@ -250,14 +255,14 @@ class Search:
     def cohorts(self) -> list[int]:
         """Clients of a round that are tried."""
         n = self.ground.clients
-        return sorted({1, n, *([n // 4] if n >= 8 else [])}, reverse=True)
+        return sorted({self.ground.fewest, n, *([n // 4] if n >= 8 else [])}, reverse=True)
 
     def counts(self, seen: Seen, b: int) -> None:
         """All T with b clients; longer trainings are given up once they only get worse."""
         untrained, bests = self.ground.untrained[0], []
         most = _MOST_UPLOADS[self.ground.made.mechanism]
         for rounds in ROUNDS:
-            if b * rounds > self.ground.clients * most or (b > 1 and rounds > 256):
+            if b * rounds > self.ground.clients * most or (b > self.ground.fewest and rounds > 256):
                 break
             bests.append(self.line(Line(seen, rounds, b), self.ground.seeds))
             least = min(bests)

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from judging.cells import Cell
+from noiseworthy.privacy.trust import TrustModel
 from quality import bootstrap_limit, lost_gain, p90
 
-BEGIN, END = "<!-- begin: written by benchmarks/judge.py -->", "<!-- end of judge.py -->"
 NOTHING = 0.01
 """A cell in which the oracle gains less than this share of the untrained loss has nothing to lose."""
 Kept = dict[str, Any]
@@ -161,10 +161,17 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def page(found: Sequence[Found]) -> str:
+def marks(trust: TrustModel) -> tuple[str, str]:
+    """Between which lines of the page the cells of a trust stand."""
+    what = "" if trust == "local" else f" {trust}"
+    return f"<!-- begin: written by benchmarks/judge.py{what} -->", f"<!-- end of judge.py{what} -->"
+
+
+def page(found: Sequence[Found], trust: TrustModel = "local") -> str:
     """The section of the page: what it comes to, and every cell."""
+    begin, end = marks(trust)
     header = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    return "\n".join([BEGIN, summary(found), "", *header, *map(_line, rows_of(found)), END])
+    return "\n".join([begin, summary(found), "", *header, *map(_line, rows_of(found)), end])
 
 
 def _line(row: Row) -> str:

@@ -65,7 +65,7 @@ def up(
     files = write_owner_files(deployment, place / "owners", apart=host is not None)
     if host is not None:
         _tell_machines(study, place, files, host)
-        if deployment.plan.problem.trust.in_sums:
+        if deployment.plan.problem.trust.sums_itself:
             err.print(_BY_HAND.format(place), soft_wrap=True, markup=False)
         return
     _start(place, files, insecure)
@@ -343,7 +343,7 @@ def _trained(
         abouts = introduced(exchange, federation.clients, patience)
     _check_there(exchange, federation.clients, abouts)
     deployment.check_owners(abouts, resume=resume)
-    if deployment.plan.problem.trust.in_sums:
+    if deployment.plan.problem.trust.sums_itself:
         check_approved(roster, abouts)
     known = KnownLedgers.of(place, abouts)
     if not resume:

@@ -34,6 +34,7 @@ class OwnerTerms(BaseModel):
         encoders: that records may pass first, by name and digest.
         columns: digest of the schema by which records become numbers; None where they are numbers already.
         sums: digest of the roster, colluders and share_noise of `[secure_sum]`; None where it allows none.
+        server_adds_noise: whether uploads may leave without noise, for a trusted server to add it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -56,3 +57,4 @@ class OwnerTerms(BaseModel):
     encoders: list[str] = Field(default=[], exclude_if=lambda encoders: not encoders)
     columns: str | None = None
     sums: tuple[str, int, bool] | None = Field(default=None, exclude_if=lambda sums: sums is None)
+    server_adds_noise: bool = Field(default=False, exclude_if=lambda allowed: not allowed)

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.deploy.gateway.messages import Request, Seen
+from noiseworthy.deploy.gateway.messages import Into, Request, Seen
+from noiseworthy.deploy.gateway.unnoised import unnoised
 from noiseworthy.deploy.gateway.work import job_of
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.wire import Job, Work
 from noiseworthy.plans.plan import Plan
+from noiseworthy.privacy.grid_mechanism import REACH
+from noiseworthy.privacy.releases import Release
+from noiseworthy.privacy.uploads import Grid
 from noiseworthy.tasks import LinearModel, Task
 from noiseworthy.tasks.table import TaskTable
 
@@ -53,7 +57,8 @@ class Asking:
 
     def job(self, client: int, request: Request) -> Job:
         """What a request makes a client compute, as its gateway understands it."""
-        return job_of(request, self.model, int(self.plan.problem.sizes[client]))
+        job = job_of(request, self.model, int(self.plan.problem.sizes[client]))
+        return job if request.into is None else unnoised(job, request, request.into)
 
     def request(
         self,
@@ -77,9 +82,10 @@ class Asking:
             received: its last release that arrived.
             ahead: by how much the numbers of its releases are ahead of the schedule.
         """
-        release = self.plan.release
+        plan, release = self.plan, self.plan.release
         if release is None or not release.mechanism.law.noisy:
             raise UnsoundClaim("owners are asked for noised releases alone; plan with gaussian or laplace")
+        shares = release.mechanism.size if plan.problem.trust.owners_add else release.hiding
         return Request(
             run=self.run,
             release=int(self.releases(t)[client]) + 1 + ahead,
@@ -87,13 +93,20 @@ class Asking:
             task=self.task,
             theta=theta,
             mechanism=release.mechanism.family,
-            clip_norm=float(self.plan.problem.clip_norm),
-            noise=float(release.mechanism.size[client] * self.plan.upload_scale[t]),
+            clip_norm=float(plan.problem.clip_norm),
+            noise=float(shares[client] * plan.upload_scale[t]),
             deadline=deadline,
             head=head,
             received=received,
             seen=self.seen,
+            into=None if plan.problem.trust.owners_add else self._into(release, client, t),
         )
+
+    def _into(self, release: Release, client: int, t: int) -> Into:
+        """The sum that a trusted server noises, on the finest grid that has room for all of it."""
+        hidden = float(np.max(self.plan.weights * release.hiding))
+        reach = float(self.plan.upload_scale[t]) * (float(self.plan.problem.clip_norm) + REACH * hidden)
+        return Into(weight=float(self.plan.weights[client]), exponent=Grid.finest(reach).exponent)
 
 
 def seen_of(task: Task) -> Seen | None:

@@ -101,6 +101,8 @@ class Demand:
             yield f"does not allow encoders {self.encoder}"
 
     def _beyond_sums(self, owner: OwnerTerms) -> Iterator[str]:
+        if not (self.trust.owners_add or owner.server_adds_noise):
+            yield "has no [allowed] server_adds_noise, and by the plan a trusted server adds the noise"
         if self.trust.model != "secure-sum":
             return
         if owner.sums is None:

@@ -123,7 +123,7 @@ def check_roster(deployment: Deployment, roster: Roster | None) -> None:
     Raises:
         ConfigError: none, or one without an owner of the study.
     """
-    if not deployment.plan.problem.trust.in_sums:
+    if not deployment.plan.problem.trust.sums_itself:
         return
     listed = set() if roster is None else roster.keys.keys()
     if missing := [name for name in deployment.federation.clients if name not in listed]:

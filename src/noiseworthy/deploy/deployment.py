@@ -132,25 +132,18 @@ def check_trust(plan: Plan) -> None:
     """Refuse a plan whose noise hides records from fewer than those who would see the uploads.
 
     Raises:
-        UnsoundClaim: a trusted server, or a sum that no protocol makes.
+        UnsoundClaim: cohorts that nobody may see, or a sum that no protocol makes.
     """
     trust = plan.problem.trust
-    if not trust.owners_add:
+    if trust.secret:
         raise UnsoundClaim(
-            f'a plan with trust = "{trust.model}" is simulated and not deployed: no server of this product '
-            'sees uploads that carry no noise; plan with trust = "secure-sum" or "local" to deploy'
+            'cohorts = "secret" is simulated and not deployed: owners see when they are asked, and keep '
+            "books of it; leave it out to deploy"
         )
-    if not trust.in_sums:
-        return
-    if not plan.problem.law.stable:
+    if trust.sums_itself and not plan.problem.law.stable:
         raise UnsoundClaim(
             f"{plan.problem.family} noise in sums is simulated and not deployed: no exact sampler of its "
-            'shares is at hand; plan with mechanism = "gaussian" or trust = "local" to deploy'
-        )
-    if plan.numbers != plan.problem.dimension:
-        raise UnsoundClaim(
-            f"{plan.algorithm} uploads {plan.numbers} numbers for {plan.problem.dimension} parameters, "
-            'and owners sum one number for each parameter; take another algorithm, or trust = "local"'
+            'shares is at hand; plan with mechanism = "gaussian", or with trust = "local" or "central"'
         )
 
 
@@ -163,7 +156,7 @@ def check_asked(file: PlanFile, about: About) -> None:
 
     Raises:
         GatewayError: a plan for other clients or other records, or beyond the owner's file.
-        UnsoundClaim: a plan with a trusted server, or with sums that no protocol makes.
+        UnsoundClaim: cohorts that nobody may see, or sums that no protocol makes.
     """
     check_trust(file.plan)
     facts, name = file.made_for["facts"], about.client

@@ -23,6 +23,8 @@ FINAL: tuple[Reason, ...] = ("malformed", "not-allowed", "floor", "budget")
 """Refusals that an owner does not take back during a run: its file stays, and what is spent stays spent."""
 DRAWN: Assurance = "grid-csprng"
 """What noise of owners must be stamped with."""
+AWAITED: Assurance = "awaited"
+"""What uploads are stamped with to which a trusted server adds the noise."""
 _IN_TIME = 0.8
 """Part of a round's patience in which an owner may still begin: the rest is for the way back."""
 
@@ -118,8 +120,9 @@ class Gathering:
         if not isinstance(one, Uploaded):
             return one
         job = self.asking.job(self.clients.index(name), wanted[name])
-        if one.upload.assurance != DRAWN:
-            return f"{UNREADABLE}: its noise has another origin than {DRAWN}"
+        stamp: Assurance = DRAWN if wanted[name].into is None else AWAITED
+        if one.upload.assurance != stamp:
+            return f"{UNREADABLE}: its noise has another origin than {stamp}"
         return one if job.made(one.upload) else f"{UNREADABLE}: numbers, grid or size are not what was asked"
 
     def spent(self, name: str) -> Refused:

@@ -78,6 +78,7 @@ def owner_tables(
             "most_releases": demand.releases,
             "most_parameters": demand.parameters,
             "most_local_steps": demand.local_steps,
+            **({} if demand.trust.owners_add else {"server_adds_noise": True}),
         },
         "files": files,
         **({} if roster is None else {"secure_sum": _sums(deployment, roster)}),
@@ -141,7 +142,7 @@ def write_owner_files(deployment: Deployment, folder: Path, *, apart: bool = Fal
     files = {name: there.get(name, path) for name, path in fresh.items()}
     for path in files.values():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    sums = deployment.plan.problem.trust.in_sums and not apart
+    sums = deployment.plan.problem.trust.sums_itself and not apart
     roster = _signed_up(files, folder.parent / ROSTER) if sums else None
     for name, path in files.items():
         if not path.exists():

@@ -24,6 +24,7 @@ from noiseworthy.deploy.gateway.messages import Uploaded
 from noiseworthy.deploy.gathering import Gathering, in_words
 from noiseworthy.deploy.secure_sum.keys import Roster
 from noiseworthy.deploy.sum_rounds import SumRounds
+from noiseworthy.deploy.trusted import noised_mean
 from noiseworthy.engines.records import Trajectory
 from noiseworthy.engines.simulation import Checkpoint
 from noiseworthy.errors import InvalidInput, NoMoreReplies, TooFewReplies
@@ -32,6 +33,9 @@ from noiseworthy.methods.dpfl_bcs.loss_reports import LossReports
 from noiseworthy.methods.dpfl_bcs.losses import LOSSES_PER_REPLY
 from noiseworthy.privacy.ledger import Ledger
 from noiseworthy.tasks import Score
+
+Play = Callable[[Algorithm, ServerState, int, Gathering], tuple[ServerState, dict[str, str]]]
+"""A round: the state after it, and for each owner an empty text or why it is missing."""
 
 
 class Reached(NamedTuple):
@@ -130,7 +134,7 @@ def train_remotely(
     gathering = Gathering(
         asking, correspondence, terms.clients, terms.patience, lambda: on_round(reached, None)
     )
-    play = _round if terms.roster is None else partial(_summed_round, terms.roster)
+    play = _way(asking, terms)
     for t in range(reached.round, int(terms.evaluate_at[-1])):
         started = time.monotonic()
         try:
@@ -147,10 +151,37 @@ def train_remotely(
     return Reached(Trajectory(reached.rounds, reached.loss, reached.accuracy, theta, reached.used), ended)
 
 
+def _way(asking: Asking, terms: Terms) -> Play:
+    """How a round is made, by whom owners trust."""
+    if not asking.plan.problem.trust.owners_add:
+        return _trusted_round
+    return _round if terms.roster is None else partial(_summed_round, terms.roster)
+
+
 def _round(
     algorithm: Algorithm, state: ServerState, t: int, gathering: Gathering
 ) -> tuple[ServerState, dict[str, str]]:
     cohort = np.asarray(algorithm.select(state))
+    uploads, answers = _uploads(t, gathering, cohort, state)
+    state = algorithm.aggregate(state, _combined(algorithm, state, cohort, uploads))
+    _check_finite(algorithm, state, t)
+    return state, answers
+
+
+def _trusted_round(
+    algorithm: Algorithm, state: ServerState, t: int, gathering: Gathering
+) -> tuple[ServerState, dict[str, str]]:
+    """A round whose uploads carry no noise: that of the sum is added before anything is made of them."""
+    cohort = np.asarray(algorithm.select(state))
+    uploads, answers = _uploads(t, gathering, cohort, state)
+    mean = noised_mean(gathering.asking, t, {int(cohort[place]): one for place, one in uploads.items()})
+    return _moved_by(algorithm, state, t, cohort, mean), answers
+
+
+def _uploads(
+    t: int, gathering: Gathering, cohort: NDArray[np.int32], state: ServerState
+) -> tuple[dict[int, Uploaded], dict[str, str]]:
+    """Uploads by their places in a cohort, and why the others are missing; at least half are there."""
     found, least = gathering.uploads(t, cohort, np.asarray(state.theta)), gathering.least(cohort)
     uploads = {place: one for place, one in enumerate(found.values()) if isinstance(one, Uploaded)}
     answers = in_words(found)
@@ -158,9 +189,7 @@ def _round(
         if gathering.may_answer(found) < least:
             raise NoMoreReplies(_never(t, least, answers))
         raise TooFewReplies(_too_few(t, least, answers))
-    state = algorithm.aggregate(state, _combined(algorithm, state, cohort, uploads))
-    _check_finite(algorithm, state, t)
-    return state, answers
+    return uploads, answers
 
 
 def _summed_round(
@@ -169,11 +198,17 @@ def _summed_round(
     """A round of which the server sees a sum alone; those who are missing count as the mean of the others."""
     cohort = np.asarray(algorithm.select(state))
     mean, answers = SumRounds(gathering, roster).mean(t, cohort, np.asarray(state.theta))
-    there = jnp.asarray(cohort)
-    total = algorithm.combine(state, there, jnp.tile(jnp.asarray(mean, jnp.float32), (len(cohort), 1)))
-    state = algorithm.aggregate(state, total)
+    return _moved_by(algorithm, state, t, cohort, mean), answers
+
+
+def _moved_by(
+    algorithm: Algorithm, state: ServerState, t: int, cohort: NDArray[np.int32], mean: NDArray[np.float64]
+) -> ServerState:
+    """The state after a round in which each of a cohort counts as the mean of those who are there."""
+    uploads = jnp.tile(jnp.asarray(mean, jnp.float32), (len(cohort), 1))
+    state = algorithm.aggregate(state, algorithm.combine(state, jnp.asarray(cohort), uploads))
     _check_finite(algorithm, state, t)
-    return state, answers
+    return state
 
 
 def _check_finite(algorithm: Algorithm, state: ServerState, t: int) -> None:

@@ -135,7 +135,9 @@ class SumRounds:
         share = min(weights[name] * requests[name].noise for name in names)
         trust = asking.plan.problem.trust
         number, reach = self.gathering.letters.sums, max(clips)
-        terms = terms_for(self.roster, number, requests, reach, trust.colluders, trust.dropouts, share)
+        terms = terms_for(
+            self.roster, number, requests, reach, trust.colluders, trust.dropouts, share, asking.plan.numbers
+        )
         return terms, weights
 
     def _request(self, t: int, name: str, client: int, theta: NDArray[np.float32]) -> Request:

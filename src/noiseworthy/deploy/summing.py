@@ -78,6 +78,7 @@ def terms_for(
     colluders: int,
     dropouts: int,
     share: float = 0.0,
+    coordinates: int | None = None,
 ) -> Terms:
     """The terms of a round, on the finest grid that has room for its sum.
 
@@ -90,6 +91,7 @@ def terms_for(
         colluders: t.
         dropouts: d.
         share: deviation of the noise that each owner adds to the sum, where owners share it.
+        coordinates: of an upload; None takes the parameters of the model that is sent.
 
     Raises:
         InvalidInput: a cohort that cannot be sound.
@@ -107,7 +109,7 @@ def terms_for(
         cohort=tuple(sorted(requests)),
         colluders=colluders,
         dropouts=dropouts,
-        coordinates=len(first.theta),
+        coordinates=coordinates or len(first.theta),
         exponent=exponent,
         clipped=math.ceil(math.ldexp(reach, -exponent)),
         deviation=_ROUNDING * math.sqrt(len(requests)) * steps,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from noiseworthy._tables import Table
-from noiseworthy.privacy.sums import NoisedSum, RehearsedSum
+from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import Derived, Upload
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Job(ABC):
         Args:
             batch: zeros in the shapes of the owner's records.
         """
-        silent = {name: RehearsedSum(**vars(one)) for name, one in self._sums.items()}
+        silent = {name: one.silenced() for name, one in self._sums.items()}
         replace(self, **silent).upload(batch, self.fresh_memory)
 
     @property

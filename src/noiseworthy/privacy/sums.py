@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.grid_mechanism import REACH, GridMechanism
 from noiseworthy.privacy.quantised import clipped_sum
 from noiseworthy.privacy.releases import Release
@@ -26,6 +28,8 @@ class NoisedSum:
         mechanism: clip, grid and noise.
         dimension: coordinates of a row.
         times: how often a job draws one.
+        apart: the most that two rows differ by, over the clip: 2, or less by how they are made.
+        slack: part of the clip that rows leave free, so that they are no further apart once truncated.
 
     Example:
         >>> from noiseworthy.privacy.mechanisms import Gaussian
@@ -41,6 +45,8 @@ class NoisedSum:
     mechanism: GridMechanism
     dimension: int
     times: int = 1
+    apart: float = 2.0
+    slack: float = 0.0
 
     @classmethod
     def planned(
@@ -51,6 +57,7 @@ class NoisedSum:
         dimension: int,
         times: int = 1,
         apart: float = 2.0,
+        slack: float = 0.0,
     ) -> NoisedSum:
         """The sum of an accounted release of one client, looked over while nothing is spent.
 
@@ -61,6 +68,7 @@ class NoisedSum:
             dimension: coordinates of a row.
             times: how often a job draws one.
             apart: the most that two rows differ by, over the clip: 2, or less by how they are made.
+            slack: part of the clip that rows leave free.
 
         Raises:
             UnsoundClaim: a release accounted for less than this clip can change.
@@ -68,7 +76,28 @@ class NoisedSum:
         """
         mechanism = GridMechanism.of(release, 0, clip_norm, records, apart=apart)
         clipped_sum(np.zeros((0, 1)), clip_norm, mechanism.norm, mechanism.grid)
-        return cls(release, mechanism, dimension, times)
+        made = cls(release, mechanism, dimension, times, apart, slack)
+        if not made.stays_apart(mechanism.grid.spacing):
+            raise InvalidInput("the grid is too coarse for these rows; ask for less noise beside the clip")
+        return made
+
+    def stays_apart(self, spacing: float) -> bool:
+        """Whether rows that are truncated to multiples of `spacing` differ by `apart` clips at most.
+
+        Truncation moves a row by at most sqrt(p) spacing, and makes it no longer: rows that may be as far
+        apart as two clips still are no further.
+        """
+        moved = 2 * np.sqrt(self.dimension) * spacing
+        return self.apart >= 2 or bool(moved <= self.slack * self.mechanism.clip_norm)
+
+    def silenced(self) -> RehearsedSum:
+        """The same without noise, for zeros in the place of records."""
+        return RehearsedSum(**self.plain)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """What makes a noised sum, whatever else an heir has."""
+        return {part.name: getattr(self, part.name) for part in fields(NoisedSum)}
 
     @property
     def reach(self) -> float:

@@ -80,6 +80,11 @@ class Trust:
         return self.model != "local"
 
     @property
+    def sums_itself(self) -> bool:
+        """Whether owners run a protocol by which nobody sees more than their sum."""
+        return self.model == "secure-sum"
+
+    @property
     def owners_add(self) -> bool:
         """Whether owners add noise, and not a server."""
         return self.model != "central"

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 
-Assurance = Literal["simulation", "grid-csprng"]
-ASSURANCES: tuple[Assurance, ...] = ("simulation", "grid-csprng")
+Assurance = Literal["simulation", "grid-csprng", "awaited"]
+ASSURANCES: tuple[Assurance, ...] = ("simulation", "grid-csprng", "awaited")
 
 WORDS: dict[Assurance, str] = {
     "simulation": "seeded floating-point numbers of the right law, which hide nothing",
     "grid-csprng": "whole numbers on a public grid, drawn without a seed by OpenDP's exact samplers",
+    "awaited": "no noise yet: the server that its owner trusts adds that of the sum",
 }
 """Where noise comes from, for statements."""
 SIMULATED = (

@@ -30,7 +30,8 @@ from noiseworthy.deploy.gateway.messages import Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.server import Ending, answer, listening
-from noiseworthy.deploy.gateway.shares_of_noise import SharedSum, hidden_by
+from noiseworthy.deploy.gateway.shares_of_noise import hidden_by
+from noiseworthy.deploy.gateway.summands import Summand
 from noiseworthy.deploy.gateway.summing import MOST_RUNS, Releasing, read_roster
 from noiseworthy.deploy.gateway.sums import Summed, SumRequest, pack_sum
 from noiseworthy.deploy.rehearsal import made_up
@@ -497,10 +498,10 @@ def noises_before_it_truncates(monkeypatch):
         for rows in parts:
             held = clipped_rows(np.asarray(rows, np.float64), self.mechanism.clip_norm)
             total += held.sum(axis=0) * factor / self.grid.spacing
-        noise = self.share.added_to(np.zeros(self.dimension, np.int64))
-        return Upload(np.rint(total + noise).astype(np.int64), self.grid, self.weight, self.share.assurance)
+        noise = self.drawn.added_to(np.zeros(self.dimension, np.int64))
+        return Upload(np.rint(total + noise).astype(np.int64), self.grid, self.weight, self.drawn.assurance)
 
-    monkeypatch.setattr(SharedSum, "of", of)
+    monkeypatch.setattr(Summand, "of", of)
 
 
 def clipped_rows(rows, clip):

@@ -13,6 +13,7 @@ from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.memory import Memories
 from noiseworthy.deploy.gateway.messages import (
     About,
+    Into,
     LeaseRequest,
     Message,
     Receipt,
@@ -61,7 +62,16 @@ CHANGED = (
     "or say that they were changed on purpose"
 )
 LATE = "the deadline has passed; nothing more was spent, ask again with a later one"
+OWN_NOISE = "the owner lets no upload leave without noise ([allowed] server_adds_noise); nothing was spent"
 OTHERWISE = "this release was asked before with other contents; ask as before, or for the next one"
+
+
+_LEFT_ONCE = pack_reply(
+    Refused(
+        reason="conflict",
+        message="this release left without noise, and leaves once alone; ask for the next one",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -284,9 +294,17 @@ class Gateway:
                 )
             job = job_of(request, task, self.holding.size)
             check_floor(self.owner.budget, job)
+            job = job if request.into is None else self._unnoised(job, request, request.into)
             return Accepted(request, job, price_of(job.sums, self.account, self.holding.row))
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
+
+    def _unnoised(self, job: Job, request: Request, into: Into) -> Job:
+        if not self.owner.allowed.server_adds_noise:
+            raise Declined("not-allowed", OWN_NOISE)
+        from noiseworthy.deploy.gateway.unnoised import unnoised  # here, because few owners trust a server
+
+        return unnoised(job, request, into)
 
     def _checked(self, accepted: Accepted, charge: Charge) -> Memory:
         """The memory for a release that may be paid for now; a run is entered for no other."""
@@ -326,6 +344,8 @@ class Gateway:
     def _same(self, sealed: bytes, request: Request) -> bytes:
         """The sealed bytes, if they answer this very request."""
         before = read_reply(sealed)
+        if isinstance(before, Refused):
+            raise Declined(before.reason, before.message, self.runs.next_release(request.run))
         if not isinstance(before, Uploaded) or before.request != request.digest:
             raise Declined("conflict", OTHERWISE, self.runs.next_release(request.run))
         return sealed
@@ -358,16 +378,20 @@ class Gateway:
         return kept.memory
 
     def _made(self, grant: int, accepted: Accepted, memory: Memory) -> bytes:
-        """The sealed reply of a release that was paid for; from here on whatever fails loses it."""
+        """The reply of a release that was paid for, sealed; from here on whatever fails loses it.
+
+        One without noise leaves once, and what is sealed says so: noise that a server draws anew over the
+        same numbers would be another release of them.
+        """
         try:
             head = str(self.ledger.head)
-            sealed = pack_reply(self.uploaded(accepted, memory, head))
-            self.ledger.seal(grant, sealed)
+            reply = pack_reply(self.uploaded(accepted, memory, head))
+            self.ledger.seal(grant, reply if accepted.request.into is None else _LEFT_ONCE)
         except Exception:
             _log.exception("grant %d was paid for and is lost", grant)
             raise Declined("failed", FAILED, self.runs.next_release(accepted.request.run)) from None
         _log.info("release %d of run %r left", accepted.request.release, accepted.request.run)
-        return sealed
+        return reply
 
     def uploaded(self, accepted: Accepted, memory: Memory, head: str) -> Uploaded:
         """The upload of a release that was paid for; what the owner remembers of it is kept."""

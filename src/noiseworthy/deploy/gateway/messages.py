@@ -91,6 +91,18 @@ class Seen(Table):
         return self
 
 
+class Into(Table):
+    """The sum that a release enters without noise, where the owner trusts the server to add it.
+
+    Attributes:
+        weight: of the upload in the sum, public.
+        exponent: of the grid of the sum, whose steps are 2^exponent.
+    """
+
+    weight: Size
+    exponent: Annotated[int, Field(ge=-1000, le=1000)]
+
+
 class Request(Table):
     """One release that is asked for.
 
@@ -102,11 +114,13 @@ class Request(Table):
         theta: parameters that were sent, float32, shape (p,), finite.
         mechanism: of the noise.
         clip_norm: C, of each record's gradient or of what `algorithm` clips.
-        noise: standard deviation or Laplace scale of each coordinate of the upload.
+        noise: standard deviation or Laplace scale of each coordinate of the upload; of one that enters a sum
+            without noise, what the server promises to add, in units of the upload.
         deadline: seconds since 1970, past which nothing is spent.
         head: of the owner's ledger, as the last reply told; None before the first.
         received: last release of the run whose upload arrived and is kept.
         seen: numbers of the reference that `task` names; None where it names none.
+        into: the sum that a trusted server adds the noise to; None where the owner draws it.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -124,6 +138,7 @@ class Request(Table):
     head: HeadText | None = None
     received: Release = 0
     seen: Seen | None = None
+    into: Annotated[Into | None, Field(exclude_if=lambda into: into is None)] = None
 
     @property
     def digest(self) -> str:

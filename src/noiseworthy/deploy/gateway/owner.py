@@ -72,6 +72,9 @@ class AllowedTable(Table):
 
     Replies leave at multiples of `reply_seconds` after their requests came, so that how long they take tells
     nothing; 0 sends them at once.
+
+    With `server_adds_noise` uploads leave without noise, for a server that the owner trusts to see them, to
+    add the noise that was paid for, and to keep them to itself.
     """
 
     algorithms: Annotated[list[AlgorithmName], Field(min_length=1)]
@@ -84,6 +87,7 @@ class AllowedTable(Table):
     most_parameters: Count = 100_000
     most_local_steps: Count = 1000
     reply_seconds: Annotated[float, Field(ge=0, le=300)] = 0.0
+    server_adds_noise: bool = Field(default=False, exclude_if=lambda allowed: not allowed)
 
     @model_validator(mode="after")
     def _some_model(self) -> AllowedTable:

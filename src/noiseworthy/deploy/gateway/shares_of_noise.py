@@ -16,52 +16,21 @@ m times what the sum of them would need. Source: docs/theory/trust.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.deploy.gateway.gateway import Accepted, Gateway
 from noiseworthy.deploy.gateway.messages import Request
-from noiseworthy.deploy.gateway.price import share_of
+from noiseworthy.deploy.gateway.price import price_of
+from noiseworthy.deploy.gateway.summands import LESS, MORE, entering, only_sum
 from noiseworthy.deploy.gateway.terms import Declined
 from noiseworthy.deploy.secure_sum.terms import Terms
 from noiseworthy.errors import InvalidInput, UserError
 from noiseworthy.privacy.deployed_noise import STEPS, DeployedNoise
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.privacy.quantised import clipped_sum
-from noiseworthy.privacy.sums import NoisedSum
 from noiseworthy.privacy.uploads import LIMIT, Derived, Grid, Upload
-
-_MORE = 1 + 2.0**-20
-"""Noise beyond the planned, of everybody: what pays for the grid."""
-_LESS = 1 - 2.0**-45
-"""More than the roundings between a promised share and what is computed with it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SharedSum(NoisedSum):
-    """Rows that are clipped on the grid of a round, times a weight, with the owner's own share of the noise.
-
-    Attributes:
-        weight: of the mean of the rows in the sum.
-        grid: of the round.
-        share: of the noise, in its steps.
-    """
-
-    weight: float
-    grid: Grid
-    share: DeployedNoise
-
-    def of(self, parts: Iterable[NDArray[np.floating]]) -> Upload:
-        """The weighted total with its share of the noise; `steps` are those that enter the sum."""
-        one, total = self.mechanism, np.zeros(self.dimension, np.int64)
-        factor = self.weight / one.records
-        for rows in parts:
-            scaled = np.asarray(rows, np.float64) * factor
-            total += clipped_sum(scaled, one.clip_norm * factor, one.norm, self.grid)
-        return Upload(self.share.added_to(total), self.grid, self.weight, self.share.assurance)
 
 
 def hidden_by(request: Request, weight: float, terms: Terms) -> Request:
@@ -73,14 +42,14 @@ def hidden_by(request: Request, weight: float, terms: Terms) -> Request:
     if not law_of(request.mechanism).stable:
         raise Declined("not-allowed", f"owners share gaussian noise, got {request.mechanism}")
     share = terms.share * Grid(terms.exponent).spacing / weight
-    if not request.noise >= _LESS * share:
+    if not request.noise >= LESS * share:
         raise Declined(
             "not-allowed",
             f"the owners of a round count on noise of {share:g} from each, got {request.noise:g}; nothing "
             "was spent",
         )
     others = int(terms.trust.survivors(len(terms.cohort))) - 1
-    noise = _LESS * math.sqrt(request.noise**2 + others * share**2)
+    noise = LESS * math.sqrt(request.noise**2 + others * share**2)
     return request.model_copy(update={"noise": noise})
 
 
@@ -97,39 +66,19 @@ def shared(gateway: Gateway, accepted: Accepted, own: float, weight: float, term
     Raises:
         Declined: work of more than one noised sum, a grid that is too coarse, or terms without room for it.
     """
-    ((name, one), *more) = accepted.job._sums.items()
-    if more or one.times > 1 or not (_replaces(one) and _leaves_as_drawn(accepted, one)):
-        raise Declined(
-            "not-allowed",
-            f"{accepted.request.algorithm.name} does not upload one noised sum of any rows as it was drawn; "
-            "owners do not share its noise",
-        )
+    name, one = only_sum(accepted.job, accepted.request.algorithm.name)
     grid = Grid(terms.exponent)
-    steps, most = weight * own * _MORE / grid.spacing, weight * one.mechanism.clip_norm / grid.spacing
+    steps, most = weight * own * MORE / grid.spacing, weight * one.mechanism.clip_norm / grid.spacing
     deviation = steps * math.sqrt(len(terms.cohort))
     if steps < STEPS or not most <= terms.clipped <= LIMIT or deviation > terms.deviation:
         raise Declined("not-allowed", "the grid of the round has no room for this release and its noise")
     try:
         noise = DeployedNoise("gaussian", steps)
-        price = share_of(one.release, gateway.account, noise, one.dimension)
+        job = entering(accepted.job, name, weight, grid, noise)
+        price = price_of(job.sums, gateway.account, gateway.holding.row)
     except UserError as error:
         raise Declined("not-allowed", str(error)) from None
-    plain = {part.name: getattr(one, part.name) for part in fields(NoisedSum)}
-    made = SharedSum(**plain, weight=weight, grid=grid, share=noise)
-    return replace(accepted, job=replace(accepted.job, **{name: made}), share=price)
-
-
-def _leaves_as_drawn(accepted: Accepted, one: NoisedSum) -> bool:
-    """Whether what leaves is the noised sum itself, and nothing that was computed from it."""
-    nothing = np.zeros(one.dimension, np.int64)
-    drawn = Upload(nothing, one.mechanism.grid, one.mechanism.records, one.mechanism.noise.assurance)
-    return accepted.job.made(drawn)
-
-
-def _replaces(one: NoisedSum) -> bool:
-    """Whether a release is accounted for rows that may be replaced by any other."""
-    apart = 2 * one.mechanism.clip_norm / one.mechanism.records
-    return float(one.release.sensitivity.value[0]) >= _LESS * apart
+    return replace(accepted, job=job, share=price)
 
 
 def as_drawn(upload: Upload | Derived) -> NDArray[np.int64]:

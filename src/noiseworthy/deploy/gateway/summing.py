@@ -18,6 +18,7 @@ from noiseworthy._tables import Table, checked, read_toml
 from noiseworthy.deploy.gateway.gateway import FAILED, LEDGER, Accepted, Gateway
 from noiseworthy.deploy.gateway.messages import Request, pack_reply
 from noiseworthy.deploy.gateway.shares_of_noise import as_drawn, hidden_by, shared
+from noiseworthy.deploy.gateway.summands import leaves_as_drawn
 from noiseworthy.deploy.gateway.sums import Summed, SumRequest, subject_of
 from noiseworthy.deploy.gateway.terms import Declined
 from noiseworthy.deploy.gateway.turns import turn
@@ -37,6 +38,7 @@ _log = logging.getLogger("noiseworthy.deploy.gateway")
 MOST_RUNS = 8
 """In which an owner has a round open; the oldest is forgotten, and its owner counts as missing there."""
 NO_SHARES = "the owner lets no noise of others count ([secure_sum] share_noise); nothing was spent"
+UNNOISED = "an upload into a secure sum carries its owner's noise, and none that a server adds"
 INTO_A_SUM = "this release was asked before; a round that is tried again needs the next one"
 
 
@@ -239,6 +241,8 @@ class Sums:
             raise VoidRound(sentence(error)) from None
         if asked.request is None:
             raise Declined("malformed", "a round of a secure sum begins with the request of a release")
+        if asked.request.into is not None:
+            raise Declined("not-allowed", UNNOISED)
         if terms.share and not self.share_noise:
             raise Declined("not-allowed", NO_SHARES)
         request = hidden_by(asked.request, asked.weight, terms) if terms.share else asked.request
@@ -278,6 +282,20 @@ class Sums:
         return pack_reply(Summed(message=message, head=str(gateway.ledger.head)))
 
 
+def _coordinates(accepted: Accepted) -> int:
+    """Numbers in an upload that may enter a sum: of its one noised sum, or one for each parameter."""
+    job, (one, *more) = accepted.job, accepted.job.sums
+    if not more and leaves_as_drawn(job, one):
+        return one.dimension
+    if {one.dimension for one in job.sums} != {len(job.theta)}:
+        raise Declined(
+            "not-allowed",
+            f"{accepted.request.algorithm.name} releases something else than one sum as it was drawn, or a "
+            "number for each parameter, which is all that a secure sum takes",
+        )
+    return len(job.theta)
+
+
 def _check_new(gateway: Gateway, request: Request) -> None:
     """Refuse a release that was paid for before anybody else pays for a round that it cannot be in."""
     run = gateway.runs.number_of(request.run)
@@ -287,14 +305,7 @@ def _check_new(gateway: Gateway, request: Request) -> None:
 
 def _check_same(terms: Terms, request: Request, accepted: Accepted) -> None:
     """Hold the terms of a round against the release that goes into it."""
-    sums = accepted.job.sums
-    if {one.dimension for one in sums} != {len(request.theta)}:
-        raise Declined(
-            "not-allowed",
-            f"{request.algorithm.name} releases something else than one sum with a number for each "
-            "parameter, which is all that a secure sum takes",
-        )
-    asked = {"run": request.run, "coordinates": len(request.theta), "subject": subject_of(request)}
+    asked = {"run": request.run, "coordinates": _coordinates(accepted), "subject": subject_of(request)}
     for name, value in asked.items():
         if getattr(terms, name) != value:
             raise Declined("not-allowed", f"the round has another {name} than the release that goes into it")

@@ -82,10 +82,9 @@ def _job(request: Asked, work: MomentsWork, task: Task, records: int) -> Job:
     width = task.dimension // model.outputs
     numbers = width * (width + 1) // 2 + task.dimension + (model.loss == "squared")
     release = Release(noise, of_moments(request.clip_norm, [records], noise.norm))
-    apart = RIGHT_ANGLED[noise.norm]
-    total = NoisedSum.planned(release, request.clip_norm, records, numbers, apart=apart)
-    if 2 * numbers**0.5 * total.mechanism.grid.spacing > (1 - MARGIN) * request.clip_norm:
-        raise InvalidInput("the grid is too coarse for moments; ask for less noise beside the clip")
+    total = NoisedSum.planned(
+        release, request.clip_norm, records, numbers, apart=RIGHT_ANGLED[noise.norm], slack=1 - MARGIN
+    )
     return MeanMoments(task, request.theta, total, work.label_weight)
 
 
