@@ -54,7 +54,7 @@ def test_records_that_lie_end_to_end_are_taken_beside_labels_that_are_stacked(mo
     monkeypatch.setattr(ragged, "_MOST_STACKED", 20)
     monkeypatch.setattr(ragged, "_MOST_PADDING", 1)
     rows = np.arange(24.0).reshape(3, 8)
-    fed = build((rows[:1], [1]), (rows, [0, 1, 1]))
+    fed = build((rows[:1], [1]), (rows, [0, 1, 1]), test=(rows, [0, 1, 1]))
     assert (isinstance(fed.x, ragged.Ragged), isinstance(fed.y, ragged.Ragged)) == (True, False)
     few = fed.take_records(2)
     np.testing.assert_array_equal(few.sizes, [1, 2])
