@@ -28,18 +28,11 @@ def plan():
     return stated(problem, 6, 1, 3, StepSize(0.1))
 
 
-def test_a_sound_plan_passes_and_its_worst_canary_gives_away_what_is_claimed(plan):
-    (made,) = audit(plan, Effort(trials=2_000))
+def test_a_sound_plan_passes_and_four_fifths_of_its_epsilon_are_proven(plan):
+    (made,) = audit(plan, Effort(trials=8_000))
     assert made.passed, [check.says for check in made.checks]
     np.testing.assert_allclose(made.exposure.epsilon, made.target.epsilon, rtol=5e-3)
-    assert 0.5 * made.claimed < made.proven < made.claimed
-
-
-@pytest.mark.slow
-def test_most_of_epsilon_is_proven(plan):
-    (made,) = audit(plan, Effort(trials=20_000))
-    assert made.passed, [check.says for check in made.checks]
-    assert 0.8 * made.claimed < made.proven < made.claimed
+    assert made.proven > 0.8 * made.claimed
 
 
 def test_a_server_that_asks_everybody_is_caught(plan, monkeypatch):
@@ -54,6 +47,6 @@ def test_batches_of_records_in_a_sum_are_attacked_by_the_noise_that_hides_them()
     """Other owners' batches are known to the attacker, who subtracts what is in them."""
     budget = PrivacyBudget.of(3.0, 1e-5, 6, "add-remove")
     problem = Problem(np.full(6, 20), 20, budget, "gaussian", 1.5, 0.5, trust=Trust("central"))
-    (made,) = audit(of_gradients(problem, 6, 6, StepSize(0.1)), Effort(trials=2_000))
+    (made,) = audit(of_gradients(problem, 6, 6, StepSize(0.1)), Effort(trials=8_000))
     assert made.passed, [check.says for check in made.checks]
-    assert 0.5 * made.claimed < made.proven < made.claimed
+    assert made.proven > 0.8 * made.claimed

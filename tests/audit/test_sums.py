@@ -49,25 +49,21 @@ def test_an_upload_is_seen_with_the_noise_of_the_fewest_and_no_other():
     np.testing.assert_allclose(seen.means, means)
 
 
-@pytest.mark.parametrize(("trust", "trials", "most"), [(SUMS, 8_000, 0.8), (CENTRAL, 3_000, 0.7)])
-def test_a_sound_plan_passes_and_most_of_its_epsilon_is_proven(trust, trials, most):
-    (made,) = audit(plan_of(trust=trust), Effort(trials=trials))
+@pytest.mark.parametrize("trust", [SUMS, CENTRAL], ids=lambda trust: trust.model)
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+def test_a_sound_plan_passes_and_four_fifths_of_its_epsilon_are_proven(family, trust):
+    """It is accused once in a thousand audits at most; the strongest colluders, the fewest survivors."""
+    (made,) = audit(plan_of(family, trust), Effort(trials=8_000))
     assert made.passed, [check.says for check in made.checks]
     np.testing.assert_allclose(made.exposure.epsilon, made.target.epsilon, rtol=1e-3)
     np.testing.assert_allclose(made.target.epsilon, 3.0, rtol=1e-3)  # every budget is used up at once
-    assert most * made.claimed < made.proven < made.claimed
+    assert made.proven > 0.8 * made.claimed
 
 
 def test_one_colluder_more_than_planned_is_caught():
     (made,) = audit(plan_of(epsilon=8.0), Effort(trials=6_000, beyond=1))
     assert [check.name for check in made.checks if not check.passed] == ["bound"]
     assert made.proven > made.claimed
-
-
-def test_laplace_shares_pass():
-    (made,) = audit(plan_of("laplace", weighting=0.0), Effort(trials=2_000))
-    assert made.passed, [check.says for check in made.checks]
-    assert made.proven > 0.5 * made.claimed
 
 
 def test_shares_that_hide_each_record_by_itself_only_in_name_are_caught():

@@ -202,11 +202,15 @@ def check_it_is_simulated(
 
 
 def test_persons_over_an_exchange_are_the_simulated_ones(tmp_path, silent):
+    check_it_is_simulated(persons_of(tmp_path), tmp_path, silent)
+
+
+def persons_of(folder: Path, trust: str = "local") -> Deployment:
     """Two owners of one table, whose rows are persons with up to three records each."""
     draws, n = np.random.default_rng(4), 90
     ages, ill, places = draws.random(n).round(4), draws.integers(0, 2, n), np.arange(n)
     rows = zip(ages, ill, places // 45, places // 3, strict=True)
-    table = tmp_path / "wards.csv"
+    table = folder / "wards.csv"
     table.write_text("\n".join(["age,ill,ward,patient", *(",".join(map(str, row)) for row in rows)]))
     columns = """
 [columns]
@@ -217,9 +221,10 @@ patient = { role = "person", at_most = 3 }
 """
     text = STUDY.replace('data = "breast-cancer"\nclients = 4', f'data = "{table}"')
     text = text.replace("clients_per_round = 4", "clients_per_round = 2") + columns
-    deployment = deployment_of(text.replace("[privacy]", '[privacy]\nunit = "person"'))
+    stated = f'[privacy]\nunit = "person"\ntrust = "{trust}"'
+    deployment = deployment_of(text.replace("[privacy]", stated))
     assert deployment.federation.sizes.tolist() == [12, 12]
-    check_it_is_simulated(deployment, tmp_path, silent)
+    return deployment
 
 
 def seen_against(treated: str, form: str = "one gradient") -> str:

@@ -12,13 +12,14 @@ from scipy import stats
 from noiseworthy.deploy import correspondence, deployed
 from noiseworthy.deploy.gateway.messages import Uploaded, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
+from noiseworthy.deploy.rosters import roster_of
 from noiseworthy.deploy.trusted import _noise
 from noiseworthy.errors import GatewayError, UnsoundClaim
 from noiseworthy.methods.moments.algorithm import Moments
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
 
-from .test_deployed import COINS, LOCAL, ONCE, STUDY, deployment_of, simulated, with_algorithm
+from .test_deployed import COINS, LOCAL, ONCE, STUDY, deployment_of, persons_of, simulated, with_algorithm
 from .test_deployed_sums import Owners, silent
 
 __all__ = ["silent"]
@@ -63,6 +64,16 @@ def test_a_training_with_a_trusted_server_is_the_simulated_one(form, tmp_path, s
         assert np.array_equal(run.uploads, twin.uploads)
         spent = [owners.spent(name) for name in deployment.federation.clients]
         assert 0.999 < max(spent) <= 1 + LAST_BITS / WHOLE
+
+
+@pytest.mark.parametrize("trust", ["secure-sum", "central"])
+def test_persons_hide_each_other_too(trust, tmp_path, silent):
+    deployment = persons_of(tmp_path, trust)
+    with Owners(deployment, tmp_path) as owners:
+        roster = roster_of(tmp_path) if trust == "secure-sum" else None
+        run, twin = owners.train(patience=60.0, roster=roster).trained, simulated(deployment)
+        np.testing.assert_allclose(run.theta, twin.theta, rtol=0, atol=1e-5 * np.abs(twin.theta).max())
+        assert 0.999 < max(owners.spent(name) for name in owners.opened) <= 1 + LAST_BITS / WHOLE
 
 
 def test_the_noise_of_a_training_is_that_of_the_planned_sums(tmp_path):

@@ -120,9 +120,17 @@ def _assurance(record: RunRecord) -> Clause | None:
         )
     assurance = training.assurance if training else "simulation"
     if assurance != "simulation":
-        return Clause("Noise", f"Assurance: {assurance}. Uploads carry {uploads.WORDS[assurance]}.")
+        return Clause("Noise", _origin(record, assurance))
     text = f"Assurance: simulation. {uploads.SIMULATED}"
     return Clause("Simulated noise is no privacy mechanism", text, kind="warning")
+
+
+def _origin(record: RunRecord, assurance: uploads.Assurance) -> str:
+    """Where the noise of a training came from."""
+    noise = "Uploads carry"
+    if not record.plan.whom.owners_add:
+        noise = "Uploads carried none. To each sum of them the trusted server added"
+    return f"Assurance: {assurance}. {noise} {uploads.WORDS[assurance]}."
 
 
 # Claims -----------------------------------------------------------------------------------------------
