@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from noiseworthy.errors import GatewayError, UnsoundClaim
 from noiseworthy.methods.moments.algorithm import Moments
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.studies.typed_record import OwnerPart
 
 from .test_deployed import COINS, LOCAL, ONCE, STUDY, deployment_of, persons_of, simulated, with_algorithm
 from .test_deployed_sums import Owners, silent
@@ -118,6 +120,8 @@ def test_owners_files_on_one_machine_say_that_the_server_is_trusted_and_one_that
         assert all(load_owner(path).allowed.server_adds_noise for path in owners.files.values())
         abouts = [gateway.about for gateway in owners.opened.values()]
         deployment.check_owners(abouts)
+        kept = [OwnerPart.model_validate(json.loads(about.model_dump_json())) for about in abouts]
+        assert all(one.server_adds_noise for one in kept)
         shy = abouts[2].model_copy(update={"server_adds_noise": False})
         with pytest.raises(GatewayError, match=r"client 2 has no \[allowed\] server_adds_noise"):
             deployment.check_owners([*abouts[:2], shy, abouts[3]])

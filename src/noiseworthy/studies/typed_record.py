@@ -322,6 +322,7 @@ class OwnerPart(Part):
     columns: str | None = None
     sums: tuple[str, int, bool] | None = None
     encoders: list[str] | None = None
+    server_adds_noise: bool = False
 
 
 class NetworkPart(Part):
