@@ -77,7 +77,9 @@ def advice(**changes: Any) -> dict[str, Any]:
         "left_out": [{"name": "dmldp", "reason": "it is defined for Laplace noise only"}], "outlook": outlook,
         "study": STUDY,
     } | changes  # fmt: skip
-    found = AdviceValues.model_validate({key: values[key] for key in AdviceValues.model_fields})
+    found = AdviceValues.model_validate(
+        {key: values[key] for key in AdviceValues.model_fields if key in values}
+    )
     words = {"recommendation": recommendation, "remarks": remarks, "warnings": warnings}
     return {**values, **{name: say(found) for name, say in words.items()}}
 

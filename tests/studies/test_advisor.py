@@ -136,6 +136,26 @@ def test_the_ranking_is_by_mean_loss_and_the_first_is_recommended(advice):
     assert values["recommendation"].startswith(f"Train with {values['recommended']}: ")
 
 
+@pytest.mark.full
+def test_advice_for_owners_ranks_by_what_they_make_of_models_and_says_whether_to_share(small):
+    """Scores are those of tuned models; own models are 1 in what ranks."""
+    study = study_of(deliver={"to": "owners"})
+    advice = advise(prepare(study))
+    values = advice.as_dict()
+    assert (values["ranked_by"], advice.owners[:8]) == ("loss of tuned models", "Owners: ")
+    assert advice.owners in values["remarks"]
+    assert "of models tuned at home in trials" in values["recommendation"]
+    for one in advice.advised:
+        assert one.entry.missed is not None
+        assert one.entry.found.for_owners
+        np.testing.assert_allclose(one.entry.per_seed, np.minimum(one.entry.missed, 2.0).mean(axis=0))
+    plain = advise(prepare(study_of()))
+    shared = {one.entry.name: one.entry.score.mean() for one in plain.advised}
+    tuned = {one.entry.name: one.entry.score.mean() for one in advice.advised}
+    assert all(tuned[name] != shared[name] for name in tuned)
+    assert plain.owners == ""
+
+
 def test_every_row_has_bands_privacy_costs_and_assumptions(advice):
     for one, row in zip(advice.advised, advice.as_dict()["algorithms"], strict=True):
         accuracy, plan = row["accuracy"], one.plan

@@ -68,10 +68,10 @@ def bench():
     return Bench(facts_of(), ["wine"])
 
 
-def entry(name: str, loss, uploads: int = 10, train: bool = True) -> Entry:
+def entry(name: str, loss, uploads: int = 10, train: bool = True, for_owners: bool = False) -> Entry:
     """An entry of given losses, on one proxy."""
     plan = SimpleNamespace(train=train, uploads=np.full(4, uploads))
-    found = SimpleNamespace(plan=plan)
+    found = SimpleNamespace(plan=plan, for_owners=for_owners)
     return Entry(Space(name), found, np.atleast_2d(loss), np.zeros((1, np.size(loss))))  # pyright: ignore
 
 
@@ -253,6 +253,17 @@ def test_among_ties_the_fewest_uploads_win_and_then_the_first():
 def test_nothing_is_recommended_where_fresh_seeds_see_no_gain():
     """One race chose not to train; another's luck does not last."""
     assert recommended([entry("pfa", [0.4, 0.4], train=False), entry("weiavg", [0.999, 1.2])]) is None
+
+
+def test_of_a_study_for_its_owners_what_shared_or_tuned_models_gain_is_enough():
+    """0.9 of the untrained loss, 1.1 of that of own models: worth it to who wants the shared one."""
+    missed = np.array([[1.1, 1.1]])
+    for for_owners in (True, False):
+        one = replace(entry("pfa", [0.9, 0.9], for_owners=for_owners), missed=missed)
+        assert one.train == for_owners
+    lost = replace(entry("pfa", [1.2, 1.2], for_owners=True), missed=missed)
+    assert not lost.train
+    np.testing.assert_array_equal(one.per_seed, [1.1, 1.1])
 
 
 @given(st.integers(1, 40))

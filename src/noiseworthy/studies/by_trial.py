@@ -72,7 +72,7 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
     """
     study = prepared.study
     _check(prepared)
-    bench = open_bench(prepared, for_owners=_by_tuning(prepared))
+    bench = open_bench(prepared, for_owners=by_tuning(prepared))
     deadline = Deadline(study.planning.budget_seconds or np.inf)
     space = space_of(prepared)
     found = plan_by_trial(
@@ -98,7 +98,7 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
     )
 
 
-def _by_tuning(prepared: Prepared) -> bool:
+def by_tuning(prepared: Prepared) -> bool:
     """Whether settings are compared by what owners make of them: where a linear model is for its owners.
 
     A metric that the study names is that of the shared model, and chooses as for others.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.plan import Plan
-from noiseworthy.sweeps.typed_advice import AdviceValues, AdvisedPart, FlipPart
+from noiseworthy.sweeps.typed_advice import OF_TUNED, AdviceValues, AdvisedPart, FlipPart
 
 SPREAD_WARNING = 0.1
 """Lost gain on one public data set above which a plan is warned of."""
@@ -53,7 +53,8 @@ def recommendation(advice: AdviceValues) -> str:
         )
     best = find(advice, advice.recommended)
     what = best.outcome.removeprefix("Train ").removesuffix(".").removesuffix(", chosen by trial")
-    trials = f"{reached(advice, best)} in trials on public data, {band(advice, best)}"
+    tuned = " of models tuned at home" * (advice.ranked_by == OF_TUNED)
+    trials = f"{reached(advice, best)}{tuned} in trials on public data, {band(advice, best)}"
     return f"Train with {best.name}: {what}; {trials}."
 
 
@@ -99,6 +100,7 @@ def remarks(advice: AdviceValues) -> list[str]:
         return []
     best = find(advice, advice.recommended)
     said = [
+        advice.owners,
         _same(advice),
         _ties(advice, best),
         _protected(advice, best),
@@ -125,7 +127,8 @@ def _flips(advice: AdviceValues, best: AdvisedPart) -> list[str]:
     fits = zip((best.name, outlook.other), outlook.fits, strict=True)
     poor = [f"that of {name} {fit}" for name, fit in fits if "poorly" in fit]
     doubt = f" ({'; '.join(poor)})" if poor else ""
-    return [f"By bounds fitted to trials{doubt}: {when(best.name, outlook.other, outlook.flips)}."]
+    shared = " of shared models, before they are tuned" * (advice.ranked_by == OF_TUNED)
+    return [f"By bounds fitted to trials{shared}{doubt}: {when(best.name, outlook.other, outlook.flips)}."]
 
 
 def when(name: str, other: str, flips: Sequence[FlipPart]) -> str:

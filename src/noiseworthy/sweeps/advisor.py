@@ -20,11 +20,13 @@ from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.studies.by_trial import (
+    by_tuning,
     open_bench,
     resolved,
     space_of,
     treatments_of,
 )
+from noiseworthy.studies.home_advice import advice as home_advice
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.tables import ConstantsTable, Study
 from noiseworthy.sweeps.advice_words import (
@@ -33,7 +35,8 @@ from noiseworthy.sweeps.advice_words import (
     remarks,
     warnings,
 )
-from noiseworthy.sweeps.typed_advice import ADVICE_VERSION, AdviceValues
+from noiseworthy.sweeps.typed_advice import ADVICE_VERSION, OF_TUNED, AdviceValues
+from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.qualities import score_of
 from noiseworthy.trials.advisor import (
     CAP,
@@ -45,6 +48,7 @@ from noiseworthy.trials.advisor import (
     recommended,
     side_by_side,
 )
+from noiseworthy.trials.at_home import at_home
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.crossovers import Outlook, outlook
 from noiseworthy.trials.facts import PublicFacts
@@ -93,8 +97,9 @@ class Advice:
             worth its noise already, or where 64 times as many would not do.
         sources: names of the public data.
         score: what algorithms reach, by the name that is shown: "accuracy", "R^2" or the study's metric.
-        ranked_by: by which they are compared, the loss or the study's metric.
+        ranked_by: by which they are compared: the loss, that of tuned models, or the study's metric.
         outlook: when the next best algorithm would do better; None where there is none, or it is a tie.
+        owners: whether owners should share, tune or stay home, in words; empty of a model for others.
     """
 
     advised: tuple[Advised, ...]
@@ -106,6 +111,7 @@ class Advice:
     score: str
     ranked_by: str
     outlook: Outlook | None
+    owners: str = ""
 
     @property
     def study(self) -> Study | None:
@@ -125,6 +131,7 @@ class Advice:
             "algorithms": [_row(one) for one in self.advised],
             "left_out": [vars(one) for one in self.left_out],
             "outlook": None if self.outlook is None else asdict(self.outlook),
+            "owners": self.owners,
             "study": None if self.study is None else self.study.model_dump(mode="json", exclude_none=True),
         }
         found = AdviceValues.model_validate(values)
@@ -164,7 +171,7 @@ def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) 
     planning = prepared.study.planning
     seconds = planning.budget_seconds or SECONDS
     studies, left_out = entrants(prepared)
-    bench = open_bench(prepared)
+    bench = open_bench(prepared, for_owners=by_tuning(prepared))
     entries, refused = side_by_side(
         bench,
         [space_of(replace(prepared, study=one)) for one in studies],
@@ -185,13 +192,24 @@ def advise(prepared: Prepared, on_progress: Progress = lambda name, done: None) 
         bench.sources,
         *_named(bench.facts),
         None if chosen is None else _outlook(bench, chosen, ranked, seconds * _OUTLOOK),
+        "" if chosen is None else _for_owners(prepared, bench, chosen),
     )
 
 
 def _named(facts: PublicFacts) -> tuple[str, str]:
     """What is reached, and what is compared, by their names."""
     shown = score_of(facts.metric, facts.classes)
+    if facts.for_owners:
+        return shown, OF_TUNED
     return shown, "loss" if facts.metric == "loss" else shown
+
+
+def _for_owners(prepared: Prepared, bench: Bench, chosen: Entry) -> str:
+    """Whether owners should share what is recommended, tune it, or stay home; empty of a model for others."""
+    if prepared.study.deliver.to != "owners" or not isinstance(prepared.task, LinearModel):
+        return ""
+    home = at_home(bench, chosen.space, chosen.found.result.winner)
+    return home_advice(home, numbers=bench.facts.classes is None)
 
 
 def _enough(bench: Bench, entry: Entry, seeds: int) -> int | None:

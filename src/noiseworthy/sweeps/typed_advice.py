@@ -14,6 +14,8 @@ from noiseworthy.studies.typed_record import SteeringPart
 
 ADVICE_VERSION = 1
 """Of the layout; records from before it was stated have the same."""
+OF_TUNED = "loss of tuned models"
+"""What a study for its owners is ranked by."""
 OrUnknown = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
 """A number, NaN where None stands in its place: of trials that diverged."""
 
@@ -146,6 +148,8 @@ class AdviceValues(Part):
     algorithms: list[AdvisedPart]
     left_out: list[LeftOutPart]
     outlook: OutlookPart | None
+    owners: str = Field(default="", exclude_if=lambda said: not said)
+    """Whether owners should share, tune or stay home; of a study for its owners alone."""
     study: dict[str, Any] | None
 
 

@@ -1,6 +1,7 @@
 """Algorithms side by side on one bench: each planned by a race of its own, all winners under common seeds.
 
-Losses are compared, or what is missed of the metric that the study names, both as shares of not training.
+Losses are compared, or what is missed of the metric that the study names, both as shares of not training; of
+a study for its owners the losses of models that they tune at home, as shares of those of their own models.
 
 The ranking is of measured trials. A race chooses by its own seeds and so flatters what it chose; the common
 seeds are fresh, and the same for all, so that luck cancels from the differences.
@@ -24,6 +25,7 @@ from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.search import WORTHLESS, TrialPlan, plan_by_trial, planned
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
+from noiseworthy.trials.tuned import own_scores
 
 Real = NDArray[np.float64]
 LEAST_SEEDS = 10
@@ -62,9 +64,11 @@ class Entry:
         space: what the algorithm leaves free.
         found: its plan, for the private federation.
         loss: test loss over that of the untrained start, shape (P, S) for P proxies and S seeds.
-        score: the metric that the study names, else test accuracy (R^2 of a regression), shape (P, S).
+        score: the metric that the study names, else test accuracy (R^2 of a regression), shape (P, S); of a
+            study for its owners that of tuned models.
         missed: what is missed of the metric that the study names, over what the best constant answer misses,
-            shape (P, S); None where entries are ranked by their loss.
+            or the loss of tuned models over that of own ones, shape (P, S); None where entries are ranked by
+            their loss.
         same_as: name of an algorithm that does the same here; empty if none was tried before.
     """
 
@@ -86,9 +90,19 @@ class Entry:
         return np.minimum(self.loss if self.missed is None else self.missed, CAP).mean(axis=0)
 
     @property
+    def shared(self) -> float:
+        """Loss of the shared model over the untrained one, mean over proxies and seeds."""
+        return float(np.minimum(self.loss, CAP).mean())
+
+    @property
     def train(self) -> bool:
-        """Whether training is worth its noise, under seeds that did not choose the plan."""
-        return self.found.plan.train and float(self.per_seed.mean()) <= WORTHLESS
+        """Whether training is worth its noise, under seeds that did not choose the plan.
+
+        Of a study for its owners, whether the shared model or what they make of it gains anything.
+        """
+        least = float(self.per_seed.mean())
+        least = min(least, self.shared) if self.found.for_owners else least
+        return self.found.plan.train and least <= WORTHLESS
 
 
 def side_by_side(
@@ -220,7 +234,7 @@ def _common(bench: Bench, space: Space, candidate: Candidate, seeds: int) -> Sco
     """Scores under the common seeds, shape (P, S), as many at a time as a final, whose programs serve."""
     common = common_seeds(seeds)
     lots = [common[first : first + seeds] for first in range(0, len(common), seeds)]
-    parts = [bench.scores(space, [candidate], lot) for lot in lots]
+    parts = [bench.scores(space, [candidate], lot, at_home=True) for lot in lots]
     columns = zip(*parts, strict=True)
     return Scores._make(
         None if column[0] is None else np.concatenate([one[:, 0] for one in column], axis=1)
@@ -239,10 +253,13 @@ def common_seeds(seeds: int) -> range:
 
 
 def _untrained(bench: Bench, space: Space, found: TrialPlan, seeds: int) -> Entry:
-    start = [untrained_score(proxy) for proxy in bench.proxies(found.result.winner.treatment)]
-    shape = (len(start), len(common_seeds(seeds)))
-    missed = None if bench.facts.metric == "loss" else np.ones(shape)
-    score = np.broadcast_to(np.array(start)[:, None], shape)
+    proxies, common = bench.proxies(found.result.winner.treatment), common_seeds(seeds)
+    shape, facts = (len(proxies), len(common)), bench.facts
+    if facts.for_owners:
+        score = np.stack([own_scores(proxy, common) for proxy in proxies])
+    else:
+        score = np.broadcast_to(np.array([[untrained_score(proxy)] for proxy in proxies]), shape)
+    missed = np.ones(shape) if facts.for_owners or facts.metric != "loss" else None
     return Entry(space, found, np.ones(shape), score, missed=missed)
 
 

@@ -85,10 +85,10 @@ def outlook(bench: Bench, ours: Entry, theirs: Entry, seconds: float = np.inf) -
 
 
 def _curves(bench: Bench, guess: WhatIf, entry: Entry) -> tuple[Curve, ...]:
-    """Curves of what entries are ranked by, moved to what was measured."""
+    """Curves of what entries are ranked by, moved to what was measured; of tuned models those shared."""
     measured, curves = float(entry.per_seed.mean()), (guess.epsilon(), guess.clients(), guess.cost())
-    if entry.missed is None:
-        return tuple(anchored(guess, curve, measured) for curve in curves)
+    if entry.missed is None or bench.facts.for_owners:
+        return tuple(anchored(guess, curve, entry.shared) for curve in curves)
     proxies = bench.proxies(entry.found.result.winner.treatment)
     most = float(np.mean([1 - constant_score(proxy) for proxy in proxies]))
     return tuple(in_metric(curve, measured, most) for curve in curves)

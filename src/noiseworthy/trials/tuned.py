@@ -73,8 +73,13 @@ def gains_of(proxy: Proxy, theta: NDArray[np.floating], seeds: Sequence[int]) ->
         seeds: of noise, by which public records were dealt.
     """
     score, _ = after_tuning(proxy, np.ones((1, len(seeds))), theta[None], seeds)
-    alone = [np.mean([home.score for home in _homes(proxy, number % DEALS)]) for number in deals_of(seeds)]
-    return float(np.mean(score[0] - alone))
+    return float(np.mean(score[0] - own_scores(proxy, seeds)))
+
+
+def own_scores(proxy: Proxy, seeds: Sequence[int]) -> Real:
+    """Score of own models, mean over typical owners, under each seed of a deal, shape (seeds,)."""
+    homes = (_homes(proxy, number % DEALS) for number in deals_of(seeds))
+    return np.array([np.mean([home.score for home in each]) for each in homes], np.float64)
 
 
 def _tuned(proxy: Proxy, number: int, models: Parameters) -> tuple[Real, Real]:
