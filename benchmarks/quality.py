@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.data import Federation
+from noiseworthy.data.ragged import held
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import DataError, InvalidInput
@@ -115,6 +116,8 @@ def stand_ins(federation: Federation, task: LinearModel, records: ArrayLike) -> 
         [[1.5, 1.5]]
     """
     few = federation.take_records(check.counts("records", records))
+    x, y = held([*few.x], [*few.y])  # those that lay end to end may be few enough to stack
+    few = replace(few, x=x, y=y)
     shards = Shards.load(few, task)
     weight = jnp.asarray(federation.sizes / few.sizes, jnp.float32)
     train = shards.train._replace(mask=shards.train.mask * weight[:, None])

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from noiseworthy.data import Federation, ragged
+from noiseworthy.engines.flat import FlatRecords
+from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import DataError, InvalidInput
+from noiseworthy.tasks import LinearModel
 
 GOOD = ([[1.0], [2.0]], [0, 1])
 
@@ -49,17 +52,19 @@ def test_taking_records_keeps_the_first_and_clears_the_rest():
     np.testing.assert_array_equal(fed.y, [[1, 1], [1, 0]])
 
 
-def test_records_that_lie_end_to_end_are_taken_beside_labels_that_are_stacked(monkeypatch):
-    """As of images of clients of unlike sizes: stacking the labels alone costs nothing."""
+def test_labels_lie_as_their_records_do(monkeypatch):
+    """As of images of clients of unlike sizes: stacking the labels alone would cost nothing."""
     monkeypatch.setattr(ragged, "_MOST_STACKED", 20)
     monkeypatch.setattr(ragged, "_MOST_PADDING", 1)
     rows = np.arange(24.0).reshape(3, 8)
     fed = build((rows[:1], [1]), (rows, [0, 1, 1]), test=(rows, [0, 1, 1]))
-    assert (isinstance(fed.x, ragged.Ragged), isinstance(fed.y, ragged.Ragged)) == (True, False)
+    assert (isinstance(fed.x, ragged.Ragged), isinstance(fed.y, ragged.Ragged)) == (True, True)
     few = fed.take_records(2)
     np.testing.assert_array_equal(few.sizes, [1, 2])
     np.testing.assert_array_equal(few.x[1], rows[:2])
-    np.testing.assert_array_equal(few.y, [[1, 0], [0, 1]])
+    np.testing.assert_array_equal(few.y[1], [0, 1])
+    shards = Shards.load(few, LinearModel(8, 2, "softmax"))
+    assert isinstance(shards.train, FlatRecords)
 
 
 def test_taking_a_fraction_rounds_down_but_keeps_one():

@@ -106,7 +106,7 @@ class Federation:
         test_x, test_y = checked_pair(*test, classes, "the test set")
         check_alike([*pairs, (test_x, test_y)] if persons is None else pairs)
         sizes = np.array([len(x) for x, _ in pairs], dtype=np.int64)
-        x, y = (held(arrays) for arrays in zip(*pairs, strict=True))
+        x, y = held(*zip(*pairs, strict=True))
         return cls(x, y, sizes, test_x, test_y, classes, name, names, persons=persons)
 
     @classmethod
@@ -256,17 +256,13 @@ class Federation:
         """
         limits = counts("records per client", sizes)
         kept = np.minimum(limits, self.sizes)
-        return replace(self, x=_first(self.x, kept), y=_first(self.y, kept), sizes=kept)
-
-
-def _first(held: Any, kept: NDArray[np.int64]) -> Any:
-    """The first `kept[i]` rows of each client, in the layout in which all are held."""
-    if isinstance(held, Ragged):
-        return held.first(kept)
-    past = np.arange(int(kept.max())) >= kept[:, None]
-    few = held[:, : past.shape[1]].copy()
-    few[past] = 0
-    return few
+        if isinstance(self.x, Ragged) and isinstance(self.y, Ragged):
+            return replace(self, x=self.x.first(kept), y=self.y.first(kept), sizes=kept)
+        past = np.arange(int(kept.max())) >= kept[:, None]
+        x, y = self.x[:, : past.shape[1]].copy(), self.y[:, : past.shape[1]].copy()
+        x[past] = 0
+        y[past] = 0
+        return replace(self, x=x, y=y, sizes=kept)
 
 
 def numbered(clients: int) -> tuple[str, ...]:

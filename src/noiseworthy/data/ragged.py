@@ -112,15 +112,24 @@ def _file_of(rows: NDArray[Any]) -> Any:
     return whole if there else None
 
 
-def held(arrays: Sequence[NDArray[Any]]) -> Any:
+def held(*columns: Sequence[NDArray[Any]]) -> tuple[Any, ...]:
     """Arrays (n_i, ...) of all clients: stacked to (N, n_max, ...) with zeros past n_i, or end to end.
 
-    They lie end to end where stacking them would take far more memory than they do.
+    They lie end to end where stacking them would take far more memory than they do: features and labels
+    alike, so that a record has one place.
+
+    Args:
+        columns: features and labels, each an array of every client.
     """
-    sizes = np.array([len(one) for one in arrays], np.int64)
-    if is_ragged(sizes, int(np.prod(arrays[0].shape[1:]))):
-        return Ragged.laid(arrays)
-    stacked = np.zeros((len(arrays), int(sizes.max()), *arrays[0].shape[1:]), arrays[0].dtype)
+    sizes = np.array([len(one) for one in columns[0]], np.int64)
+    numbers = max(int(np.prod(arrays[0].shape[1:])) for arrays in columns)
+    if is_ragged(sizes, numbers):
+        return tuple(Ragged.laid(arrays) for arrays in columns)
+    return tuple(_stacked(arrays, int(sizes.max())) for arrays in columns)
+
+
+def _stacked(arrays: Sequence[NDArray[Any]], room: int) -> NDArray[Any]:
+    stacked = np.zeros((len(arrays), room, *arrays[0].shape[1:]), arrays[0].dtype)
     for row, array in zip(stacked, arrays, strict=True):
         row[: len(array)] = array
     return stacked
