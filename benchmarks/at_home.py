@@ -14,8 +14,10 @@ folder of NOISEWORTHY_DATA.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from numpy.typing import ArrayLike
 
 import noiseworthy as nw
 import plan_quality as bench
-from noiseworthy.data import Federation
+from noiseworthy.data import Federation, load_records
 from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import Own
 from noiseworthy.home.owners import CANDIDATES, PUBLISHED, Scored, owners_at_home
@@ -49,11 +51,35 @@ bench.SITES["school"] = bench.Site(
     gaussian=bench.SMALL,
 )
 """Its plans are made here: docs/plan_quality.md has none."""
+WRITERS = 100
+"""Of MNIST, by number, some 110 digits each, of which every fifth is a test record of its writer."""
+
+
+@cache
+def writers() -> str:
+    """A file of MNIST by who wrote it, in which test digits are of the same people as training digits."""
+    records = load_records("mnist-writers")
+    ids = np.asarray(records.client_ids)
+    kept = np.isin(ids, np.unique(ids)[:WRITERS])
+    place = np.arange(kept.sum())
+    path = Path(tempfile.mkdtemp()) / "mnist-by-writer.npz"
+    split = np.where(place % 5 == 0, "test", "train")
+    np.savez(path, x=records.x[kept], label=records.y[kept], client=ids[kept], split=split)
+    return str(path)
+
+
+def by_writer() -> bench.Site:
+    """MNIST by who wrote it; its plans are made here."""
+    table = {"data": writers(), "client_column": "client", "label_column": "label", "classes": [*range(10)]}
+    return bench.Site(table, bench.SOFTMAX, ("fashion-mnist", "digits"), gaussian=bench.SMALL)
+
+
 SITES = ("heart-disease", "vehicle", "lending-club", "adult")
 SEEDS = range(2000, 2003)
 POINT = 0.01
 CELLS = [cell for site in SITES for cell in bench.CELLS if cell.site == site]
 CELLS += [bench.Cell("school", "gaussian", epsilon) for epsilon in bench.SMALL]
+CELLS += [bench.Cell("mnist-writers", "gaussian", epsilon) for epsilon in bench.SMALL]
 Tables = dict[str, Any]
 
 app = typer.Typer(add_completion=False, help=__doc__, pretty_exceptions_enable=False)
@@ -316,4 +342,5 @@ def table() -> None:
 
 
 if __name__ == "__main__":
+    bench.SITES["mnist-writers"] = by_writer()
     app()
