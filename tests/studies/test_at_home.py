@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
+from noiseworthy.home.owners import owners_at_home
 from noiseworthy.reports import at_home, tables
 from noiseworthy.reports.at_home_figure import home_figure
 from noiseworthy.reports.html import render
@@ -22,7 +24,11 @@ from noiseworthy.studies.plan_file import planned
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import load_record, new_record
 from noiseworthy.studies.studies import train_in
+from noiseworthy.studies.training import train
 from noiseworthy.studies.typed_record import RunRecord, view
+from noiseworthy.sweeps.compare import Comparison, compare
+from noiseworthy.sweeps.compare_home import with_home
+from noiseworthy.sweeps.recorded import with_comparison
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +170,51 @@ def test_many_owners_are_drawn_as_gains_by_their_records(record):
     assert figure.get_figheight() < 5
     assert "Beyond chance" in at_home.home_caption(told)
     assert len(at_home.owner_rows(told)) == many
+
+
+# Beside fixed settings ----------------------------------------------------------------------------------
+
+GRID = {"rounds": [1, 3], "clients_per_round": [3], "seeds": [3, 4]}
+
+
+@pytest.fixture(scope="module")
+def compared(table) -> tuple[Any, Comparison]:
+    study = study_of(table, deliver={"to": "owners"}, compare=GRID)
+    made = planned(prepare(study))
+    return made, with_home(compare(made.plan, *made.prepared.trained(), study), made.prepared)
+
+
+def test_a_comparison_says_what_owners_make_of_its_models(compared):
+    """Scores by hand: the plan trained again under the first seed, its model scored at every owner."""
+    made, comparison = compared
+    federation, task = made.prepared.trained()
+    theta = train(made.plan, federation, task, [3], evaluations=1).theta[0]
+    by_hand = owners_at_home(federation, task, theta).overall
+    home = comparison.home
+    assert home is not None
+    ours = home.models[0]
+    assert (ours.name, home.models[1].name) == ("the plan", "the best fixed setting")
+    assert home.alone == by_hand["alone"]
+    assert (ours.shared, ours.tuned) == (by_hand["shared"], by_hand["tuned"])
+    usual = [f"{one.usual.name}, {one.usual.rounds} rounds" for one in comparison.usual]
+    assert [one.name for one in home.models[2:]] == usual
+
+
+def test_terminal_and_page_say_what_owners_make_of_each_model(compared):
+    made, comparison = compared
+    record = view(with_comparison(made.record("sites"), comparison, GRID["seeds"]))
+    assert view(json.loads(record.model_dump_json())) == record
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(tables.comparison_table(record))
+    said = console.export_text()
+    assert "For owners, on their own test records" in said
+    assert "own models" in said
+    assert "For owners, on their own test records: own models" in at_home.compare_caption(record)
+
+
+def test_a_comparison_for_others_asks_nothing_of_owners(table):
+    study = study_of(table, compare=GRID)
+    made = planned(prepare(study))
+    plain = compare(made.plan, *made.prepared.trained(), study)
+    assert with_home(plain, made.prepared) is plain
+    assert "home" not in with_comparison(made.record("sites"), plain, GRID["seeds"])["compare"]

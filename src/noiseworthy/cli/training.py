@@ -146,14 +146,19 @@ def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
 
 
 def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, name: str) -> dict[str, Any]:
+    from noiseworthy.studies.at_home import delivers_to_owners
     from noiseworthy.studies.record import save_record
     from noiseworthy.sweeps.compare import compare as run
+    from noiseworthy.sweeps.compare_home import with_home
     from noiseworthy.sweeps.recorded import with_comparison
 
     prepared = planned.prepared
     federation, task = prepared.trained()
     with progress_bar("Comparing", 100, "%") as bar:
         comparison = run(planned.plan, federation, task, prepared.study, bar)
+    if delivers_to_owners(prepared):
+        with progress_bar("At home", 100, "%") as bar:
+            comparison = with_home(comparison, prepared, bar)
     if record is None:
         planned.file.save(folder)
         record = planned.record(name)

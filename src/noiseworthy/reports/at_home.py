@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy._wording import count, finite, number, percent, span
+from noiseworthy.reports import findings
 from noiseworthy.reports.findings import score, score_name
 from noiseworthy.studies.typed_home import CandidatePart, HomePart
 from noiseworthy.studies.typed_record import RunRecord
@@ -28,6 +30,35 @@ def finding(record: RunRecord) -> str | None:
         return "No owner has test records to score what it reaches at home"
     said = ", ".join(f"{NAMES[name]} {score(record, value)}" for name, value in reached.items())
     return f"{_verdict(home, reached)}: {said}"
+
+
+def compared(record: RunRecord) -> list[dict[str, str]]:
+    """A row for own models, and for each model of a comparison as it is and tuned; empty for others."""
+    if record.compare is None or (home := record.compare.home) is None:
+        return []
+    write = partial(_or_diverged, record)
+    rows = [{"model": one.name, "shared": write(one.shared), "tuned at home": write(one.tuned)}
+            for one in home.models]  # fmt: skip
+    return [{"model": "own models", "shared": "", "tuned at home": write(home.alone)}, *rows]
+
+
+def compare_caption(record: RunRecord) -> str:
+    """What a comparison shows, for owners with what they make of its models."""
+    rows = compared(record)
+    if not rows:
+        return findings.compare_caption(record)
+    alone, *models = rows
+    said = ", ".join(
+        f"{one['model']} {one['tuned at home']}" + f" (shared {one['shared']})" for one in models
+    )
+    return (
+        f"{findings.compare_caption(record)} For owners, on their own test records: own models "
+        f"{alone['tuned at home']}; tuned at home {said}."
+    )
+
+
+def _or_diverged(record: RunRecord, value: float | None) -> str:
+    return "diverged" if value is None else score(record, value)
 
 
 def planned_for(record: RunRecord) -> str:

@@ -51,7 +51,7 @@ _PLOTS = {
     "participation": ("Whom to ask", participation_caption),
     "estimates": ("What was estimated", estimates_caption),
     "network": ("How the network did", network_caption),
-    "compare": ("The plan beside other counts at its own step", findings.compare_caption),
+    "compare": ("The plan beside other counts at its own step", at_home.compare_caption),
     "tradeoff": ("Trade-off", tradeoff_words.caption),
     "trusts": ("Whom to trust", tradeoff_words.trusts_caption),
     "rivals": ("DPFL-BCS beside its rivals", rivals_words.caption),

@@ -147,7 +147,14 @@ def comparison_table(record: RunRecord) -> RenderableType | None:
     )
     untrained = f"lost gain {findings.lost_gain(compare)}, untrained loss {level(compare.untrained_loss)}"
     grid = Text.assemble((f"{findings.finding(record)}", "bold"), (f"\n{untrained}", "dim"))
-    return Group(Rule(style="dim"), *_usual(record, compare), grid, table, rest)
+    return Group(Rule(style="dim"), *_usual(record, compare), grid, table, rest, *_for_owners(record))
+
+
+def _for_owners(record: RunRecord) -> list[RenderableType]:
+    """What owners make of the models; nothing of a study for others."""
+    if not (rows := at_home.compared(record)):
+        return []
+    return [Text("For owners, on their own test records", style="bold"), _of_rows("", rows, "the plan")]
 
 
 def _usual(record: RunRecord, compare: ComparePart) -> list[RenderableType]:

@@ -33,12 +33,17 @@ def with_home(prepared: Prepared, theta: ArrayLike, record: Record, seed: int) -
         The record as it is, of a study that delivers to others or whose task has no outputs to score.
     """
     federation, task = counted_once(*prepared.trained())
-    if prepared.study.deliver.to == "others" or not isinstance(task, LinearModel | ModelTask):
+    if not delivers_to_owners(prepared):
         return record
     began = time.monotonic()
     found = owners_at_home(federation, task, theta)
     part = {"seed": seed, **_plain(found), "seconds": time.monotonic() - began}
     return {**record, "home": strict_json(part)}
+
+
+def delivers_to_owners(prepared: Prepared) -> bool:
+    """Whether owners use what a study trains, and its outputs are such as can be scored for each of them."""
+    return prepared.study.deliver.to == "owners" and isinstance(prepared.task, LinearModel | ModelTask)
 
 
 def counted_once(federation: Federation, task: Task) -> tuple[Federation, Task]:

@@ -45,6 +45,21 @@ class UsualPart(OutcomePart):
     step_size: float
 
 
+class ModelAtHomePart(Part):
+    """What owners reach with one shared model, as it is and tuned at home."""
+
+    name: str
+    shared: Number
+    tuned: Number
+
+
+class ComparedAtHomePart(Part):
+    """What owners reach alone, and with the models of a comparison, over all their test records."""
+
+    alone: Number
+    models: list[ModelAtHomePart]
+
+
 class ComparePart(Part):
     """The plan beside a grid of fixed settings, and beside what people take without planning."""
 
@@ -56,6 +71,7 @@ class ComparePart(Part):
     lost_gain: Number
     search_epsilon: Number = None
     usual: list[UsualPart] = Field(default_factory=list)
+    home: ComparedAtHomePart | None = Field(default=None, exclude_if=lambda home: home is None)
 
 
 class AxisPart(Part):

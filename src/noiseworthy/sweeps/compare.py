@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -33,11 +34,19 @@ _LONGEST = 1000
 
 @dataclass(frozen=True)
 class Cell:
-    """One fixed setting: where it lies on the axes, final test losses (infinite if diverged), accuracies."""
+    """One fixed setting, trained under every seed.
+
+    Attributes:
+        setting: where it lies on the axes.
+        loss: final test losses, infinite if diverged, shape (S,).
+        accuracy: shape (S,).
+        theta: parameters that the first seed ended with, shape (p,); None of what was not trained.
+    """
 
     setting: dict[str, float]
     loss: NDArray[np.float64]
     accuracy: NDArray[np.float64]
+    theta: NDArray[np.floating] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,21 @@ class UsualCell:
 
     usual: Usual
     cell: Cell
+
+
+class HomeScores(NamedTuple):
+    """What owners reach with one shared model, as it is and tuned at home, over all their test records."""
+
+    name: str
+    shared: float
+    tuned: float
+
+
+class OwnersScores(NamedTuple):
+    """What owners reach alone, and with each shared model."""
+
+    alone: float
+    models: tuple[HomeScores, ...]
 
 
 @dataclass(frozen=True)
@@ -59,6 +83,7 @@ class Comparison:
         search_epsilon: what training every fixed setting once on private records would spend of the client
             that is worst off; None where it has no closed form.
         usual: what people take without planning.
+        home: what owners make of the models; None where nobody asked (`compare_home`).
     """
 
     planned: Cell
@@ -66,6 +91,7 @@ class Comparison:
     untrained_loss: float
     search_epsilon: float | None = None
     usual: tuple[UsualCell, ...] = ()
+    home: OwnersScores | None = None
 
     @property
     def best(self) -> Cell:
@@ -109,7 +135,7 @@ def run_grid(
 
 def _cell(plan: Plan, run: Run) -> Cell:
     loss = np.where(np.isfinite(run.final_loss), run.final_loss, np.inf)
-    return Cell(setting_of(plan), loss, run.final_accuracy)
+    return Cell(setting_of(plan), loss, run.final_accuracy, run.theta[0])
 
 
 def compare(

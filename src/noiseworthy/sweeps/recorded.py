@@ -32,6 +32,9 @@ def with_comparison(record: Record, comparison: Comparison, seeds: list[int]) ->
         "search_epsilon": comparison.search_epsilon,
         "usual": [_usual(one) for one in comparison.usual],
     }
+    if comparison.home is not None:
+        models = [one._asdict() for one in comparison.home.models]
+        compared["home"] = {"alone": comparison.home.alone, "models": models}
     return {**record, "compare": strict_json(compared)}
 
 
