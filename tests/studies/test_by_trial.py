@@ -272,3 +272,17 @@ def test_a_metric_without_trials_is_refused():
                 )
             )
         )
+
+
+def test_a_network_of_images_is_tried_on_images_alone():
+    """The study's own digits are left out, and the tables that stand in for them show no network anything."""
+    table = {
+        "federation": {"data": "digits", "clients": 4},
+        "privacy": {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-5},
+    }
+    linear, network = (
+        by_trial.open_bench(prepare(parse_study({**table, "task": task})))
+        for task in ({}, {"model": "two-layer-cnn"})
+    )
+    assert [*linear.sources] == ["breast-cancer", "wine", "mixture"]
+    assert [*network.sources] == ["mixture"]

@@ -10,6 +10,7 @@ import pytest
 from noiseworthy.data import Records
 from noiseworthy.methods.space import Setting
 from noiseworthy.studies.home_advice import advice
+from noiseworthy.tasks import make_task
 from noiseworthy.trials import at_home as module
 from noiseworthy.trials.at_home import AtHome, at_home
 from noiseworthy.trials.bench import Bench, Candidate
@@ -83,6 +84,24 @@ def test_scores_are_those_of_models_made_by_hand(facts_of, space_of, monkeypatch
     np.testing.assert_allclose(found.scores["shared"], share)
     assert found.records.tolist() == [20] * 5
     assert found.scores["alone"].mean() > 0.8
+    np.testing.assert_allclose(found.gains[0], found.scores["tuned"] - found.scores["alone"])
+
+
+@pytest.mark.full
+def test_owners_of_a_network_are_foretold_quickly(facts_of, space_of):
+    """Three typical owners, one fold, few steps; what would change the advice is asked of linear models."""
+
+    def network(shape, classes, treatment, public=None):
+        return make_task("two-layer-cnn", shape, classes)
+
+    facts = facts_of(sizes=(60, 60, 60), record_shape=(8, 8), classes=10, make_task=network)
+    facts = replace(facts, problem=replace(facts.problem, dimension=network((8, 8), 10, None).dimension))
+    space = space_of("fedsgd-dpc", clients_per_round=3, rounds=2)
+    found = at_home(Bench(facts, ["digits"]), space, ONE)
+    assert found.records.tolist() == [60] * 3
+    assert found.changes == ()
+    assert found.scores["alone"].mean() > 0.7, "60 digits of one's own"
+    assert np.all(found.scores["tuned"] >= found.scores["shared"] - 0.2)
     np.testing.assert_allclose(found.gains[0], found.scores["tuned"] - found.scores["alone"])
 
 

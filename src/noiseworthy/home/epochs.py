@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,11 +15,22 @@ from noiseworthy.home.base import FOLDS, Own, Parameters, folds_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
 
-STEP_SIZES = (1e-3, 1e-2)
-"""Of Adam on the mean gradient of all records."""
+
+class Epochs(NamedTuple):
+    """What is tried of a network at home.
+
+    Attributes:
+        steps: numbers of steps after which it may stop, ascending from 0.
+        sizes: of the steps of Adam on the mean gradient of all records.
+        folds: of the `FOLDS` that are left out in turn, so many.
+    """
+
+    steps: tuple[int, ...]
+    sizes: tuple[float, ...] = (1e-3, 1e-2)
+    folds: int = FOLDS
 
 
-def after_epochs(task: Task, start: Parameters, own: Own, seed: int, steps: Sequence[int]) -> Parameters:
+def after_epochs(task: Task, start: Parameters, own: Own, seed: int, tried: Epochs) -> Parameters:
     """A model after some steps of Adam on an owner's records, each an epoch.
 
     Args:
@@ -27,7 +38,7 @@ def after_epochs(task: Task, start: Parameters, own: Own, seed: int, steps: Sequ
         start: parameters, shape (p,).
         own: the owner's records.
         seed: of the folds.
-        steps: numbers of steps to choose from, ascending from 0.
+        tried: what to choose from.
 
     Returns:
         Parameters, shape (p,), after as many steps of the size whose loss on records that were left out is
@@ -38,11 +49,11 @@ def after_epochs(task: Task, start: Parameters, own: Own, seed: int, steps: Sequ
     fill = [(0, size - n)]
     x = jnp.asarray(np.pad(own.x, fill + [(0, 0)] * (own.x.ndim - 1)))
     y = jnp.asarray(np.pad(own.y, fill + [(0, 0)] * (own.y.ndim - 1)))
-    learnt = np.concatenate([np.arange(FOLDS)[:, None] != folds, np.ones((1, n), bool)])
+    learnt = np.concatenate([np.arange(tried.folds)[:, None] != folds, np.ones((1, n), bool)])
     masks = jnp.asarray(np.pad(learnt, [(0, 0), *fill]), jnp.float32)
     left_out = jnp.asarray(np.pad(~learnt, [(0, 0), *fill]), jnp.float32)
     begun = jnp.asarray(start, jnp.float32)
-    found, losses = _trained(task, begun, x, y, masks, left_out, tuple(steps))  # (sizes, folds + 1, steps)
+    found, losses = _trained(task, begun, x, y, masks, left_out, tried)  # (sizes, folds + 1, steps)
     missed = np.asarray(losses, np.float64)[:, :-1].sum(axis=1)
     missed = np.nan_to_num(missed, nan=np.inf)
     missed[:, 0] = missed[0, 0]
@@ -52,7 +63,7 @@ def after_epochs(task: Task, start: Parameters, own: Own, seed: int, steps: Sequ
 
 @partial(jax.jit, static_argnums=(0, 6))
 def _trained(
-    task: Task, start: Array, x: Array, y: Array, masks: Array, left_out: Array, steps: tuple[int, ...]
+    task: Task, start: Array, x: Array, y: Array, masks: Array, left_out: Array, tried: Epochs
 ) -> tuple[Array, Array]:
     """Parameters (sizes, folds + 1, stops, p), and summed losses of what was left out, without the p."""
     import optax
@@ -66,7 +77,7 @@ def _trained(
             return theta + step_size * jnp.asarray(moved), state
 
         carry, kept = (start, adam.init(start)), [start]
-        for before, after in pairwise(steps):
+        for before, after in pairwise(tried.steps):
             carry = lax.fori_loop(before, after, step, carry)
             kept.append(carry[0])
         thetas = jnp.stack(kept)
@@ -74,4 +85,4 @@ def _trained(
         return thetas, jnp.sum(jnp.where(other > 0, missed, 0.0), axis=1)
 
     folds = jax.vmap(training, in_axes=(None, 0, 0))
-    return jax.vmap(folds, in_axes=(0, None, None))(jnp.asarray(STEP_SIZES), masks, left_out)
+    return jax.vmap(folds, in_axes=(0, None, None))(jnp.asarray(tried.sizes), masks, left_out)

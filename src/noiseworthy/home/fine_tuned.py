@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noiseworthy.home.base import Own, Parameters
 from noiseworthy.home.epochs import after_epochs
-from noiseworthy.home.tuned import STEPS
+from noiseworthy.home.tuned import EPOCHS
 from noiseworthy.tasks.base import Task
 
 
@@ -15,4 +15,4 @@ def fine_tuned_model(task: Task, shared: Parameters, own: Own, seed: int) -> Par
 
     Source: Yu, Bagdasaryan & Shmatikov, Salvaging federated learning by local adaptation (2020).
     """
-    return after_epochs(task, shared, own, seed, STEPS)
+    return after_epochs(task, shared, own, seed, EPOCHS)

@@ -6,18 +6,18 @@ import numpy as np
 
 from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import Own, Parameters
-from noiseworthy.home.epochs import after_epochs
+from noiseworthy.home.epochs import Epochs, after_epochs
 from noiseworthy.home.ridge import towards
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
 
-STEPS = (0, 1, 2, 4, 8, 16, 32)
-"""Steps of a network after which it may stop."""
+EPOCHS = Epochs((0, 1, 2, 4, 8, 16, 32))
+"""What is tried of a network."""
 SHARES = (1.0, 0.5, 0.0)
 """Of the shared model in the centres that linear models are drawn towards."""
 
 
-def tuned_model(task: Task, shared: Parameters, own: Own, seed: int) -> Parameters:
+def tuned_model(task: Task, shared: Parameters, own: Own, seed: int, *, tried: Epochs = EPOCHS) -> Parameters:
     """The shared model tuned to the owner's records; `base.AtHome`.
 
     Linear models are drawn by a ridge towards the shared one, the owner's constant answer or what lies half
@@ -28,4 +28,4 @@ def tuned_model(task: Task, shared: Parameters, own: Own, seed: int) -> Paramete
         return own_model(task, shared, own, seed)
     if isinstance(task, LinearModel):
         return towards(task, shared, SHARES, own, seed)
-    return after_epochs(task, shared, own, seed, STEPS)
+    return after_epochs(task, shared, own, seed, tried)

@@ -12,6 +12,7 @@ from noiseworthy.errors import ConfigError
 from noiseworthy.methods.question import NOTHING_TO_TRY, decay, given
 from noiseworthy.methods.registry import method
 from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.studies.at_home import delivers_to_owners
 from noiseworthy.studies.decision import Decision, Foretold, Progress, Quality
 from noiseworthy.studies.fitted import explained
 from noiseworthy.studies.home_advice import advice
@@ -22,6 +23,8 @@ from noiseworthy.tasks.names import FOURIER, Metric, is_encoder
 from noiseworthy.tasks.table import TREATED
 from noiseworthy.trials.at_home import at_home
 from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.facts import PublicFacts
+from noiseworthy.trials.public import is_alike, is_made
 from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.reference import alike
 from noiseworthy.trials.search import TrialPlan, plan_by_trial
@@ -84,7 +87,7 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
         on_progress=lambda done: on_progress(_RACE * done),
     )
     foretold = _foretold(found, study.planning.metric, tuple(bench.weights.tolist()))
-    if study.deliver.to == "owners" and isinstance(prepared.task, LinearModel):
+    if delivers_to_owners(prepared):
         home = at_home(bench, space, found.result.winner)
         home = replace(home, planned_for="tuned" if found.by_tuning else "shared")
         told = advice(home, numbers=bench.facts.classes is None)
@@ -107,6 +110,11 @@ def by_tuning(prepared: Prepared) -> bool:
     return study.deliver.to == "owners" and linear and study.planning.metric == "loss"
 
 
+def _shows_images(source: str, facts: PublicFacts) -> bool:
+    """Whether a network of images can be tried on a source: no table stands in for what it sees."""
+    return is_made(source) or is_alike(source, facts.record_shape)
+
+
 def open_bench(prepared: Prepared, *, for_owners: bool = False) -> Bench:
     """The public data on which a study is planned, by the shared model or by what owners make of it."""
     facts = replace(prepared.public_facts(), for_owners=for_owners)
@@ -114,6 +122,8 @@ def open_bench(prepared: Prepared, *, for_owners: bool = False) -> Bench:
     located = prepared.study.located
     if public == "auto":
         weights = public_sources(facts, prepared.relatives)
+        if len(facts.record_shape) > 1 and not isinstance(prepared.task, LinearModel):
+            weights = {one: weight for one, weight in weights.items() if _shows_images(one, facts)}
     else:
         weights = {located(one): 1.0 for one in public}
     return Bench(facts, list(weights), prepared.study.federation.data_dir, list(weights.values()))

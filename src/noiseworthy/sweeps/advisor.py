@@ -19,6 +19,7 @@ from noiseworthy.errors import ConfigError, UserError
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import law_of
+from noiseworthy.studies.at_home import delivers_to_owners
 from noiseworthy.studies.by_trial import (
     by_tuning,
     open_bench,
@@ -36,7 +37,6 @@ from noiseworthy.sweeps.advice_words import (
     warnings,
 )
 from noiseworthy.sweeps.typed_advice import ADVICE_VERSION, OF_TUNED, AdviceValues
-from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.tasks.qualities import score_of
 from noiseworthy.trials.advisor import (
     CAP,
@@ -206,7 +206,7 @@ def _named(facts: PublicFacts) -> tuple[str, str]:
 
 def _for_owners(prepared: Prepared, bench: Bench, chosen: Entry) -> str:
     """Whether owners should share what is recommended, tune it, or stay home; empty of a model for others."""
-    if prepared.study.deliver.to != "owners" or not isinstance(prepared.task, LinearModel):
+    if not delivers_to_owners(prepared):
         return ""
     home = at_home(bench, chosen.space, chosen.found.result.winner)
     return home_advice(home, numbers=bench.facts.classes is None)
