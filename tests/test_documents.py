@@ -20,7 +20,7 @@ import typer.main
 from noiseworthy.cli import app
 from noiseworthy.data.schema import read_schema
 from noiseworthy.deploy.flower.terms import load_terms
-from noiseworthy.deploy.gateway.owner import load_owner
+from noiseworthy.deploy.gateway.owner import AllowedTable, load_owner
 from noiseworthy.deploy.gateway.summing import SecureSumTable, read_roster
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.plans.plan import StepSize
@@ -160,6 +160,8 @@ def test_tables_are_read(text, tmp_path, monkeypatch):
         load_terms(path)
     elif set(raw) == {"secure_sum"}:
         SecureSumTable.model_validate(raw["secure_sum"])
+    elif set(raw) == {"allowed"}:
+        AllowedTable.model_validate(raw["allowed"])
     elif set(raw) == {"owners"}:
         assert read_roster(path).digest in (ROOT / "docs/secure_sum.md").read_text()
     elif set(raw) == {"columns"}:
