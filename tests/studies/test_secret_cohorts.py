@@ -186,7 +186,7 @@ def test_cohorts_that_everybody_sees_are_no_secret(trust):
 
 
 def test_secret_cohorts_are_neither_deployed_nor_advised_on(made):
-    with pytest.raises(UnsoundClaim, match='trust = "central" is simulated and not deployed'):
+    with pytest.raises(UnsoundClaim, match='cohorts = "secret" is simulated and not deployed'):
         Deployment.of(made.prepared, made.plan)
     with pytest.raises(ConfigError, match=r'advice plans by trial, which .* cohorts = "secret" cannot'):
         entrants(made.prepared)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.deploy.deployment import Deployment
-from noiseworthy.errors import ConfigError, InvalidInput, PlanError, UnsoundClaim
+from noiseworthy.errors import ConfigError, InvalidInput, PlanError
 from noiseworthy.methods.registry import METHODS, make, method
 from noiseworthy.privacy.budget import ADVERSARY
 from noiseworthy.privacy.trust import LOCAL, Sharing
@@ -215,10 +215,16 @@ def test_advice_leaves_out_what_reads_single_uploads():
     assert "only sums are seen: its server projects" in {one.name: one.reason for one in left_out}["pfa"]
 
 
-def test_a_trusted_server_is_not_deployed():
+def test_what_a_trusted_server_asks_of_owners_is_paid_for_by_the_noise_of_the_whole_sum():
+    """sqrt(V) / w_i over what a record changes, whatever the shares are that simulation draws it in."""
     made = planned(prepare(study_of(privacy=CENTRAL)))
-    with pytest.raises(UnsoundClaim, match='trust = "central" is simulated and not deployed: no server'):
-        Deployment.of(made.prepared, made.plan)
+    deployment, release = Deployment.of(made.prepared, made.plan), made.plan.release
+    whole = np.sqrt(made.plan.clients_per_round) * release.sharing.weights * release.mechanism.size
+    for place, client in enumerate(deployment.federation.clients):
+        demand = deployment.demand_of(client)
+        hidden = whole[place] / release.sharing.weights[place]
+        assert demand.noise == pytest.approx(hidden / release.sensitivity.value[place])
+        assert not demand.trust.owners_add
 
 
 def test_trials_plan_for_the_noise_of_the_sum_and_say_what_other_trust_would_bring():

@@ -73,6 +73,14 @@ def test_logs_are_for_the_user_alone(started, tmp_path):
     assert [log.stat().st_mode & 0o777 for log in logs] == [0o600, 0o600]
 
 
+def test_what_a_superlink_kept_of_messages_goes_with_it(tmp_path):
+    """Places of passed messages are free and not empty: uploads without noise could be read there."""
+    for name in ("link.sqlite", "link.sqlite-wal", "ledger.sqlite"):
+        (tmp_path / name).write_bytes(b"an upload")
+    stop(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.sqlite"]
+
+
 def test_nothing_was_started_in_a_fresh_folder(tmp_path):
     assert look(tmp_path) == []
     stop(tmp_path)

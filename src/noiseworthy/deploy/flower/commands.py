@@ -12,6 +12,8 @@ from pathlib import Path
 from noiseworthy.deploy.flower.keys import Keys
 from noiseworthy.errors import ConfigError
 
+DATABASE = "link.sqlite"
+"""In which a superlink keeps what it knows, and messages on their way."""
 CONNECTION = "link"
 """Name of the superlink in Flower's own configuration."""
 SETTINGS = {
@@ -86,7 +88,7 @@ class Link:
         password = str(self.keys.password)
         locked = [sys.executable, "-m", "noiseworthy.deploy.flower.lock", password, "flower-superlink"]
         place = ["--host", self.host, "--port", str(self.port)]
-        kept = ["--database", str(self.folder / "link.sqlite"), "--disable-runtime-dependency-installation"]
+        kept = ["--database", str(self.folder / DATABASE), "--disable-runtime-dependency-installation"]
         apps = ["--isolation", "process", "--superexec-auth-secret-file", password]
         return [*locked, *self._security(), *place, *kept, *apps]
 

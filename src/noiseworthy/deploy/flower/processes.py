@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from noiseworthy.deploy.flower.commands import Link, Node, environment
+from noiseworthy.deploy.flower.commands import DATABASE, Link, Node, environment
 from noiseworthy.deploy.flower.keys import make_authority, make_node_key
 from noiseworthy.deploy.flower.logs import opened_log
 from noiseworthy.errors import ConfigError, GatewayError
@@ -165,6 +165,9 @@ def _alive(folder: Path, name: str) -> Process | None:
 def stop(folder: Path) -> None:
     """Stop all processes of a folder and their children: nodes first, then the superlink, then gateways.
 
+    What the superlink kept goes: its database holds messages that were passed on until their place is used
+    again, uploads without noise among them where a server is trusted. Nodes are registered at every start.
+
     Those that do not listen are killed. A gateway is given time to finish the release that it works at,
     which is paid for and would be lost.
     """
@@ -174,6 +177,8 @@ def stop(folder: Path) -> None:
     nodes = [process for process in running if process not in (*gateways, *links)]
     for group, patience in ((nodes, _FAREWELL), (links, _FAREWELL), (gateways, _RELEASE)):
         _end([process.pid for process in group], patience)
+    for kept in folder.glob(f"{DATABASE}*"):
+        kept.unlink()
     (folder / _RECORD).unlink(missing_ok=True)
 
 
