@@ -5,7 +5,8 @@
 
 Five regressions of the tuning half of benchmarks/federations, all records with one owner, pure epsilon under
 replace-one. Ours is planned as a user would, by trial on other public tables; theirs has no settings but its
-bounds, which are the public ranges that both are told. Least squares without privacy stand beside them.
+bounds, which are the public ranges that both are told. Least squares without privacy stand beside them, which
+both must reach where epsilon is no matter.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "moments_oracle.json"
 PEER, PACKAGES = Path("build/oracle"), ("diffprivlib==0.6.6", "scikit-learn<1.7")
 TABLES = ("elnino", "trump-approval", "school-score", "breast-symmetry", "chick-weight")
-BUDGETS, SEEDS = (1.0, 10.0), 24
+BUDGETS, SEEDS = (1.0, 10.0, 100.0, 1e6), 24
 
 
 def install() -> None:
@@ -58,7 +59,7 @@ def ours(name: str, epsilon: float) -> list[float]:
 
 
 def table(name: str) -> dict[str, np.ndarray]:
-    """Records as both see them: features in their public ranges, labels with theirs."""
+    """Records as the library is told them: features and labels in their public ranges, brought to [-1, 1]."""
     study = nw.parse_study({**of_one_owner(name), "privacy": {"mechanism": "laplace", "epsilon": 1.0}})
     federation, _ = nw.prepare(study).trained()
     n, label = int(federation.sizes[0]), next(
@@ -66,9 +67,10 @@ def table(name: str) -> dict[str, np.ndarray]:
     )  # fmt: skip
     x, test_x = np.float64(federation.x[0, :n]), np.float64(federation.test_x)
     bounds = np.array([-1.0 if min(x.min(), test_x.min()) < 0 else 0.0, 1.0])
-    y, test_y = np.float64(federation.y[0, :n]), np.float64(federation.test_y)
+    middle, half = np.mean(label), np.ptp(label) / 2
+    y, test_y = ((np.float64(part) - middle) / half for part in (federation.y[0, :n], federation.test_y))
     return {"x": x, "y": y, "test_x": test_x, "test_y": test_y, "bounds_x": bounds,
-            "bounds_y": np.array(label, float)}  # fmt: skip
+            "bounds_y": np.array([-1.0, 1.0])}  # fmt: skip
 
 
 def least_squares(one: dict[str, np.ndarray]) -> float:
@@ -101,9 +103,15 @@ def run() -> None:
     print("| table | records | features | ε | least squares, no privacy | one upload | diffprivlib |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for one in found:
-        middles = " | ".join(f"{np.median(one[who]):.2f}" for who in ("ours", "diffprivlib"))
         facts = f"{one['table']} | {one['records']:,} | {one['features']} | {one['epsilon']:g}"
-        print(f"| {facts} | {one['least squares']:.2f} | {middles} |")
+        both = " | ".join(middle(one[who]) for who in ("ours", "diffprivlib"))
+        print(f"| {facts} | {one['least squares']:.2f} | {both} |")
+
+
+def middle(scores: list[float]) -> str:
+    """The median R² of the seeds; of those below -10 that it is far off."""
+    value = float(np.median(scores))
+    return f"{value:.2f}" if value > -10 else "below -10"
 
 
 if __name__ == "__main__":
