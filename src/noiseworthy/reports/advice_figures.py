@@ -11,11 +11,13 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from noiseworthy._wording import count, number, rounded_up
 from noiseworthy.reports.style import INK, MUTED, PAPER, PLAN, RULE, TONES, head, new_figure, styled
 from noiseworthy.sweeps.advice_words import written
-from noiseworthy.sweeps.typed_advice import AdviceRecord, AdvisedPart, CurvePart, FlipPart
+from noiseworthy.sweeps.typed_advice import OF_TUNED, AdviceRecord, AdvisedPart, CurvePart, FlipPart
 
 WIDTH = 8.6
 _ROW, _AROUND = 0.42, 1.5
 """Inches of a row, and of everything around the rows."""
+_ROOM = 45
+"""Signs of names that a line beside the rest of it has room for."""
 _FREE = 0.04
 """Share of the width that is left free on both sides of the bands."""
 _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
@@ -141,8 +143,10 @@ def _ground(axes: Axes, ties: list[AdvisedPart]) -> None:
 
 
 def _reading(advice: AdviceRecord) -> str:
-    """How a row is read."""
-    return f"dot: mean; thick: over seeds; thin: over data sets and seeds; ticks: {', '.join(advice.public)}"
+    """How a row is read; of many public data sets by their number, which a line has room for."""
+    names = ", ".join(advice.public)
+    ticks = names if len(names) <= _ROOM else count(len(advice.public), "public data set")
+    return f"dot: mean; thick: over seeds; thin: over data sets and seeds; ticks: {ticks}"
 
 
 def _limits(axes: Axes, advice: AdviceRecord) -> None:
@@ -162,7 +166,8 @@ def _small() -> float:
 
 
 def _name(advice: AdviceRecord) -> str:
-    return f"predicted test {_written(advice.score)}"
+    tuned = ", tuned at home" * (advice.ranked_by == OF_TUNED)
+    return f"predicted test {_written(advice.score)}{tuned}"
 
 
 def _written(name: str) -> str:
