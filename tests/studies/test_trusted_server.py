@@ -10,21 +10,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noiseworthy.deploy import correspondence, deployed
+from noiseworthy.deploy import deployed
+from noiseworthy.deploy.asking import Asking
 from noiseworthy.deploy.gateway.messages import Uploaded, read_reply
 from noiseworthy.deploy.gateway.owner import load_owner
 from noiseworthy.deploy.rosters import roster_of
-from noiseworthy.deploy.trusted import _noise
 from noiseworthy.errors import GatewayError, UnsoundClaim
 from noiseworthy.methods.moments.algorithm import Moments
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable.accounts import LAST_BITS, WHOLE
+from noiseworthy.studies.delivery import task_table
 from noiseworthy.studies.typed_record import OwnerPart
 
 from .test_deployed import COINS, LOCAL, ONCE, STUDY, deployment_of, persons_of, simulated, with_algorithm
-from .test_deployed_sums import Owners, silent
+from .test_deployed_sums import Owners, patient_for_a_moment, silent
 
-__all__ = ["silent"]
+__all__ = ["patient_for_a_moment", "silent"]
 UNLIKE = STUDY.replace("weighting = 0.0", "weighting = 1.0").replace(
     "epsilon = 4.0", "epsilon = [4.0, 2.0, 3.0, 8.0]"
 )
@@ -46,11 +47,6 @@ FORMS = {
     "control variates": central(with_algorithm(COINS)),
     "second moments": central(ONCE),
 }
-
-
-@pytest.fixture(autouse=True)
-def patient_for_a_moment(monkeypatch):
-    monkeypatch.setattr(correspondence, "_PAUSE", 0.0)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -166,9 +162,12 @@ def test_a_server_that_died_in_a_round_gets_none_of_its_uploads_a_second_time(tm
         assert all(owners.spent(name) <= 1 + LAST_BITS / WHOLE for name in owners.opened)
 
 
-def test_a_plan_for_a_trusted_server_is_refused_where_noise_is_not_shared():
-    """The server adds what was planned for a sum, and nothing else."""
-    plan = deployment_of(FORMS["momentum, unlike budgets"]).plan
-    asking = type("Asked", (), {"plan": replace(plan, release=replace(plan.release, sharing=None))})()
+def test_a_server_adds_no_noise_to_what_was_not_planned_for_sums():
+    deployment = deployment_of(FORMS["momentum, unlike budgets"])
+    plan = replace(deployment.plan, release=replace(deployment.plan.release, sharing=None))
+    nobody = np.zeros(4, np.int64)
+    asking = Asking(
+        "run", plan, task_table(deployment.prepared), deployment.task, np.zeros((1, 4), int), nobody
+    )
     with pytest.raises(UnsoundClaim, match="planned for sums alone"):
-        _noise(asking, 0, 1.0)
+        asking.noise_of_sum(0)

@@ -16,7 +16,6 @@ from noiseworthy.methods.registry import method
 from noiseworthy.methods.wire import Job, Work
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.grid_mechanism import REACH
-from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.uploads import Grid
 from noiseworthy.tasks import LinearModel, Task
 from noiseworthy.tasks.table import TaskTable
@@ -99,13 +98,26 @@ class Asking:
             head=head,
             received=received,
             seen=self.seen,
-            into=None if plan.problem.trust.owners_add else self._into(release, client, t),
+            into=None if plan.problem.trust.owners_add else self._into(client, t),
         )
 
-    def _into(self, release: Release, client: int, t: int) -> Into:
+    def noise_of_sum(self, t: int) -> float:
+        """Size of the noise that a trusted server adds to the sum of round t: as every owner is promised it.
+
+        Raises:
+            UnsoundClaim: a plan whose uploads are seen one by one.
+        """
+        release = self.plan.release
+        if release is None or release.sharing is None:
+            raise UnsoundClaim(
+                "a server adds noise to what was planned for sums alone; plan again, with that trust"
+            )
+        return float(np.max(release.sharing.weights * release.hiding) * self.plan.upload_scale[t])
+
+    def _into(self, client: int, t: int) -> Into:
         """The sum that a trusted server noises, on the finest grid that has room for all of it."""
-        hidden = float(np.max(self.plan.weights * release.hiding))
-        reach = float(self.plan.upload_scale[t]) * (float(self.plan.problem.clip_norm) + REACH * hidden)
+        clip = float(self.plan.problem.clip_norm * self.plan.upload_scale[t])
+        reach = clip + REACH * self.noise_of_sum(t)
         return Into(weight=float(self.plan.weights[client]), exponent=Grid.finest(reach).exponent)
 
 

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from noiseworthy import _validate as check
 from noiseworthy.deploy.asking import Asking
 from noiseworthy.deploy.gateway.messages import Uploaded
-from noiseworthy.deploy.gateway.summands import MORE
-from noiseworthy.errors import UnsoundClaim
-from noiseworthy.privacy.deployed_noise import DeployedNoise
+from noiseworthy.deploy.gateway.unnoised import noise_of_sum
 from noiseworthy.privacy.uploads import Upload
 
 
@@ -39,17 +37,7 @@ def noised_mean(asking: Asking, t: int, uploads: Mapping[int, Uploaded]) -> NDAr
     sums = [one.upload for one in uploads.values() if isinstance(one.upload, Upload)]
     (grid,) = {one.grid for one in sums}
     total = np.stack([one.steps for one in sums]).sum(axis=0)
-    noised = _noise(asking, t, grid.spacing).added_to(total)
+    family = asking.plan.problem.family
+    noised = noise_of_sum(family, asking.noise_of_sum(t), grid).added_to(total)
     there = float(asking.plan.weights[[*uploads]].sum())
     return grid.spacing * noised / check.positive("weights", there)
-
-
-def _noise(asking: Asking, t: int, spacing: float) -> DeployedNoise:
-    """Of the sum, as every owner's release was paid for by it."""
-    plan, release = asking.plan, asking.plan.release
-    if release is None or release.sharing is None:
-        raise UnsoundClaim(
-            "a server adds noise to what was planned for sums alone; plan again, with that trust"
-        )
-    size = float(np.max(plan.weights * release.hiding) * plan.upload_scale[t])
-    return DeployedNoise(plan.problem.family, size * MORE / spacing)

@@ -28,7 +28,7 @@ PUBLISHED: dict[str, AtHome] = {
     "fine-tuned": fine_tuned_model, "Ditto": ditto_model, "interpolated": interpolated_model,
 }  # fmt: skip
 """Published ways to tune, to be held against `tuned`."""
-ALONE, BEST = "alone", "tuned"
+ALONE, SHARED, BEST = "alone", "shared", "tuned"
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseworthy.home.owners import ALONE, BEST, CANDIDATES, merits_at_home, overall_score
+from noiseworthy.home.owners import ALONE, BEST, CANDIDATES, SHARED, merits_at_home, overall_score
 from noiseworthy.studies.at_home import counted_once, delivers_to_owners
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.sweeps.compare import Comparison, HomeScores, OwnersScores
 
 PLAN, GRID = "the plan", "the best fixed setting"
-SHARED = "shared"
 
 
 def with_home(

@@ -15,7 +15,7 @@ from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import AtHome as Making
 from noiseworthy.home.base import Real
 from noiseworthy.home.epochs import Epochs
-from noiseworthy.home.owners import ALONE, BEST, CANDIDATES
+from noiseworthy.home.owners import ALONE, BEST, CANDIDATES, SHARED
 from noiseworthy.home.scores import merits
 from noiseworthy.home.shared import shared_model
 from noiseworthy.home.tuned import tuned_model
@@ -52,7 +52,7 @@ class _Trial(NamedTuple):
 _OF_LINEAR = _Trial(5, 3, 2, CANDIDATES)
 _OF_NETWORKS = _Trial(3, 0, 2, {
     ALONE: partial(own_model, tried=Epochs((0, 16, 64), (1e-3,), folds=1)),
-    "shared": shared_model,
+    SHARED: shared_model,
     BEST: partial(tuned_model, tried=Epochs((0, 8, 32), (1e-3,), folds=1)),
 })  # fmt: skip
 """A twelfth of the gradients that an owner takes at home, and about as good an own model: 91 % for 92 % with

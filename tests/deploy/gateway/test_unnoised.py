@@ -83,8 +83,7 @@ def test_it_costs_what_the_same_noise_of_the_owner_would(trusting, work):
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_the_server_draws_the_noise_that_was_promised_a_millionth_more(mechanism):
-    wanted = request(into=into(), mechanism=mechanism)
-    drawn = noise_of_sum(wanted, into())
+    drawn = noise_of_sum(mechanism, WEIGHT * NOISE, Grid(into().exponent))
     assert drawn.family == mechanism
     assert drawn.scale * Grid(into().exponent).spacing == pytest.approx(WEIGHT * NOISE * (1 + 2**-20))
 
@@ -118,8 +117,12 @@ def test_moments_need_a_grid_that_keeps_their_rows_at_right_angles(trusting):
     """Their sensitivity is below two clips, which a coarse grid could pass."""
     fine = request(algorithm=MOMENTS, into=into())
     assert len(upload_of(trusting, fine).steps) == P * (P + 1) // 2 + P
-    coarse = request(2, algorithm=MOMENTS, into=into(coarser=20))
-    assert "no room" in refusal(trusting, coarse).message or "too coarse" in refusal(trusting, coarse).message
+    loud = 40 * CLIP  # on a grid of 2^32 steps to its noise, where truncated moments leave their right angle
+    coarse = Into(weight=WEIGHT, exponent=Grid.finest(WEIGHT * loud).exponent + 20)
+    told = refusal(trusting, request(2, algorithm=MOMENTS, noise=loud, into=coarse))
+    assert "too coarse for these rows" in told.message
+    gradient = refusal(trusting, request(2, noise=loud, into=coarse))
+    assert "too coarse for this delta" in gradient.message, "its rows may be as far apart as two clips"
 
 
 def test_an_upload_into_a_secure_sum_always_carries_noise_of_its_own(trusting):

@@ -13,7 +13,6 @@ from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.memory import Memories
 from noiseworthy.deploy.gateway.messages import (
     About,
-    Into,
     LeaseRequest,
     Message,
     Receipt,
@@ -61,17 +60,12 @@ CHANGED = (
     "the records are not those that the budget was spent on; nothing was spent, the owner must put them back "
     "or say that they were changed on purpose"
 )
-LATE = "the deadline has passed; nothing more was spent, ask again with a later one"
-OWN_NOISE = "the owner lets no upload leave without noise ([allowed] server_adds_noise); nothing was spent"
-OTHERWISE = "this release was asked before with other contents; ask as before, or for the next one"
-
-
-_LEFT_ONCE = pack_reply(
-    Refused(
-        reason="conflict",
-        message="this release left without noise, and leaves once alone; ask for the next one",
-    )
+LEFT_ONCE = Refused(
+    reason="conflict",
+    message="this release left without noise, and leaves once alone; ask for the next one",
 )
+LATE = "the deadline has passed; nothing more was spent, ask again with a later one"
+OTHERWISE = "this release was asked before with other contents; ask as before, or for the next one"
 
 
 @dataclass(frozen=True)
@@ -294,17 +288,13 @@ class Gateway:
                 )
             job = job_of(request, task, self.holding.size)
             check_floor(self.owner.budget, job)
-            job = job if request.into is None else self._unnoised(job, request, request.into)
+            if request.into is not None:
+                from noiseworthy.deploy.gateway.unnoised import allowed  # here: few owners trust a server
+
+                job = allowed(self.owner.allowed, job, request, request.into)
             return Accepted(request, job, price_of(job.sums, self.account, self.holding.row))
         except UserError as error:
             raise Declined("not-allowed", str(error)) from None
-
-    def _unnoised(self, job: Job, request: Request, into: Into) -> Job:
-        if not self.owner.allowed.server_adds_noise:
-            raise Declined("not-allowed", OWN_NOISE)
-        from noiseworthy.deploy.gateway.unnoised import unnoised  # here, because few owners trust a server
-
-        return unnoised(job, request, into)
 
     def _checked(self, accepted: Accepted, charge: Charge) -> Memory:
         """The memory for a release that may be paid for now; a run is entered for no other."""
@@ -386,7 +376,7 @@ class Gateway:
         try:
             head = str(self.ledger.head)
             reply = pack_reply(self.uploaded(accepted, memory, head))
-            self.ledger.seal(grant, reply if accepted.request.into is None else _LEFT_ONCE)
+            self.ledger.seal(grant, reply if accepted.request.into is None else pack_reply(LEFT_ONCE))
         except Exception:
             _log.exception("grant %d was paid for and is lost", grant)
             raise Declined("failed", FAILED, self.runs.next_release(accepted.request.run)) from None

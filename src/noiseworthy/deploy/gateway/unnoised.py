@@ -14,11 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.deploy.gateway.messages import Into, Request
+from noiseworthy.deploy.gateway.owner import AllowedTable
 from noiseworthy.deploy.gateway.summands import MORE, entering, only_sum
 from noiseworthy.deploy.gateway.terms import Declined
 from noiseworthy.methods.wire import Job
 from noiseworthy.privacy.deployed_noise import STEPS, DeployedNoise
+from noiseworthy.privacy.mechanisms import Family
 from noiseworthy.privacy.uploads import LIMIT, Assurance, Grid, releasable
+
+OWN_NOISE = "the owner lets no upload leave without noise ([allowed] server_adds_noise); nothing was spent"
 
 
 @dataclass(frozen=True)
@@ -35,13 +39,29 @@ class Awaited:
         return releasable(total)
 
 
-def noise_of_sum(request: Request, into: Into) -> DeployedNoise:
-    """What the server draws for a sum, once, on its grid.
+def noise_of_sum(family: Family, size: float, grid: Grid) -> DeployedNoise:
+    """What a server draws for a sum, once: what owners pay by, and what they are promised.
+
+    Args:
+        family: of the noise.
+        size: in the sum, as planned.
+        grid: of the sum.
 
     Raises:
         InvalidInput: less than a step, or OpenDP not installed.
     """
-    return DeployedNoise(request.mechanism, into.weight * request.noise * MORE / Grid(into.exponent).spacing)
+    return DeployedNoise(family, size * MORE / grid.spacing)
+
+
+def allowed(table: AllowedTable, job: Job, request: Request, into: Into) -> Job:
+    """`unnoised`, where the owner's file allows it.
+
+    Raises:
+        Declined: the owner trusts no server, or as `unnoised`.
+    """
+    if not table.server_adds_noise:
+        raise Declined("not-allowed", OWN_NOISE)
+    return unnoised(job, request, into)
 
 
 def unnoised(job: Job, request: Request, into: Into) -> Job:
@@ -58,7 +78,7 @@ def unnoised(job: Job, request: Request, into: Into) -> Job:
     """
     grid = Grid(into.exponent)
     name, one = only_sum(job, request.algorithm.name)
-    noise = noise_of_sum(request, into)
+    noise = noise_of_sum(request.mechanism, into.weight * request.noise, grid)
     most = into.weight * one.mechanism.clip_norm / grid.spacing
     if noise.scale < STEPS or not most <= LIMIT:
         raise Declined("not-allowed", "the grid of the sum has no room for this release and its noise")
