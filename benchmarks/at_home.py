@@ -3,6 +3,7 @@
     python benchmarks/at_home.py score [--cells vehicle]
     python benchmarks/at_home.py owners [--cells vehicle]
     python benchmarks/at_home.py published [--cells vehicle]
+    python benchmarks/at_home.py pulls
     python benchmarks/at_home.py table
 
 The plans are those that benchmarks/plan_quality.py keeps; each is trained under a few seeds, and every owner
@@ -31,12 +32,19 @@ import noiseworthy as nw
 import plan_quality as bench
 from noiseworthy.data import Federation, load_records
 from noiseworthy.home.alone import own_model
-from noiseworthy.home.base import Own
-from noiseworthy.home.owners import CANDIDATES, PUBLISHED, Scored, owners_at_home
+from noiseworthy.home.base import AtHome, Own
+from noiseworthy.home.owners import (
+    CANDIDATES,
+    PUBLISHED,
+    Scored,
+    merits_at_home,
+    overall_score,
+    owners_at_home,
+)
 from noiseworthy.home.scores import merits
 from noiseworthy.studies.planner import plan_study
-from noiseworthy.studies.prepare import open_task
-from noiseworthy.studies.training import train
+from noiseworthy.studies.prepare import open_task, prepare
+from noiseworthy.studies.training import Run, train
 from noiseworthy.tasks import Task
 
 ROOT = Path(__file__).parent
@@ -76,6 +84,8 @@ def by_writer() -> bench.Site:
 
 SITES = ("heart-disease", "vehicle", "lending-club", "adult")
 SEEDS = range(2000, 2003)
+HEARTS = {"task": {"model": "softmax"}, "planning": {"public": "auto"}}
+SCHOOL = {"task": {"model": "linear", "bias": True}, "planning": {"public": "auto", "label_scale": 0.4}}
 POINT = 0.01
 CELLS = [cell for site in SITES for cell in bench.CELLS if cell.site == site]
 CELLS += [bench.Cell("school", "gaussian", epsilon) for epsilon in bench.SMALL]
@@ -135,6 +145,38 @@ def published(cells: str = typer.Option("", "--cells", help="Start of the names 
             every = [owners_at_home(federation, task, theta, candidates=ways) for theta in np.asarray(thetas)]
             path.write_text(json.dumps({"seeds": [{"overall": one.overall} for one in every]}) + "\n")
             print(path.name, flush=True)
+
+
+@app.command()
+def pulls() -> None:
+    """Own models of MR-MTL under pulls of several strengths, beside what owners make of their mean."""
+    ways = CANDIDATES | {"Ditto": PUBLISHED["Ditto"]}
+    studies = ("heart-disease", HEARTS, 1), ("heart-disease", HEARTS, 4), ("school", SCHOOL, 1)
+    for name, tables, epsilon in studies:
+        raw = {
+            "federation": {"data": name},
+            "privacy": {"mechanism": "gaussian", "epsilon": epsilon, "delta": 1e-5},
+            "algorithm": {"name": "mr-mtl"},
+            "deliver": {"to": "owners"},
+        }
+        made, decision = plan_study(prepare(nw.parse_study(raw | tables)))
+        federation, model = made.trained()
+        for pull in (0, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10):
+            run = train(replace(decision.plan, pull=pull), federation, model, SEEDS, evaluations=1)
+            found = [_kept(federation, model, run, place, ways) for place in range(len(SEEDS))]
+            reached = {way: round(float(np.mean([one[way] for one in found])), 3) for way in found[0]}
+            print(name, epsilon, f"T = {decision.plan.rounds}, pull {pull}:", reached, flush=True)
+
+
+def _kept(
+    federation: Federation, task: Task, run: Run, place: int, ways: dict[str, AtHome]
+) -> dict[str, float]:
+    """What owners reach with their own models of a training, with its mean, and in other ways."""
+    theta, memory = run.theta[place], run.memory
+    assert memory is not None
+    own = merits_at_home(federation, task, theta, ways, owned=lambda owner: memory(place, owner)[0])
+    mean = merits_at_home(federation, task, theta, {"mean": CANDIDATES["shared"]})
+    return {way: overall_score(merits) for way, merits in (own | mean).items()}
 
 
 def trained(cell: bench.Cell) -> tuple[Federation, Task, ArrayLike]:

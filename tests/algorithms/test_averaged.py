@@ -22,6 +22,7 @@ from noiseworthy.methods.dp_pasgd import planner as averaging_period
 from noiseworthy.methods.dp_scaffnew import planner as communication_probability
 from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.mr_mtl import planner as mr_mtl
 from noiseworthy.methods.registry import METHODS, make
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.plan import StepSize
@@ -58,6 +59,8 @@ def plan_of(name):
         return averaging_period.stated(problem, 12, 2, STEP)
     if name == "dpfl-bcs":
         return replace(participation.stated(problem, np.full(CLIENTS, 3), 2, 6, STEP), algorithm=name)
+    if name == "mr-mtl":
+        return mr_mtl.stated(problem, 6, STEP)
     return rivals.plan(name, problem, rounds=6, clients_per_round=2, step=STEP, momentum=0.5)
 
 

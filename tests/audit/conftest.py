@@ -13,6 +13,7 @@ from noiseworthy.methods.dpfl_bcs import two_stages
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.moments import scale as one_upload
 from noiseworthy.methods.moments.scale import RecordScale
+from noiseworthy.methods.mr_mtl import planner as mr_mtl
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem
@@ -110,6 +111,8 @@ PLANS = {
     "moments gaussian": lambda: moments(epsilon=UNLIKE),
     "moments laplace": lambda: moments("laplace"),
     "moments add-remove": lambda: moments(relation="add-remove"),
+    "mr-mtl gaussian": lambda: mr_mtl.stated(problem(epsilon=UNLIKE), 6, FALLING, pull=1.0),
+    "mr-mtl laplace": lambda: mr_mtl.stated(problem("laplace"), 6, FALLING, pull=1.0),
     "dpsgd": lambda: rival("dpsgd"),
     "dmldp": lambda: rival("dmldp", "laplace"),
     "weiavg": lambda: rival("weiavg", epsilon=UNLIKE),

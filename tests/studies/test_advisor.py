@@ -84,13 +84,22 @@ def advice():
     [("gaussian", 1e-5, {"fedsgd", "dmldp"}), ("laplace", 0.0, {"fedsgd", "dpsgd"})],
 )
 def test_all_algorithms_enter_that_have_the_noise_and_the_others_say_why_not(mechanism, delta, without):
-    studies, left_out = entrants(prepare(study_of(privacy={"mechanism": mechanism, "delta": delta})))
+    study = study_of(privacy={"mechanism": mechanism, "delta": delta}, deliver={"to": "owners"})
+    studies, left_out = entrants(prepare(study))
     assert {one.algorithm.name for one in studies} == METHODS.keys() - without
     reasons = {one.name: one.reason for one in left_out}
     assert reasons.keys() == without
     assert reasons["fedsgd"] == "it adds no noise, so it protects nobody"
     (other,) = without - {"fedsgd"}
     assert reasons[other].endswith(f"noise only, and the study has {mechanism}")
+
+
+def test_own_models_enter_where_owners_use_them_or_the_study_says_so():
+    _, left_out = entrants(prepare(study_of()))
+    (reason,) = [one.reason for one in left_out if one.name == "mr-mtl"]
+    assert reason == 'its clients train models of their own, which is for [deliver] to = "owners"'
+    studies, _ = entrants(prepare(study_of(algorithm={"name": "mr-mtl", "pull": 0.5})))
+    assert studies[0].algorithm.pull == 0.5
 
 
 def test_the_studys_own_algorithm_is_first_and_keeps_what_it_states():

@@ -35,6 +35,7 @@ TABLES = {
     "dp-scaffnew": {"iterations": 4, "communication_probability": 0.5},
     "dp-pasgd": {"total_iterations": 4, "local_steps": 2},
     "dpfl-bcs": {"rounds": 4, "clients_per_round": 4},
+    "mr-mtl": {"rounds": 4},
 }
 ASKING = {"clients_per_round": 2, "rounds": 6}
 

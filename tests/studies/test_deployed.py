@@ -153,6 +153,9 @@ FORMS = {
     "weiavg": with_replies("weiavg"),
     "pfa": with_replies("pfa"),
     "privatefl": with_replies("privatefl", "personal_step_size = 0.1"),
+    "mr-mtl": with_algorithm('name = "mr-mtl"\nrounds = 4\npull = 0.3').replace(
+        "epsilon = 4.0", "epsilon = [4.0, 1.0, 2.0, 8.0]"
+    ),
     "dpfl-bcs": with_replies("dpfl-bcs", "estimation_rounds = 0"),
 }
 ONCE = STUDY[: STUDY.index("[algorithm]")] + (

@@ -26,6 +26,7 @@ CONSTANTS = {
 }  # fmt: skip
 SCAFFNEW = {**CONSTANTS, "optimum_gradient_sq": 0.3}
 PASGD = {**CONSTANTS, "gradient_variance": 0.3, "initial_gap": 1.0}
+OF_THEORY = {"dp-scaffnew": SCAFFNEW, "dp-pasgd": PASGD, "moments": {}, "mr-mtl": {}}
 CURVED = {"smoothness": 0.6, "strong_convexity": 0.1}
 RIVAL = {"rounds": 5, "clients_per_round": 2, "step_size": 0.5, "momentum": 0.5}
 METHODS = {
@@ -35,6 +36,7 @@ METHODS = {
     "dp-scaffnew": {"max_iterations": 60, "coin_seed": 3},
     "dp-pasgd": {"max_iterations": 40, "batch_size": 20},
     "dpfl-bcs": {**RIVAL, "step_decay": 20.0},
+    "mr-mtl": {"rounds": 5, "step_size": 0.5, "pull": 0.2},
     **dict.fromkeys(("fedsgd", "dpsgd", "dmldp", "weiavg", "pfa", "privatefl"), RIVAL),
 }
 NOISE = {
@@ -52,7 +54,7 @@ def study_of(method="fedsgd-dpc", noise="gaussian", **tables):
         "task": {"ridge": 0.1, "feature_norm": 1.0},
         "privacy": {**NOISE[noise], "clip_norm": 1.0},
         "algorithm": {"name": method, **METHODS[method]},
-        "constants": {"dp-scaffnew": SCAFFNEW, "dp-pasgd": PASGD, "moments": {}}.get(method, CONSTANTS),
+        "constants": OF_THEORY.get(method, CONSTANTS),
     }
     return parse_study({**raw, **tables})
 

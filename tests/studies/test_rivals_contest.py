@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.home import owners as homes
+from noiseworthy.home.owners import owners_at_home
 from noiseworthy.home.shared import shared_model
 from noiseworthy.methods.dpfl_bcs.two_stages import FirstStage
 from noiseworthy.methods.rivals.contest import entrants
@@ -136,7 +137,8 @@ def test_all_share_rounds_clients_clip_and_steps(planned):
 
 def test_each_mechanism_has_its_entrants(planned):
     for point in planned.points:
-        assert [entry.name for entry in point.entries] == list(entrants(point.mechanism))
+        to_others = [name for name in entrants(point.mechanism) if name != "MR-MTL"]
+        assert [entry.name for entry in point.entries] == to_others
         assert {entry.plan.problem.family for entry in point.entries} == {point.mechanism}
 
 
@@ -295,6 +297,27 @@ def test_private_fl_is_used_behind_each_owners_own_transform(at_home):
         mine[:, : len(beta)] = gamma * mine[:, : len(beta)] + beta
         right += hits(task, entry.theta, mine, federation.test_y[owners == owner]).tolist()
     assert entry.home["shared"] == pytest.approx(np.mean(right))
+
+
+def test_mr_mtl_enters_for_owners_alone_and_stands_with_each_owners_own_model(at_home):
+    assert "MR-MTL" not in {entry.name for entry in at_home[1].entries}
+    study = prepared_from(
+        changed(deliver={"to": "owners"}, rivals={"mechanisms": None, "epsilon_max": None, "alpha": None})
+    )
+    contest = contest_home.with_homes(train_contest(plan_contest(Contest.of(study), study), study), study)
+    entry = next(one for one in contest.entries if one.name == "MR-MTL")
+    assert entry.plan.releases.tolist() == [8] * 6
+    federation, task = study.trained()
+    own = np.array([entry.memory(i)[0] for i in range(6)])
+    assert np.ptp(own, axis=0).max() > 0
+    x, owners = np.asarray(task.prepare(jnp.asarray(federation.test_x))), homes.test_owners(federation, 0)
+    right = [
+        hits(task, own[owner], x[owners == owner], federation.test_y[owners == owner]) for owner in range(6)
+    ]
+    assert entry.home["shared"] == pytest.approx(np.concatenate(right).mean())
+    mean = owners_at_home(federation, task, entry.theta).overall
+    assert entry.home["tuned"] == pytest.approx(mean["tuned"])
+    assert entry.home["shared"] != pytest.approx(mean["shared"])
 
 
 def test_what_owners_make_of_models_is_in_the_record_where_it_was_asked_for(at_home, trained):

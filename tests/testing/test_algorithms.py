@@ -21,6 +21,7 @@ from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.methods.moments import scale as moments
 from noiseworthy.methods.moments.scale import RecordScale
+from noiseworthy.methods.mr_mtl import planner as mr_mtl
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.local_work import Coins, LocalSteps, NoisySteps
 from noiseworthy.plans.plan import Plan, Steering, StepSize
@@ -200,6 +201,23 @@ class TestDPPASGD(OnRegression):
 
         silent = jax.tree.map(jnp.asarray, algorithm.noiseless())
         exact = silent.local_update(state, jnp.int32(client), (), shard, keys[0])[0]
+        return jax.vmap(update)(keys) - exact
+
+
+class TestMrMtl(OnRegression):
+    """Its noise is drawn with the update, because the owner's model moves by it."""
+
+    def plan(self):
+        return mr_mtl.stated(problem(), ROUNDS, STEP, pull=2.0)
+
+    def residuals(self, algorithm, state, client, keys):
+        shard, memory = self._shard(0), algorithm.init_client(state.theta)
+
+        def update(key):
+            return algorithm.local_update(state, jnp.int32(client), memory, shard, key)[0]
+
+        silent = jax.tree.map(jnp.asarray, algorithm.noiseless())
+        exact = silent.local_update(state, jnp.int32(client), memory, shard, keys[0])[0]
         return jax.vmap(update)(keys) - exact
 
 

@@ -17,6 +17,7 @@ from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.dpfl_bcs import two_stages
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.fedsgd_dpc.bound import theory_bound
+from noiseworthy.methods.mr_mtl import planner as mr_mtl
 from noiseworthy.methods.rivals import planner as rivals
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Constant, Problem
@@ -98,6 +99,11 @@ class TestTwoStages(OfClients):
         return two_stages.plan(
             problem, known, rounds=20, clients_per_round=3, estimation_rounds=4, loss_cap=2.0
         )
+
+
+class TestMrMtl(OfClients):
+    def plan(self, problem, federation):
+        return mr_mtl.stated(problem, 12, StepSize(0.05, 200.0))
 
 
 class OfRival(OfClients):

@@ -18,8 +18,11 @@ from noiseworthy.plans.resources import Resources
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import treatments
 
-GAUSSIAN = ("fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs", "dpsgd", "weiavg", "privatefl")
-LAPLACE = ("fedsgd-dpc", "dp-fedavg", "dpfl-bcs", "dmldp", "weiavg")
+GAUSSIAN = (
+    "fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs", "mr-mtl", "dpsgd", "weiavg",
+    "privatefl",
+)  # fmt: skip
+LAPLACE = ("fedsgd-dpc", "dp-fedavg", "dpfl-bcs", "dmldp", "weiavg", "mr-mtl")
 EVERY = [*(("gaussian", name) for name in GAUSSIAN), *(("laplace", name) for name in LAPLACE)]
 SCALE = GradientScale(1.3, 0.64, 0.5)
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.data.federation import Federation
 from noiseworthy.home.alone import own_model
-from noiseworthy.home.base import AtHome, Own, Real
+from noiseworthy.home.base import AtHome, Own, Parameters, Real
 from noiseworthy.home.ditto import ditto_model
 from noiseworthy.home.fine_tuned import fine_tuned_model
 from noiseworthy.home.interpolated import interpolated_model
@@ -89,6 +89,7 @@ def merits_at_home(
     *,
     seed: int = 0,
     seen: Callable[[int, NDArray], NDArray] = lambda owner, x: x,
+    owned: Callable[[int], Parameters] | None = None,
     on_progress: Callable[[float], None] = lambda done: None,
 ) -> dict[str, list[Real]]:
     """What each candidate is worth on every owner's own test records: one array of merits for each owner.
@@ -97,6 +98,7 @@ def merits_at_home(
         federation, task, theta, seed, on_progress: as in `owners_at_home`.
         candidates: what is made of the shared model.
         seen: an owner's prepared records as the model takes them there.
+        owned: the model that an owner has of the training, untuned; None where that is the shared one.
     """
     shared, prepare = np.asarray(theta, np.float32), jax.jit(task.prepare)
     test_x, test_y = np.asarray(prepare(jnp.asarray(federation.test_x))), federation.test_y
@@ -111,7 +113,8 @@ def merits_at_home(
         x = np.asarray(prepare(jnp.asarray(federation.x[i])))[:n]
         own, tested = Own(seen(i, x), federation.y[i, :n]), seen(i, test_x[mine])
         for name, made in candidates.items():
-            model = made(task, shared, own, seed)
+            start = owned(i) if owned is not None and name == SHARED else shared
+            model = made(task, start, own, seed)
             found[name].append(merits(task, model, tested, test_y[mine], variance))
         on_progress((i + 1) / len(federation.sizes))
     return found

@@ -120,6 +120,10 @@ class Algorithm(Protocol):
         """A client's records as the shared model takes them there, shape (n, ...), from `task.prepare`."""
         ...
 
+    def owned(self, memory: Memory, theta: Array) -> Array:
+        """The model that a client uses, shape (p,): the shared one, or what it keeps of its own."""
+        ...
+
     def select(self, state: ServerState) -> Array:
         """Clients to ask in this round, shape (b,); drawn before training."""
         ...
@@ -222,6 +226,10 @@ class Scheduled(eqx.Module):
     def seen_at(self, memory: Memory, x: Array) -> Array:
         """As they are."""
         return x
+
+    def owned(self, memory: Memory, theta: Array) -> Array:
+        """The shared one."""
+        return theta
 
     def select(self, state: ServerState) -> Array:
         """The cohort of this round in the schedule."""

@@ -65,6 +65,10 @@ class Around(eqx.Module):
         """The algorithm's."""
         return self.algorithm.seen_at(memory, x)
 
+    def owned(self, memory: Memory, theta: Array) -> Array:
+        """The algorithm's."""
+        return self.algorithm.owned(memory, theta)
+
     def padded(self, lengths: Mapping[str, int]) -> Self:
         """Around the algorithm padded."""
         return replace(self, algorithm=self.algorithm.padded(lengths))

@@ -58,6 +58,8 @@ class Method(Generic[T]):
         space: what trials may choose of it.
         shape: what its theory says the loss is made of.
         axes: what a comparison varies.
+        for_owners: whether clients train models of their own, so that it is held against others only where
+            owners use what comes of it.
         held_against: who enters a contest with it; None where nobody does.
         reads: why it cannot train where only sums of uploads are seen; empty where it can.
         shows: why it cannot train where a trusted server keeps to itself whom it asks; empty where it can.
@@ -80,6 +82,7 @@ class Method(Generic[T]):
     space: SearchSpace
     shape: Shape
     axes: Axes
+    for_owners: bool
     held_against: Entrants | None
     reads: str
     shows: str

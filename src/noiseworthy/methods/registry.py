@@ -22,6 +22,7 @@ METHODS: dict[str, str] = {
     "dp-scaffnew": f"{_ROOM}.dp_scaffnew.method",
     "dp-pasgd": f"{_ROOM}.dp_pasgd.method",
     "dpfl-bcs": f"{_ROOM}.dpfl_bcs.method",
+    "mr-mtl": f"{_ROOM}.mr_mtl.method",
     "fedsgd": f"{_ROOM}.rivals.method",
     "dpsgd": f"{_ROOM}.rivals.method",
     "dmldp": f"{_ROOM}.rivals.method",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,8 +63,11 @@ class Job(ABC):
     Attributes:
         task: the model, for the owner's records.
         theta: the parameters that were sent, shape (p,).
+        remembers_noised: whether an owner remembers what its noised sums say, which must hide all by
+            themselves then.
     """
 
+    remembers_noised: ClassVar[bool] = False
     task: Task
     theta: Vector
 

@@ -18,6 +18,7 @@ WIRES: dict[str, str] = {
     "dp-pasgd": f"{_ROOM}.dp_pasgd.wire",
     "privatefl": f"{_ROOM}.rivals.wire",
     "dpfl-bcs": f"{_ROOM}.dpfl_bcs.wire",
+    "mr-mtl": f"{_ROOM}.mr_mtl.wire",
     "moments": f"{_ROOM}.moments.wire",
 }
 """What owners compute, by names in requests: the module that lists each under `WIRES`.

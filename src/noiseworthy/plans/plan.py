@@ -114,6 +114,7 @@ class Plan:
         steering: of the steps by what was uploaded; None takes them as planned.
         ranges: of columns, if they were bought: released and charged before everything else.
         moments: what clients upload in the place of gradients, if that is second moments.
+        pull: strength of the ridge that draws clients' own models to their mean, where they keep such.
     """
 
     algorithm: str
@@ -139,6 +140,7 @@ class Plan:
     steering: Steering | None = None
     ranges: BoughtRanges | None = field(default=None, metadata=LEFT_OUT_IF_DEFAULT)
     moments: SecondMoments | None = field(default=None, metadata=LEFT_OUT_IF_DEFAULT)
+    pull: float = field(default=0.0, metadata=LEFT_OUT_IF_DEFAULT)
 
     @property
     def train(self) -> bool:
@@ -345,6 +347,7 @@ class Plan:
             **({"weighting": self.weighting} if self.weighting else {}),
             **({"steering": vars(self.steering)} if self.steering else {}),
             **({"personal_step_size": self.personal_step} if self.personal_step else {}),
+            **({"pull": self.pull} if self.pull else {}),
             **(self.pilot.as_dict() if self.pilot else {}),
             **(self.ranges.as_dict() if self.ranges else {}),
             **(self.moments.as_dict(self.problem.dimension) if self.moments else {}),

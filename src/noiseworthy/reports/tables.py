@@ -339,8 +339,9 @@ def _step(plan: PlanPart) -> str:
     falls = "constant" if decay is None else f"halved after {number(decay)} {steps}"
     momentum = f", momentum {number(plan.momentum)}" if plan.momentum else ""
     momentum += ", scaled by what uploads say" if plan.steering else ""
-    own = plan.personal_step_size
-    return f"{number(plan.step_size)}, {falls}{momentum}" + (f"; {number(own)} of transforms" if own else "")
+    own = f"; {number(plan.personal_step_size)} of transforms" if plan.personal_step_size else ""
+    own += f"; own models drawn to their mean with strength {number(plan.pull)}" if plan.pull else ""
+    return f"{number(plan.step_size)}, {falls}{momentum}{own}"
 
 
 def _budget(plan: PlanPart) -> str:

@@ -131,6 +131,7 @@ class PlanPart(Part):
     weighting: float = 0.0
     steering: SteeringPart | None = None
     personal_step_size: float = 0.0
+    pull: float = 0.0
     estimation: EstimationPart | None = None
     bought_ranges: dict[str, list[float]] = Field(default_factory=dict)
     bought_label_scale: Number = None

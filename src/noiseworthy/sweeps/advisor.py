@@ -244,16 +244,19 @@ def entrants(prepared: Prepared) -> tuple[list[Study], list[LeftOut]]:
         )
     own = study.algorithm.name
     reasons = {
-        name: reason for name in NAMES if (reason := _unsuited(name, study) or _refused(name, prepared))
+        name: reason for name in NAMES if (reason := _unsuited(name, prepared) or _refused(name, prepared))
     }
     names = [own, *(name for name in NAMES if name != own)]
     entering = [with_algorithm(study, name, len(prepared.sizes)) for name in names if name not in reasons]
     return entering, [LeftOut(name, reason) for name, reason in reasons.items()]
 
 
-def _unsuited(name: str, study: Study) -> str:
+def _unsuited(name: str, prepared: Prepared) -> str:
     """Why an algorithm cannot enter, empty if it can."""
+    study = prepared.study
     only, noise = method(name).only, study.privacy.mechanism
+    if method(name).for_owners and name != study.algorithm.name and not delivers_to_owners(prepared):
+        return 'its clients train models of their own, which is for [deliver] to = "owners"'
     if study.privacy.whom.in_sums and (reads := method(name).reads):
         return f'under trust = "{study.privacy.trust}" only sums are seen: {reads}'
     if only in (None, noise):

@@ -22,6 +22,7 @@ from noiseworthy.methods.registry import METHODS, make, method
 from noiseworthy.methods.table import AlgorithmTable
 from noiseworthy.plans.plan import Plan
 from noiseworthy.privacy.mechanisms import Family, law_of
+from noiseworthy.studies.at_home import delivers_to_owners
 from noiseworthy.studies.decision import Decision
 from noiseworthy.studies.many import carried_out_each
 from noiseworthy.studies.pace import LEAST_ROUNDS, Pace, pace_of
@@ -286,7 +287,10 @@ def _planned(point: Condition, prepared: Prepared) -> Condition:
     study = prepared.study
     privacy, entries = _privacy(study.privacy, point), []
     for name, entrant in _checked(study.algorithm)(point.mechanism).items():
-        changed = {"privacy": privacy, "algorithm": entrant.told(study.algorithm)}
+        table = entrant.told(study.algorithm)
+        if method(table.name).for_owners and not delivers_to_owners(prepared):
+            continue
+        changed = {"privacy": privacy, "algorithm": table}
         made = decide(replace(prepared, study=study.model_copy(update=changed))).plan
         entries.append(Entry(name, made, entrant.kind))
     return replace(point, entries=tuple(entries))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.home.base import AtHome
 from noiseworthy.home.owners import ALONE, CANDIDATES, PUBLISHED, merits_at_home, overall_score
+from noiseworthy.methods.local import Memory
 from noiseworthy.methods.registry import make
 from noiseworthy.studies.at_home import counted_once
 from noiseworthy.studies.prepare import Prepared
@@ -19,13 +21,17 @@ from noiseworthy.sweeps.contest import Condition, Contest, Entry, Progress
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
 
+_Seen: TypeAlias = Callable[[int, NDArray], NDArray]
+_Owned: TypeAlias = Callable[[int], NDArray]
+
 
 def with_homes(contest: Contest, prepared: Prepared, on_progress: Progress = lambda done: None) -> Contest:
     """The contest with what owners make of the models of the study's own points.
 
     All ways stand on the same shared models, those of the first seed, so that none costs epsilon beyond
-    theirs; scores are of owners' own test records. Where a rival lets clients keep something (PrivateFL its
-    transforms), its model is used with what the owner kept. Networks are tuned in one way.
+    theirs; scores are of owners' own test records. Where a rival lets clients keep something, its model is
+    used with what the owner kept: PrivateFL's behind a transform; MR-MTL's is a model of the owner's own,
+    while what is tuned is the mean. Networks are tuned in one way.
 
     Args:
         contest: trained.
@@ -38,8 +44,8 @@ def with_homes(contest: Contest, prepared: Prepared, on_progress: Progress = lam
     count, seed, found = sum(len(point.entries) for point in here), contest.seeds[0], {}
 
     def scores(entry: Entry, candidates: Mapping[str, AtHome]) -> dict[str, float]:
-        seen = _seen(entry, task, seed)
-        each = merits_at_home(federation, task, entry.theta, candidates, seen=seen)
+        seen, owned = _kept(entry, task, seed)
+        each = merits_at_home(federation, task, entry.theta, candidates, seen=seen, owned=owned)
         return {name: overall_score(merits) for name, merits in each.items()}
 
     alone = scores(own.entries[0], {ALONE: CANDIDATES[ALONE]})
@@ -61,14 +67,20 @@ def _ways(task: Task) -> dict[str, AtHome]:
     return {**{name: made for name, made in CANDIDATES.items() if name != ALONE}, **published}
 
 
-def _seen(entry: Entry, task: Task, seed: int) -> Callable[[int, NDArray], NDArray]:
-    """An owner's records as the shared model takes them, with what the owner kept of the training."""
+def _kept(entry: Entry, task: Task, seed: int) -> tuple[_Seen, _Owned | None]:
+    """How an owner sees its records, and the model that it has, with what it kept of the training."""
     if (kept := entry.memory) is None:
-        return lambda owner, x: x
-    algorithm = make(entry.plan, task, seed)
-    layout = jax.tree.structure(algorithm.init_client(jnp.asarray(entry.theta)))
+        return lambda owner, x: x, None
+    algorithm, theta = make(entry.plan, task, seed), jnp.asarray(entry.theta)
+    layout = jax.tree.structure(algorithm.init_client(theta))
+
+    def memory(owner: int) -> Memory:
+        return layout.unflatten(map(jnp.asarray, kept(owner)))
 
     def seen(owner: int, x: NDArray) -> NDArray:
-        return np.asarray(algorithm.seen_at(layout.unflatten(map(jnp.asarray, kept(owner))), jnp.asarray(x)))
+        return np.asarray(algorithm.seen_at(memory(owner), jnp.asarray(x)))
 
-    return seen
+    def owned(owner: int) -> NDArray:
+        return np.asarray(algorithm.owned(memory(owner), theta))
+
+    return seen, owned

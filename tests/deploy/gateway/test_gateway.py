@@ -21,6 +21,7 @@ from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork
 from noiseworthy.methods.dp_scaffnew.wire import ScaffNewWork
 from noiseworthy.methods.dpfl_bcs.wire import LossReportWork
+from noiseworthy.methods.mr_mtl.wire import MrMtlWork
 from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.privacy.deployed_noise import DeployedNoise
 from noiseworthy.privacy.durable import DurableLedger
@@ -40,6 +41,7 @@ KINDS = {
     "control variates": SCAFFNEW,
     "noised steps": {"algorithm": PasgdWork(step_sizes=np.ones(2))},
     "transform": {"algorithm": PrivateFLWork(personal_step=0.5)},
+    "own model": {"algorithm": MrMtlWork(step_size=0.5, share=0.1)},
     "losses": {"algorithm": LossReportWork(loss_cap=1.0, loss_noise=4 / 91, step_size=1.0)},
 }
 

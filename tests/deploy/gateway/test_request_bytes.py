@@ -32,6 +32,7 @@ WORKS = {
     "dp-scaffnew": {"step_size": 0.5, "probability": 0.25, "local_steps": 3},
     "dp-pasgd": {"step_sizes": STEPS},
     "privatefl": {"personal_step": 0.125},
+    "mr-mtl": {"step_size": 0.5, "share": 0.125},
     "dpfl-bcs": {"loss_cap": 2.0, "loss_noise": 0.5, "step_size": 0.25},
     "moments": {"label_weight": 0.75},
 }
@@ -42,6 +43,7 @@ DIGESTS = {
     "dp-scaffnew": ("aa55cea52d9cc47e", "3ff173109eb22729", "ce2ff6c407359164"),
     "dp-pasgd": ("49261e268493e964", "f57c782d818172be", "f77291de266614b3"),
     "privatefl": ("9e9d38736a08f71f", "b87f90becd4cc269", "4729fc0baa68da24"),
+    "mr-mtl": ("8980edc326671db2", "f800d0271b045f4a", "33f2afa8e5b66271"),
     "dpfl-bcs": ("275a4d61df1a39f0", "d5fbfe97fce33bcc", "9e7e272875380918"),
     "moments": ("69005b222a0827bb", "637b04ff6200a0cf", "b2586ce91341542c"),
 }
@@ -59,6 +61,7 @@ ASKED: dict[str, tuple[LocalWork | None, ClippingMode, str]] = {
     "weiavg": (None, "A", GRADIENT),
     "pfa": (None, "A", GRADIENT),
     "privatefl": (None, "A", "630382678b06864c"),
+    "mr-mtl": (None, "A", "b00d2bcd9fe75551"),
 }
 """Local work and clipping mode of a plan, and the digest of all its requests."""
 
@@ -93,6 +96,7 @@ def plan_of(algorithm: str, local: LocalWork | None, clipping: ClippingMode) -> 
     return Plan(
         algorithm, "", problem, ROUNDS, 2, np.full(2, ROUNDS), release, None, {}, "",
         step=StepSize(0.5, 4.0), local=local, personal_step=0.125 if algorithm == "privatefl" else 0.0,
+        pull=0.5 if algorithm == "mr-mtl" else 0.0,
     )  # fmt: skip
 
 

@@ -42,6 +42,7 @@ from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork
 from noiseworthy.methods.dp_scaffnew.wire import ScaffNewWork
 from noiseworthy.methods.dpfl_bcs.wire import LossReportWork
+from noiseworthy.methods.mr_mtl.wire import MrMtlWork
 from noiseworthy.methods.rivals.wire import PrivateFLWork
 from noiseworthy.methods.rows import gradient_rows
 from noiseworthy.privacy.deployed_noise import DeployedNoise
@@ -65,7 +66,7 @@ epsilon = 8.0
 delta = 1e-5
 noise_floor = 0.5
 [allowed]
-algorithms = ["fedsgd-dpc", "dp-pasgd", "dpfl-bcs", "privatefl", "dp-scaffnew", "dp-fedavg"]
+algorithms = ["fedsgd-dpc", "dp-pasgd", "dpfl-bcs", "privatefl", "dp-scaffnew", "dp-fedavg", "mr-mtl"]
 models = ["logistic"]
 most_releases = 9
 [files]
@@ -566,6 +567,8 @@ def test_shares_of_noise_that_are_not_sound_are_refused_before_anything_is_paid(
     for count in (1, 2):
         steps = sharing.requests(size, algorithm=PasgdWork(step_sizes=np.full(count, 0.1)))
         assert "dp-pasgd does not upload one noised sum" in refusal(steps["client 0"], sharing.terms(steps))
+    own = sharing.requests(size, algorithm=MrMtlWork(step_size=0.5, share=0.1))
+    assert "an owner computes on with it" in refusal(own["client 0"], sharing.terms(own))
     gateway.sums.share_noise = False
     assert "lets no noise of others count" in refusal(mine, fair)
     assert spent(gateway) == (0, 0)

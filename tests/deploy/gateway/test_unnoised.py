@@ -14,6 +14,7 @@ from noiseworthy.deploy.gateway.unnoised import noise_of_sum
 from noiseworthy.methods.dp_fedavg.wire import FedAvgWork
 from noiseworthy.methods.dp_pasgd.wire import PasgdWork
 from noiseworthy.methods.moments.wire import MomentsWork
+from noiseworthy.methods.mr_mtl.wire import MrMtlWork
 from noiseworthy.methods.rows import gradient_rows
 from noiseworthy.privacy.grid_mechanism import REACH
 from noiseworthy.privacy.quantised import clipped_sum
@@ -110,6 +111,8 @@ def test_what_no_noise_of_a_sum_covers_is_refused_before_anything_is_paid(trusti
     assert refusal(trusting, request(noise=NOISE / 100, into=into())).reason == "floor"
     told = refusal(trusting, request(algorithm=PasgdWork(step_sizes=np.full(2, 0.1)), into=into()))
     assert "dp-pasgd does not upload one noised sum" in told.message
+    told = refusal(trusting, request(algorithm=MrMtlWork(step_size=0.5, share=0.1), into=into()))
+    assert "an owner computes on with it" in told.message, "an own model would move by bare numbers"
     assert spent(trusting) == (0, 0)
 
 

@@ -68,14 +68,14 @@ def only_sum(job: Job, work: str) -> tuple[str, NoisedSum]:
         work: what it is called.
 
     Raises:
-        Declined: work of several sums, or from which something else is computed.
+        Declined: work of several sums, or from which something else is computed, to be sent or remembered.
     """
     ((name, one), *more) = job._sums.items()
-    if more or one.times > 1 or not (_replaces(one) and leaves_as_drawn(job, one)):
+    if more or job.remembers_noised or one.times > 1 or not (_replaces(one) and leaves_as_drawn(job, one)):
         raise Declined(
             "not-allowed",
-            f"{work} does not upload one noised sum of any rows as it was drawn; it enters no sum whose "
-            "noise is drawn elsewhere",
+            f"{work} does not upload one noised sum of any rows as it was drawn, or an owner computes on "
+            "with it; it enters no sum whose noise is drawn elsewhere",
         )
     return name, one
 

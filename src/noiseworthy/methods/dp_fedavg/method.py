@@ -83,6 +83,7 @@ METHODS = {
         space=trials.SPACE,
         shape=trials.SHAPE,
         axes=axes.AXES,
+        for_owners=False,
         held_against=None,
         reads="",
         shows="",

@@ -26,6 +26,7 @@ METHODS = {
         space=trials.SPACE,
         shape=trials.SHAPE,
         axes=axes.AXES,
+        for_owners=False,
         held_against=None,
         reads="every local step carries the noise of its own, which a share of it would not be",
         shows="it releases every local step of a client",

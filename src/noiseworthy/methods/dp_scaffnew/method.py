@@ -67,6 +67,7 @@ METHODS = {
         space=trials.SPACE,
         shape=trials.SHAPE,
         axes=axes.AXES,
+        for_owners=False,
         held_against=None,
         reads="",
         shows="clients remember in which rounds they took part, and move by it",

@@ -29,6 +29,7 @@ METHODS = {
         space=trials.SPACE,
         shape=trials.SHAPE,
         axes=axes.AXES,
+        for_owners=False,
         held_against=contest.entrants,
         reads="its counts are chosen for the noise of single uploads, and its two stages read their losses",
         shows="it plans in public whom to ask how often",

@@ -26,6 +26,7 @@ METHODS = {
         space=trials.SPACE,
         shape=trials.SHAPE,
         axes=axes.AXES,
+        for_owners=False,
         held_against=None,
         reads="",
         shows="it clips single records, and whether a record's client takes part is seen by its others",

@@ -7,6 +7,7 @@ from typing import Literal
 
 from noiseworthy.methods.contest import Entrant
 from noiseworthy.methods.dpfl_bcs.table import SelectionTable
+from noiseworthy.methods.mr_mtl.table import MrMtlTable
 from noiseworthy.methods.rivals.planner import RIVALS
 from noiseworthy.methods.rivals.table import RivalName, RivalTable
 from noiseworthy.methods.table import AlgorithmTable
@@ -25,7 +26,7 @@ def entrants(mechanism: Family) -> dict[str, Entrant]:
 
     Example:
         >>> list(entrants("laplace")), list(entrants("none"))
-        (['DMLDP', 'WeiAvg', 'PFA', 'PrivateFL', 'PrivateFL-BCS', 'DPFL-BCS'], ['FedSGD'])
+        (['DMLDP', 'WeiAvg', 'PFA', 'PrivateFL', 'MR-MTL', 'PrivateFL-BCS', 'DPFL-BCS'], ['FedSGD'])
     """
     if not law_of(mechanism).noisy:
         return {REFERENCE: _rival("fedsgd", _MEAN)}
@@ -35,6 +36,7 @@ def entrants(mechanism: Family) -> dict[str, Entrant]:
         "WeiAvg": _rival("weiavg"),
         "PFA": _rival("pfa"),
         "PrivateFL": _rival("privatefl"),
+        "MR-MTL": Entrant(_drawn_to_the_mean, "mr-mtl"),
         SAME_CLIENTS: _rival("privatefl", selection="biased"),
         OURS: Entrant(_chosen, _MEAN),
     }
@@ -51,6 +53,12 @@ def _told(own: AlgorithmTable, name: RivalName, selection: Literal["uniform", "b
     if name == "privatefl" and isinstance(own, RivalTable):
         common["personal_step_size"] = own.personal_step_size
     return RivalTable(name=name, selection=selection, **common)
+
+
+def _drawn_to_the_mean(own: AlgorithmTable) -> MrMtlTable:
+    """Everybody replies in every round of it."""
+    told = own.model_dump(include={"rounds", "step_size", "step_decay", "averaging"})
+    return MrMtlTable(name="mr-mtl", **told)
 
 
 def _chosen(own: AlgorithmTable) -> SelectionTable:

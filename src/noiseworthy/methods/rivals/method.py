@@ -54,6 +54,7 @@ def _method(name: RivalName) -> Method[RivalTable]:
         space=trials.SPACE,
         shape=trials.SHAPE,
         axes=axes.AXES,
+        for_owners=False,
         held_against=contest.entrants,
         reads=_READS.get(name, "it stands for its paper, with the noise of single uploads"),
         shows="it stands for its paper, whose cohorts are public",

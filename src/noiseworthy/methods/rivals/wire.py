@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -44,6 +44,7 @@ class PersonalGradient(Job):
         step: eta_phi.
     """
 
+    remembers_noised: ClassVar[bool] = True
     both: NoisedSum
     personal: Personal
     step: float

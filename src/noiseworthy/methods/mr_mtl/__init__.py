@@ -1,0 +1,1 @@
+"""Liu et al.: every owner trains a model of its own, drawn towards the mean of all."""

@@ -1,0 +1,92 @@
+"""MR-MTL of Liu et al. as a method: rounds, clip and steps as for FedSGD-DPC where it asks everybody."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from noiseworthy.errors import ConfigError
+from noiseworthy.methods.axes import Axes, Beside
+from noiseworthy.methods.base import Method, never, nothing_to_check, one_gradient
+from noiseworthy.methods.fedsgd_dpc import axes, trials
+from noiseworthy.methods.fedsgd_dpc.words import WORDS
+from noiseworthy.methods.mr_mtl import algorithm, wire
+from noiseworthy.methods.mr_mtl.planner import drawn_to_the_mean, stated
+from noiseworthy.methods.mr_mtl.table import PULL, MrMtlTable
+from noiseworthy.methods.question import Answer, Question, clip_of, decay
+from noiseworthy.methods.space import Free, GradientScale, Keys, Setting
+from noiseworthy.plans.plan import Plan, StepSize
+from noiseworthy.plans.problem import Problem
+from noiseworthy.tasks.base import Task
+
+_OWN = (
+    "Each client keeps a model of its own, at which its gradients are taken. It moves by noised gradients "
+    "and by what the server sends: the claim would hold even for somebody who sees these models."
+)
+
+
+def answer(question: Question, table: MrMtlTable) -> Answer:
+    """Take a study as it is stated.
+
+    Raises:
+        ConfigError: something is left free, or constants are given: no bound is known.
+    """
+    if leaves_free(table) or question.assumed:
+        raise ConfigError(
+            "mr-mtl has no bound to plan by; leave [constants] out to plan by trial on data, or state "
+            "rounds, step_size and clip_norm"
+        )
+    problem = question.problem(clip_of(question, "mr-mtl"))
+    step = StepSize(float(table.step_size), decay(table.step_decay))
+    return Answer(stated(problem, int(table.rounds), step, table.pull), None)
+
+
+def leaves_free(table: MrMtlTable) -> bool:
+    """Whether rounds or the step size are left open, or the averaging is by its name."""
+    averaging = table.averaging if "averaging" in table.model_fields_set else None
+    return "auto" in (table.rounds, table.step_size, averaging)
+
+
+def plan(free: Free, problem: Problem, task: Task, scale: GradientScale, setting: Setting) -> Plan:
+    """The plan of a setting in trials: FedSGD-DPC's for everybody in every round."""
+    everybody = replace(free, clients_per_round=problem.n_clients, momentum=0.0, weighting=0.0, steering=0.0)
+    made = trials.plan(everybody, problem, task, scale, setting)
+    return drawn_to_the_mean(made, free.own.get("pull", PULL))
+
+
+def cells(beside: Beside) -> list[Plan]:
+    """Fixed settings beside a plan: rounds, in which everybody replies, and its own pull."""
+    everybody = {**beside.wanted, "clients_per_round": [beside.problem.n_clients]}
+    settings = axes.cells(replace(beside, wanted=everybody))
+    return [drawn_to_the_mean(setting, beside.plan.pull) for setting in settings]
+
+
+METHODS = {
+    "mr-mtl": Method(
+        name="mr-mtl",
+        table=MrMtlTable,
+        only=None,
+        answer=answer,
+        check=nothing_to_check,
+        leaves_free=leaves_free,
+        tells_clients_apart=never,
+        takes_heterogeneity=never,
+        by_rule=None,
+        stages=(),
+        local_step=one_gradient,
+        make=algorithm.make,
+        wire=wire.OWN,
+        words=replace(WORDS, called="MR-MTL", beyond=(_OWN,), knows="every client keeps a model of its own"),
+        space=replace(
+            trials.SPACE,
+            keys=Keys(rounds="rounds", work=None, most="max_rounds", own=("pull",)),
+            levers=frozenset({"decay"}),
+            plan=plan,
+        ),
+        shape=trials.SHAPE,
+        axes=Axes(across="rounds", series="clients_per_round", place=axes.place, cells=cells, papers={}),
+        for_owners=True,
+        held_against=None,
+        reads="its clients keep models that are moved by single noised uploads",
+        shows="its clients keep models that are moved by single noised uploads",
+    )
+}
