@@ -102,6 +102,23 @@ def test_the_plans_own_counts_come_first_when_time_is_short(bench):
     assert np.isnan(found[0].error)
 
 
+def test_of_a_network_fewer_are_tried_each_with_one_reach(bench, monkeypatch):
+    tried: list[int] = []
+    courses = module.courses
+
+    def counted(proxy, plans, *rest):
+        tried.append(len(plans))
+        return courses(proxy, plans, *rest)
+
+    monkeypatch.setattr(module, "courses", counted)
+    monkeypatch.setattr(Bench, "linear", False)
+    found = landscape(bench, SPACE, WINNER, [7])
+    assert tried == [3, 3, 3]
+    assert {(point.plan.rounds, point.factor) for point in found} == {
+        (rounds, factor) for rounds in (1, 4) for factor in (0.25, 1.0, 4.0)
+    }
+
+
 def test_stated_counts_stay(bench):
     stated = replace(SPACE, rounds=5, step_size=1.0)
     found = landscape(bench, stated, WINNER, [7])

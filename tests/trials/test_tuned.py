@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import Own
 from noiseworthy.home.ridge import towards_each
-from noiseworthy.home.tuned import SHARES
+from noiseworthy.home.tuned import SHARES, tuned_model
 from noiseworthy.methods.space import Setting
+from noiseworthy.tasks import make_task
 from noiseworthy.tasks.batch import Batch
+from noiseworthy.trials import courses
 from noiseworthy.trials import otherwise as module
-from noiseworthy.trials.bench import Bench, Candidate
+from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.courses import LAST, of_each
 from noiseworthy.trials.otherwise import otherwise
 from noiseworthy.trials.proxies import seed_of
 from noiseworthy.trials.race import Deadline, race
-from noiseworthy.trials.tuned import _AS_IT_IS, _OWNERS, _QUICK, after_tuning, gains_of
+from noiseworthy.trials.tuned import (
+    _AS_IT_IS,
+    _OWNERS,
+    _QUICK,
+    OWN_EPOCHS,
+    TUNED_EPOCHS,
+    after_tuning,
+    gains_of,
+)
 from noiseworthy.trials.typical import prepared, sites, typical
 
 ONE = Candidate(Setting(1.0, 1.0, 1.0, 1.0))
@@ -124,3 +136,94 @@ def test_more_owners_or_budget_are_tried_until_one_is_enough(bench, space_of, mo
     assert (found["epsilon"].value, found["epsilon"].gain) == (160.0, 0.001)
     assert tried[:4] == [(0.5, 20.0), (0.25, 20.0), (1.0, 40.0), (1.0, 160.0)]
     assert "secure-sum" in found
+
+
+# Networks -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def of_network(facts_of):
+    """Owners of images whose model is a network."""
+
+    def network(shape, classes, treatment, public=None):
+        return make_task("two-layer-cnn", shape, classes)
+
+    facts = facts_of(
+        sizes=(8, 8, 16, 24), for_owners=True, record_shape=(8, 8), classes=10, make_task=network
+    )
+    dimension = network((8, 8), 10, None).dimension
+    return Bench(replace(facts, problem=replace(facts.problem, dimension=dimension)), ["digits"])
+
+
+@pytest.fixture
+def as_optax_likes():
+    """Adam's correction divides floats by powers of whole numbers."""
+    with jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+@pytest.mark.usefixtures("as_optax_likes")
+def test_networks_are_scored_as_owners_tune_them_one_by_one(of_network):
+    (proxy,) = of_network.proxies(None)
+    task, facts = proxy.task, of_network.facts
+    theta = np.asarray(task.initial(jax.random.key(5)))[None, None]
+    score, missed = after_tuning(proxy, np.array([[0.8]]), theta, [0])
+    losses, right, alone = [], [], []
+    for site in sites(
+        facts, prepared(proxy.records, task), typical(facts.problem.sizes, _OWNERS), seed_of(0)
+    ):
+        batch = Batch(jnp.asarray(site.x), jnp.asarray(site.y), jnp.ones(len(site.y)))
+        tuned = tuned_model(task, theta[0, 0], site.own, 0, tried=TUNED_EPOCHS)
+        own = own_model(task, theta[0, 0], site.own, 0, tried=OWN_EPOCHS)
+        for found, model in ((losses, tuned), (alone, own)):
+            each = np.asarray(task.losses(jnp.asarray(model), batch))
+            found.append(np.average(each, weights=site.counts))
+        answers = np.asarray(task.answers(jnp.asarray(tuned), batch.x)).argmax(axis=1)
+        right.append(np.average(answers == site.y, weights=site.counts))
+    expected = (1 - _AS_IT_IS) * np.mean(losses) / np.mean(alone) + _AS_IT_IS * 0.8
+    assert missed[0, 0] == pytest.approx(expected, rel=1e-3)
+    assert score[0, 0] == pytest.approx(np.mean(right), abs=0.01)
+
+
+def test_networks_train_in_turn_and_nothing_is_trained_that_was_not_asked_for(
+    of_network, space_of, monkeypatch
+):
+    """The same losses whoever is trained beside; of two plans and three seeds, six trainings."""
+    (proxy,) = of_network.proxies(None)
+    space = space_of("fedsgd-dpc", clients_per_round=4, rounds=2, averaging=None)
+    settings = (replace(ONE.setting, averaging=share) for share in (0.0, 0.5))
+    plans = [of_network.plan(space, Candidate(setting)) for setting in settings]
+    trained: list[int] = []
+    simulate = courses.simulate
+
+    def counted(algorithms, *rest):
+        trained.append(len(algorithms))
+        return simulate(algorithms, *rest)
+
+    monkeypatch.setattr(courses, "simulate", counted)
+    ((loss, _, theta),) = of_each([proxy], plans, SEEDS, LAST, models=True)
+    assert sum(trained) == 2 * len(SEEDS)
+    ((alone, _, own),) = of_each([proxy], plans[1:], SEEDS[:2], LAST, models=True)
+    np.testing.assert_allclose(loss[1, :2], alone[0], rtol=1e-5)
+    np.testing.assert_allclose(theta[1, :2], own[0], atol=1e-5)
+    assert np.abs(theta[1, 0] - theta[1, 1]).max() > 1e-3
+
+
+def test_a_race_of_networks_tries_a_coarser_grid(of_network, space_of, monkeypatch):
+    """Every other value along each axis, one seed, fewer that go on: trainings take longer than programs."""
+    counted: list[tuple[int, int, bool]] = []
+
+    def scores(self, space, candidates, seeds, on_progress=None, *, at_home=False):
+        counted.append((len(candidates), len(seeds), at_home))
+        loss = np.linspace(0.5, 0.9, len(candidates))[None, :, None].repeat(len(seeds), axis=2)
+        return Scores(loss, loss)
+
+    monkeypatch.setattr(Bench, "scores", scores)
+    free = {"rounds": None, "clip_norm": None, "step_size": None, "clients_per_round": None}
+    space = space_of("fedsgd-dpc", **free, steering=0.0)
+    race(of_network, space, [None], 5, Deadline())
+    first, *_, final, last = counted
+    assert first == (3 * 2 * 3, 1, False)
+    assert final == (3, 5, True)
+    assert last[1:] == (5, True)
+    assert len(space.first(stride=2)) < len(space.first()) / 4

@@ -55,8 +55,10 @@ def merits(task: Task, theta: Parameters, x: NDArray, y: NDArray, variance: floa
     return 1 - (each - y[:n]) ** 2 / variance if variance > 0 else np.full(n, np.nan)
 
 
-def merits_of_each(task: LinearModel, thetas: Parameters, x: NDArray, y: NDArray, variance: float) -> Real:
-    """`merits` of several linear models that are finite, shape (models, n)."""
+def merits_of_each(
+    task: LinearModel | ModelTask, thetas: Parameters, x: NDArray, y: NDArray, variance: float
+) -> Real:
+    """`merits` of several models that are finite, shape (models, n)."""
     several = jax.vmap(partial(_each, task), in_axes=(0, None, None))
     each = np.asarray(several(jnp.asarray(thetas), jnp.asarray(x), jnp.asarray(y)), np.float64)
     if _quality(task) is not LINEAR_LOSSES["squared"].quality:

@@ -102,12 +102,11 @@ def decide(prepared: Prepared, on_progress: Progress) -> Decision:
 
 
 def by_tuning(prepared: Prepared) -> bool:
-    """Whether settings are compared by what owners make of them: where a linear model is for its owners.
+    """Whether settings are compared by what owners make of them: where the model is for its owners.
 
     A metric that the study names is that of the shared model, and chooses as for others.
     """
-    linear, study = isinstance(prepared.task, LinearModel), prepared.study
-    return study.deliver.to == "owners" and linear and study.planning.metric == "loss"
+    return delivers_to_owners(prepared) and prepared.study.planning.metric == "loss"
 
 
 def _shows_images(source: str, facts: PublicFacts) -> bool:

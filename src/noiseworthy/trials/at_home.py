@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from noiseworthy.home.alone import own_model
 from noiseworthy.home.base import AtHome as Making
 from noiseworthy.home.base import Real
-from noiseworthy.home.epochs import Epochs
 from noiseworthy.home.owners import ALONE, BEST, CANDIDATES, SHARED
 from noiseworthy.home.scores import merits
 from noiseworthy.home.shared import shared_model
@@ -27,6 +26,7 @@ from noiseworthy.trials.facts import OWNERS
 from noiseworthy.trials.otherwise import Otherwise, otherwise
 from noiseworthy.trials.proxies import Proxy, seed_of
 from noiseworthy.trials.spaces import Space
+from noiseworthy.trials.tuned import OWN_EPOCHS, TUNED_EPOCHS
 from noiseworthy.trials.typical import prepared, sites, typical
 
 WORTH = 0.01
@@ -51,12 +51,10 @@ class _Trial(NamedTuple):
 
 _OF_LINEAR = _Trial(5, 3, 2, CANDIDATES)
 _OF_NETWORKS = _Trial(3, 0, 2, {
-    ALONE: partial(own_model, tried=Epochs((0, 16, 64), (1e-3,), folds=1)),
+    ALONE: partial(own_model, tried=OWN_EPOCHS),
     SHARED: shared_model,
-    BEST: partial(tuned_model, tried=Epochs((0, 8, 32), (1e-3,), folds=1)),
+    BEST: partial(tuned_model, tried=TUNED_EPOCHS),
 })  # fmt: skip
-"""A twelfth of the gradients that an owner takes at home, and about as good an own model: 91 % for 92 % with
-88 digits, 67 % for 67 % with 100 images of the mixture."""
 
 
 @dataclass(frozen=True)

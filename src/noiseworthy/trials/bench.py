@@ -105,6 +105,13 @@ class Bench:
         return self._open(treatment)[0]
 
     @property
+    def linear(self) -> bool:
+        """Whether the study trains a linear model, of which trials are cheap."""
+        return isinstance(
+            self.facts.make_task(self.facts.record_shape, self.facts.classes, None), LinearModel
+        )
+
+    @property
     def record_shapes(self) -> list[tuple[int, ...]]:
         """Shape of a record of each public data set, resized to the study's where it is an image."""
         return [shape_of(self.facts, source, self.data_dir) for source in self.sources]

@@ -17,6 +17,7 @@ from noiseworthy.methods.making import padded
 from noiseworthy.methods.registry import method
 from noiseworthy.methods.steered import steered
 from noiseworthy.plans.plan import Plan
+from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.answers import answers_of
 from noiseworthy.tasks.qualities import constant_quality, quality
 from noiseworthy.trials.proxies import Deal, Proxy
@@ -27,6 +28,7 @@ _WIDTH, _SEEDS, _HORIZON = 16, 2, 512
 """Settings and seeds that are trained side by side, and rounds that schedules have room for.
 
 A program is compiled for these numbers, which takes longer than trials do: missing settings are filled up.
+Networks, whose trials take longer than that, run in turn anyway: one setting at a time, none filled up.
 """
 LAST = np.ones(1)
 """Share of the rounds after which a trial is scored where nothing but its end counts."""
@@ -146,18 +148,36 @@ def trained(proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int]) -> Outcom
 def _side_by_side(
     proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
 ) -> Iterator[Outcomes]:
+    if not isinstance(proxies[0].task, LinearModel):
+        yield from _in_turn(proxies, plans, seeds, shares)
+        return
     filled = [*plans, *[plans[-1]] * (_WIDTH - len(plans))]
     paired = [*seeds, *seeds[: len(seeds) % _SEEDS]]
-    parts = [_few(proxies, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
+    parts = [_few(proxies, filled, few, shares) for few in _lots(paired)]
     for of_one in zip(*parts, strict=True):
         every = (np.concatenate(few, axis=1) for few in zip(*of_one, strict=True))
         yield tuple(one[: len(plans), : len(seeds)] for one in every)
 
 
+def _in_turn(
+    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
+) -> Iterator[Outcomes]:
+    """`_side_by_side` of networks."""
+    for proxy in proxies:
+        rows = [[_few([proxy], [plan], few, shares)[0] for few in _lots(seeds)] for plan in plans]
+        of_plans = [[np.concatenate(few, axis=1) for few in zip(*row, strict=True)] for row in rows]
+        yield tuple(np.concatenate(few) for few in zip(*of_plans, strict=True))
+
+
+def _lots(seeds: Sequence[int]) -> list[Sequence[int]]:
+    """Seeds that share a deal of the public records."""
+    return [seeds[i : i + _SEEDS] for i in range(0, len(seeds), _SEEDS)]
+
+
 def _few(
     proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
 ) -> list[Outcomes]:
-    """`trained` on each proxy for the number of plans and seeds that the compiled program has."""
+    """`trained` on each proxy for the number of plans and seeds that a compiled program has."""
     at, shape = np.ceil(plans[0].rounds * shares).astype(int), (len(plans), len(seeds))
     found = []
     for proxy, deal, run in _runs(proxies, plans, seeds, at):
@@ -171,7 +191,7 @@ def _few(
 def _runs(
     proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], at: NDArray[np.int64]
 ) -> Iterator[tuple[Proxy, Deal, Trajectory]]:
-    """Trainings of `_WIDTH` plans under `_SEEDS` seeds on each proxy, scored at some rounds."""
+    """Trainings of plans, as many as a program has, on each proxy, scored at some rounds."""
     algorithms = [_algorithm(proxies[0], plan, seed) for plan in plans for seed in seeds]
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
     roomy, every = padded(algorithms, _HORIZON), list(seeds) * len(plans)
@@ -186,7 +206,8 @@ def final_models(proxy: Proxy, plan: Plan, deals: int) -> NDArray[np.float32]:
     found = []
     for number in range(deals):
         seeds = range(number * _SEEDS, (number + 1) * _SEEDS)
-        ((_, _, run),) = _runs([proxy], [plan] * _WIDTH, seeds, np.array([plan.rounds]))
+        filled = [plan] * (_WIDTH if isinstance(proxy.task, LinearModel) else 1)
+        ((_, _, run),) = _runs([proxy], filled, seeds, np.array([plan.rounds]))
         found.append(run.theta[0])
     return np.stack(found)
 

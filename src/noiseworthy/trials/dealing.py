@@ -17,12 +17,14 @@ from noiseworthy.trials.facts import OWNERS, PublicFacts
 
 RECORDS = 1000
 """Records of a proxy in all, more only where clients are many."""
+RECORDS_OF_NETWORKS = 300
+"""The same where networks are tried, of which a gradient takes long."""
 LEAST_RECORDS = 4
 """Records of a client, as long as it holds so many."""
 TEST_RECORDS = 1000
 
 
-def dealt(facts: PublicFacts, records: Records, seed: int) -> Federation:
+def dealt(facts: PublicFacts, records: Records, seed: int, most: int = RECORDS) -> Federation:
     """A public federation with the clients and the skew of a study, each client's records in proportion.
 
     Where the study's owners are given, nobody knows how they differ: as much as real public owners, or not
@@ -33,9 +35,10 @@ def dealt(facts: PublicFacts, records: Records, seed: int) -> Federation:
         facts: of the study.
         records: public ones, made to look like those of the study.
         seed: of the deal and of the choice of test records.
+        most: records in all, unless clients are many.
     """
     sizes = facts.problem.sizes
-    total = max(RECORDS, LEAST_RECORDS * len(sizes))
+    total = max(most, LEAST_RECORDS * len(sizes))
     few = np.minimum(sizes, np.maximum(LEAST_RECORDS, np.round(total * sizes / sizes.sum())).astype(np.int64))
     test = np.random.default_rng(seed).permutation(len(records.test_x))[:TEST_RECORDS]
     records = replace(records, test_x=records.test_x[test], test_y=records.test_y[test])

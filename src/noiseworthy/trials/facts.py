@@ -59,7 +59,7 @@ class PublicFacts:
             were bought of numbers of one sign; empty where they are not known.
         class_shares: public shares of the classes, in their order; None where nobody states them.
         metric: by which settings are chosen.
-        for_owners: whether they are chosen by the loss of models that owners tune at home: linear ones.
+        for_owners: whether they are chosen by the loss of models that owners tune at home.
         model: the settings of the model in words, by which results are kept; empty keeps none.
         columns: what the numbers of a record are, where a schema says it.
         record_size: norm of a record that its columns suggest, where all have public ranges.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -26,6 +26,9 @@ WORK = (1.0, 0.5, 2.0)
 """Local steps, or probability of communication, times the plan's; tried at its own passes."""
 REACHES = {0.25: (0.25, 0.5, 1.0), 1.0: (0.5, 1.0), 4.0: (1.0, 2.0, 4.0)}
 """Budgets, times the plan's, with the reaches worth trying under each: eight trainings for one program."""
+PASSES_OF_NETWORKS = (1.0, 1 / 3, 0.1)
+REACHES_OF_NETWORKS = {0.25: (0.5,), 1.0: (1.0,), 4.0: (2.0,)}
+"""The same of networks, of which a training takes longer than its program does to compile."""
 MARKS = np.square(np.linspace(0, 1, 13))
 """Shares of the rounds after which trials of as many passes as the plan's are scored, densest at first."""
 
@@ -82,10 +85,11 @@ def landscape(
         clipping mode.
     """
     deadline, points = deadline or Deadline(), []
-    for done, passes in enumerate(PASSES):
-        cells, marks = _cells(space, winner.setting, passes), MARKS if passes == 1 else LAST
+    tried, reaches = (PASSES, REACHES) if bench.linear else (PASSES_OF_NETWORKS, REACHES_OF_NETWORKS)
+    for done, passes in enumerate(tried):
+        cells, marks = _cells(space, winner.setting, passes, reaches), MARKS if passes == 1 else LAST
         points += _points(bench, space, winner, cells, seeds, marks)
-        on_progress((done + 1) / len(PASSES))
+        on_progress((done + 1) / len(tried))
         if deadline.passed:
             break
     return _distinct([point for point in points if point.plan.problem.clipping == _mode(points)])
@@ -101,12 +105,14 @@ def scaled(problem: Problem, factor: float) -> Problem:
     return replace(problem, budget=replace(problem.budget, epsilon=problem.budget.epsilon * factor))
 
 
-def _cells(space: Space, setting: Setting, passes: float) -> Iterator[_Cell]:
+def _cells(
+    space: Space, setting: Setting, passes: float, reaches: Mapping[float, tuple[float, ...]]
+) -> Iterator[_Cell]:
     fixed = space.one_gradient or space.work is not None or passes != 1
     for work in (1.0,) if fixed else WORK:
         counts = replace(setting, passes=setting.passes * passes, work=setting.work * work)
-        for factor, reaches in REACHES.items():
-            for reach in reaches if space.step_size is None else (1.0,):
+        for factor, several in reaches.items():
+            for reach in several if space.step_size is None else (1.0,):
                 yield _Cell(replace(counts, reach=setting.reach * reach), factor)
 
 

@@ -13,8 +13,9 @@ from noiseworthy.data import Records
 from noiseworthy.engines.shards import Shards
 from noiseworthy.errors import InvalidInput
 from noiseworthy.plans.problem import Problem
+from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
-from noiseworthy.trials.dealing import dealt, weighted
+from noiseworthy.trials.dealing import RECORDS, RECORDS_OF_NETWORKS, dealt, weighted
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.public import is_made, public_records, same_data, seen_as, whole
 from noiseworthy.trials.treatment import Treatment
@@ -88,7 +89,8 @@ class Proxy:
         return self._deals[place]
 
     def _dealt(self, seed: int) -> Deal:
-        federation = dealt(self.facts, self.records, seed)
+        most = RECORDS if isinstance(self.task, LinearModel) else RECORDS_OF_NETWORKS
+        federation = dealt(self.facts, self.records, seed, most)
         shards = weighted(Shards.load(federation, self.task), self.facts.problem.sizes / federation.sizes)
         numbers = federation.classes is None
         condensed = Shards.load(federation, self.task, condensed=True) if numbers else shards

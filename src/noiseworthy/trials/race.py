@@ -62,16 +62,36 @@ RUNGS = (
     Rung(kept=6, finer=1, levers=True, seeds=2),
     Rung(kept=16, finer=None, levers=False, seeds=4, at_home=True),
 )
-_FINAL = 6
-"""Candidates of the last rung."""
+_OF_NETWORKS = (
+    Rung(kept=2, finer=4, levers=False, seeds=1),
+    Rung(kept=2, finer=2, levers=True, seeds=1),
+    Rung(kept=6, finer=None, levers=False, seeds=2, at_home=True),
+)
+"""The same of networks, of which a training takes longer than its program does to compile."""
 _LOOSER = (0, 2, 4)
 """Gentler variants of the winner: clips so many lattice points larger."""
 _FEWER = (-2, -4, -8)
 """Cheaper variants: passes so many lattice points fewer."""
 _STRONGER = 8.0
 """Another sum of the gains of steering, twice that of the first settings."""
-_FIRST_SEEDS, _COARSE = 2, 0.4
-"""Noise seeds of the first grid, and the share of the work that it is, about."""
+_COARSE = 0.4
+"""Share of the work that the first grid is, about."""
+
+
+class Effort(NamedTuple):
+    """How much of a space is tried.
+
+    Attributes:
+        stride: of the values along each axis of the first grid, every so many-th is tried.
+        seeds: noise seeds of the first grid.
+        rungs: what follows it.
+        final: candidates of the last rung but one.
+    """
+
+    stride: int
+    seeds: int
+    rungs: tuple[Rung, ...]
+    final: int
 
 
 @dataclass(frozen=True)
@@ -159,11 +179,11 @@ def race(
     Returns:
         A `Result`; a function of public inputs alone, unless the deadline cuts it short.
     """
-    fresh = count()
-    standing = _coarse(bench, space, kinds, fresh, deadline, lambda done: on_progress(_COARSE * done))
+    fresh, effort = count(), _effort(bench)
+    standing = _coarse(bench, space, kinds, effort, fresh, deadline, lambda done: on_progress(_COARSE * done))
     best, trainings = np.ones(len(bench.sources)), standing.scores.loss.size
-    final = Rung(_FINAL, None, False, seeds, at_home=True)
-    rungs = (*RUNGS, final, replace(final, kept=1, gentler=True))
+    final = Rung(effort.final, None, False, seeds, at_home=True)
+    rungs = (*effort.rungs, final, replace(final, kept=1, gentler=True))
     for done, rung in enumerate(rungs, start=1):
         if deadline.passed:
             return _result(bench, space, standing, best, trainings, unfinished=True)
@@ -180,19 +200,26 @@ def race(
     return _result(bench, space, standing, best, trainings, unfinished=False)
 
 
+def _effort(bench: Bench) -> Effort:
+    """A whole grid of linear models; of networks a coarser one, and fewer that go on."""
+    return Effort(1, 2, RUNGS, 6) if bench.linear else Effort(2, 1, _OF_NETWORKS, 3)
+
+
 def _coarse(
     bench: Bench,
     space: Space,
     kinds: Sequence[Treatment | None],
+    effort: Effort,
     fresh: Iterator[int],
     deadline: Deadline,
     on_progress: Callable[[float], None],
 ) -> _Standing:
     """The first grid under every treatment, as far as the time goes; at least under the first."""
-    seeds, standing = _drawn(fresh, _FIRST_SEEDS), None
+    seeds, standing = _drawn(fresh, effort.seeds), None
     for done, kind in enumerate(kinds, start=1):
         steep = bench.facts.problem.law.exponent == 2
-        few = bench.possible(space, [Candidate(setting, kind) for setting in space.first(steep)])
+        settings = space.first(steep, effort.stride)
+        few = bench.possible(space, [Candidate(setting, kind) for setting in settings])
         found = _Standing(few, bench.scores(space, few, seeds))
         standing = found if standing is None else standing.beside(found)
         on_progress(done / len(kinds))
