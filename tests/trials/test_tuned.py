@@ -224,6 +224,6 @@ def test_a_race_of_networks_tries_a_coarser_grid(of_network, space_of, monkeypat
     race(of_network, space, [None], 5, Deadline())
     first, *_, final, last = counted
     assert first == (3 * 2 * 3, 1, False)
-    assert final == (3, 5, True)
+    assert final == (2, 5, True)
     assert last[1:] == (5, True)
     assert len(space.first(stride=2)) < len(space.first()) / 4

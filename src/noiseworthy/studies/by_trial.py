@@ -36,6 +36,8 @@ _REAL_IMAGES, _LARGE = 2, 16
 """Sets of real images by which trials may choose features, and pixels a side from where images have them."""
 _MOST = 500
 """Rounds or iterations that trials choose at most where a study does not say."""
+_MOST_OF_NETWORKS = 150
+"""The same of networks, whose trials of longer trainings would take longer than all others together."""
 _RACE = 0.8
 """Share of the time of planning before the trials around the plan."""
 
@@ -208,7 +210,7 @@ def space_of(prepared: Prepared) -> Space:
         rounds=fixed.get(keys.rounds or ""),
         work=fixed.get(keys.work),
         clients_per_round=fixed.get("clients_per_round"),
-        most=fixed.get(keys.most) or _MOST,
+        most=fixed.get(keys.most) or (_MOST if isinstance(prepared.task, LinearModel) else _MOST_OF_NETWORKS),
         clip_norm=given(study.privacy.clip_norm),
         step_size=fixed.get("step_size"),
         decay_rounds=decay(table.step_decay) if "step_decay" in stated else None,

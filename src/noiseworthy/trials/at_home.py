@@ -19,7 +19,6 @@ from noiseworthy.home.scores import merits
 from noiseworthy.home.shared import shared_model
 from noiseworthy.home.tuned import tuned_model
 from noiseworthy.plans.plan import Plan
-from noiseworthy.tasks.linear import LinearModel
 from noiseworthy.trials.bench import Bench, Candidate, on_each
 from noiseworthy.trials.courses import final_models
 from noiseworthy.trials.facts import OWNERS
@@ -146,8 +145,7 @@ def at_home(bench: Bench, space: Space, winner: Candidate) -> AtHome:
     """
     proxies = bench.proxies(winner.treatment)
     sizes = proxies[0].problem.sizes
-    linear = isinstance(proxies[0].task, LinearModel)
-    tried = _OF_LINEAR if linear else _OF_NETWORKS
+    tried = _OF_LINEAR if bench.linear else _OF_NETWORKS
     places, shares = _places(sizes, tried)
     every = np.stack(
         on_each(proxies, lambda proxy: _on(proxy, bench.plan(space, winner, proxy), places, tried))
@@ -163,7 +161,7 @@ def at_home(bench: Bench, space: Space, winner: Candidate) -> AtHome:
         np.sort(bench.facts.problem.sizes),
         named=bench.facts.partition == OWNERS,
     )
-    if found.best != ALONE or not linear:
+    if found.best != ALONE:
         return found
     return replace(found, changes=otherwise(bench, space, winner, WORTH))
 

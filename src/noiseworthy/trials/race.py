@@ -202,7 +202,7 @@ def race(
 
 def _effort(bench: Bench) -> Effort:
     """A whole grid of linear models; of networks a coarser one, and fewer that go on."""
-    return Effort(1, 2, RUNGS, 6) if bench.linear else Effort(2, 1, _OF_NETWORKS, 3)
+    return Effort(1, 2, RUNGS, 6) if bench.linear else Effort(2, 1, _OF_NETWORKS, 2)
 
 
 def _coarse(
