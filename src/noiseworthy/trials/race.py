@@ -64,7 +64,7 @@ RUNGS = (
 )
 _OF_NETWORKS = (
     Rung(kept=2, finer=4, levers=False, seeds=1),
-    Rung(kept=2, finer=2, levers=True, seeds=1),
+    Rung(kept=1, finer=2, levers=True, seeds=1),
     Rung(kept=6, finer=None, levers=False, seeds=2, at_home=True),
 )
 """The same of networks, of which a training takes longer than its program does to compile."""
