@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -271,6 +272,12 @@ def _stacked(shards: Shards) -> Batch:
     return jax.tree.map(lambda *leaves: jnp.stack([*map(padded, leaves)]), *each)
 
 
+@partial(jax.jit, static_argnums=0)
+def _gradients(task: Task, theta: Array, batches: Batch) -> Array:
+    """The mean gradient of each of some batches, one after the other, shape (m, p)."""
+    return jax.lax.map(lambda batch: task.gradient(theta, batch), batches)
+
+
 def _typical(proxy: Proxy, norm: Norm) -> GradientScale:
     """Mean norms of gradients at the start, of records and of a client's mean, and what a step gains."""
     task, theta = proxy.task, proxy.task.initial(jax.random.key(0))
@@ -280,11 +287,10 @@ def _typical(proxy: Proxy, norm: Norm) -> GradientScale:
     real = np.flatnonzero(np.asarray(train.mask).ravel() > 0)
     few = real[np.linspace(0, len(real) - 1, min(_FEW, len(real))).astype(int)]
 
-    def gradient(x: Array, y: Array) -> Array:
-        return task.gradient(theta, Batch(x[None], y[None], jnp.ones(1)))
-
-    gradients = np.asarray(jax.lax.map(lambda record: gradient(*record), (x[few], y[few])))
-    means = np.asarray(jax.lax.map(lambda shard: task.gradient(theta, Batch(*shard)), tuple(train)))
+    gradients = np.asarray(
+        _gradients(task, theta, Batch(x[few][:, None], y[few][:, None], jnp.ones((len(few), 1))))
+    )
+    means = np.asarray(_gradients(task, theta, train))
     order = 1 if norm == "l1" else 2
     unit = deal.untrained_loss if proxy.facts.classes is None else 1.0
     sizes = [
