@@ -42,7 +42,10 @@ ALGORITHMS = {
     "moments": {"shrinkage": 0.5, "step_size": 2.0, "weighting": 0.5},
 }  # fmt: skip
 ABLE = [*ALGORITHMS]
-PASGD = {"dp-pasgd": {"algorithm": {"name": "dp-pasgd", "max_iterations": 40}}}
+UNLIKE = {
+    "dp-pasgd": {"algorithm": {"name": "dp-pasgd", "max_iterations": 40}},
+    "mr-mtl": {"algorithm": {"name": "mr-mtl", "rounds": 5, "step_size": 0.5}},
+}
 OTHERS = {"rounds": 5, "clients_per_round": 5, "step_size": 0.5}
 
 
@@ -125,7 +128,7 @@ def test_the_noise_of_a_sum_is_that_of_all_shares(name, mechanism):
 def test_what_reads_single_uploads_is_refused_by_name(name):
     assert method(name).reads
     with pytest.raises(ConfigError, match=f'{name} cannot train under trust = "secure-sum": .*take one of'):
-        prepare(study_of(name, mechanism=method(name).only or "gaussian", **PASGD.get(name, {})))
+        prepare(study_of(name, mechanism=method(name).only or "gaussian", **UNLIKE.get(name, {})))
 
 
 @pytest.mark.parametrize(

@@ -192,12 +192,16 @@ def _runs(
     proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], at: NDArray[np.int64]
 ) -> Iterator[tuple[Proxy, Deal, Trajectory]]:
     """Trainings of plans, as many as a program has, on each proxy, scored at some rounds."""
-    algorithms = [_algorithm(proxies[0], plan, seed) for plan in plans for seed in seeds]
+    different = {id(plan): plan for plan in plans}
+    made = {
+        place: padded([_algorithm(proxies[0], plan, seed) for seed in seeds], _HORIZON)
+        for place, plan in different.items()
+    }
+    roomy, every = [one for plan in plans for one in made[id(plan)]], list(seeds) * len(plans)
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
-    roomy, every = padded(algorithms, _HORIZON), list(seeds) * len(plans)
     for proxy in proxies:
         deal = proxy.deal(seeds[0] // _SEEDS)
-        shards = deal.condensed if algorithms[0].condensed else deal.shards
+        shards = deal.condensed if roomy[0].condensed else deal.shards
         yield proxy, deal, simulate(roomy, planned, shards, at, every)
 
 
