@@ -13,7 +13,7 @@ from noiseworthy.methods.space import Setting
 from noiseworthy.privacy.trust import Trust
 from noiseworthy.trials import cache, race, search
 from noiseworthy.trials.bench import Bench, Candidate, Scores
-from noiseworthy.trials.race import Deadline
+from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.search import plan_by_trial
 from noiseworthy.trials.treatment import Treatment
 

@@ -14,9 +14,9 @@ from noiseworthy.tasks import LinearModel
 from noiseworthy.trials import landscape as module
 from noiseworthy.trials.bench import Bench, Candidate
 from noiseworthy.trials.courses import outcomes
+from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.landscape import MARKS, REACHES, landscape, scaled
-from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.spaces import Space
 
 N = 6

@@ -16,7 +16,8 @@ from noiseworthy.methods.space import Setting
 from noiseworthy.trials import courses
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.cache import keep, recalled
-from noiseworthy.trials.race import Deadline, race
+from noiseworthy.trials.deadline import Deadline
+from noiseworthy.trials.race import race
 from noiseworthy.trials.search import planned
 
 from .test_race import BEST, FREE, Planted

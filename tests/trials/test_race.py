@@ -10,7 +10,8 @@ import pytest
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.space import Setting
 from noiseworthy.trials.bench import Bench, Candidate, Scores
-from noiseworthy.trials.race import RUNGS, Deadline, race
+from noiseworthy.trials.deadline import Deadline
+from noiseworthy.trials.race import RUNGS, race
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 

@@ -10,7 +10,8 @@ import pytest
 from noiseworthy.methods.space import Setting
 from noiseworthy.trials import race
 from noiseworthy.trials.bench import Bench, Candidate, Scores
-from noiseworthy.trials.race import Deadline, Result
+from noiseworthy.trials.deadline import Deadline
+from noiseworthy.trials.race import Result
 from noiseworthy.trials.search import plan_by_trial, planned
 
 WINNER = Candidate(Setting(1.0, 1.0, 1.0, 20.0))

@@ -20,9 +20,10 @@ from noiseworthy.trials import courses
 from noiseworthy.trials import otherwise as module
 from noiseworthy.trials.bench import Bench, Candidate, Scores
 from noiseworthy.trials.courses import LAST, of_each
+from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.otherwise import otherwise
 from noiseworthy.trials.proxies import seed_of
-from noiseworthy.trials.race import Deadline, race
+from noiseworthy.trials.race import race
 from noiseworthy.trials.tuned import (
     _AS_IT_IS,
     _OWNERS,

@@ -23,9 +23,9 @@ from noiseworthy.tasks.names import FOURIER, Metric, is_encoder
 from noiseworthy.tasks.table import TREATED
 from noiseworthy.trials.at_home import at_home
 from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.public import is_alike, is_made
-from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.reference import alike
 from noiseworthy.trials.search import TrialPlan, plan_by_trial
 from noiseworthy.trials.spaces import Space

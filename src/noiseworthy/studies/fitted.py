@@ -13,9 +13,9 @@ from noiseworthy.plans.plan import Plan, Prediction
 from noiseworthy.studies.decision import Decision, Progress, TrialMark
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.courses import untrained_score
+from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.fitted_bound import fit
 from noiseworthy.trials.landscape import MARKS, TrialPoint, landscape
-from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.search import TrialPlan
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.what_if import WhatIf

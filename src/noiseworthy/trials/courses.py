@@ -193,11 +193,9 @@ def _runs(
 ) -> Iterator[tuple[Proxy, Deal, Trajectory]]:
     """Trainings of plans, as many as a program has, on each proxy, scored at some rounds."""
     different = {id(plan): plan for plan in plans}
-    made = {
-        place: padded([_algorithm(proxies[0], plan, seed) for seed in seeds], _HORIZON)
-        for place, plan in different.items()
-    }
-    roomy, every = [one for plan in plans for one in made[id(plan)]], list(seeds) * len(plans)
+    made = {id(plan): [_algorithm(proxies[0], plan, seed) for seed in seeds] for plan in different.values()}
+    longer = {place: padded(each, _HORIZON) for place, each in made.items()}
+    roomy, every = [one for plan in plans for one in longer[id(plan)]], list(seeds) * len(plans)
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
     for proxy in proxies:
         deal = proxy.deal(seeds[0] // _SEEDS)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from noiseworthy.trials.advisor import FIRST_SEED, Entry
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.courses import constant_score, untrained_score
+from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.fitted_bound import fit
 from noiseworthy.trials.landscape import landscape
-from noiseworthy.trials.race import Deadline
 from noiseworthy.trials.what_if import Curve, WhatIf
 
 Real = NDArray[np.float64]

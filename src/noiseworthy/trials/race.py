@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.space import Setting
 from noiseworthy.trials.bench import Bench, Candidate, Scores
+from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 
@@ -144,18 +144,6 @@ class _Standing:
     def beside(self, other: _Standing) -> _Standing:
         """Both together."""
         return _Standing([*self.candidates, *other.candidates], self.scores.beside(other.scores))
-
-
-class Deadline:
-    """A limit on the time of planning; infinite if none is set."""
-
-    def __init__(self, seconds: float = np.inf):
-        self._end = time.monotonic() + seconds
-
-    @property
-    def passed(self) -> bool:
-        """Whether no time is left."""
-        return time.monotonic() > self._end
 
 
 def race(

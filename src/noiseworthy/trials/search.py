@@ -15,7 +15,8 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.cache import keep, place_of, recalled
-from noiseworthy.trials.race import Deadline, Result, race
+from noiseworthy.trials.deadline import Deadline
+from noiseworthy.trials.race import Result, race
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 

@@ -111,8 +111,7 @@ def _homes(proxy: Proxy, number: int) -> list[Home]:
 def _alone(task: Task, site: Site, seed: int, variance: float) -> tuple[float, float]:
     """Mean test loss and score of an owner's own model."""
     if isinstance(task, LinearModel):
-        start = np.zeros((1, task.dimension), np.float32)
-        made = _drawn(task, site, start, seed, (0.0,))
+        made = _drawn(task, site, np.zeros((1, task.dimension), np.float32), seed, (0.0,))
     else:
         made = own_model(task, np.empty(0), site.own, seed, tried=OWN_EPOCHS)[None]
     (loss,), (score,) = _scored(task, site, made, variance)

@@ -57,8 +57,7 @@ def _told(own: AlgorithmTable, name: RivalName, selection: Literal["uniform", "b
 
 def _drawn_to_the_mean(own: AlgorithmTable) -> MrMtlTable:
     """Everybody replies in every round of it."""
-    told = own.model_dump(include={"rounds", "step_size", "step_decay", "averaging"})
-    return MrMtlTable(name="mr-mtl", **told)
+    return MrMtlTable(name="mr-mtl", **own.model_dump(include=_COMMON - {"clients_per_round", "momentum"}))
 
 
 def _chosen(own: AlgorithmTable) -> SelectionTable:
