@@ -29,9 +29,9 @@ def records(n=30, d=7):
     return jnp.asarray(np.random.default_rng(4).normal(size=(n, d)), jnp.float32)
 
 
-def study(data="heart-disease", algorithm=None, **task):
+def study(federation, algorithm=None, **task):
     tables = {
-        "federation": {"data": data, **({"clients": 3} if data == "breast-cancer" else {})},
+        "federation": federation,
         "privacy": {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-5, "clip_norm": 1.0},
         "planning": {"public": ["prior:0"]},
         "task": task,
@@ -95,24 +95,27 @@ def test_maps_that_cannot_be_drawn_are_refused():
         make_task("logistic", (10_000,), 2, features="fourier:9000:1.0:0")
 
 
-def test_trials_choose_count_and_bandwidth_from_public_ranges():
-    prepared = prepare(study(features="fourier"))
+@pytest.mark.data
+def test_trials_choose_count_and_bandwidth_from_public_ranges(data_dir):
+    hearts = {"data": "heart-disease", "data_dir": str(data_dir)}
+    prepared = prepare(study(hearts, features="fourier"))
     facts = SimpleNamespace(record_size=2.0, classes=2)
     bench = SimpleNamespace(facts=facts, sources=["prior:0"])
     tried = treatments_of(prepared, bench)  # pyright: ignore[reportArgumentType]
     assert tried == curved(2.0)
     assert len({one.features for one in tried}) == len(tried) == 4
-    stated = treatments_of(prepare(study(features=NAME)), bench)  # pyright: ignore[reportArgumentType]
+    stated = treatments_of(prepare(study(hearts, features=NAME)), bench)  # pyright: ignore[reportArgumentType]
     assert stated == [Treatment(features=NAME)]
-    seen = proxy_task(study(features="fourier"), (12,), 2, tried[0], "prior:0")
+    seen = proxy_task(study(hearts, features="fourier"), (12,), 2, tried[0], "prior:0")
     assert isinstance(seen, LinearModel)
     assert (seen.preparation.features, seen.dimension) == (tried[0].features, 40 + (seen.bias > 0))
 
 
 def test_without_ranges_or_trials_its_numbers_must_be_stated():
-    prepared = prepare(study("breast-cancer", features="fourier"))
+    unranged = {"data": "breast-cancer", "clients": 3}
+    prepared = prepare(study(unranged, features="fourier"))
     with pytest.raises(ConfigError, match="bandwidth from public ranges"):
         treatments_of(prepared, open_bench(prepared))
     with pytest.raises(ConfigError, match='features = "fourier" is chosen by trial, and this study has none'):
-        decide(prepare(study(algorithm=FIXED, features="fourier")))
+        decide(prepare(study(unranged, algorithm=FIXED, features="fourier")))
     assert "random Fourier features (fourier:100:1.5:3" in preparation({"features": NAME})
