@@ -48,5 +48,8 @@ def test_compiled_programs_are_kept_where_the_user_says(tmp_path, monkeypatch):
     assert use_persistent_cache() == tmp_path / "noiseworthy"
     assert str(tmp_path / "noiseworthy") == jax.config.jax_compilation_cache_dir
     monkeypatch.delenv(CACHE_VARIABLE)
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path / "of jax"))
+    assert use_persistent_cache() == tmp_path / "of jax"
+    jax.config.update("jax_compilation_cache_dir", None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert use_persistent_cache() == tmp_path / "xdg" / "noiseworthy"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import equinox as eqx
 import jax
@@ -17,9 +17,12 @@ from noiseworthy.engines.debug import debug
 from noiseworthy.engines.shards import Shards
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.errors import BudgetExceeded, InvalidInput
+from noiseworthy.methods.algorithm import Scheduled
+from noiseworthy.methods.averaged import Averaged, averaged
 from noiseworthy.methods.dp_pasgd import planner as averaging_period
 from noiseworthy.methods.dp_scaffnew import planner as communication_probability
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
+from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.making import padded
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import StepSize
@@ -226,6 +229,44 @@ def test_blocks_of_clients_sum_everybody_exactly_once(clients_at_once, cohort, m
     expected = [sum(base ** int(c) for c in clients) for base in (1.0, 10.0)]
     np.testing.assert_allclose(total, expected)
     np.testing.assert_array_equal(memory, 100 * np.arange(cohort) + clients)
+
+
+@pytest.mark.parametrize("clients_at_once", [1, 2, 3, 5])
+@pytest.mark.parametrize("cohort", [4, 5])
+def test_one_product_of_records_gives_the_sum_of_all_replies(
+    plan_of, algorithms_of, shards, clients_at_once, cohort, monkeypatch
+):
+    monkeypatch.setattr(resident, "_JOINT_ELEMENTS", shards.train.x[0].size * clients_at_once)
+    algorithm = jax.tree.map(jnp.asarray, algorithms_of(plan_of("gaussian", cohort, 4), [0]).all[0])
+    state = algorithm.init(jax.random.key(0))
+    state = state._replace(theta=state.theta + jnp.linspace(-1, 1, len(state.theta)))
+    clients = algorithm.select(state)
+    assert algorithm.sums_records
+    total = resident._sum_over_records(algorithm, state, clients, clients, shards.train)
+    each = [
+        algorithm.weight(c) * algorithm.local_update(state, c, (), shards.of(int(c)), jax.random.key(1))[0]
+        for c in clients
+    ]
+    np.testing.assert_allclose(total, np.sum(each, axis=0), rtol=1e-5, atol=1e-6)
+
+
+def test_what_clients_do_otherwise_is_asked_of_each(plan_of, algorithms_of):
+    """An algorithm that changes the update of another one must not be passed over by its sum."""
+
+    class Doubled(FedSGDDPC):
+        def local_update(self, state, client, memory, shard, key):
+            update, memory = super().local_update(state, client, memory, shard, key)
+            return 2 * update, memory
+
+    class Around2(Averaged):
+        local_update = Doubled.local_update
+
+    sound = algorithms_of(plan_of("gaussian", 2, 4), [0]).all[0]
+    doubled = Doubled(**{field.name: getattr(sound, field.name) for field in fields(sound)})
+    assert (sound.sums_records, averaged(sound, 4, 0.5).sums_records) == (True, True)
+    assert not any(one.sums_records for one in (doubled, averaged(doubled, 4, 0.5), Around2(sound, 1)))
+    with pytest.raises(InvalidInput, match="no sums over records"):
+        Scheduled.sum_over_records(sound, None, None, None, None)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_horizon_of_padded_rounds_changes_nothing(plan_of, algorithms_of, shards):

@@ -7,7 +7,6 @@ sampler; the battery is shown to catch samplers with 0.2 % wrong variance, flat 
 from __future__ import annotations
 
 import inspect
-import math
 import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
@@ -17,10 +16,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noiseworthy.errors import InvalidInput, UnsoundClaim
+from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy import deployed_noise, grid_mechanism, quantised, uploads
-from noiseworthy.privacy.accountants import spent_epsilon
-from noiseworthy.privacy.deployed_epsilon import deployed_epsilon
 from noiseworthy.privacy.deployed_noise import STEPS, DeployedNoise, grid_surcharge
 from noiseworthy.privacy.gaussian import gaussian_delta
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace
@@ -236,39 +233,6 @@ def test_the_exact_delta_of_the_discrete_gaussian_stays_below_what_is_charged():
         for e in np.linspace(0.01, 3, 40)
     ]
     assert any(above)  # the surcharge is needed
-
-
-@pytest.mark.parametrize("family", ["gaussian", "laplace"])
-def test_a_fine_grid_costs_next_to_nothing_and_never_less_than_nothing(family):
-    release = one_release(family, 0.7)
-    noise = DeployedNoise(family, STEPS)
-    continuous = float(spent_epsilon(release, 50, 1e-6)[0])
-    charged = deployed_epsilon(release, 0, 50, 1e-6, noise, 300_000)
-    assert continuous <= charged <= continuous * (1 + 1e-6)
-
-
-def test_a_coarse_grid_costs_what_the_formula_says():
-    release, noise = one_release("gaussian", 0.7), DeployedNoise("gaussian", 2.0**16)
-    charged = deployed_epsilon(release, 0, 10, 1e-5, noise, 1000)
-    tau = 10 * 1000 / 24 / 2.0**32
-    mu = math.sqrt(10) * float(release.shift[0])
-    total = float(gaussian_delta(charged, mu)) + (1 + math.exp(charged)) * tau
-    assert total == pytest.approx(1e-5, rel=1e-6)
-    assert charged > 1.002 * float(spent_epsilon(release, 10, 1e-5)[0])
-
-
-def test_pure_epsilon_has_no_surcharge():
-    release = one_release("laplace", 0.7)
-    assert deployed_epsilon(release, 0, 3, 0.0, DeployedNoise("laplace", 4.0), 10**6) == pytest.approx(3 / 7)
-
-
-@pytest.mark.parametrize(("scale", "epsilon_size"), [(2.0, 0.7), (STEPS, 1e-3)])
-def test_a_surcharge_above_delta_is_refused(scale, epsilon_size):
-    """A coarse grid; and an epsilon so large that e^epsilon tau passes delta."""
-    with pytest.raises(UnsoundClaim, match=r"leaves nothing of delta 1e-05 .*take a finer grid"):
-        deployed_epsilon(
-            one_release("gaussian", epsilon_size), 0, 10, 1e-5, DeployedNoise("gaussian", scale), 1000
-        )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.deployed_noise import DeployedNoise
-from noiseworthy.privacy.noise import SimulatedNoise
 from noiseworthy.privacy.uploads import LIMIT, Grid, Noise, Upload, releasable
 
 
@@ -65,26 +63,8 @@ def test_bad_grids_and_stamps_are_refused_by_name(make, says):
         make()
 
 
-def both() -> list[Noise]:
-    return [DeployedNoise("gaussian", 8.0), SimulatedNoise("gaussian", 8.0, jax.random.key(0))]
-
-
-def test_both_kinds_of_noise_are_one_protocol_with_two_stamps():
-    assert all(isinstance(noise, Noise) for noise in both())
-    assert [noise.assurance for noise in both()] == ["grid-csprng", "simulation"]
-
-
-def test_simulated_noise_repeats_and_deployed_noise_does_not():
-    deployed, simulated = both()
-    nothing = np.zeros(50, np.int64)
-    np.testing.assert_array_equal(simulated.added_to(nothing), simulated.added_to(nothing))
-    assert np.any(deployed.added_to(nothing) != deployed.added_to(nothing))
-
-
-def test_simulated_noise_is_the_noise_of_the_simulation_rounded_to_the_grid():
-    from noiseworthy.privacy.noise import simulated_noise
-
-    key = jax.random.key(3)
-    noise = SimulatedNoise("laplace", 1000.0, key).added_to(np.full(200, 7))
-    drawn = 1000.0 * np.asarray(simulated_noise(key, "laplace", jax.numpy.ones(()), 200), np.float64)
-    assert np.abs(noise - 7 - drawn).max() <= 0.5
+def test_deployed_noise_keeps_the_protocol_says_its_stamp_and_never_repeats():
+    noise, nothing = DeployedNoise("gaussian", 8.0), np.zeros(50, np.int64)
+    assert isinstance(noise, Noise)
+    assert noise.assurance == "grid-csprng"
+    assert np.any(noise.added_to(nothing) != noise.added_to(nothing))

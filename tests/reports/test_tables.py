@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from noiseworthy.model.metrics import of_classes, of_numbers
-from noiseworthy.reports.tables import comparison_table, plan_panel, statement_text, training_panel
+from noiseworthy.reports.tables import comparison_table, plan_panel, training_panel
 from noiseworthy.studies.typed_record import view
 
 
@@ -20,7 +20,7 @@ def shown(renderable, width=80):
     return console.file.getvalue()
 
 
-@pytest.mark.parametrize("show", [plan_panel, training_panel, comparison_table, statement_text])
+@pytest.mark.parametrize("show", [plan_panel, training_panel, comparison_table])
 def test_everything_fits_80_columns(record, show):
     renderable = show(view(record))
     if renderable is not None:
@@ -192,7 +192,3 @@ def test_brackets_in_names_are_no_markup(make_record):
     text = words(plan_panel(record))
     assert "fitted to [red]mine[/red]" in text
     assert "! See [planning] public." in text
-
-
-def test_the_statement_warns_first(make_record):
-    assert shown(statement_text(view(make_record("no_noise")))).startswith("No privacy at all. NOT PRIVATE")

@@ -27,7 +27,7 @@ def test_images_stand_in_for_femnist(femnist_folder):
     prepared = prepare(study_of(femnist_folder))
     bench = by_trial.open_bench(prepared)
     assert bench.sources == ("digits", "mixture")
-    assert bench.record_shapes == [(28, 28)] * 2
+    assert [proxy.records.record_shape for proxy in bench.proxies()] == [(28, 28)] * 2
 
 
 def test_flat_squares_of_any_table_are_images_to_a_cnn(tmp_path):

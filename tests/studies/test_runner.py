@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 
+from noiseworthy.engines.compilation import CACHE_VARIABLE, cache_folder
 from noiseworthy.errors import DataError, InvalidInput, ResumeError
 from noiseworthy.methods.dp_fedavg import planner as local_iterations
 from noiseworthy.methods.dp_pasgd import planner as averaging_period
@@ -20,6 +22,7 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.studies import training
+from noiseworthy.studies.by_trial import open_bench
 from noiseworthy.studies.checkpoints import fingerprint, load_checkpoint
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.planner import decide
@@ -291,3 +294,19 @@ def test_a_grid_of_its_own_ends_at_what_the_resources_pay_for(prepared, plan):
     rich = replace(plan, problem=replace(plan.problem, resources=resources))
     cells = grid_of(rich, StepSize(0.1), CompareTable(), 1, "C")
     assert [(cell.rounds, cell.clients_per_round) for cell in cells] == [(10, 1), (12, 1), (6, 2), (3, 4)]
+
+
+@pytest.mark.parametrize("begin", ["planning by trial", "training"])
+def test_from_python_too_compiled_programs_are_kept(begin, tmp_path, monkeypatch):
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    prepared, before = prepare(parse_study({**RAW, "constants": CONSTANTS})), cache_folder()
+    plan, (federation, task) = decide(prepared).plan, prepared.trained()
+    assert cache_folder() == before
+    try:
+        if begin == "training":
+            train(plan, federation, task, evaluations=1)
+        else:
+            open_bench(prepared)
+        assert cache_folder() == tmp_path / "noiseworthy"
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before and str(before))

@@ -310,6 +310,11 @@ class ClipsTheBatch(Mutant):
         return mean * jnp.minimum(1.0, self.clip_norm / jnp.linalg.norm(mean)), memory
 
 
+class SumsUnweighted(Mutant):
+    def sum_over_records(self, state, clients, weights, shards):
+        return super().sum_over_records(state, clients, jnp.ones_like(weights), shards)
+
+
 class KeepsItsNoise(Mutant):
     noises: ClassVar[tuple[str, ...]] = ()
 
@@ -380,6 +385,7 @@ class GrantsMore(Mutant):
         (ForgetsTheClip, "test_no_neighbour_moves_an_update_by_more_than_the_planned_sensitivity"),
         (ClipsTheBatch, "test_no_neighbour_moves_an_update_by_more_than_the_planned_sensitivity"),
         (DividesByItsBatch, "test_no_neighbour_moves_an_update_by_more_than_the_planned_sensitivity"),
+        (SumsUnweighted, "test_a_sum_over_records_is_that_of_the_updates"),
         (KeepsItsNoise, "test_a_factor_of_the_noise_is_one_of_every_upload"),
         (PadsInFront, "test_schedules_made_longer_change_no_round"),
         (LetsNaNThrough, "test_records_that_are_not_finite_make_no_update_that_is_not"),

@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from noiseworthy.privacy.deployed_noise import DeployedNoise
-from noiseworthy.privacy.noise import SimulatedNoise
+from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.noise import ASSURANCE, simulated_noise
 from noiseworthy.privacy.quantised import clipped_sum
-from noiseworthy.privacy.uploads import Grid
+from noiseworthy.privacy.uploads import Assurance, Grid, releasable
 from noiseworthy.testing import ClipConformance, NoiseConformance
 from noiseworthy.testing.laws import p_values
 
 UPLOADS = count()
+
+
+@dataclass(frozen=True)
+class SimulatedNoise:
+    """Noise of the simulation, rounded to whole steps: sound but for its stamp, and what mutants break."""
+
+    family: Family
+    scale: float
+    key: jax.Array
+    assurance: Assurance = ASSURANCE
+
+    def added_to(self, total):
+        drawn = simulated_noise(self.key, self.family, jnp.ones(()), releasable(total).size)
+        return releasable(total + np.rint(self.scale * np.asarray(drawn, np.float64)).astype(np.int64))
+
+
 SPACING = Grid(-20)
 
 

@@ -26,6 +26,7 @@ from noiseworthy.trials.dealing import dealt, weighted
 from noiseworthy.trials.proxies import make_proxies
 from noiseworthy.trials.public import public_records
 from noiseworthy.trials.spaces import Space
+from noiseworthy.trials.treatment import Treatment
 
 ALGORITHMS = ("fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs")
 ONE = Setting(1.0, 1.0, 1.0, 1.0)
@@ -222,20 +223,28 @@ def test_a_thousand_digits_trials_a_minute_and_memory_stays_flat(facts_of):
     assert grown < 50_000, "kilobytes"
 
 
+def compilations(proxy, bench, space, caplog, treatment=None) -> int:
+    """Programs of rounds that a trial on a proxy compiles."""
+    caplog.clear()
+    with jax.log_compiles(), caplog.at_level("WARNING", logger="jax._src.interpreters.pxla"):
+        outcomes(proxy, [bench.plan(space, Candidate(ONE, treatment), proxy)], [0, 1])
+    return sum(record.getMessage().startswith("Compiling jit(_advance)") for record in caplog.records)
+
+
 def test_tables_of_the_prior_share_one_compiled_program(facts_of, space_of, caplog):
     """Their shapes are the study's, and so is the model: the second and third compile nothing more."""
-    facts = facts_of(sizes=(37, 21), record_shape=(7,), classes=3)
+    facts = facts_of(sizes=(37, 21), record_shape=(23,), classes=3)  # as no other test has
     space = space_of("fedsgd-dpc", rounds=3, clients_per_round=2)
     bench = Bench(facts, ["prior:0", "prior:1", "prior:2"])
     bench.scale()
-    compiled = []
-    for proxy in bench.proxies():
-        caplog.clear()
-        with jax.log_compiles(), caplog.at_level("WARNING", logger="jax._src.interpreters.pxla"):
-            outcomes(proxy, [bench.plan(space, Candidate(ONE), proxy)], [0, 1])
-        compiled.append(
-            sum(record.getMessage().startswith("Compiling jit(_advance)") for record in caplog.records)
-        )
+    assert [compilations(proxy, bench, space, caplog) for proxy in bench.proxies()] == [1, 0, 0]
+
+
+def test_ways_of_preparing_records_share_one_compiled_program(facts_of, space_of, caplog):
+    facts = facts_of(sizes=(37, 21), record_shape=(24,), classes=3)  # as no other test has
+    space, bench = space_of("fedsgd-dpc", rounds=3, clients_per_round=2), Bench(facts, ["prior:0"])
+    ways = [Treatment(), Treatment(feature_norm=2.0, normalise=False), Treatment(projection=24)]
+    compiled = [compilations(bench.proxies(way)[0], bench, space, caplog, way) for way in ways]
     assert compiled == [1, 0, 0]
 
 

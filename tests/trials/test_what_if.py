@@ -160,17 +160,6 @@ def test_the_price_of_points_is_the_inverse_of_the_curve(known):
         assert np.interp(np.log(epsilon), np.log(curve.x), curve.accuracy) == pytest.approx(accuracy)
 
 
-def test_clients_needed_are_the_fewest_that_reach_an_accuracy():
-    guess, _ = GAUSSIAN
-    own = guess.at(guess.plan.problem).accuracy
-    needed = guess.clients_needed(own + 0.05)
-    assert needed > 10
-    assert guess.at(resized(guess.plan.problem, needed)).accuracy >= own + 0.05
-    assert guess.at(resized(guess.plan.problem, int(needed / 1.2))).accuracy < own + 0.05
-    assert guess.clients_needed(own) == 10
-    assert guess.clients_needed(0.9999) is None
-
-
 def test_chosen_clients_are_chosen_anew_for_every_count():
     """The noise of a point is that of the plan that DPFL-BCS would make."""
     budget = PrivacyBudget.of(np.linspace(0.5, 4, 10), 0.0, 10)

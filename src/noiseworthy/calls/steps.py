@@ -7,7 +7,6 @@ from typing import Any
 
 from noiseworthy.calls.callbacks import Callback
 from noiseworthy.calls.folder import curves_of
-from noiseworthy.engines.compilation import use_persistent_cache
 from noiseworthy.engines.records import Curves
 from noiseworthy.studies.decision import Progress
 from noiseworthy.studies.plan_file import Planned, kept_plan, load_plan, planned
@@ -31,8 +30,6 @@ def decided(
         kept: folder of a run that goes on, whose plan was decided when it began.
         on_progress: told the share of planning done.
     """
-    if prepared.federation is not None:
-        use_persistent_cache()
     if plan is not None:
         return load_plan(Path(plan)).applied(prepared)
     if kept is not None and (found := kept_plan(kept, prepared)) is not None:

@@ -59,13 +59,11 @@ def advise(
     """Plan a study with every algorithm by trial on public data, side by side, and recommend one."""
     folder = out_folder or Path("runs") / study.stem
     prepared = prepare_study(study, data, budget_seconds, sets, folder=folder, trains=False)
-    from noiseworthy.engines.compilation import use_persistent_cache
     from noiseworthy.reports.advice import advice_panel, write_advice
     from noiseworthy.studies.occupied import held, made_for
     from noiseworthy.sweeps.advisor import advice_record
     from noiseworthy.sweeps.advisor import advise as run
 
-    use_persistent_cache()
     with progress_bar("Trying", 100, "%") as bar:
         advice = advice_record(run(prepared, lambda name, done: bar(done, name)), study.stem)
     advice["made_for"] = made_for(prepared.study, prepared.federation)

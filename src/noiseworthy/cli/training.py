@@ -186,13 +186,11 @@ def _tradeoff(
 
 
 def _rivals(contest: Contest, prepared: Prepared, folder: Path, *, name: str) -> dict[str, Any]:
-    from noiseworthy.engines.compilation import use_persistent_cache
     from noiseworthy.studies.record import new_record, save_record
     from noiseworthy.sweeps.contest import plan_contest, train_contest
     from noiseworthy.sweeps.contest_home import with_homes
     from noiseworthy.sweeps.recorded import with_rivals
 
-    use_persistent_cache()
     with progress_bar("Planning", len(contest.points), "points") as bar:
         contest = plan_contest(contest, prepared, bar)
     started = time.monotonic()

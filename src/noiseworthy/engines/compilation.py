@@ -11,8 +11,15 @@ CACHE_VARIABLE = "NOISEWORTHY_CACHE"
 
 
 def use_persistent_cache() -> Path:
-    """Keep compiled programs in NOISEWORTHY_CACHE, by default the user's cache folder; returns the folder."""
-    base = os.environ.get(CACHE_VARIABLE) or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    """Keep compiled programs in NOISEWORTHY_CACHE, else where JAX was told to, else in the user's cache.
+
+    Returns:
+        The folder.
+    """
+    stated = os.environ.get(CACHE_VARIABLE)
+    if stated is None and (told := cache_folder()) is not None:
+        return told
+    base = stated or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(base) / "noiseworthy"
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

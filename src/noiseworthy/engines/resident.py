@@ -24,6 +24,8 @@ from noiseworthy.tasks import LinearModel
 
 _BLOCK_ELEMENTS = 50_000
 """Clients of a cohort are mapped in blocks of at most so many numbers; larger blocks gain nothing."""
+_JOINT_ELEMENTS = 1_000_000
+"""Records of clients that one product serves lie end to end in blocks of at most so many numbers."""
 _MODEL_WEIGHT = 8
 """A model of a client's own counts so many times: mapped, its products become slow batched ones."""
 _GATHER_ELEMENTS = 4_000_000
@@ -170,6 +172,9 @@ def _round(
             return algorithm.weight(client) * upload, memory
 
         places = jnp.arange(len(clients)) if everybody else clients
+        if _in_one_product(algorithm, layout):
+            total = total + _sum_over_records(algorithm, state, places, clients, held)
+            continue
         kept = clients if groups else places
         own = jax.tree.map(lambda leaf, kept=kept: leaf[kept], memory)
         elements = held[0][0].size + _MODEL_WEIGHT * state.theta.size * algorithm.moves_locally
@@ -199,14 +204,41 @@ def _each_upload(
     return uploads, jax.tree.map(lambda old, new: old.at[cohort].set(new), memory, own)
 
 
+def _in_one_product(algorithm: Algorithm, layout: Layout) -> bool:
+    """Whether one matrix product gives the replies of many clients, whose noise is one draw."""
+    return algorithm.sums_records and isinstance(algorithm.task, LinearModel) and not layout.single_uploads
+
+
+def _sum_over_records(
+    algorithm: Algorithm, state: ServerState, places: Array, clients: Array, held: Shard
+) -> Array:
+    """Weighted sum of replies from the records of many clients end to end, so that memory stays flat."""
+    weights = jax.vmap(algorithm.weight)(clients)
+    block = _block(len(clients), _JOINT_ELEMENTS // held[0][0].size)
+
+    def add(total: Array, part: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        shards = jax.tree.map(lambda leaf: leaf[part[0]], held)
+        return total + algorithm.sum_over_records(state, *part[1:], shards), None
+
+    if block == len(held[0]):
+        return algorithm.sum_over_records(state, clients, weights, held)
+    parts = jax.tree.map(lambda leaf: leaf.reshape(-1, block), (places, clients, weights))
+    return lax.scan(add, jnp.zeros_like(state.theta), parts)[0]
+
+
+def _block(cohort: int, most: int) -> int:
+    """The most clients of a cohort, up to a limit, that divide it evenly; at least one."""
+    return max(size for size in range(1, cohort + 1) if cohort % size == 0 and size <= max(1, most))
+
+
 def _sum_in_blocks(
     reply: Callable[[Array, Array, Memory], tuple[Array, Memory]],
     asked: tuple[Array, Array, Memory],
     elements: int,
 ) -> tuple[Array, Memory]:
     """Sum of replies, a block of clients at a time, so that memory stays flat in the cohort."""
-    most, cohort = max(1, _BLOCK_ELEMENTS // elements), asked[1]
-    block = max(size for size in range(1, len(cohort) + 1) if len(cohort) % size == 0 and size <= most)
+    cohort = asked[1]
+    block = _block(len(cohort), _BLOCK_ELEMENTS // elements)
     split = lambda leaf: leaf.reshape(-1, block, *leaf.shape[1:])  # noqa: E731
     first = lambda leaf: leaf[0]  # noqa: E731
 

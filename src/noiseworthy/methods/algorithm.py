@@ -15,8 +15,10 @@ from jax import Array
 from numpy.typing import NDArray
 
 from noiseworthy._keys import Purpose, named_key
+from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
 
 Shard: TypeAlias = Any
 """What a client computes with: its records as a `Batch`, or what full batches need to know, as `Moments`."""
@@ -92,6 +94,11 @@ class Algorithm(Protocol):
         ...
 
     @property
+    def sums_records(self) -> bool:
+        """Whether the weighted sum of raw updates is one sum over the records of all clients."""
+        ...
+
+    @property
     def lengths(self) -> dict[str, int]:
         """Entries of each schedule, by its name: one for every round or step."""
         ...
@@ -132,6 +139,20 @@ class Algorithm(Protocol):
         self, state: ServerState, client: Array, memory: Memory, shard: Any, key: Array
     ) -> tuple[Array, Memory]:
         """The raw update of one client, shape (p,), which never leaves it, and what it remembers."""
+        ...
+
+    def sum_over_records(self, state: ServerState, clients: Array, weights: Array, shards: Batch) -> Array:
+        """The sum of so many times the raw update of each of some clients, where it `sums_records`.
+
+        Args:
+            state: that the clients are sent.
+            clients: shape (b,).
+            weights: of their updates, shape (b,).
+            shards: what they hold, arrays of shape (b, n, ...).
+
+        Returns:
+            Shape (p,), up to rounding what `local_update` gives client by client.
+        """
         ...
 
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
@@ -193,6 +214,19 @@ class Scheduled(eqx.Module):
     def steps_in_span(self) -> StepsInSpan | None:
         """None, where no step knows of the span."""
         return None
+
+    @property
+    def sums_records(self) -> bool:
+        """Updates are computed client by client."""
+        return False
+
+    def sum_over_records(self, state: ServerState, clients: Array, weights: Array, shards: Batch) -> Array:
+        """Nobody asks for it.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(f"updates of {type(self).__name__} are no sums over records; ask client by client")
 
     @property
     def lengths(self) -> dict[str, int]:

@@ -15,6 +15,7 @@ from jax import Array
 from noiseworthy.methods.algorithm import Algorithm, ServerState, Shard, StepsInSpan
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.batch import Batch
 
 
 class Around(eqx.Module):
@@ -55,6 +56,11 @@ class Around(eqx.Module):
     def remembers_noised(self) -> bool:
         """The algorithm's."""
         return self.algorithm.remembers_noised
+
+    @property
+    def sums_records(self) -> bool:
+        """As the algorithm does, unless clients compute something else here."""
+        return type(self).local_update is Around.local_update and self.algorithm.sums_records
 
     @property
     def lengths(self) -> dict[str, int]:
@@ -103,6 +109,10 @@ class Around(eqx.Module):
     ) -> tuple[Array, Memory]:
         """The algorithm's, at the model that was sent."""
         return self.algorithm.local_update(own_state(state), client, memory, shard, key)
+
+    def sum_over_records(self, state: ServerState, clients: Array, weights: Array, shards: Batch) -> Array:
+        """The algorithm's, at the model that was sent."""
+        return self.algorithm.sum_over_records(own_state(state), clients, weights, shards)
 
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The algorithm's."""

@@ -100,7 +100,7 @@ class GridMechanism:
 
 
 def as_drawn(release: Release) -> Release:
-    """A planned release with the noise that grid mechanisms add at least, for `deployed_epsilon`.
+    """A planned release with the noise that grid mechanisms add at least.
 
     Example:
         >>> from noiseworthy.privacy.mechanisms import Gaussian

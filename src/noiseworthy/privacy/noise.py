@@ -6,52 +6,13 @@ upload must never use this module. It has the right law for measuring accuracy, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
-from numpy.typing import NDArray
 
 from noiseworthy.privacy.mechanisms import Family, law_of
-from noiseworthy.privacy.uploads import Assurance, releasable
+from noiseworthy.privacy.uploads import Assurance
 
 ASSURANCE: Assurance = "simulation"
-
-
-@dataclass(frozen=True)
-class SimulatedNoise:
-    """Seeded noise behind the protocol of deployed noise, to rehearse a deployment and repeat it bit by bit.
-
-    Attributes:
-        family: of the noise.
-        scale: noise size in steps of the grid.
-        key: of the one upload that this noise is for.
-
-    Example:
-        >>> import jax
-        >>> noise = SimulatedNoise("laplace", 100.0, jax.random.key(0))
-        >>> noise.assurance, noise.added_to(np.zeros(4, np.int64)).dtype
-        ('simulation', dtype('int64'))
-    """
-
-    family: Family
-    scale: float
-    key: Array
-
-    @property
-    def assurance(self) -> Assurance:
-        """The stamp of uploads with this noise."""
-        return ASSURANCE
-
-    def added_to(self, total: NDArray[np.int64]) -> NDArray[np.int64]:
-        """A total of whole steps plus rounded float noise, shape (p,); the same at every call.
-
-        Raises:
-            InvalidInput: anything but int64 within +-2^53, before or after.
-        """
-        drawn = simulated_noise(self.key, self.family, jnp.ones(()), releasable(total).size)
-        return releasable(total + np.rint(self.scale * np.asarray(drawn, np.float64)).astype(np.int64))
 
 
 def simulated_noise(key: Array, family: Family, size: Array, dimension: int, parts: int = 1) -> Array:

@@ -18,7 +18,6 @@ from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.reports import at_home, findings, result, rivals_words
 from noiseworthy.reports import tradeoff_words as surface
 from noiseworthy.reports.alternatives import leak_of
-from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.resources import bill_of, of_budget, planned_bill, prices, whose
 from noiseworthy.reports.schedules import asked_in_training, noise_of_uploads, trusted, uploads_of, words_of
 from noiseworthy.reports.what_if_words import price_of_next_point, what_trust_buys
@@ -241,16 +240,6 @@ MOST_CELLS = 8
 """Fixed settings shown in the terminal, best first."""
 MOST_CLIENTS = 24
 """Clients whose budgets are shown in the terminal."""
-
-
-def statement_text(record: RunRecord) -> Group:
-    """The privacy statement for the terminal."""
-    styles = {"claim": "bold", "limit": "bold", "warning": "bold red"}
-    parts = []
-    for clause in privacy_statement(record):
-        parts.append(Text.assemble((f"{clause.title}. ", styles[clause.kind]), clause.text))
-        parts += [Text(f"  - {point}") for point in clause.points]
-    return Group(*parts)
 
 
 def provenances(record: RunRecord) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from noiseworthy.data.scenes import SCENES, fits
+from noiseworthy.engines.compilation import use_persistent_cache
 from noiseworthy.errors import ConfigError
 from noiseworthy.methods.question import NOTHING_TO_TRY, decay, given
 from noiseworthy.methods.registry import method
@@ -118,6 +119,7 @@ def _shows_images(source: str, facts: PublicFacts) -> bool:
 
 def open_bench(prepared: Prepared, *, for_owners: bool = False) -> Bench:
     """The public data on which a study is planned, by the shared model or by what owners make of it."""
+    use_persistent_cache()
     facts = replace(prepared.public_facts(), for_owners=for_owners)
     public = prepared.study.planning.public
     located = prepared.study.located

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data import Federation
+from noiseworthy.engines.compilation import use_persistent_cache
 from noiseworthy.engines.records import Curves, Trajectory, evaluation_rounds
 from noiseworthy.engines.shards import Shards, loaded
 from noiseworthy.engines.simulation import Checkpoint, simulate
@@ -137,6 +138,7 @@ def carried_out(
         on_progress: told the share of rounds done.
         on_curves: as in `train`.
     """
+    use_persistent_cache()
     if plan.pilot is not None and plan.pilot.pending:
         alike = [plan] * len(seeds)
         run, stages = two_stages.run(

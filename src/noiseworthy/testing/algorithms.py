@@ -111,6 +111,25 @@ class AlgorithmConformance:
         for state in self._states():
             assert np.all(np.isfinite(self._updates(state))), "an update is not finite"
 
+    def test_a_sum_over_records_is_that_of_the_updates(self):
+        """What the engine takes for many clients at once is what they would upload one by one."""
+        algorithm, clients = self._algorithm, jnp.asarray(self._algorithm.select(self._state(0)))
+        if not algorithm.sums_records:
+            return
+        weights = jnp.linspace(0.5, 2.0, len(clients))
+        shards = [self._shard(seed) for seed in range(len(clients))]
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *shards)
+        for state in self._states():
+            at_once = algorithm.sum_over_records(state, clients, weights, stacked)
+            memory, key = algorithm.init_client(state.theta), jax.random.key(31)
+            each = [
+                algorithm.local_update(state, client, memory, shard, key)[0]
+                for client, shard in zip(clients, shards, strict=True)
+            ]
+            one_by_one = np.asarray(weights) @ np.stack(each)
+            room = _FLOAT * np.abs(one_by_one).max()
+            assert np.allclose(at_once, one_by_one, rtol=0, atol=room), "at once it is another sum"
+
     # Noise --------------------------------------------------------------------------------------------
 
     def test_uploads_carry_the_planned_noise(self):

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noiseworthy.errors import UserError
-from noiseworthy.trials.bench import Bench, Candidate, Scores, on_each, voted
+from noiseworthy.trials.bench import Bench, Candidate, Scores, voted
 from noiseworthy.trials.courses import untrained_score
 from noiseworthy.trials.deadline import Deadline
-from noiseworthy.trials.proxies import Proxy
+from noiseworthy.trials.proxies import Proxy, on_each
 from noiseworthy.trials.search import WORTHLESS, TrialPlan, plan_by_trial, planned
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment

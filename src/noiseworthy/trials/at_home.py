@@ -19,11 +19,11 @@ from noiseworthy.home.scores import merits
 from noiseworthy.home.shared import shared_model
 from noiseworthy.home.tuned import tuned_model
 from noiseworthy.plans.plan import Plan
-from noiseworthy.trials.bench import Bench, Candidate, on_each
+from noiseworthy.trials.bench import Bench, Candidate
 from noiseworthy.trials.courses import final_models
 from noiseworthy.trials.facts import OWNERS
 from noiseworthy.trials.otherwise import Otherwise, otherwise
-from noiseworthy.trials.proxies import Proxy, seed_of
+from noiseworthy.trials.proxies import Proxy, on_each, seed_of
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.tuned import OWN_EPOCHS, TUNED_EPOCHS
 from noiseworthy.trials.typical import prepared, sites, typical

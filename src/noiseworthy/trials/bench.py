@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,13 +24,11 @@ from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.trials.courses import LAST, Outcomes, blank, of_each
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.proxies import Proxy, make_proxies, shape_of
+from noiseworthy.trials.proxies import Proxy, make_proxies, on_each
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment
 from noiseworthy.trials.tuned import after_tuning
 
-T = TypeVar("T")
-P = TypeVar("P")
 _FEW = 64
 """Records of a proxy that gradients are measured on."""
 
@@ -112,11 +109,6 @@ class Bench:
             self.facts.make_task(self.facts.record_shape, self.facts.classes, None), LinearModel
         )
 
-    @property
-    def record_shapes(self) -> list[tuple[int, ...]]:
-        """Shape of a record of each public data set, resized to the study's where it is an image."""
-        return [shape_of(self.facts, source, self.data_dir) for source in self.sources]
-
     def scale(self, treatment: Treatment | None = None, task: Task | None = None) -> GradientScale:
         """Geometric mean over the proxies of their typical gradients, in units of the largest record.
 
@@ -176,8 +168,7 @@ class Bench:
 
         With `at_home`, models of a study for its owners are scored as these tune them.
 
-        Proxies run side by side in threads: most of the time of small trials is compilation, which uses one
-        core. Those with records of one shape and as many classes share plans and algorithms.
+        Those with records of one shape and as many classes share plans and algorithms.
         """
         shape = (len(self.sources), len(candidates), len(seeds))
         tuned = at_home and self.facts.for_owners
@@ -221,12 +212,12 @@ class Bench:
 def _of_one_shape(proxies: Sequence[Proxy]) -> list[list[int]]:
     """Places of proxies whose models and plans are the same: records of one shape, and as many classes.
 
-    What is seen against public data is seen against others on each proxy.
+    Networks see records against public data as they train, and these are others on each proxy.
     """
 
     def kind(place: int) -> tuple[object, ...]:
-        records = proxies[place].records
-        return records.record_shape, records.classes, place if len(records.record_shape) > 1 else None
+        records, linear = proxies[place].records, isinstance(proxies[place].task, LinearModel)
+        return records.record_shape, records.classes, None if linear else place
 
     kinds = [kind(place) for place in range(len(proxies))]
     return [[i for i, one in enumerate(kinds) if one == wanted] for wanted in dict.fromkeys(kinds)]
@@ -236,12 +227,6 @@ def voted(proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]) -> N
     """What plans are compared by: 0 is perfect, 1 is not training, shape (plans, seeds)."""
     loss, *rest = of_each([proxy], plans, seeds, LAST)[0]
     return Scores(loss[..., -1], *rest).voted
-
-
-def on_each(parts: Sequence[P], work: Callable[[P], T]) -> list[T]:
-    """What some work gives on each proxy, or group of them, two at a time."""
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        return list(pool.map(work, parts))
 
 
 def _identity(plan: Plan) -> tuple[object, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import jax.numpy as jnp
@@ -19,8 +20,10 @@ from noiseworthy.methods.steered import steered
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.answers import answers_of
+from noiseworthy.tasks.base import Task
+from noiseworthy.tasks.preparation import AS_THEY_ARE
 from noiseworthy.tasks.qualities import constant_quality, quality
-from noiseworthy.trials.proxies import Deal, Proxy
+from noiseworthy.trials.proxies import Deal, Proxy, on_each
 
 Outcomes: TypeAlias = tuple[NDArray[np.float64], ...]
 """Losses over the untrained one and accuracies; the metric that a study names, and what is missed of it."""
@@ -28,8 +31,10 @@ _WIDTH, _SEEDS, _HORIZON = 16, 2, 512
 """Settings and seeds that are trained side by side, and rounds that schedules have room for.
 
 A program is compiled for these numbers, which takes longer than trials do: missing settings are filled up.
-Networks, whose trials take longer than that, run in turn anyway: one setting at a time, none filled up.
 """
+_FEW, _LARGE = 4, 1000
+"""So few settings have a program of their own where a model has more parameters, as those of images do:
+training what only fills up would take longer than compiling it."""
 LAST = np.ones(1)
 """Share of the rounds after which a trial is scored where nothing but its end counts."""
 _LEAST_GAIN = 1e-3
@@ -151,12 +156,19 @@ def _side_by_side(
     if not isinstance(proxies[0].task, LinearModel):
         yield from _in_turn(proxies, plans, seeds, shares)
         return
-    filled = [*plans, *[plans[-1]] * (_WIDTH - len(plans))]
+    filled = [*plans, *[plans[-1]] * (_width(proxies[0].task, len(plans)) - len(plans))]
     paired = [*seeds, *seeds[: len(seeds) % _SEEDS]]
     parts = [_few(proxies, filled, few, shares) for few in _lots(paired)]
     for of_one in zip(*parts, strict=True):
         every = (np.concatenate(few, axis=1) for few in zip(*of_one, strict=True))
         yield tuple(one[: len(plans), : len(seeds)] for one in every)
+
+
+def _width(task: Task, plans: int) -> int:
+    """Settings of the program that trains so many; networks, whose trials take longest, run one by one."""
+    if not isinstance(task, LinearModel):
+        return 1
+    return _FEW if plans <= _FEW and task.dimension > _LARGE else _WIDTH
 
 
 def _in_turn(
@@ -180,7 +192,7 @@ def _few(
     """`trained` on each proxy for the number of plans and seeds that a compiled program has."""
     at, shape = np.ceil(plans[0].rounds * shares).astype(int), (len(plans), len(seeds))
     found = []
-    for proxy, deal, run in _runs(proxies, plans, seeds, at):
+    for proxy, (deal, run) in zip(proxies, _runs(proxies, plans, seeds, at), strict=True):
         loss = run.loss[:, np.searchsorted(run.rounds, at)].reshape(*shape, len(at)) / deal.untrained_loss
         loss, accuracy = np.where(np.isfinite(loss), loss, np.inf), run.final_accuracy.reshape(shape)
         named = _by_metric(proxy, deal, run.theta, loss[..., -1], accuracy)
@@ -190,17 +202,20 @@ def _few(
 
 def _runs(
     proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], at: NDArray[np.int64]
-) -> Iterator[tuple[Proxy, Deal, Trajectory]]:
+) -> list[tuple[Deal, Trajectory]]:
     """Trainings of plans, as many as a program has, on each proxy, scored at some rounds."""
     different = {id(plan): plan for plan in plans}
     made = {id(plan): [_algorithm(proxies[0], plan, seed) for seed in seeds] for plan in different.values()}
     longer = {place: padded(each, _HORIZON) for place, each in made.items()}
     roomy, every = [one for plan in plans for one in longer[id(plan)]], list(seeds) * len(plans)
     planned = np.repeat([plan.uploads for plan in plans], len(seeds), axis=0)
-    for proxy in proxies:
+
+    def run(proxy: Proxy) -> tuple[Deal, Trajectory]:
         deal = proxy.deal(seeds[0] // _SEEDS)
         shards = deal.condensed if roomy[0].condensed else deal.shards
-        yield proxy, deal, simulate(roomy, planned, shards, at, every)
+        return deal, simulate(roomy, planned, shards, at, every)
+
+    return on_each(proxies, run)
 
 
 def final_models(proxy: Proxy, plan: Plan, deals: int) -> NDArray[np.float32]:
@@ -208,8 +223,8 @@ def final_models(proxy: Proxy, plan: Plan, deals: int) -> NDArray[np.float32]:
     found = []
     for number in range(deals):
         seeds = range(number * _SEEDS, (number + 1) * _SEEDS)
-        filled = [plan] * (_WIDTH if isinstance(proxy.task, LinearModel) else 1)
-        ((_, _, run),) = _runs([proxy], filled, seeds, np.array([plan.rounds]))
+        filled = [plan] * _width(proxy.task, 1)
+        ((_, run),) = _runs([proxy], filled, seeds, np.array([plan.rounds]))
         found.append(run.theta[0])
     return np.stack(found)
 
@@ -235,10 +250,13 @@ def _by_metric(
 def _algorithm(proxy: Proxy, plan: Plan, seed: int) -> Algorithm:
     """The plan's algorithm with its share of noise.
 
-    All average, and all that may be steered are, if only by nothing, so that one program serves every plan.
+    All average, and all that may be steered are, if only by nothing, so that one program serves every plan;
+    so it does all ways of preparing records, which are prepared by now.
     """
-    own = method(plan.algorithm)
-    made = own.make(plan, proxy.task, seed)
+    own, task = method(plan.algorithm), proxy.task
+    if isinstance(task, LinearModel):
+        task = replace(task, preparation=AS_THEY_ARE, feature_norm=None, normalise=False)
+    made = own.make(plan, task, seed)
     if "steering" in own.space.levers:
         made = steered(made, plan)
     return averaged(made, plan.rounds, plan.averaging).with_noise(proxy.noise_factor)

@@ -14,10 +14,10 @@ from noiseworthy.methods.space import GradientScale, Setting
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
-from noiseworthy.trials.bench import Bench, Candidate, on_each
+from noiseworthy.trials.bench import Bench, Candidate
 from noiseworthy.trials.courses import LAST, courses
 from noiseworthy.trials.deadline import Deadline
-from noiseworthy.trials.proxies import Proxy
+from noiseworthy.trials.proxies import Proxy, on_each
 from noiseworthy.trials.spaces import Space
 
 PASSES = (1.0, 1 / 3, 3.0, 0.1)

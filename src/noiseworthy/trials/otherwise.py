@@ -12,11 +12,11 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.problem import Problem
 from noiseworthy.privacy.trust import Trust
-from noiseworthy.trials.bench import Bench, Candidate, on_each
+from noiseworthy.trials.bench import Bench, Candidate
 from noiseworthy.trials.courses import LAST, of_each
 from noiseworthy.trials.facts import MOST_CLIENTS
 from noiseworthy.trials.landscape import scaled
-from noiseworthy.trials.proxies import Proxy
+from noiseworthy.trials.proxies import Proxy, on_each
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.tuned import gains_of
 

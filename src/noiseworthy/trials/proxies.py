@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import jax
 import numpy as np
@@ -17,10 +19,12 @@ from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
 from noiseworthy.trials.dealing import RECORDS, RECORDS_OF_NETWORKS, dealt, weighted
 from noiseworthy.trials.facts import PublicFacts
-from noiseworthy.trials.public import is_made, public_records, same_data, seen_as, whole
+from noiseworthy.trials.public import public_records, same_data
 from noiseworthy.trials.treatment import Treatment
 from noiseworthy.trials.typical import Home
 
+T = TypeVar("T")
+P = TypeVar("P")
 DEALS = 4
 """Ways in which public records are dealt out: trials of other seeds see other records of other clients."""
 _SEED = 20
@@ -126,8 +130,12 @@ def make_proxies(
     return [Proxy.of(facts, source, treatment, data_dir) for source in sources]
 
 
-def shape_of(facts: PublicFacts, source: str, data_dir: str | Path | None) -> tuple[int, ...]:
-    """Shape of a public record, resized to the study's where it is an image or a narrower row."""
-    if is_made(source):
-        return facts.record_shape
-    return seen_as(whole(source, data_dir).record_shape, facts.record_shape)
+def on_each(parts: Sequence[P], work: Callable[[P], T]) -> list[T]:
+    """What some work gives on each proxy, or group of them, two at a time.
+
+    Most of the time of small trials is compilation, which uses one core.
+    """
+    if len(parts) == 1:
+        return [work(parts[0])]
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        return list(pool.map(work, parts))

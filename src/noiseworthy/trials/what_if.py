@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -176,19 +175,6 @@ class WhatIf:
         first, last = int(np.floor(100 * own + _ROUNDING)) + 1, int(np.floor(100 * max(curve.accuracy)))
         steps = [hundredth / 100 for hundredth in range(first, last + 1)]
         return [(step, x) for step in steps if (x := curve.reaching(step)) is not None]
-
-    def clients_needed(self, accuracy: float) -> int | None:
-        """The smallest number of clients like these that is predicted to reach an accuracy.
-
-        None where even `MOST_CLIENTS` times as many would not.
-        """
-        n = self.plan.problem.n_clients
-        factors = 2 ** (np.arange(_STEPS * int(np.log2(MOST_CLIENTS)) + 1) / _STEPS)
-        numbers = np.unique(np.ceil(n * factors).astype(int)).tolist()
-        place = bisect_left(
-            numbers, True, key=lambda m: self.at(resized(self.plan.problem, m)).accuracy >= accuracy
-        )
-        return numbers[place] if place < len(numbers) else None
 
     def at(self, problem: Problem, most_uploads: float = np.inf) -> BestCounts:
         """The best prediction over the trialled counts, or over fewer where they cannot be paid for.

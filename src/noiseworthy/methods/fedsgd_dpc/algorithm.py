@@ -84,6 +84,11 @@ class FedSGDDPC(Scheduled):
         """A reply is a gradient at the model that was sent."""
         return False
 
+    @property
+    def sums_records(self) -> bool:
+        """Updates are sums over records, but for Poisson batches and where clients do something else."""
+        return not self.sampled and type(self).local_update is FedSGDDPC.local_update
+
     def noiseless(self) -> Self:
         """Noise sizes of 0, and no Poisson batches."""
         return replace(super().noiseless(), sampled=False)
@@ -104,6 +109,12 @@ class FedSGDDPC(Scheduled):
             shard = shard._replace(mask=shard.mask * chosen.astype(shard.mask.dtype))
         total = self.task.clipped_gradient_sum(state.theta, shard, jnp.asarray(self.clip_norm), self.norm)
         return total / self.divisors[client], memory
+
+    def sum_over_records(self, state: ServerState, clients: Array, weights: Array, shards: Batch) -> Array:
+        """Clipped gradients of all clients' records, each counted as its client's mean and weight say."""
+        counted = shards._replace(mask=shards.mask * (weights / self.divisors[clients])[:, None])
+        together = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), counted)
+        return self.task.clipped_gradient_sum(state.theta, together, jnp.asarray(self.clip_norm), self.norm)
 
     def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
         """The update plus the noise that the plan calibrated for this client."""
