@@ -54,6 +54,31 @@ step_size = 1.0
 [constants]
 source = "rule"
 """
+ENCODED = """
+[federation]
+data = "digits"
+clients = 2
+records_per_client = 150
+[task]
+features = "photos.onnx"
+encoder_licence = "CC0"
+encoder_source = "principal patches of two photographs"
+normalise = true
+[privacy]
+mechanism = "gaussian"
+epsilon = 8.0
+delta = 1e-5
+clip_norm = 1.0
+[algorithm]
+rounds = 2
+clients_per_round = 2
+step_size = 2.0
+step_decay = "none"
+momentum = 0.0
+averaging = 0.0
+weighting = 0.5
+steering = 0.0
+"""
 
 
 @pytest.fixture
@@ -84,8 +109,22 @@ def five(tmp_path, data_dir) -> Path:
     return path
 
 
-def test_two_owners_train_over_tls_and_their_ledgers_hold_the_plan(bundled, tmp_path, printed):
-    trains_over_tls(bundled, tmp_path, printed)
+@pytest.fixture
+def encoded(tmp_path, photos) -> Path:
+    """Two owners of digits, who run their own copies of an encoder."""
+    (tmp_path / "photos.onnx").write_bytes(photos)
+    path = tmp_path / "encoded.toml"
+    path.write_text(ENCODED)
+    return path
+
+
+def test_two_owners_train_over_tls_behind_an_encoder_and_their_ledgers_hold_the_plan(
+    encoded, tmp_path, printed
+):
+    trains_over_tls(encoded, tmp_path, printed)
+    kept = load_folder(tmp_path / "runs" / encoded.stem / "model")
+    assert kept.encoder is not None
+    assert kept.encoder.content == (tmp_path / "photos.onnx").read_bytes()
 
 
 @pytest.mark.slow
