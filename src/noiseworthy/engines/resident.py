@@ -220,7 +220,7 @@ def _sum_over_records(
         shards = jax.tree.map(lambda leaf: leaf[part[0]], held)
         return total + algorithm.sum_over_records(state, *part[1:], shards), None
 
-    if block == len(held[0]):
+    if block == len(held[0]):  # everybody, and so nothing is gathered
         return algorithm.sum_over_records(state, clients, weights, held)
     parts = jax.tree.map(lambda leaf: leaf.reshape(-1, block), (places, clients, weights))
     return lax.scan(add, jnp.zeros_like(state.theta), parts)[0]
