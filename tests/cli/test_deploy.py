@@ -23,6 +23,8 @@ from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.prices import new_accounts, upload_price
 from noiseworthy.studies.record import load_record
 
+from ..studies.test_encoders import STUDY
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "five_owners.toml"
 ROUNDS = 2
 
@@ -54,31 +56,7 @@ step_size = 1.0
 [constants]
 source = "rule"
 """
-ENCODED = """
-[federation]
-data = "digits"
-clients = 2
-records_per_client = 150
-[task]
-features = "photos.onnx"
-encoder_licence = "CC0"
-encoder_source = "principal patches of two photographs"
-normalise = true
-[privacy]
-mechanism = "gaussian"
-epsilon = 8.0
-delta = 1e-5
-clip_norm = 1.0
-[algorithm]
-rounds = 2
-clients_per_round = 2
-step_size = 2.0
-step_decay = "none"
-momentum = 0.0
-averaging = 0.0
-weighting = 0.5
-steering = 0.0
-"""
+ENCODED = STUDY.replace("rounds = 12", f"rounds = {ROUNDS}")
 
 
 @pytest.fixture
