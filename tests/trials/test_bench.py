@@ -20,7 +20,7 @@ from noiseworthy.methods.space import Setting
 from noiseworthy.studies.training import train
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.batch import Batch
-from noiseworthy.trials.bench import Bench, Candidate, _stacked
+from noiseworthy.trials.bench import Bench, Candidate, _of_one_shape, _stacked
 from noiseworthy.trials.courses import outcomes, trained
 from noiseworthy.trials.dealing import dealt, weighted
 from noiseworthy.trials.proxies import make_proxies
@@ -238,6 +238,16 @@ def test_tables_of_the_prior_share_one_compiled_program(facts_of, space_of, capl
     bench = Bench(facts, ["prior:0", "prior:1", "prior:2"])
     bench.scale()
     assert [compilations(proxy, bench, space, caplog) for proxy in bench.proxies()] == [1, 0, 0]
+
+
+def test_public_images_share_plans_and_algorithms_but_not_in_networks(facts_of):
+    for model, groups in (("softmax", [[0, 1]]), ("two-layer-cnn", [[0], [1]])):
+
+        def of_model(shape, classes, treatment, public=None, model=model):
+            return make_task(model, shape, classes)
+
+        facts = facts_of(sizes=(20, 20), record_shape=(8, 8), classes=10, make_task=of_model)
+        assert _of_one_shape(Bench(facts, ["digits", "mixture"]).proxies()) == groups
 
 
 def test_ways_of_preparing_records_share_one_compiled_program(facts_of, space_of, caplog):

@@ -160,6 +160,10 @@ def _round(
         return algorithm.aggregate(state, algorithm.combine(state, cohort, uploads)), memory
     total: Array | float = 0.0
     for clients, held in groups or (Group(layout.part(cohort), train),):
+        places = jnp.arange(len(clients)) if everybody else clients
+        if _in_one_product(algorithm, layout):
+            total = total + _sum_over_records(algorithm, state, places, clients, held)
+            continue
 
         def reply(place: Array, client: Array, memory: Memory, held=held) -> tuple[Array, Memory]:
             shard = jax.tree.map(lambda leaf: leaf[place], held)
@@ -171,10 +175,6 @@ def _round(
                 upload, memory = algorithm.local_update(state, client, memory, shard, key)
             return algorithm.weight(client) * upload, memory
 
-        places = jnp.arange(len(clients)) if everybody else clients
-        if _in_one_product(algorithm, layout):
-            total = total + _sum_over_records(algorithm, state, places, clients, held)
-            continue
         kept = clients if groups else places
         own = jax.tree.map(lambda leaf, kept=kept: leaf[kept], memory)
         elements = held[0][0].size + _MODEL_WEIGHT * state.theta.size * algorithm.moves_locally

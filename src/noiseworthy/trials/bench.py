@@ -210,14 +210,15 @@ class Bench:
 
 
 def _of_one_shape(proxies: Sequence[Proxy]) -> list[list[int]]:
-    """Places of proxies whose models and plans are the same: records of one shape, and as many classes.
+    """Places of proxies whose models and plans are the same: as many parameters, and as many classes.
 
     Networks see records against public data as they train, and these are others on each proxy.
     """
 
     def kind(place: int) -> tuple[object, ...]:
-        records, linear = proxies[place].records, isinstance(proxies[place].task, LinearModel)
-        return records.record_shape, records.classes, None if linear else place
+        task, records = proxies[place].task, proxies[place].records
+        apart = None if isinstance(task, LinearModel) else place
+        return task.dimension, records.record_shape, records.classes, apart
 
     kinds = [kind(place) for place in range(len(proxies))]
     return [[i for i, one in enumerate(kinds) if one == wanted] for wanted in dict.fromkeys(kinds)]

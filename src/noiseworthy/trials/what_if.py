@@ -27,10 +27,6 @@ CLIENTS = tuple(float(2 ** (j / 2)) for j in range(-4, 9))
 """Numbers of clients, times the study's: 1/4 to 16."""
 COSTS = tuple(float(2 ** (j / 2)) for j in range(-6, 7))
 """Resources, or uploads per client, times those of the plan."""
-MOST_CLIENTS = 1024.0
-"""Times the study's: more clients than that nobody is told to look for."""
-_STEPS = 4
-"""Numbers of clients tried in a factor of two."""
 _PLACES = 16
 """Numbers of rounds that are compared."""
 _ROUNDING, _SLACK = 1e-9, 1e-6
