@@ -126,8 +126,9 @@ def score_plans(half: Half = "tuning", only: Only = "", trust: Trusted = "local"
             )
         else:
             task = TaskTable.model_validate(kept["task"])
-            arena = ground.of_task({name: getattr(task, name) for name in TaskTable.model_fields})
-            loss, accuracy = score(arena, decoded(kept["plan"], Plan), [int(seed) for seed in SCORING])
+            plan, keys = decoded(kept["plan"], Plan), TaskTable.model_fields
+            arena = ground.of_task({name: getattr(task, name) for name in keys}, plan.ranges)
+            loss, accuracy = score(arena, plan, [int(seed) for seed in SCORING])
         content = scored(loss, accuracy) | {"cpu seconds": round(time.process_time() - started, 1)}
         write(f"{cell.name}.score", content)
         said(cell, content, f"loss {np.mean(loss):.4g}")

@@ -21,7 +21,8 @@ from noiseworthy._keys import schedule_generator
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.selection import reshuffled_round_robin
 from noiseworthy.plans.plan import Plan, StepSize
-from noiseworthy.studies.prepare import Prepared, open_task, with_task
+from noiseworthy.plans.stages import BoughtRanges
+from noiseworthy.studies.prepare import Prepared, task_for, with_task
 from quality import Arena
 
 ROUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -130,11 +131,11 @@ class Ground:
             self._arenas[keys, model] = self.of_task(task)
         return self._arenas[keys, model]
 
-    def of_task(self, task: dict[str, Any]) -> Arena:
-        """Records treated as keys of `[task]` say."""
+    def of_task(self, task: dict[str, Any], bought: BoughtRanges | None = None) -> Arena:
+        """Records treated as keys of `[task]` say, by what clients told before a plan."""
         federation, _ = self.made.trained()
         study = with_task(self.made.study, task)
-        opened = open_task(study, federation.record_shape, federation.classes)
+        opened = task_for(study, federation, bought)
         made = replace(self.made, study=study, task=opened, dimension=opened.dimension)
         return Arena.of(federation, opened, made.problem(1.0), self.records, TEST)
 

@@ -12,6 +12,7 @@ from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.deploy.gateway.owner import approved
 from noiseworthy.errors import ConfigError, GatewayError, UnsoundClaim
 from noiseworthy.plans.plan import Plan
+from noiseworthy.studies.centring import MEAN_NOT_AT_OWNERS
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.label_size import NOT_AT_OWNERS
 from noiseworthy.studies.plan_file import PlanFile
@@ -49,7 +50,7 @@ class Deployment:
         federation, _ = prepared.trained()
         check_nothing_is(prepared.study.federation, federation)
         if (bought := plan.ranges or prepared.ranges) is not None:
-            why = NOT_OVER_A_NETWORK if bought.found else NOT_AT_OWNERS
+            why = NOT_OVER_A_NETWORK if bought.found else MEAN_NOT_AT_OWNERS if bought.mean else NOT_AT_OWNERS
             raise UnsoundClaim(f"nothing is deployed: {why}")
         if not plan.train:
             raise ConfigError(f"there is nothing to deploy: {plan.outcome}")

@@ -18,9 +18,10 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks.base import Task
 
 L = TypeVar("L")
-Lever: TypeAlias = Literal["momentum", "weighting", "cohorts", "decay", "steering"]
+Lever: TypeAlias = Literal["momentum", "weighting", "cohorts", "decay", "steering", "centring"]
 """What a race may vary beside counts, clip and step, where a method has it: a momentum of the server, uploads
-weighted by their precision, rounds that ask some clients only, step sizes that fall or follow the uploads."""
+weighted by their precision, rounds that ask some clients only, step sizes that fall or follow the uploads,
+and records that are seen against their noised mean."""
 
 
 _MOST_GAIN = 0.9

@@ -79,12 +79,14 @@ class BoughtRanges(Stage):
         found: least and greatest value of each column, by name: medians over the clients' answers.
         label_scale: root mean square of the numbers to predict that noised counts tell; None if not bought.
         label_octaves: shares of them in octaves below their range (`privacy.octaves`) that the counts tell.
+        mean: of records of norm 1, noised and shrunk (`privacy.means`), which records are seen against.
     """
 
     found: dict[str, tuple[float, float]]
     label_scale: float | None = field(default=None, metadata=LEFT_OUT_IF_DEFAULT)
     label_octaves: tuple[float, ...] = field(default=(), metadata=LEFT_OUT_IF_DEFAULT)
-    rule: ClassVar[str] = "ranges of columns and the size of labels, from noised answers of every client"
+    mean: tuple[float, ...] = field(default=(), metadata=LEFT_OUT_IF_DEFAULT)
+    rule: ClassVar[str] = "ranges, sizes and means, from noised answers of every client"
     trains: ClassVar[bool] = False
 
     @property
@@ -92,7 +94,8 @@ class BoughtRanges(Stage):
         """What was released for what, in words."""
         ranges = f"noised quantiles, which bought the range of {', '.join(self.found)}" * bool(self.found)
         size = "noised counts, which bought the size of labels" * (self.label_scale is not None)
-        return f"one round of {' and one of '.join(said for said in (ranges, size) if said)}"
+        mean = "noised means, which records are seen against" * bool(self.mean)
+        return f"one round of {' and one of '.join(said for said in (ranges, size, mean) if said)}"
 
     @cached_property
     def _remaining(self) -> PrivacyBudget:
@@ -117,17 +120,21 @@ class BoughtRanges(Stage):
             )
         if not (np.all(budget.epsilon == self.budget.epsilon) and np.all(budget.delta == self.budget.delta)):
             raise UnsoundClaim(
-                f"{self._stated} were bought from another budget; state them where budgets are compared"
+                f"what clients told was bought from another budget; state {self._stated} where budgets are "
+                "compared"
             )
         return self._remaining
 
     @property
     def _stated(self) -> str:
         """What a study states that buys none of it."""
+        if self.mean:
+            return "[task] normalise = true"
         return "ranges of [columns]" if self.found else "numbers like [planning] label_scale"
 
     def as_dict(self) -> dict[str, Any]:
-        """What a plan says of them, under `bought_ranges` and `bought_label_scale`."""
+        """What a plan says of them, under `bought_ranges`, `bought_label_scale` and `bought_mean`."""
         ranges = {"bought_ranges": {name: list(ends) for name, ends in self.found.items()}}
         size = {"bought_label_scale": self.label_scale}
-        return (ranges if self.found else {}) | ({} if self.label_scale is None else size)
+        told = (ranges if self.found else {}) | ({} if self.label_scale is None else size)
+        return told | ({"bought_mean": list(self.mean)} if self.mean else {})

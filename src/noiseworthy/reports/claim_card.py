@@ -82,6 +82,7 @@ def claim_card(record: Record | RunRecord) -> Card:
         "before": claimed.before and claimed.before.model_dump(),
         **({"bought_ranges": plan.bought_ranges} if plan.bought_ranges else {}),
         **({} if plan.bought_label_scale is None else {"bought_label_scale": plan.bought_label_scale}),
+        **({"bought_mean": list(plan.bought_mean)} if plan.bought_mean else {}),
         "looser": claimed.looser,
         "persons": claimed.persons and claimed.persons.model_dump(),
         "as_printed": leak

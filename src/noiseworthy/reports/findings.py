@@ -17,7 +17,7 @@ from noiseworthy.studies.typed_evidence import EvidencePart
 from noiseworthy.studies.typed_parts import Quantity
 from noiseworthy.studies.typed_record import RunRecord, TrainingPart, view
 from noiseworthy.studies.typed_sweeps import CellPart, ComparePart
-from noiseworthy.tasks.names import is_encoder
+from noiseworthy.tasks.names import MEAN, is_encoder
 from noiseworthy.tasks.qualities import score_of
 
 
@@ -199,7 +199,10 @@ def preparation(task: Mapping[str, Any]) -> str:
         parts.append(f"images pooled {side} x {side}")
     if features := task.get("features"):
         parts.append(_FEATURES.get(features) or _of_numbers(features, task))
-    public = ", ".join(task.get("reference") or ())
+    own = task.get("reference") == [MEAN]
+    public = "" if own else ", ".join(task.get("reference") or ())
+    if own:
+        parts.append("their noised mean, which clients tell before training, subtracted")
     if public and features:
         parts.append(f"channels standardised by public images ({public})")
     if public:

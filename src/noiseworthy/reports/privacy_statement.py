@@ -178,12 +178,17 @@ def _at_most(record: RunRecord) -> Clause:
 
 
 def bought_before(record: RunRecord) -> tuple[str, ...]:
-    """What was bought before planning, and what came out: ranges of columns, and the size of labels."""
+    """What clients told before training, and what came out: ranges, the size of labels, a mean."""
     ranges, size = record.plan.bought_ranges, record.plan.bought_label_scale
     named = [f"{name} {number(least, 4)} to {number(most, 4)}" for name, (least, most) in ranges.items()]
     said = f"Noised quantiles of every client bought ranges before planning: {', '.join(named)}."
     counts = f"Noised counts of every client bought the size of labels before planning: {number(size, 4)}."
-    return (said,) * bool(named) + (counts,) * (size is not None)
+    mean = (
+        "Every client told the mean of its records, scaled to norm 1, with noise before training, and "
+        "records are seen against the mean of these."
+    )
+    told = ((said, bool(named)), (counts, size is not None), (mean, bool(record.plan.bought_mean)))
+    return tuple(text for text, there in told if there)
 
 
 def _mechanism(record: RunRecord) -> Clause:

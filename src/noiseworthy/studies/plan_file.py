@@ -17,6 +17,8 @@ from pydantic import ValidationError
 from noiseworthy.errors import PlanError
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
+from noiseworthy.plans.stages import BoughtRanges
+from noiseworthy.studies.centring import paid
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.label_size import sized
 from noiseworthy.studies.occupied import AUDIT, differences, holds_run
@@ -86,9 +88,8 @@ class PlanFile:
             UnsoundClaim: a clipping mode that has no proof for the model.
         """
         _check_alike(self.made_for, made_for(prepared))
-        made = _with_model(prepared, self.task)
-        bought = self.plan.ranges is not None and self.plan.ranges.label_scale is not None
-        _check_facts(self.plan, sized(replace(made, deploys=False)) if bought else made)
+        made = _with_model(prepared, self.task, self.plan.ranges)
+        _check_facts(self.plan, _having_paid(made, self.plan.ranges))
         check_sound(self.plan)
         if made.task is not None and self.plan.train and self.plan.step is not None:
             make(self.plan, made.task, 0)  # the algorithm refuses a model that its proof does not cover
@@ -207,7 +208,16 @@ def made_for(prepared: Prepared) -> dict[str, Any]:
     return made
 
 
-def _with_model(prepared: Prepared, task: dict[str, Any]) -> Prepared:
+def _having_paid(prepared: Prepared, bought: BoughtRanges | None) -> Prepared:
+    """The study after its clients told what a plan has of them."""
+    if bought is not None and bought.mean:
+        return paid(prepared, bought.mean)
+    if bought is not None and bought.label_scale is not None:
+        return sized(replace(prepared, deploys=False))
+    return prepared
+
+
+def _with_model(prepared: Prepared, task: dict[str, Any], bought: BoughtRanges | None) -> Prepared:
     """The study with the model that a plan trains."""
     try:
         table = TaskTable.model_validate(task)
@@ -218,7 +228,7 @@ def _with_model(prepared: Prepared, task: dict[str, Any]) -> Prepared:
     study: Study = prepared.study.model_copy(update={"task": table})
     if prepared.federation is None:
         return replace(prepared, study=study)
-    opened_task = task_for(study, prepared.federation)
+    opened_task = task_for(study, prepared.federation, bought)
     return replace(prepared, study=study, task=opened_task, dimension=opened_task.dimension)
 
 

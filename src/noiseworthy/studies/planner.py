@@ -11,6 +11,7 @@ from noiseworthy.methods.question import Answer, Question
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Plan, Steering
 from noiseworthy.studies import by_trial
+from noiseworthy.studies.centring import said_of_mean, told
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.label_size import said_of_size, sized
 from noiseworthy.studies.prepare import Prepared, with_task
@@ -31,6 +32,7 @@ def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Dec
     """
     prepared = sized(prepared)
     decision = _as_stated(_planned(prepared, on_progress), prepared)
+    prepared = told(prepared, decision.study)
     return _with_what_was_read(decision, prepared)
 
 
@@ -52,7 +54,7 @@ def _with_what_was_read(decision: Decision, prepared: Prepared) -> Decision:
     said = read_off(prepared.study.federation, prepared.federation)
     plan = decision.plan if prepared.ranges is None else _beside_what_was_bought(decision.plan)
     warnings = (*(f"Warning: {one}" for one in said), *_of_ranges(prepared))
-    notes = (*warnings, *plan.notes, *said_of_size(prepared))
+    notes = (*warnings, *plan.notes, *said_of_size(prepared), *said_of_mean(prepared))
     return replace(decision, plan=replace(plan, notes=notes, ranges=prepared.ranges))
 
 

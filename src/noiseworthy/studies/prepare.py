@@ -34,12 +34,13 @@ from noiseworthy.studies.opening import Opened, check_model, open_data
 from noiseworthy.studies.public_sizes import closer, label_range, label_scale, record_size
 from noiseworthy.studies.summed import check_can_be_summed
 from noiseworthy.studies.tables import Study
-from noiseworthy.tasks import Preparation, Reference, Task, make_task, seen_shape
+from noiseworthy.tasks import LinearModel, Preparation, Reference, Task, make_task, seen_shape
 from noiseworthy.tasks.encoder import Encoder, features_of
 from noiseworthy.tasks.factory import check_plain
-from noiseworthy.tasks.names import LINEAR, SCATTERING
+from noiseworthy.tasks.names import LINEAR, MEAN, SCATTERING
 from noiseworthy.tasks.own import is_own, own_task
 from noiseworthy.tasks.table import TaskTable
+from noiseworthy.trials.centring import seen_against
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.reference import apart_from, reference_of
 from noiseworthy.trials.treatment import Treatment
@@ -289,9 +290,26 @@ def _settled(study: Study, federation: Federation) -> Study:
     return study if table is study.task else study.model_copy(update={"task": table})
 
 
-def task_for(study: Study, federation: Federation) -> Task:
-    """The model of `[task]` for the records of a federation."""
-    return open_task(study, federation.record_shape, federation.classes, federation.most_weight)
+def task_for(study: Study, federation: Federation, bought: BoughtRanges | None = None) -> Task:
+    """The model of `[task]` for the records of a federation.
+
+    Args:
+        study: whose model.
+        federation: whose records.
+        bought: what its clients told before a plan.
+
+    Raises:
+        ConfigError: records that are to be seen against a mean that nobody told.
+    """
+    facts = federation.record_shape, federation.classes, federation.most_weight
+    if study.task.reference != [MEAN]:
+        return open_task(study, *facts)
+    plain = open_task(with_task(study, {"reference": None}), *facts)
+    if bought is None or not bought.mean or not isinstance(plain, LinearModel):
+        raise ConfigError(
+            f'[task] reference = ["{MEAN}"] is what a plan chooses; leave out how records are treated'
+        )
+    return seen_against(plain, np.array(bought.mean))
 
 
 def open_task(
@@ -376,6 +394,8 @@ def proxy_task(
             keys["features"] = None
     if isinstance(features := _features(study, keys), Encoder) and not features.fits(shape):
         keys["features"] = features = None
+    if treatment is not None and treatment.centred:
+        keys["reference"] = None
     projection = keys.get("projection", study.task.projection)
     reference = keys.get("reference", study.task.reference)
     if reference and public is not None:

@@ -135,6 +135,7 @@ class PlanPart(Part):
     estimation: EstimationPart | None = None
     bought_ranges: dict[str, list[float]] = Field(default_factory=dict)
     bought_label_scale: Number = None
+    bought_mean: tuple[float, ...] = ()
     cost: Number = None
     resources: ResourcesPart | None = None
     clipping_mode: str | None = None

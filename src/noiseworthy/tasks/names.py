@@ -31,6 +31,8 @@ SCATTERING, OPEN_FEATURES = "scattering", ("auto", "fourier")
 FEATURES = (SCATTERING, *OPEN_FEATURES)
 FOURIER = re.compile(r"fourier:(\d{1,6}):(\d{1,9}(?:\.\d{1,9})?(?:e-?\d{1,2})?):(\d{1,9})")
 """Names of random Fourier features: how many numbers, bandwidth and seed."""
+MEAN = "noised mean"
+"""In the place of public data that records are seen against: their own mean, which clients tell."""
 ENCODER = re.compile(r"[^:]+\.onnx")
 """Names of files that hold encoders."""
 Metric = Literal["loss", "accuracy", "balanced-accuracy", "auc", "r2"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import ceil
+from math import ceil, prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from noiseworthy.data.prior_columns import Block
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
+from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.means import Told
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.names import Metric
 from noiseworthy.trials.treatment import Treatment
@@ -81,6 +83,15 @@ class PublicFacts:
     model: str = ""
     columns: tuple[Block, ...] = ()
     record_size: float | None = None
+
+    def paying(self, treatment: Treatment | None) -> PublicFacts:
+        """The same facts with the budgets that are left after what clients tell for a treatment."""
+        if treatment is None or not treatment.centred:
+            return self
+        problem, once = self.problem, np.ones(self.problem.n_clients, np.int64)
+        told = Told.of(problem.sizes, problem.budget, problem.family, prod(self.record_shape))
+        bought = BoughtRanges(((told.release, once),), problem.budget, {})
+        return replace(self, problem=replace(problem, budget=bought.left_of(problem.budget)))
 
     def thinned(self, most: int = MOST_CLIENTS) -> PublicFacts:
         """The same facts with at most so many clients: of N clients, in order of size, every (N/M)-th.

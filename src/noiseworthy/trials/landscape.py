@@ -125,7 +125,7 @@ def _points(
     marks: NDArray[np.float64],
 ) -> list[TrialPoint]:
     """The points of some cells; of those that share counts and budget the one of least loss."""
-    kind, facts = winner.treatment, bench.facts
+    kind, facts = winner.treatment, bench.facts.paying(winner.treatment)
     task = facts.make_task(facts.record_shape, facts.classes, kind)
     problem, scale = replace(facts.problem, dimension=task.dimension), bench.scale(kind, task)
     asked = [(cell, plan) for cell in cells if (plan := _plan(space, problem, task, scale, cell))]

@@ -17,6 +17,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.plans.problem import Problem
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.base import Task
+from noiseworthy.trials.centring import centred
 from noiseworthy.trials.dealing import RECORDS, RECORDS_OF_NETWORKS, dealt, weighted
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.public import public_records, same_data
@@ -78,7 +79,10 @@ class Proxy:
         few, records = facts.thinned(), public_records(facts, source, data_dir)
         task = facts.make_task(records.record_shape, records.classes, treatment, source)
         kept = [of.problem.n_clients * of.problem.hidden_among(None) for of in (few, facts)]
-        return cls(few, records, task, float(np.sqrt(kept[0] / kept[1])))
+        factor = float(np.sqrt(kept[0] / kept[1]))
+        if treatment is not None and treatment.centred and isinstance(task, LinearModel):
+            task, few = centred(task, few, records, factor), few.paying(treatment)
+        return cls(few, records, task, factor)
 
     @property
     def problem(self) -> Problem:

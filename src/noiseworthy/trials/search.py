@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.plans.plan import Plan
 from noiseworthy.tasks.base import Task
-from noiseworthy.trials.bench import Bench
+from noiseworthy.trials.bench import Bench, Candidate
 from noiseworthy.trials.cache import keep, place_of, recalled
 from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.race import Result, race
@@ -115,12 +115,16 @@ def planned(bench: Bench, space: Space, result: Result) -> TrialPlan:
     Raises:
         InvalidInput, UnsoundClaim: a setting that the private federation does not allow.
     """
-    facts, (setting, treatment) = bench.facts, result.winner
+    setting, treatment = result.winner
+    facts = bench.facts.paying(treatment)
     task = facts.make_task(facts.record_shape, facts.classes, treatment)
     problem = replace(facts.problem, dimension=task.dimension)
     plan = space.plan(problem, task, bench.scale(treatment, task), setting)
     found = TrialPlan(plan, task, treatment, result, bench.sources, facts.for_owners)
     notes = (*plan.notes, *_notes(found))
+    if found.worthless and treatment is not None and treatment.centred:
+        plain = Candidate(setting, replace(treatment, centred=False))  # what trains nothing is told nothing
+        return planned(bench, space, replace(result, winner=plain))
     if found.worthless:
         return replace(found, plan=replace(_untrained(plan), notes=notes))
     return replace(found, plan=replace(plan, outcome=_outcome(found), notes=notes))

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from noiseworthy.tasks.names import MEAN
+
 _SIDES = (2, 4)
 _LEAST_SIDE = 4
 """Images are pooled to no fewer pixels a side."""
@@ -35,6 +37,8 @@ class Treatment:
         normalise: whether records are scaled to it; else only those above it are, so that sizes tell, too.
         reference: names of public data whose mean is subtracted and whose directions a projection keeps.
         features: name of a public map that records are replaced by, or None.
+        centred: whether they are seen against their own mean, which all clients tell with noise for a share
+            of their budgets (`privacy.means`).
     """
 
     pooling: int = 1
@@ -43,6 +47,7 @@ class Treatment:
     reference: tuple[str, ...] = ()
     normalise: bool = True
     features: str | None = None
+    centred: bool = False
 
     def keys(self) -> dict[str, Any]:
         """What it writes into `[task]`."""
@@ -51,7 +56,7 @@ class Treatment:
             "feature_norm": self.feature_norm,
             "pooling": self.pooling,
             "projection": self.projection,
-            "reference": [*self.reference] or None,
+            "reference": [MEAN] if self.centred else [*self.reference] or None,
             "features": self.features,
         }
 

@@ -54,7 +54,7 @@ def _longest(task: Task) -> float:
 SPACE = SearchSpace(
     grid=ONE_GRADIENT_GRID,
     keys=Keys(rounds="rounds", work=None, most="max_rounds", own=()),
-    levers=frozenset({"momentum", "weighting", "cohorts", "decay", "steering"}),
+    levers=frozenset({"momentum", "weighting", "cohorts", "decay", "steering", "centring"}),
     plan=plan,
     decided=rounds_and_clients,
 )
