@@ -84,7 +84,7 @@ def mean_of(rows: ArrayLike, norm: Norm) -> Real:
     A record that is zero or holds a number that is not finite counts as zero.
 
     Args:
-        rows: records, shape (n, d).
+        rows: records, shape (n, ...) with d numbers each.
         norm: of the noise.
 
     Example:
@@ -92,6 +92,7 @@ def mean_of(rows: ArrayLike, norm: Norm) -> Real:
         array([0.3, 0.4])
     """
     x = np.asarray(rows, np.float64)
+    x = x.reshape(len(x), -1)
     largest = np.abs(x).max(axis=1, keepdims=True, initial=0.0)
     known = np.isfinite(largest) & (largest > 0)
     x = np.divide(x, largest, out=np.zeros_like(x), where=known)  # so that no square overflows

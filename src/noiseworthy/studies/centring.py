@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -28,8 +29,8 @@ def can_be_told(prepared: Prepared) -> bool:
         return False
     privacy, simulated = study.privacy, not (study.federation.of_owners or prepared.deploys)
     seen = privacy.sampling_rate == 1 and privacy.unit == "record" and not privacy.whom.in_sums
-    rows = len(federation.feature_shape) == 1 and federation.most_weight is federation.persons is None
-    return simulated and seen and rows and "centring" in method(study.algorithm.name).space.levers
+    plain = federation.most_weight is federation.persons is None
+    return simulated and seen and plain and "centring" in method(study.algorithm.name).space.levers
 
 
 def told(prepared: Prepared, planned: Study | None) -> Prepared:
@@ -38,7 +39,7 @@ def told(prepared: Prepared, planned: Study | None) -> Prepared:
         return prepared
     (federation, _), how = prepared.trained(), _how(prepared)
     noise, seed = how.release.mechanism, (prepared.study.federation.seed, _TAG, int(prepared.sizes.sum()))
-    distribution, mean = noise.law.analysis.distribution(), np.zeros(federation.feature_shape)
+    distribution, mean = noise.law.analysis.distribution(), np.zeros(math.prod(federation.feature_shape))
     for client, (n, size) in enumerate(zip(prepared.sizes, noise.size, strict=True)):
         generator = np.random.default_rng([*seed, client])
         drawn = size * distribution.rvs(len(mean), random_state=generator)
@@ -65,4 +66,4 @@ def said_of_mean(prepared: Prepared) -> tuple[str, ...]:
 
 def _how(prepared: Prepared) -> Told:
     problem, shape = prepared.problem(1.0), prepared.trained()[0].feature_shape
-    return Told.of(prepared.sizes, problem.budget, problem.family, shape[0])
+    return Told.of(prepared.sizes, problem.budget, problem.family, math.prod(shape))
