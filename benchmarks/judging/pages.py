@@ -10,6 +10,7 @@ from scipy.stats import kendalltau
 
 from judging.cells import Cell
 from noiseworthy.privacy.trust import TrustModel
+from noiseworthy.tasks.names import MEAN
 from quality import bootstrap_limit, lost_gain, p90
 
 NOTHING = 0.01
@@ -212,6 +213,7 @@ def _planned(kept: Kept) -> str:
         return "do not train"
     wide = f", projected to {task['projection']}" if task["projection"] else ""
     norm = "norm 1" if task["normalise"] else "as stated"
+    norm += ", centred" * (task["reference"] == [MEAN])
     return f"T={plan['rounds']} b={plan['clients_per_round']}, {norm}{wide}"
 
 

@@ -1,4 +1,4 @@
-"""Records seen against their noised mean: planned, charged, told, kept with plan and model, never deployed."""
+"""Records seen against their noised mean: planned, charged, told, kept with plan and model, not deployed."""
 
 from __future__ import annotations
 
