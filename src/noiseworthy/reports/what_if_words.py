@@ -57,7 +57,9 @@ def price_of_next_point(record: RunRecord, found: WhatIfPart) -> str:
         return f"No epsilon in sight buys another point of {name}."
     accuracy, epsilon = found.prices[0]
     own = found.curves["epsilon"].own
-    wanted = metric_score(record, accuracy)
+    wanted, plan = metric_score(record, accuracy), record.plan
+    told_before = plan.bought_ranges or plan.bought_mean or plan.bought_label_scale is not None
     return (
-        f"The next point of {name}, {wanted}, needs epsilon {number(epsilon, 3)} instead of {number(own, 3)}."
+        f"The next point of {name}, {wanted}, needs epsilon {number(epsilon, 3)} instead of {number(own, 3)}"
+        f"{' for training' if told_before else ''}."
     )
