@@ -213,7 +213,7 @@ def _planned(kept: Kept) -> str:
         return "do not train"
     wide = f", projected to {task['projection']}" if task["projection"] else ""
     norm = "norm 1" if task["normalise"] else "as stated"
-    norm += ", centred" * (task["reference"] == [MEAN])
+    norm += ", centred" * (task.get("reference") == [MEAN])
     return f"T={plan['rounds']} b={plan['clients_per_round']}, {norm}{wide}"
 
 

@@ -38,7 +38,7 @@ def choices(**task):
 
 
 def test_a_study_without_the_key_chooses_from_what_it_always_did():
-    assert choices() == treatments((8, 8))
+    assert choices() == [*treatments((8, 8)), Treatment(centred=True)]
     assert "features" not in study().task.model_dump()
 
 
