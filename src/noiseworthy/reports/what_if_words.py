@@ -55,8 +55,7 @@ def price_of_next_point(record: RunRecord, found: WhatIfPart) -> str:
     name = metric_name(record)
     if not found.prices:
         return f"No epsilon in sight buys another point of {name}."
-    accuracy, epsilon = found.prices[0]
-    own = found.curves["epsilon"].own
+    (accuracy, epsilon), own = found.prices[0], found.curves["epsilon"].own
     wanted, plan = metric_score(record, accuracy), record.plan
     told_before = plan.bought_ranges or plan.bought_mean or plan.bought_label_scale is not None
     return (

@@ -24,8 +24,7 @@ def centred(task: LinearModel, facts: PublicFacts, records: Records, noisier: fl
         records: public rows of numbers.
         noisier: what noise is multiplied by, where some clients stand for more.
     """
-    problem = facts.problem
-    mean = mean_of(records.x, problem.norm)
+    problem, mean = facts.problem, mean_of(records.x, facts.problem.norm)
     told = Told.of(problem.sizes, problem.budget, problem.family, len(mean))
     drawn = np.random.default_rng((_SEED, len(mean))).normal(0, noisier * told.deviation, len(mean))
     return seen_against(task, told.shrunk(mean + drawn, noisier))
