@@ -14,8 +14,9 @@ import pytest
 from noiseworthy.deploy.deployment import Deployment
 from noiseworthy.errors import ConfigError, PlanError, UnsoundClaim
 from noiseworthy.model.model import load_model
+from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.durable.accounts import WHOLE
-from noiseworthy.privacy.means import SHARE
+from noiseworthy.privacy.means import SHARE, Told
 from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.rests_on import rests_on
@@ -92,7 +93,20 @@ def test_the_mean_is_that_of_the_records_but_for_noise_and_shrinking(plan):
     rows = np.concatenate([federation.x[i, :n] for i, n in enumerate(federation.sizes)])
     true = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).mean(axis=0)
     assert mean_of(plan) == pytest.approx(true, abs=0.1)
-    assert np.max(np.abs(mean_of(plan) - true)) > 1e-4
+
+
+@pytest.mark.parametrize("noise", [{}, LAPLACE])
+def test_its_noise_is_as_large_as_it_is_paid_for(folder, plan, noise):
+    """Of 40 seeds, in 6 numbers each: known to 5 % (7 with Laplace noise), of which 4 are allowed."""
+    ranges = [
+        told(made(folder, noise | {"federation.seed": seed}), plan.prepared.study).ranges
+        for seed in range(40)
+    ]
+    means = np.array([one.mean for one in ranges if one is not None])
+    prepared = made(folder, noise)
+    budget = PrivacyBudget.of(prepared.epsilon, prepared.delta, 3)
+    stated = Told.of(prepared.sizes, budget, prepared.mechanism, 6).deviation
+    assert np.std(means, axis=0).mean() == pytest.approx(stated, rel=0.28)
 
 
 def test_the_same_study_tells_the_same_and_another_seed_another(folder, plan):
