@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from noiseworthy.privacy.budget import RELATIONS, PrivacyBudget
-from noiseworthy.privacy.means import SHARE, Told, mean_of, most_of
+from noiseworthy.privacy.means import SHARE, MeanRelease, mean_of, most_of
 from noiseworthy.privacy.sensitivity import NORMS
 
 FAMILY = {"l1": "laplace", "l2": "gaussian"}
@@ -25,10 +25,10 @@ EXTREMES = [
 ]  # fmt: skip
 
 
-def told(norm, relation="replace-one", sizes=(5, 5), features=4) -> Told:
+def release_of(norm, relation="replace-one", sizes=(5, 5), features=4) -> MeanRelease:
     delta = 0.0 if norm == "l1" else 1e-5
     budget = PrivacyBudget.of(1.0, delta, len(sizes), relation)
-    return Told.of(np.array(sizes), budget, FAMILY[norm], features)
+    return MeanRelease.of(np.array(sizes), budget, FAMILY[norm], features)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -43,7 +43,7 @@ def test_no_record_moves_a_mean_further_than_its_sensitivity_and_some_as_far(nor
             beside = np.vstack([others, np.zeros(4)])
         moved = np.linalg.norm(mean_of(with_own, norm) - mean_of(beside, norm), order)
         furthest = max(furthest, float(moved))
-    claimed = told(norm, relation).release.sensitivity.value[0]
+    claimed = release_of(norm, relation).release.sensitivity.value[0]
     assert furthest <= claimed * (1 + 1e-12)
     assert furthest == pytest.approx(claimed)
 
@@ -60,7 +60,7 @@ def test_whatever_a_record_holds_it_counts_at_most_as_the_clip_says(rows, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_it_costs_its_share_of_the_budget(norm):
-    made = told(norm, sizes=(40, 900))
+    made = release_of(norm, sizes=(40, 900))
     currency, budget = (
         made.release.mechanism.law.paid_in,
         PrivacyBudget.of(1.0, 0.0 if norm == "l1" else 1e-5, 2),
@@ -71,18 +71,18 @@ def test_it_costs_its_share_of_the_budget(norm):
 @pytest.mark.parametrize("norm", NORMS)
 def test_the_stated_deviation_is_that_of_the_weighted_mean(norm):
     """40,000 draws: their deviation is known to 0.6 % (Laplace) and better; 4 of these are allowed."""
-    made, drawn = told(norm, sizes=(40, 900)), np.random.default_rng(1)
+    made, drawn = release_of(norm, sizes=(40, 900)), np.random.default_rng(1)
     law = made.release.mechanism.law.analysis.distribution()
     noise = law.rvs((40_000, 2), random_state=drawn) * made.release.mechanism.size
     assert np.std(noise @ made.weights) == pytest.approx(made.deviation, rel=0.025)
 
 
 def test_weights_are_those_of_least_noise_where_budgets_are_equal():
-    assert told("l2", sizes=(100, 300)).weights == pytest.approx([0.1, 0.9])
+    assert release_of("l2", sizes=(100, 300)).weights == pytest.approx([0.1, 0.9])
 
 
 def test_of_noise_alone_nothing_is_left_and_of_a_mean_far_above_it_nearly_all():
-    made = told("l2", sizes=(100,) * 3, features=50)
+    made = release_of("l2", sizes=(100,) * 3, features=50)
     noise = np.random.default_rng(2).normal(0, made.deviation, (200, 50))
     left = [np.linalg.norm(made.shrunk(one)) / np.linalg.norm(one) for one in noise]
     assert np.mean(left) < 0.12  # |noise|^2 is d s^2 give or take a fifth of it
@@ -91,7 +91,7 @@ def test_of_noise_alone_nothing_is_left_and_of_a_mean_far_above_it_nearly_all():
 
 
 def test_shrinking_brings_a_noised_mean_nearer_to_the_true_one():
-    made = told("l2", sizes=(100,) * 3, features=50)
+    made = release_of("l2", sizes=(100,) * 3, features=50)
     drawn, true = np.random.default_rng(3), made.deviation * np.ones(50)
     noised = true + drawn.normal(0, made.deviation, (300, 50))
     errors = [

@@ -16,12 +16,12 @@ from noiseworthy.errors import ConfigError, PlanError, UnsoundClaim
 from noiseworthy.model.model import load_model
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.durable.accounts import WHOLE
-from noiseworthy.privacy.means import SHARE, Told
+from noiseworthy.privacy.means import SHARE, MeanRelease
 from noiseworthy.reports.claim_card import claim_card
 from noiseworthy.reports.privacy_statement import privacy_statement
 from noiseworthy.reports.rests_on import rests_on
 from noiseworthy.studies.by_trial import open_bench, treatments_of
-from noiseworthy.studies.centring import can_be_told, told
+from noiseworthy.studies.centring import may_centre, with_mean
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.plan_file import Planned, load_plan, planned
 from noiseworthy.studies.prepare import Prepared, prepare
@@ -99,20 +99,20 @@ def test_the_mean_is_that_of_the_records_but_for_noise_and_shrinking(plan):
 def test_its_noise_is_as_large_as_it_is_paid_for(folder, plan, noise):
     """Of 40 seeds, in 6 numbers each: known to 5 % (7 with Laplace noise), of which 4 are allowed."""
     ranges = [
-        told(made(folder, noise | {"federation.seed": seed}), plan.prepared.study).ranges
+        with_mean(made(folder, noise | {"federation.seed": seed}), plan.prepared.study).ranges
         for seed in range(40)
     ]
     means = np.array([one.mean for one in ranges if one is not None])
     prepared = made(folder, noise)
     budget = PrivacyBudget.of(prepared.epsilon, prepared.delta, 3)
-    stated = Told.of(prepared.sizes, budget, prepared.mechanism, 6).deviation
+    stated = MeanRelease.of(prepared.sizes, budget, prepared.mechanism, 6).deviation
     assert np.std(means, axis=0).mean() == pytest.approx(stated, rel=0.28)
 
 
 def test_the_same_study_tells_the_same_and_another_seed_another(folder, plan):
     study = plan.prepared.study
-    once, again = (told(made(folder), study).ranges for _ in range(2))
-    other = told(made(folder, {"federation.seed": 1}), study).ranges
+    once, again = (with_mean(made(folder), study).ranges for _ in range(2))
+    other = with_mean(made(folder, {"federation.seed": 1}), study).ranges
     assert once is not None
     assert again is not None
     assert other is not None
@@ -184,7 +184,7 @@ def test_a_plan_that_did_not_pay_for_its_mean_is_refused(folder, plan):
 
 
 def test_owners_at_the_end_of_a_network_tell_no_mean(folder, plan):
-    assert not can_be_told(replace(made(folder), deploys=True))
+    assert not may_centre(replace(made(folder), deploys=True))
     with pytest.raises(UnsoundClaim, match="owners tell no mean of their records before training"):
         Deployment.of(plan.prepared, plan.plan)
 
@@ -196,6 +196,13 @@ def test_owners_at_the_end_of_a_network_tell_no_mean(folder, plan):
         pytest.param({"privacy.relation": "add-remove", "privacy.sampling_rate": 0.5}, id="Poisson batches"),
         pytest.param({"columns.x0": {"kind": "number", "range": {"buy": [0, 2]}}}, id="ranges are bought"),
         pytest.param({"task.normalise": True}, id="the treatment is stated"),
+        pytest.param(
+            {
+                f"resources.{key}": one
+                for key, one in {"cost_per_round": 1, "cost_per_step": 1, "budget": 99}.items()
+            },
+            id="communications are scarce",
+        ),
     ],
 )
 def test_it_is_not_tried_where_it_cannot_be_told(folder, changes):
@@ -212,7 +219,7 @@ def test_numbers_to_predict_are_not_seen_so(folder):
         },
     )
     assert prepared.classes is None
-    assert not can_be_told(prepared)
+    assert not may_centre(prepared)
 
 
 def test_a_mean_that_nobody_told_is_refused(folder):

@@ -23,12 +23,12 @@ from noiseworthy.privacy.sensitivity import Norm, of_mean_gradient
 Real = NDArray[np.float64]
 SHARE = 0.1
 """Of every budget."""
-_SPREAD = 0.63
+SPREAD = 0.63
 """Mean of |x|_1 / (|x|_2 sqrt d) over the records of digits, and over those of Fashion-MNIST."""
 
 
-class Told(NamedTuple):
-    """How clients tell the mean of their records, by public facts alone.
+class MeanRelease(NamedTuple):
+    """How clients release the mean of their records, by public facts alone.
 
     Attributes:
         release: of every client.
@@ -41,7 +41,9 @@ class Told(NamedTuple):
     deviation: float
 
     @classmethod
-    def of(cls, sizes: NDArray[np.int64], budget: PrivacyBudget, family: Family, features: int) -> Told:
+    def of(
+        cls, sizes: NDArray[np.int64], budget: PrivacyBudget, family: Family, features: int
+    ) -> MeanRelease:
         """What clients tell for `SHARE` of a budget.
 
         Args:
@@ -51,8 +53,8 @@ class Told(NamedTuple):
             features: d, of a record.
 
         Example:
-            >>> told = Told.of(np.array([100, 100]), PrivacyBudget.of(1.0, 0.0, 2), "laplace", 4)
-            >>> told.release.mechanism.size, told.weights  # 2 C / (n epsilon SHARE), C = 1.26
+            >>> made = MeanRelease.of(np.array([100, 100]), PrivacyBudget.of(1.0, 0.0, 2), "laplace", 4)
+            >>> made.release.mechanism.size, made.weights  # 2 C / (n epsilon SHARE), C = 1.26
             (array([0.252, 0.252]), array([0.5, 0.5]))
         """
         law, once = law_of(family), np.ones(len(sizes))
@@ -75,7 +77,7 @@ class Told(NamedTuple):
 
 def most_of(norm: Norm, features: int) -> float:
     """C, the most that a record of norm 1 may be in the norm of the noise."""
-    return 1.0 if norm == "l2" else _SPREAD * features**0.5
+    return 1.0 if norm == "l2" else SPREAD * features**0.5
 
 
 def mean_of(rows: ArrayLike, norm: Norm) -> Real:

@@ -14,7 +14,7 @@ from noiseworthy.methods.question import NOTHING_TO_TRY, decay, given
 from noiseworthy.methods.registry import method
 from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.studies.at_home import delivers_to_owners
-from noiseworthy.studies.centring import can_be_told
+from noiseworthy.studies.centring import may_centre
 from noiseworthy.studies.decision import Decision, Foretold, Progress, Quality
 from noiseworthy.studies.fitted import explained
 from noiseworthy.studies.home_advice import advice
@@ -173,7 +173,7 @@ def treatments_of(prepared: Prepared, bench: Bench) -> list[Treatment | None]:
     real = alike(bench.sources, shape, data_dir) if len(shape) > 1 else []
     plain = treatments(shape, real, bench.facts.record_size, bench.facts.classes)
     if (features := prepared.study.task.features) is None:
-        return [*plain, Treatment(centred=True)] if can_be_told(prepared) else [*plain]
+        return [*plain, Treatment(centred=True)] if may_centre(prepared) else [*plain]
     if features == "fourier":
         return [*_curved(bench.facts.record_size)]
     if FOURIER.fullmatch(features):

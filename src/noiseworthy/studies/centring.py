@@ -9,7 +9,7 @@ import numpy as np
 
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.stages import BoughtRanges
-from noiseworthy.privacy.means import SHARE, Told, mean_of
+from noiseworthy.privacy.means import SHARE, MeanRelease, mean_of
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.names import MEAN
@@ -22,19 +22,22 @@ MEAN_NOT_AT_OWNERS = (
 )
 
 
-def can_be_told(prepared: Prepared) -> bool:
-    """Whether trials may choose it: rows with classes, of which single records are hidden, in simulation."""
+def may_centre(prepared: Prepared) -> bool:
+    """Whether trials may choose it: records with classes, each hidden by itself, in simulation.
+
+    The release is a communication more, which `[resources]` would have to pay for, and they do not count it.
+    """
     study, federation = prepared.study, prepared.federation
     if federation is None or federation.classes is None or prepared.ranges is not None:
         return False
     privacy, simulated = study.privacy, not (study.federation.of_owners or prepared.deploys)
     seen = privacy.sampling_rate == 1 and privacy.unit == "record" and not privacy.whom.in_sums
-    plain = federation.most_weight is federation.persons is None
+    plain = federation.most_weight is federation.persons is study.resources is None
     return simulated and seen and plain and "centring" in method(study.algorithm.name).space.levers
 
 
-def told(prepared: Prepared, planned: Study | None) -> Prepared:
-    """A study whose clients told their mean, drawn by its seed, where its plan sees records against it."""
+def with_mean(prepared: Prepared, planned: Study | None) -> Prepared:
+    """A study whose clients release their mean, drawn by its seed, where its plan sees records against it."""
     if planned is None or planned.task.reference != [MEAN]:
         return prepared
     (federation, _), how = prepared.trained(), _how(prepared)
@@ -44,11 +47,11 @@ def told(prepared: Prepared, planned: Study | None) -> Prepared:
         generator = np.random.default_rng([*seed, client])
         drawn = size * distribution.rvs(len(mean), random_state=generator)
         mean += how.weights[client] * (mean_of(federation.x[client, :n], noise.norm) + drawn)
-    return paid(prepared, tuple(how.shrunk(mean).tolist()))
+    return charged(prepared, tuple(how.shrunk(mean).tolist()))
 
 
-def paid(prepared: Prepared, mean: tuple[float, ...]) -> Prepared:
-    """A study that has paid for a mean, whatever its clients told."""
+def charged(prepared: Prepared, mean: tuple[float, ...]) -> Prepared:
+    """A study that is charged for a mean, whatever it says."""
     parts = ((_how(prepared).release, np.ones(len(prepared.sizes), np.int64)),)
     return replace(prepared, ranges=BoughtRanges(parts, prepared.problem(1.0).budget, {}, mean=mean))
 
@@ -64,6 +67,6 @@ def said_of_mean(prepared: Prepared) -> tuple[str, ...]:
     )
 
 
-def _how(prepared: Prepared) -> Told:
+def _how(prepared: Prepared) -> MeanRelease:
     problem, shape = prepared.problem(1.0), prepared.trained()[0].feature_shape
-    return Told.of(prepared.sizes, problem.budget, problem.family, math.prod(shape))
+    return MeanRelease.of(prepared.sizes, problem.budget, problem.family, math.prod(shape))

@@ -18,7 +18,7 @@ from noiseworthy.errors import PlanError
 from noiseworthy.methods.registry import make
 from noiseworthy.plans.plan import Plan
 from noiseworthy.plans.stages import BoughtRanges
-from noiseworthy.studies.centring import paid
+from noiseworthy.studies.centring import charged
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.label_size import sized
 from noiseworthy.studies.occupied import AUDIT, differences, holds_run
@@ -211,7 +211,7 @@ def made_for(prepared: Prepared) -> dict[str, Any]:
 def _having_paid(prepared: Prepared, bought: BoughtRanges | None) -> Prepared:
     """The study after its clients told what a plan has of them."""
     if bought is not None and bought.mean:
-        return paid(prepared, bought.mean)
+        return charged(prepared, bought.mean)
     if bought is not None and bought.label_scale is not None:
         return sized(replace(prepared, deploys=False))
     return prepared

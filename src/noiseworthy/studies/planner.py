@@ -11,7 +11,7 @@ from noiseworthy.methods.question import Answer, Question
 from noiseworthy.methods.registry import METHODS, method
 from noiseworthy.plans.plan import Plan, Steering
 from noiseworthy.studies import by_trial
-from noiseworthy.studies.centring import said_of_mean, told
+from noiseworthy.studies.centring import said_of_mean, with_mean
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.label_size import said_of_size, sized
 from noiseworthy.studies.prepare import Prepared, with_task
@@ -32,7 +32,7 @@ def decide(prepared: Prepared, on_progress: Progress = lambda done: None) -> Dec
     """
     prepared = sized(prepared)
     decision = _as_stated(_planned(prepared, on_progress), prepared)
-    prepared = told(prepared, decision.study)
+    prepared = with_mean(prepared, decision.study)
     return _with_what_was_read(decision, prepared)
 
 

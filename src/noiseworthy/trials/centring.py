@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.data import Records
-from noiseworthy.privacy.means import Told, mean_of
+from noiseworthy.privacy.means import MeanRelease, mean_of
 from noiseworthy.tasks import LinearModel, Reference
 from noiseworthy.trials.facts import PublicFacts
 
@@ -21,13 +21,13 @@ def centred(task: LinearModel, facts: PublicFacts, records: Records, noisier: fl
     Args:
         task: the study's model for them, records of norm 1.
         facts: of the study.
-        records: public rows of numbers.
+        records: public ones.
         noisier: what noise is multiplied by, where some clients stand for more.
     """
     problem, mean = facts.problem, mean_of(records.x, facts.problem.norm)
-    told = Told.of(problem.sizes, problem.budget, problem.family, len(mean))
-    drawn = np.random.default_rng((_SEED, len(mean))).normal(0, noisier * told.deviation, len(mean))
-    return seen_against(task, told.shrunk(mean + drawn, noisier))
+    release = MeanRelease.of(problem.sizes, problem.budget, problem.family, len(mean))
+    drawn = np.random.default_rng((_SEED, len(mean))).normal(0, noisier * release.deviation, len(mean))
+    return seen_against(task, release.shrunk(mean + drawn, noisier))
 
 
 def seen_against(task: LinearModel, mean: NDArray[np.float64]) -> LinearModel:

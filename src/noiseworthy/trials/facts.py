@@ -14,7 +14,7 @@ from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.privacy.budget import PrivacyBudget
-from noiseworthy.privacy.means import Told
+from noiseworthy.privacy.means import MeanRelease
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.names import Metric
 from noiseworthy.trials.treatment import Treatment
@@ -89,8 +89,8 @@ class PublicFacts:
         if treatment is None or not treatment.centred:
             return self
         problem, once = self.problem, np.ones(self.problem.n_clients, np.int64)
-        told = Told.of(problem.sizes, problem.budget, problem.family, prod(self.record_shape))
-        bought = BoughtRanges(((told.release, once),), problem.budget, {})
+        mean = MeanRelease.of(problem.sizes, problem.budget, problem.family, prod(self.record_shape))
+        bought = BoughtRanges(((mean.release, once),), problem.budget, {})
         return replace(self, problem=replace(problem, budget=bought.left_of(problem.budget)))
 
     def thinned(self, most: int = MOST_CLIENTS) -> PublicFacts:

@@ -26,12 +26,11 @@ from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.methods.fedsgd_dpc.planner import check_paid, stated
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import ASSUMED, Constant, Problem
+from noiseworthy.privacy.means import SPREAD
 from noiseworthy.privacy.sensitivity import Norm
 
 _PROVENANCE = "rule of thumb, calibrated on digits and Fashion-MNIST"
 CITATION = "Signal-to-noise rule for FedSGD-DPC, calibrated on digits and Fashion-MNIST; not a bound"
-_SPREAD = 0.63
-"""Mean of |x|_1 / (|x|_2 sqrt(d)) over the records of digits, and over those of Fashion-MNIST."""
 _BETWEEN = 0.09
 """B: how much of a record's square norm sets its class apart, where it is not known."""
 _LEAST_GAIN = 0.01
@@ -112,7 +111,7 @@ class PublicScale:
         """
         missed = 1 - 1 / check.count("classes", classes, least=2)
         d = check.count("features", features)
-        slope = np.sqrt(missed) if norm == "l2" else 2 * missed * _SPREAD * np.sqrt(d)
+        slope = np.sqrt(missed) if norm == "l2" else 2 * missed * SPREAD * np.sqrt(d)
         return cls(record_norm, record_norm * float(slope), classes)
 
     @classmethod
@@ -128,7 +127,7 @@ class PublicScale:
             >>> PublicScale.of_logistic(1.0, 20, "l2").gradient_norm
             0.5
         """
-        spread = 1.0 if norm == "l2" else _SPREAD * float(np.sqrt(check.count("features", features)))
+        spread = 1.0 if norm == "l2" else SPREAD * float(np.sqrt(check.count("features", features)))
         return cls(record_norm, record_norm * spread / 2, 2)
 
 

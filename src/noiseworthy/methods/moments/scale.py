@@ -19,6 +19,7 @@ from noiseworthy.methods.moments.algorithm import check_task
 from noiseworthy.plans.moments import SecondMoments
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Problem
+from noiseworthy.privacy.means import SPREAD
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.linear import LinearModel
@@ -27,8 +28,6 @@ CITATION = (
     "Noised second moments, solved once; Wang, revisiting differentially private linear regression, 2018; "
     "docs/theory/moments.md"
 )
-_SPREAD = 0.63
-"""Mean of |x|_1 / (|x|_2 sqrt w) over the records of digits, and over those of Fashion-MNIST."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class RecordScale:
                 "normalise = true to scale every record to it"
             )
         width = model.dimension // model.outputs
-        across = max(model.record_norm, _SPREAD * width**0.5 * model.record_norm)
+        across = max(model.record_norm, SPREAD * width**0.5 * model.record_norm)
         return cls(norm, width, model.record_norm, across, *_asked(model, label_scale))
 
     @property
