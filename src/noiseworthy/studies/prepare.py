@@ -392,7 +392,8 @@ def proxy_task(
         keys["pooling"] = 1
         if keys.get("features", study.task.mapped_by) == SCATTERING:
             keys["features"] = None
-    if isinstance(features := _features(study, keys), Encoder) and not features.fits(shape):
+    features = features_of(with_task(study, keys).task, study.folder)
+    if isinstance(features, Encoder) and not features.fits(shape):
         keys["features"] = features = None
     if treatment is not None and treatment.centred:
         keys["reference"] = None
@@ -401,17 +402,10 @@ def proxy_task(
     if reference and public is not None:
         keys["reference"] = apart_from(reference, public, shape, study.federation.data_dir) or None
     unseen = reference and not keys.get("reference", reference)
-    if projection is not None and (unseen or projection > _numbers(shape, features)):
+    numbers = Preparation(features=features).shape_after
+    if projection is not None and (unseen or projection > math.prod(numbers(shape))):
         keys["projection"] = None
     return open_task(with_task(study, keys), shape, classes)
-
-
-def _features(study: Study, keys: dict[str, Any]) -> str | Encoder | None:
-    return features_of(with_task(study, keys).task, study.folder)
-
-
-def _numbers(shape: tuple[int, ...], features: str | Encoder | None) -> int:
-    return math.prod(Preparation(features=features).shape_after(shape))
 
 
 def with_task(study: Study, keys: dict[str, Any]) -> Study:
