@@ -28,14 +28,16 @@ settings.load_profile("same examples")  # make search draws others in every run
 KEPT = Path(__file__).parent / ".cache"
 """Compiled programs outlive a run, for processes that tests start too; `make clean` removes them."""
 
+OLDER = " --xla_cpu_use_fusion_emitters=false" if version("jaxlib").startswith("0.10.") else ""
+"""Newer XLA ends the process at a flag that it does not know."""
+
 for name, value in {
     "NOISEWORTHY_CACHE": str(KEPT),
     "JAX_COMPILATION_CACHE_DIR": str(KEPT / "noiseworthy"),
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": 0.0,
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": -1,
     "OPENBLAS_NUM_THREADS": 1,
-    "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
-    "--xla_cpu_parallel_codegen_split_count=1",
+    "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1" + OLDER,
 }.items():
     if name not in os.environ:
         os.environ[name] = str(value)

@@ -111,11 +111,11 @@ def main() -> None:
     rows = np.random.default_rng(0).normal(size=(SUMMED, 500))
     cnn = equinox_task(Equinox.drawn())
     ours = {
-        "local steps": local_steps(x, y),
-        "dense, plain": {"ours": of_records(dense(), plain, rows, labels)},
-        "dense, clipped": {"ours": of_records(dense(), clipped, rows, labels)},
-        "cnn, clipped": {"ours": of_records(cnn, clipped, images, labels)},
-        "cnn, two local steps": {"ours": of_records(cnn, steps, images, labels)},
+        "local steps, 1,000 clients": local_steps(x, y),
+        "dense, plain, 200": {"ours": of_records(dense(), plain, rows, labels)},
+        "dense, clipped, 200": {"ours": of_records(dense(), clipped, rows, labels)},
+        "cnn, clipped, 200": {"ours": of_records(cnn, clipped, images, labels)},
+        "cnn, two local steps, 200": {"ours": of_records(cnn, steps, images, labels)},
     }
     for workload, peers in theirs(x, y).items():
         own = ours[workload]["ours"]

@@ -1,6 +1,7 @@
-"""The workloads of `peers.py` in torch, Opacus and pfl-research, in an environment of their own, on one core.
+"""The workloads of `peers.py` and `gpu.py` in torch, Opacus and pfl-research, in an environment of their own.
 
-python peers_torch.py RECORDS.npz     prints {workload: {peer: CPU seconds}} as JSON
+python peers_torch.py RECORDS.npz          on one core, {workload: {peer: CPU seconds}} as JSON
+python peers_torch.py RECORDS.npz cuda     on a GPU, seconds by the wall; more records, without pfl-research
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 
-if hasattr(os, "sched_setaffinity"):
+if len(sys.argv) == 2 and hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {0})
 
 import numpy as np
@@ -20,31 +21,26 @@ import torch
 from opacus.grad_sample import GradSampleModule, GradSampleModuleFastGradientClipping
 from opacus.optimizers import DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
-from pfl.aggregate.simulate import SimulatedBackend
-from pfl.algorithm.base import NNAlgorithmParams
-from pfl.algorithm.federated_averaging import FederatedAveraging
-from pfl.data import FederatedDataset
-from pfl.data.dataset import Dataset
-from pfl.hyperparam.base import NNEvalHyperParams, NNTrainHyperParams
-from pfl.model.pytorch import PyTorchModel
-from pfl.privacy import CentrallyAppliedPrivacyMechanism, GaussianMechanism
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 torch.set_num_threads(1)
-ROUNDS, COHORT, STEPS, RATE, CLIP, NOISE, RECORDS = 100, 10, 10, 0.1, 0.1, 0.01, 200
-TRAININGS, CALLS = 3, 7
+GPU = sys.argv[2:] == ["cuda"]
+ROUNDS, COHORT, STEPS, RATE, CLIP, NOISE = 100, 10, 10, 0.1, 0.1, 0.01
+TRAININGS, CALLS, SUMMED = (1, 20, (200, 2000)) if GPU else (3, 7, (200,))
 CROSS = nn.CrossEntropyLoss()
 Call = Callable[[], object]
 
 
 def least(call: Call, repeats: int) -> float:
-    """CPU seconds of the quickest of some calls, the first of which does not count."""
-    took = []
+    """Seconds of the quickest of some calls but the first: of the CPU, or on a GPU by the wall."""
+    took, clock = [], time.perf_counter if GPU else time.process_time
     for _ in range(repeats + 1):
-        start = time.process_time()
+        start = clock()
         call()
-        took.append(time.process_time() - start)
+        if GPU:
+            torch.cuda.synchronize()
+        took.append(clock() - start)
     return min(took[1:])
 
 
@@ -94,6 +90,15 @@ class PflLinear(nn.Module):
 
 def pfl(x: Tensor, y: Tensor) -> None:
     """The same rounds by pfl-research's own simulation; noise at the server, once a round."""
+    from pfl.aggregate.simulate import SimulatedBackend
+    from pfl.algorithm.base import NNAlgorithmParams
+    from pfl.algorithm.federated_averaging import FederatedAveraging
+    from pfl.data import FederatedDataset
+    from pfl.data.dataset import Dataset
+    from pfl.hyperparam.base import NNEvalHyperParams, NNTrainHyperParams
+    from pfl.model.pytorch import PyTorchModel
+    from pfl.privacy import CentrallyAppliedPrivacyMechanism, GaussianMechanism
+
     module, rng = PflLinear(), np.random.default_rng(0)
     model = PyTorchModel(module, torch.optim.SGD, torch.optim.SGD(module.parameters(), 1.0))
     data = FederatedDataset(lambda i: Dataset((x[i], y[i])), lambda: int(rng.integers(len(x))))
@@ -106,7 +111,7 @@ def pfl(x: Tensor, y: Tensor) -> None:
     )  # fmt: skip
 
 
-# Clipped gradients of 200 records -----------------------------------------------------------------------
+# Clipped gradients of some records -----------------------------------------------------------------------
 
 
 def dense() -> nn.Module:
@@ -193,22 +198,31 @@ def local_steps(module: nn.Module, x: Tensor, y: Tensor) -> Call:
 
 
 def main() -> None:
+    device = "cuda" if GPU else "cpu"
+    torch.set_default_device(device)
+    torch.set_float32_matmul_precision("high")  # TF32 on a GPU, as JAX; a CPU has none
     held = np.load(sys.argv[1])
-    x, y = torch.from_numpy(held["x"]), torch.from_numpy(held["y"]).long()
-    images = x.reshape(-1, 1, 28, 28)[:RECORDS]
-    labels = y.reshape(-1)[:RECORDS]
-    rows = torch.randn(RECORDS, 500)
-    ways = {"torch.func": by_functions, "opacus": by_opacus, "opacus ghost": by_ghosts}
+    x, y = torch.from_numpy(held["x"]).to(device), torch.from_numpy(held["y"]).long().to(device)
+    peers = {"torch": loops} if GPU else {"torch": loops, "pfl": pfl}
     found = {
-        "local steps": {
-            name: least(lambda run=run: run(x, y), TRAININGS)
-            for name, run in (("torch", loops), ("pfl", pfl))
-        },
-        "dense, plain": {"torch": least(plain(dense(), rows, labels), CALLS)},
-        "dense, clipped": {name: least(way(dense(), rows, labels), CALLS) for name, way in ways.items()},
-        "cnn, clipped": {name: least(way(cnn(), images, labels), CALLS) for name, way in ways.items()},
-        "cnn, two local steps": {"torch": least(local_steps(cnn(), images, labels), CALLS)},
+        "local steps, 1,000 clients": {
+            name: least(lambda run=run: run(x, y), TRAININGS) for name, run in peers.items()
+        }
     }
+    ways = {"torch.func": by_functions, "opacus": by_opacus, "opacus ghost": by_ghosts}
+    for summed in SUMMED:
+        images, labels = x.reshape(-1, 1, 28, 28)[:summed], y.reshape(-1)[:summed]
+        rows = torch.randn(summed, 500)
+        found |= {
+            f"dense, plain, {summed}": {"torch": least(plain(dense(), rows, labels), CALLS)},
+            f"dense, clipped, {summed}": {
+                name: least(way(dense(), rows, labels), CALLS) for name, way in ways.items()
+            },
+            f"cnn, clipped, {summed}": {
+                name: least(way(cnn(), images, labels), CALLS) for name, way in ways.items()
+            },
+            f"cnn, two local steps, {summed}": {"torch": least(local_steps(cnn(), images, labels), CALLS)},
+        }
     print(json.dumps(found))
 
 

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from noiseworthy.tasks import Batch, LinearModel
 from noiseworthy.tasks.clipping import clip, upper_norm, upper_norm_of_long
 
 ORDER = {"l1": 1, "l2": 2}
@@ -75,3 +76,12 @@ CLIPPED = {norm: jax.jit(lambda v, c, norm=norm: clip(v, upper_norm(v, norm), c)
 def test_the_float32_clip_holds_for_every_float32_at_every_clip(norm, v, bound):
     clipped = np.asarray(CLIPPED[norm](v[None], np.float32(bound)))[0]
     assert exact_norm(clipped, norm) <= bound
+
+
+@pytest.mark.parametrize(("norm", "length"), [("l2", 1e18), ("l1", 1e37)])
+def test_a_subnormal_slope_times_a_long_record_stays_within_the_clip(norm, length):
+    clip_norm = np.float32(1.57 * 2.0**-149 * length)  # rounded to 2 x 2^-149 before it is multiplied
+    batch = Batch(jnp.array([[length]]), jnp.array([-3e-20]), jnp.ones(1))
+    task = LinearModel(1, 1, "squared", bias=0.0)
+    total = task.clipped_gradient_sum(jnp.zeros(1), batch, clip_norm, norm)
+    assert exact_norm(np.asarray(total), norm) <= clip_norm

@@ -23,7 +23,7 @@ from jax import Array, lax
 
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch
-from noiseworthy.tasks.clipping import clip_factor
+from noiseworthy.tasks.clipping import clip_factor, flushed
 from noiseworthy.tasks.linear import LinearModel
 
 
@@ -81,7 +81,7 @@ class Direction(NamedTuple):
         """Scaled so that X^T S has L2 norm at most C, up to the rounding of |X^T S|^2 = sum S (G S)."""
         size = jnp.sqrt(jnp.maximum(jnp.sum(self.slopes * self.outputs), 0.0))
         factor = jnp.where(jnp.isfinite(size), clip_factor(size, clip_norm), 0.0)
-        return Direction(factor * self.slopes, factor * self.outputs)
+        return Direction(flushed(factor * self.slopes), factor * self.outputs)
 
 
 class Walk(NamedTuple):

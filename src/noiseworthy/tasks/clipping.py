@@ -69,17 +69,30 @@ def clip(v: Array, size: Array, clip_norm: Array | float) -> Array:
         Shape (..., k), scaled so that those gradients have norm at most C.
 
     Guarantee: fewer than 16 roundings of 2^-24 each stand between `size` and the scaled gradient, so the
-    margin 2^-20 covers them. Matrix products of what is clipped need `precision="highest"`: by default an
-    accelerator rounds their factors by 2^-11.
+    margin 2^-20 covers them. Subnormal numbers, which round by more, are zeros (`flushed`). Matrix products
+    of what is clipped need `precision="highest"`: by default an accelerator rounds their factors by 2^-11.
 
     Example:
         >>> clip(jnp.array([[3.0, 4.0], [jnp.inf, 0.0]]), jnp.array([5.0, jnp.inf]), 1.0).round(3)
         Array([[0.6, 0.8],
                [0. , 0. ]], dtype=float32)
     """
-    return jnp.where(jnp.isfinite(size)[..., None], v * clip_factor(size, clip_norm)[..., None], 0.0)
+    factor = clip_factor(size, clip_norm)[..., None]
+    return jnp.where(jnp.isfinite(size)[..., None], flushed(v * factor), 0.0)
 
 
 def clip_factor(size: Array, clip_norm: Array | float) -> Array:
-    """What `clip` multiplies a gradient by: min(1, C (1 - 2^-20) / size)."""
-    return jnp.minimum(1.0, SAFETY * clip_norm / size)
+    """What `clip` multiplies a gradient by: min(1, C (1 - 2^-20) / size), zero where that is subnormal."""
+    return flushed(jnp.minimum(1.0, SAFETY * clip_norm / size))
+
+
+def flushed(v: Array) -> Array:
+    """Subnormal numbers as zeros, everywhere as on a CPU.
+
+    A GPU keeps them, rounded by up to all of their size: multiplied by a large record they passed the clip.
+
+    Example:
+        >>> flushed(jnp.array([1.0, -(2.0**-126), 2.0**-127]))
+        Array([ 1.0000000e+00, -1.1754944e-38,  0.0000000e+00], dtype=float32)
+    """
+    return jnp.where(jnp.abs(v) < _SMALLEST, 0.0, v)

@@ -28,7 +28,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var, jaxprs_in_param
 
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.batch import Batch
-from noiseworthy.tasks.clipping import clip_factor, upper_norm, upper_norm_of_long
+from noiseworthy.tasks.clipping import clip_factor, flushed, upper_norm, upper_norm_of_long
 from noiseworthy.tasks.ghost_layers import Layer, layer_of
 from noiseworthy.tasks.programs import applied, array_of, read, traced
 
@@ -166,7 +166,7 @@ class Ghost:
         weight = jnp.where(fine, batch.mask * clip_factor(size, clip_norm), 0.0)
         sums = {}
         for part, layer, rows, slopes in known:
-            kept = _where(fine, slopes) * weight[:, None, None]
+            kept = flushed(_where(fine, slopes) * weight[:, None, None])
             sums[part] = part.flat(layer.total(_where(fine, rows), kept))
         for part, gradients in zip(self.rest, formed, strict=True):
             sums[part] = jnp.matmul(weight, _where(fine, gradients), precision="highest")

@@ -31,7 +31,8 @@ from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.noise import simulated_noise, simulated_sum
 from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Task
-from noiseworthy.tasks.batch import SAFETY, Batch
+from noiseworthy.tasks.batch import Batch
+from noiseworthy.tasks.clipping import clip_factor, flushed
 from noiseworthy.tasks.linear import LinearModel
 
 MOST_FEATURES = 1000
@@ -123,9 +124,9 @@ class Moments(Scheduled):
         x, r = shard.x, asked_of_outputs(self.linear, shard)
         size = size_of(x, r, self.label_weight, self.norm, self.squares, jnp)
         usable = jnp.isfinite(size) & (shard.mask > 0)
-        kept = jnp.where(usable, shard.mask * jnp.minimum(1.0, SAFETY * self.clip_norm / size), 0.0)
+        kept = jnp.where(usable, shard.mask * clip_factor(size, self.clip_norm), 0.0)
         x, asked = (jnp.where(usable[:, None], part, 0.0) for part in (x, self.label_weight * r))
-        weighed, layout = x * kept[:, None], self.layout
+        weighed, layout = flushed(x * kept[:, None]), self.layout
         gram = jnp.matmul(weighed.T, x, precision="highest")[layout.rows, layout.columns]
         cross = jnp.matmul(weighed.T, asked, precision="highest").ravel()
         square = jnp.sum(kept[:, None] * asked**2).reshape(1)
