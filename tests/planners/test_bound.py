@@ -11,13 +11,13 @@ from scipy.special import log_ndtr
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.fedsgd_dpc.bound import (
-    gaussian_curve,
     laplace_curve,
     theory_bound,
     uploads,
 )
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy_papers.gaussian_curve import gaussian_curve
 
 VALUES = {
     "smoothness": 1.0,

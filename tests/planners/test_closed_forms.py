@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from noiseworthy.methods.fedsgd_dpc.bound import GaussianCurve, LaplaceCurve
+from noiseworthy.methods.fedsgd_dpc.bound import LaplaceCurve
+from noiseworthy_papers.gaussian_curve import GaussianCurve
 
 PROBLEMS = 1500
 

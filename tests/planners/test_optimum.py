@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound, gaussian_curve, theory_bound
+from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound, theory_bound
 from noiseworthy.methods.fedsgd_dpc.planner import (
     _decide,
     candidates,
@@ -25,6 +25,7 @@ from noiseworthy.plans.resources import Resources
 from noiseworthy.plans.stages import Pilot
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.mechanisms import Gaussian
+from noiseworthy_papers.gaussian_curve import gaussian_curve
 
 PROBLEMS = 1000
 MENU_DELTA = 1e-5

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from noiseworthy.tasks import Batch, LinearModel
-from noiseworthy.tasks.clipping import clip, upper_norm, upper_norm_of_long
+from noiseworthy.tasks.clipping import clip, flushed, upper_norm, upper_norm_of_long
 
 ORDER = {"l1": 1, "l2": 2}
 NORMS = pytest.mark.parametrize("norm", ["l1", "l2"])
@@ -85,3 +85,8 @@ def test_a_subnormal_slope_times_a_long_record_stays_within_the_clip(norm, lengt
     task = LinearModel(1, 1, "squared", bias=0.0)
     total = task.clipped_gradient_sum(jnp.zeros(1), batch, clip_norm, norm)
     assert exact_norm(np.asarray(total), norm) <= clip_norm
+
+
+def test_subnormal_numbers_are_flushed_on_every_device():
+    v = jnp.array([1.0, -(2.0**-126), 2.0**-127, -(2.0**-149), jnp.inf])
+    np.testing.assert_array_equal(np.asarray(flushed(v)), np.array([1.0, -(2.0**-126), 0.0, 0.0, np.inf]))

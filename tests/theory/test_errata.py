@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 
 from noiseworthy.methods.dp_pasgd.bound import AveragingBound
 from noiseworthy.methods.dp_pasgd.printed import affordable_steps
-from noiseworthy.methods.fedsgd_dpc.bound import GaussianCurve, LaplaceCurve
+from noiseworthy.methods.fedsgd_dpc.bound import LaplaceCurve
 from noiseworthy.methods.selection import reshuffled_round_robin
 from noiseworthy.plans.estimation import analytic_constants
 from noiseworthy.plans.resources import Resources
@@ -16,6 +16,7 @@ from noiseworthy.privacy.gaussian import gaussian_mu
 from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.privacy.laplace import laplace_epsilon
 from noiseworthy.privacy.loss_distribution import poisson_gaussian_epsilon
+from noiseworthy_papers.gaussian_curve import GaussianCurve
 from noiseworthy_papers.ma.benches import TABLE_3
 
 # Accounting -------------------------------------------------------------------------------------------

@@ -134,9 +134,6 @@ def _listed(values: NDArray[Any]) -> list[Any]:
 _NO = object()
 """What content comes to under a type that it is not of."""
 
-_NDARRAY = get_origin(NDArray[Any])
-"""`np.ndarray`; from NumPy 2.5 on an alias of it, whose one argument is the type of numbers."""
-
 
 def _read(content: Any, hint: Any, where: str) -> Any:
     options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
@@ -150,7 +147,7 @@ def _read(content: Any, hint: Any, where: str) -> Any:
 def _as(content: Any, option: Any, where: str) -> Any:
     """Content under one type, `_NO` if it is not of it."""
     origin = get_origin(option)
-    if origin is _NDARRAY:
+    if origin is get_origin(NDArray[Any]):  # an alias of np.ndarray from NumPy 2.5 on
         return _array(content, option, where)
     if origin is Literal:
         return content if content in get_args(option) else _NO
@@ -192,8 +189,8 @@ def _plain(content: Any, where: str) -> Any:
 def _array(content: Any, option: Any, where: str) -> Any:
     if not isinstance(content, dict) or content.get(_KIND) != _ARRAY or content.get("dtype") not in _DTYPES:
         return _NO
-    dtype, stated = np.dtype(content["dtype"]), get_args(option)[-1]
-    stated = get_args(stated)[0] if get_origin(stated) is np.dtype else stated
+    given = get_args(option)  # shape and dtype of the stated scalar, or from NumPy 2.5 on that scalar
+    dtype, (stated,) = np.dtype(content["dtype"]), get_args(given[-1]) or given
     if stated is not Any and not np.issubdtype(dtype, stated) and dtype.kind != np.dtype(stated).kind:
         return _NO
     try:

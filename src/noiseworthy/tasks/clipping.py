@@ -41,11 +41,7 @@ def upper_norm(v: Array, norm: Norm) -> Array:
 
 
 def upper_norm_of_long(v: Array, norm: Norm) -> Array:
-    """`upper_norm` of long vectors as the norm of the norms of their rows, tight to (512 + n/512) 2^-24.
-
-    Args:
-        v: float32, shape (..., n).
-        norm: `l1` or `l2`.
+    """`upper_norm`, of the same arguments, as the norm of the norms of rows: tight to (512 + n/512) 2^-24.
 
     Example:
         >>> round(float(upper_norm_of_long(jnp.ones(10_000), "l2")), 2)
@@ -77,8 +73,7 @@ def clip(v: Array, size: Array, clip_norm: Array | float) -> Array:
         Array([[0.6, 0.8],
                [0. , 0. ]], dtype=float32)
     """
-    factor = clip_factor(size, clip_norm)[..., None]
-    return jnp.where(jnp.isfinite(size)[..., None], flushed(v * factor), 0.0)
+    return jnp.where(jnp.isfinite(size)[..., None], flushed(v * clip_factor(size, clip_norm)[..., None]), 0.0)
 
 
 def clip_factor(size: Array, clip_norm: Array | float) -> Array:
@@ -87,12 +82,5 @@ def clip_factor(size: Array, clip_norm: Array | float) -> Array:
 
 
 def flushed(v: Array) -> Array:
-    """Subnormal numbers as zeros, everywhere as on a CPU.
-
-    A GPU keeps them, rounded by up to all of their size: multiplied by a large record they passed the clip.
-
-    Example:
-        >>> flushed(jnp.array([1.0, -(2.0**-126), 2.0**-127]))
-        Array([ 1.0000000e+00, -1.1754944e-38,  0.0000000e+00], dtype=float32)
-    """
+    """Subnormal numbers as zeros, as on a CPU: a GPU keeps them, rounded by up to all of their size."""
     return jnp.where(jnp.abs(v) < _SMALLEST, 0.0, v)
