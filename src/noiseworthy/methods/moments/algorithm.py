@@ -124,7 +124,7 @@ class Moments(Scheduled):
         x, r = shard.x, asked_of_outputs(self.linear, shard)
         size = size_of(x, r, self.label_weight, self.norm, self.squares, jnp)
         usable = jnp.isfinite(size) & (shard.mask > 0)
-        kept = jnp.where(usable, shard.mask * clip_factor(size, self.clip_norm), 0.0)
+        kept = jnp.where(usable, shard.mask * clip_factor(size, jnp.asarray(self.clip_norm)), 0.0)
         x, asked = (jnp.where(usable[:, None], part, 0.0) for part in (x, self.label_weight * r))
         weighed, layout = flushed(x * kept[:, None]), self.layout
         gram = jnp.matmul(weighed.T, x, precision="highest")[layout.rows, layout.columns]
