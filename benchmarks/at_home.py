@@ -42,8 +42,9 @@ from noiseworthy.home.owners import (
     owners_at_home,
 )
 from noiseworthy.home.scores import merits
+from noiseworthy.studies.models import open_task
 from noiseworthy.studies.planner import plan_study
-from noiseworthy.studies.prepare import open_task, prepare
+from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.training import Run, train
 from noiseworthy.tasks import Task
 

@@ -27,8 +27,8 @@ import noiseworthy as nw
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.reports.style import MUTED, PLAN, head, new_figure, png, styled
+from noiseworthy.studies.models import open_task
 from noiseworthy.studies.planner import plan_study
-from noiseworthy.studies.prepare import open_task
 from oracle import Oracle, Tried, best_of_lines, judge, search
 from quality import Arena, Scores, bootstrap_limit, lost_gain, p90, score
 

@@ -22,7 +22,8 @@ from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.selection import reshuffled_round_robin
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.stages import BoughtRanges
-from noiseworthy.studies.prepare import Prepared, task_for, with_task
+from noiseworthy.studies.models import task_for, with_task
+from noiseworthy.studies.prepare import Prepared
 from quality import Arena
 
 ROUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)

@@ -26,8 +26,9 @@ from noiseworthy.methods.registry import FIRST
 from noiseworthy.model.model import Model, probed
 from noiseworthy.studies.delivery import delivered
 from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.models import open_task
 from noiseworthy.studies.plan_file import planned
-from noiseworthy.studies.prepare import Prepared, open_task
+from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.record import with_training
 from noiseworthy.studies.training import train
 

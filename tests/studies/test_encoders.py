@@ -28,7 +28,8 @@ from noiseworthy.model.export import export_onnx
 from noiseworthy.studies.by_trial import open_bench, treatments_of
 from noiseworthy.studies.delivery import task_table
 from noiseworthy.studies.loading import load_study
-from noiseworthy.studies.prepare import prepare, proxy_task
+from noiseworthy.studies.models import proxy_task
+from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.typed_record import OwnerPart
 from noiseworthy.tasks import LinearModel
 from noiseworthy.trials.treatment import Treatment, encoded

@@ -12,8 +12,9 @@ from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.reports.findings import preparation
 from noiseworthy.studies import by_trial
 from noiseworthy.studies.by_trial import open_bench, treatments_of
+from noiseworthy.studies.models import open_task, proxy_task
 from noiseworthy.studies.planner import decide
-from noiseworthy.studies.prepare import open_task, prepare, proxy_task
+from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel
 from noiseworthy.trials.reference import alike, reference_of

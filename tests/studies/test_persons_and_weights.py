@@ -21,8 +21,9 @@ from noiseworthy.studies.at_home import counted_once
 from noiseworthy.studies.checking import Terms, check_own, check_study
 from noiseworthy.studies.delivery import task_table
 from noiseworthy.studies.loading import load_study, parse_study
+from noiseworthy.studies.models import open_task
 from noiseworthy.studies.plan_file import planned
-from noiseworthy.studies.prepare import open_task, prepare
+from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import load_record
 from noiseworthy.studies.studies import plan, train_in
 from noiseworthy.sweeps.advisor import entrants

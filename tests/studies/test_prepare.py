@@ -17,12 +17,9 @@ from noiseworthy.studies.believed import believed_partition
 from noiseworthy.studies.budgets import draw_budgets
 from noiseworthy.studies.clients import in_order
 from noiseworthy.studies.loading import parse_study
+from noiseworthy.studies.models import open_task
 from noiseworthy.studies.opening import Opened
-from noiseworthy.studies.prepare import (
-    check_same_sizes,
-    open_task,
-    prepare,
-)
+from noiseworthy.studies.prepare import check_same_sizes, prepare
 from noiseworthy.studies.privacy_table import Drawn
 from noiseworthy.tasks import LinearModel, make_task
 from noiseworthy.trials.reference import reference_of

@@ -12,8 +12,9 @@ from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.errors import ConfigError, InvalidInput
 from noiseworthy.reports.findings import preparation
 from noiseworthy.studies.by_trial import open_bench, treatments_of
+from noiseworthy.studies.models import proxy_task
 from noiseworthy.studies.planner import decide
-from noiseworthy.studies.prepare import prepare, proxy_task
+from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel, make_task
 from noiseworthy.tasks.fourier import Fourier

@@ -15,8 +15,9 @@ from noiseworthy.plans.plan import Plan
 from noiseworthy.studies.centring import MEAN_NOT_AT_OWNERS
 from noiseworthy.studies.checkpoints import fingerprint
 from noiseworthy.studies.label_size import NOT_AT_OWNERS
+from noiseworthy.studies.models import default_model
 from noiseworthy.studies.plan_file import PlanFile
-from noiseworthy.studies.prepare import Prepared, default_model
+from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.ranges import NOT_OVER_A_NETWORK
 from noiseworthy.studies.read_off import check_nothing_is
 from noiseworthy.studies.training import check_begins

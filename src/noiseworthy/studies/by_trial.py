@@ -18,7 +18,8 @@ from noiseworthy.studies.centring import may_centre
 from noiseworthy.studies.decision import Decision, Foretold, Progress, Quality
 from noiseworthy.studies.fitted import explained
 from noiseworthy.studies.home_advice import advice
-from noiseworthy.studies.prepare import Prepared, task_for, with_task
+from noiseworthy.studies.models import task_for, with_task
+from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel
 from noiseworthy.tasks.names import FOURIER, Metric, is_encoder

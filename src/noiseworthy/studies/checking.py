@@ -258,7 +258,7 @@ def _own_model(study: Study, federation: Federation) -> list[Finding]:
         return []
     import jax.numpy as jnp  # here, because nothing else needs it
 
-    from noiseworthy.studies.prepare import task_for
+    from noiseworthy.studies.models import task_for
     from noiseworthy.tasks.networks import ModelTask
 
     task, (x, y) = task_for(study, federation), (federation.test_x[:1], federation.test_y[:1])

@@ -21,13 +21,14 @@ from noiseworthy.plans.stages import BoughtRanges
 from noiseworthy.studies.centring import charged
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.label_size import sized
+from noiseworthy.studies.models import task_for
 from noiseworthy.studies.occupied import AUDIT, differences, holds_run
 from noiseworthy.studies.occupied import PLAN as FILE
 from noiseworthy.studies.occupied import made_for as tables_of
 from noiseworthy.studies.plan_codec import decoded, encoded
 from noiseworthy.studies.plan_text import opened, sealed
 from noiseworthy.studies.planner import plan_study
-from noiseworthy.studies.prepare import Prepared, task_for
+from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.record import (
     Record,
     beside,

@@ -14,7 +14,8 @@ from noiseworthy.studies import by_trial
 from noiseworthy.studies.centring import said_of_mean, with_mean
 from noiseworthy.studies.decision import Decision, Progress
 from noiseworthy.studies.label_size import said_of_size, sized
-from noiseworthy.studies.prepare import Prepared, with_task
+from noiseworthy.studies.models import with_task
+from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.ranges import widened
 from noiseworthy.studies.read_off import read_off
 from noiseworthy.tasks import LinearModel

@@ -1,0 +1,146 @@
+"""The model of a study: for its own records, for public ones in their place, and by default."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from noiseworthy.data import Federation
+from noiseworthy.errors import ConfigError
+from noiseworthy.plans.stages import BoughtRanges
+from noiseworthy.studies.class_weights import of_other_classes
+from noiseworthy.studies.tables import Study
+from noiseworthy.tasks import LinearModel, Preparation, Reference, Task, make_task
+from noiseworthy.tasks.encoder import Encoder, features_of
+from noiseworthy.tasks.factory import check_plain
+from noiseworthy.tasks.names import LINEAR, MEAN, SCATTERING
+from noiseworthy.tasks.own import is_own, own_task
+from noiseworthy.tasks.table import TaskTable
+from noiseworthy.trials.centring import seen_against
+from noiseworthy.trials.reference import apart_from, reference_of
+from noiseworthy.trials.treatment import Treatment
+
+
+def task_for(study: Study, federation: Federation, bought: BoughtRanges | None = None) -> Task:
+    """The model of `[task]` for the records of a federation.
+
+    Args:
+        study: whose model.
+        federation: whose records.
+        bought: what its clients told before a plan.
+
+    Raises:
+        ConfigError: records that are to be seen against a mean that nobody told.
+    """
+    facts = federation.record_shape, federation.classes, federation.most_weight
+    if study.task.reference != [MEAN]:
+        return open_task(study, *facts)
+    plain = open_task(with_task(study, {"reference": None}), *facts)
+    if bought is None or not bought.mean or not isinstance(plain, LinearModel):
+        raise ConfigError(
+            f'[task] reference = ["{MEAN}"] is what a plan chooses; leave out how records are treated'
+        )
+    return seen_against(plain, np.array(bought.mean))
+
+
+def open_task(
+    study: Study, shape: tuple[int, ...], classes: int | None, most_weight: float | None = None
+) -> Task:
+    """The model of `[task]` for records of a shape; by default the linear model that fits the labels.
+
+    Args:
+        study: whose model.
+        shape: of a record.
+        classes: number of them; None for regression.
+        most_weight: bound on the weights of records, which are then the last numbers of theirs.
+    """
+    table = of_other_classes(study.task, classes)
+    model = table.model or default_model(classes)
+    if is_own(model):
+        check_plain(model, **_linear_keys(table), **{'role = "weight"': most_weight is not None})
+        return own_task(model, study.folder, table.model_digest, shape, classes, table.ridge)
+    if model not in LINEAR:
+        check_plain(model, features=table.features is not None)
+    return make_task(
+        model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
+        bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
+        reference=_reference(study, shape), class_weights=table.weights,
+        features=features_of(table, study.folder), most_weight=most_weight,
+    )  # fmt: skip
+
+
+def _linear_keys(table: TaskTable) -> dict[str, bool]:
+    """Which keys that only linear models take are stated."""
+    return {
+        "feature_norm": table.feature_norm is not None,
+        "normalise": table.normalise,
+        "bias": table.bias not in ("auto", 0.0),
+        "pooling": table.pooling != 1,
+        "projection": table.projection is not None,
+        "reference": table.reference is not None,
+        "class_weights": table.class_weights is not None,
+        "features": table.features is not None,
+    }
+
+
+def default_model(classes: int | None) -> str:
+    """The linear model that fits the labels; of two classes one output says as much as two.
+
+    A second output would cost Laplace noise a factor of sqrt(2), and the plan twice the parameters.
+    """
+    if classes is None:
+        return "linear"
+    return "logistic" if classes == 2 else "softmax"
+
+
+def _reference(study: Study, shape: tuple[int, ...]) -> Reference | None:
+    """The public data that records are seen against."""
+    table, data = study.task, study.federation
+    if table.reference is None:
+        return None
+    public, own = [study.located(one) for one in table.reference], study.located(str(data.data))
+    features = features_of(table, study.folder)
+    return reference_of(public, own, shape, table.pooling, data.data_dir, features)
+
+
+def proxy_task(
+    study: Study,
+    shape: tuple[int, ...],
+    classes: int | None,
+    treatment: Treatment | None = None,
+    public: str | None = None,
+    /,
+) -> Task:
+    """The study's model for public records, treated as a plan may choose and as their shape allows.
+
+    Public records may have more classes than the two that the study separates. Those named by `public` are
+    seen against the other data sets of a reference only, and records of another kind against none.
+    """
+    keys: dict[str, Any] = {} if treatment is None else treatment.keys()
+    if study.task.model in ("logistic", "svm") and (classes or 2) > 2:
+        keys["model"] = "softmax"
+    if len(shape) == 1 and (treatment is not None or math.isqrt(shape[0]) ** 2 != shape[0]):
+        keys["pooling"] = 1
+        if keys.get("features", study.task.mapped_by) == SCATTERING:
+            keys["features"] = None
+    features = features_of(with_task(study, keys).task, study.folder)
+    if isinstance(features, Encoder) and not features.fits(shape):
+        keys["features"] = features = None
+    if treatment is not None and treatment.centred:
+        keys["reference"] = None
+    projection = keys.get("projection", study.task.projection)
+    reference = keys.get("reference", study.task.reference)
+    if reference and public is not None:
+        keys["reference"] = apart_from(reference, public, shape, study.federation.data_dir) or None
+    unseen = reference and not keys.get("reference", reference)
+    numbers = Preparation(features=features).shape_after
+    if projection is not None and (unseen or projection > math.prod(numbers(shape))):
+        keys["projection"] = None
+    return open_task(with_task(study, keys), shape, classes)
+
+
+def with_task(study: Study, keys: dict[str, Any]) -> Study:
+    """The study with other keys under `[task]`."""
+    return study.model_copy(update={"task": study.task.model_copy(update=keys)})
