@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +22,10 @@ from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.selection import reshuffled_round_robin
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.stages import BoughtRanges
+from noiseworthy.studies.centring import may_centre, with_mean
 from noiseworthy.studies.models import task_for, with_task
 from noiseworthy.studies.prepare import Prepared
+from noiseworthy.tasks.names import MEAN
 from quality import Arena
 
 ROUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -129,15 +131,18 @@ class Ground:
         """Records treated in a way, without a constant."""
         if (keys, model) not in self._arenas:
             task = {"model": model, "bias": 0.0, **dict(keys)}
+            if "reference" in task:
+                task["reference"] = list(task["reference"])
             self._arenas[keys, model] = self.of_task(task)
         return self._arenas[keys, model]
 
     def of_task(self, task: dict[str, Any], bought: BoughtRanges | None = None) -> Arena:
-        """Records treated as keys of `[task]` say, by what clients told before a plan."""
+        """Records treated as keys of `[task]` say, by what clients told before a plan, who paid for it."""
         federation, _ = self.made.trained()
         study = with_task(self.made.study, task)
+        bought = with_mean(self.made, study).ranges if bought is None else bought
         opened = task_for(study, federation, bought)
-        made = replace(self.made, study=study, task=opened, dimension=opened.dimension)
+        made = replace(self.made, study=study, task=opened, dimension=opened.dimension, ranges=bought)
         return Arena.of(federation, opened, made.problem(1.0), self.records, TEST)
 
     def field(self, seen: Seen) -> Field:
@@ -179,19 +184,33 @@ class Ground:
         return self.made.problem(1.0).trust.least_cohort
 
 
-def views(made: Prepared) -> Iterator[tuple[tuple[tuple[str, Any], ...], str]]:
+View = tuple[tuple[tuple[str, Any], ...], str]
+"""Keys of `[task]`, and the model."""
+
+
+def views(made: Prepared) -> Iterator[View]:
     """Treatments of records and models that are tried: as they are (public ranges, where columns are
-    stated), norm 1, and images pooled or wide tables projected."""
+    stated), norm 1, images pooled or wide tables projected, and against the mean that clients tell."""
     federation, _ = made.trained()
-    shape, classes = federation.record_shape, federation.classes
+    shape = federation.record_shape
     one = (("normalise", True), ("feature_norm", 1.0))
     keys: list[tuple[tuple[str, Any], ...]] = [(), one]
     if len(shape) > 1:
         keys += [(*one, ("pooling", side)) for side in (2, 4) if min(shape[:2]) >= 4 * side]
     elif shape[0] > _PROJECTED:
         keys += [(*one, ("projection", shape[0] // share)) for share in (2, 4)]
-    models = ["linear"] if classes is None else ["softmax"] + ["logistic"] * (classes == 2)
-    return product(keys, models)
+    return chain(product(keys, _models(made)), of_means(made))
+
+
+def of_means(made: Prepared) -> Iterator[View]:
+    """Records of norm 1 against the mean that clients tell, where a plan may choose that."""
+    keys = (("normalise", True), ("feature_norm", 1.0), ("reference", (MEAN,)))
+    return product([keys] if may_centre(made) else [], _models(made))
+
+
+def _models(made: Prepared) -> list[str]:
+    classes = made.trained()[0].classes
+    return ["linear"] if classes is None else ["softmax"] + ["logistic"] * (classes == 2)
 
 
 @dataclass
@@ -200,11 +219,13 @@ class Search:
 
     Attributes:
         ground: where.
+        views: what becomes of records.
         tried: all settings that were trained.
         trainings: how many, each a setting under a seed.
     """
 
     ground: Ground
+    views: Callable[[Prepared], Iterator[View]] = views
     tried: list[Tried] = field(default_factory=list)
     trainings: int = 0
     _cohorts: dict[tuple[int, int], NDArray[np.int32]] = field(default_factory=dict, repr=False)
@@ -229,7 +250,7 @@ class Search:
 
     def treatments(self) -> list[Seen]:
         """The treatments that do best with a few counts, one of each kind, each with its best constant."""
-        every = [Seen(keys, model, 0.3) for keys, model in views(self.ground.made)]
+        every = [Seen(keys, model, 0.3) for keys, model in self.views(self.ground.made)]
         for seen in every:
             self.probe(seen)
         kept = self.ground.effort.kept
