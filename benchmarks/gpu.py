@@ -1,6 +1,7 @@
 """Rounds, clipped gradients and planning on a GPU, beside torch on it and beside the CPU of the same machine.
 
-    python benchmarks/gpu.py     a few minutes; needs a JAX that sees the GPU, torch with CUDA and Opacus
+    python benchmarks/gpu.py          everything; needs a JAX that sees the GPU, torch with CUDA and Opacus
+    python benchmarks/gpu.py ours     seconds on the device that JAX sees, as JSON
 
 Seconds by the wall, the least of several calls of which the first, that compiles, does not count; TF32 is
 allowed to everybody. Each column is a process of its own.

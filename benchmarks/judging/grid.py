@@ -132,7 +132,7 @@ class Ground:
         if (keys, model) not in self._arenas:
             task = {"model": model, "bias": 0.0, **dict(keys)}
             if "reference" in task:
-                task["reference"] = list(task["reference"])
+                task["reference"] = list(task["reference"])  # a tuple among keys, which are hashed
             self._arenas[keys, model] = self.of_task(task)
         return self._arenas[keys, model]
 

@@ -198,11 +198,10 @@ def _line(row: Row) -> str:
 def _setting(setting: Kept) -> str:
     line = setting["line"]
     keys, seen = line["seen"]["keys"], line["seen"]
-    norm = "norm 1" if keys.get("normalise") else "as stated"
     wide = "".join(f", {name} {keys[name]}" for name in ("pooling", "projection") if name in keys)
     late = ", averaged" if setting["averaged"] else ""
     counts = f"T={line['rounds']} b={line['clients']}"
-    return f"{counts}, {norm}{wide}, {seen['model']}, constant {seen['share']:g}{late}"
+    return f"{counts}, {_treated(keys)}{wide}, {seen['model']}, constant {seen['share']:g}{late}"
 
 
 def _planned(kept: Kept) -> str:
@@ -212,9 +211,12 @@ def _planned(kept: Kept) -> str:
     if not plan["rounds"]:
         return "do not train"
     wide = f", projected to {task['projection']}" if task["projection"] else ""
-    norm = "norm 1" if task["normalise"] else "as stated"
-    norm += ", centred" * (task.get("reference") == [MEAN])
-    return f"T={plan['rounds']} b={plan['clients_per_round']}, {norm}{wide}"
+    return f"T={plan['rounds']} b={plan['clients_per_round']}, {_treated(task)}{wide}"
+
+
+def _treated(task: Kept) -> str:
+    norm = "norm 1" if task.get("normalise") else "as stated"
+    return norm + ", centred" * (task.get("reference") == [MEAN])
 
 
 def _share(value: Any) -> str:

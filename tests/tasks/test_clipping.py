@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from noiseworthy.tasks import Batch, LinearModel
+from noiseworthy.tasks import Batch, LinearModel, clipping
 from noiseworthy.tasks.clipping import clip, flushed, upper_norm, upper_norm_of_long
 
 ORDER = {"l1": 1, "l2": 2}
@@ -90,3 +90,11 @@ def test_a_subnormal_slope_times_a_long_record_stays_within_the_clip(norm, lengt
 def test_subnormal_numbers_are_flushed_on_every_device():
     v = jnp.array([1.0, -(2.0**-126), 2.0**-127, -(2.0**-149), jnp.inf])
     np.testing.assert_array_equal(np.asarray(flushed(v)), np.array([1.0, -(2.0**-126), 0.0, 0.0, np.inf]))
+
+
+def test_factors_and_what_they_multiply_are_flushed(monkeypatch):
+    """A CPU flushes by itself: that a GPU is made to is seen in what goes through `flushed`."""
+    seen = []
+    monkeypatch.setattr(clipping, "flushed", lambda v: seen.append(v.shape) or v)
+    clip(jnp.ones((3, 2)), jnp.full(3, 4.0), 1.0)
+    assert seen == [(3,), (3, 2)]
