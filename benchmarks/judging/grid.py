@@ -26,6 +26,7 @@ from noiseworthy.studies.centring import may_centre, with_mean
 from noiseworthy.studies.models import task_for, with_task
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.tasks.names import MEAN
+from noiseworthy.trials.centring import constant_of_shares
 from quality import Arena
 
 ROUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -149,8 +150,16 @@ class Ground:
         """Where settings of a treatment are trained."""
         if seen not in self._fields:
             arena = self.arena(seen.keys, seen.model)
-            self._fields[seen] = Field.of(arena, self.bias(seen))
+            self._fields[seen] = Field.of(arena, self.bias(seen), self.start(seen) if seen.share else ())
         return self._fields[seen]
+
+    def start(self, seen: Seen) -> tuple[float, ...]:
+        """Outputs that training starts at: by shares of classes that clients tell beside their mean."""
+        if "reference" not in dict(seen.keys):
+            return ()
+        task = self.arena(seen.keys, seen.model).task
+        bought = with_mean(self.made, with_task(self.made.study, {"reference": [MEAN]})).ranges
+        return constant_of_shares(task, np.array(bought.class_shares))
 
     def bias(self, seen: Seen) -> float:
         """The constant of a treatment."""

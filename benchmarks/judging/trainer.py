@@ -45,6 +45,7 @@ class Field:
         outputs: of the model.
         norm: `l1` or `l2`, of the clip.
         gaussian: whether the noise is Gaussian, else Laplace.
+        start: weights of the constant that training starts at, shape (outputs,).
     """
 
     rows: Rows
@@ -54,16 +55,24 @@ class Field:
     outputs: int
     norm: str
     gaussian: bool
+    start: Array
 
     @classmethod
-    def of(cls, arena: Arena, bias: float) -> Field:
-        """The records of an arena whose task appends no bias, with a constant appended."""
+    def of(cls, arena: Arena, bias: float, start: tuple[float, ...] = ()) -> Field:
+        """The records of an arena whose task appends no bias, with a constant appended.
+
+        Args:
+            arena: with the records.
+            bias: the constant.
+            start: outputs of the untrained model; none are zeros.
+        """
         task: LinearModel = arena.task
         train, shards = arena.shards.train, arena.shards
         x, test_x = (_with_constant(part, bias) for part in (train.x, shards.test_x))
         return cls(
             Rows(x, train.y, train.mask), test_x, shards.test_y, task.loss, task.outputs,
             arena.problem.norm, arena.problem.family == "gaussian",
+            jnp.asarray(start or [0.0] * task.outputs, jnp.float32) / (bias or 1.0),
         )  # fmt: skip
 
     @cached_property
@@ -130,7 +139,7 @@ def trained(field: Field, law: Law, clips: NDArray, steps: NDArray, seeds: NDArr
     counts = jnp.asarray(law.share / law.sizes, jnp.float32)
     rows = rows._replace(w=rows.w * (counts[owners] if whole else counts[:, None]))
     loss, accuracy = _trained(
-        rows, owners, field.test_x, field.test_y, jnp.asarray(law.cohorts, jnp.int32),
+        rows, owners, field.test_x, field.test_y, field.start, jnp.asarray(law.cohorts, jnp.int32),
         jnp.asarray(clips, jnp.float32), jnp.asarray(steps, jnp.float32), jnp.asarray(seeds, jnp.uint32),
         law.rounds, law.noise, law.summands, field.norm == "l1", field.gaussian,
         loss=field.loss, outputs=field.outputs, clients=shape[0],
@@ -141,9 +150,9 @@ def trained(field: Field, law: Law, clips: NDArray, steps: NDArray, seeds: NDArr
 
 @partial(jax.jit, static_argnames=("loss", "outputs", "clients"))
 def _trained(
-    rows: Rows, owners: Array, test_x: Array, test_y: Array, cohorts: Array, clips: Array, steps: Array,
-    seeds: Array, rounds: Array, noise: Array, summands: Array, taxicab: Array, gaussian: Array, *, loss: str,
-    outputs: int, clients: int,
+    rows: Rows, owners: Array, test_x: Array, test_y: Array, intercepts: Array, cohorts: Array, clips: Array,
+    steps: Array, seeds: Array, rounds: Array, noise: Array, summands: Array, taxicab: Array, gaussian: Array,
+    *, loss: str, outputs: int, clients: int,
 ) -> tuple[Array, Array]:  # fmt: skip
     d, m = test_x.shape[1], len(clips)
     lengths = _norm(rows.x, -1, taxicab)
@@ -164,8 +173,9 @@ def _trained(
             theta = theta - steps / (1 + t / DECAY_ROUNDS) * (g + clips * noise * z[..., None])
             return theta, total + jnp.where(2 * t >= rounds - 1, theta, 0.0)
 
-        start = jnp.zeros((d, outputs, m), jnp.float32)
-        last, total = jax.lax.fori_loop(0, rounds, one_round, (start, start))
+        nothing = jnp.zeros((d, outputs, m), jnp.float32)
+        start = nothing.at[-1].set(intercepts[:, None])
+        last, total = jax.lax.fori_loop(0, rounds, one_round, (start, nothing))
         late = rounds - jnp.ceil((rounds - 1) / 2)
         return _scored(test_x, test_y, jnp.stack([last, total / late], -1), loss)
 

@@ -12,9 +12,11 @@ from judging.cells import Cell, cells, epsilon_of, prepared
 from judging.grid import CHOOSING, EFFORTS, SCORING, Ground, Line, Search, Seen, Tried, views
 from judging.pages import Row, page, summary
 from noiseworthy.studies.by_trial import open_bench
+from noiseworthy.tasks.names import MEAN
 from quality import score
 
 ONE_NORM = (("normalise", True), ("feature_norm", 1.0))
+AGAINST_MEAN = (*ONE_NORM, ("reference", (MEAN,)))
 CANCER = Cell("breast-cancer", "gaussian")
 
 
@@ -54,6 +56,8 @@ def test_a_federation_is_planned_without_its_relatives():
         ("breast-cancer", "laplace", (), "logistic", 10, 1, 2.0, 0.5, 0.0),
         ("breast-cancer", "laplace", ONE_NORM, "softmax", 6, 5, 1.0, 2.0, 0.0),
         ("breast-cancer", "gaussian", ONE_NORM, "logistic", 8, 10, 1.0, 4.0, 1.0),
+        ("breast-cancer", "laplace", AGAINST_MEAN, "logistic", 3, 5, 1.0, 1.0, 0.0),
+        ("breast-cancer", "laplace", AGAINST_MEAN, "softmax", 2, 1, 1.0, 0.5, 0.0),
         ("chick-weight", "laplace", ONE_NORM, "linear", 8, 3, 50.0, 0.5, 0.0),  # owners of very unequal sizes
     ],
 )
@@ -65,7 +69,9 @@ def test_the_fast_trainer_has_the_law_of_the_engine(
     ground = Ground(prepared(Cell(name, mechanism)))
     seen = Seen(keys, model, 0.3)
     line, seeds = Line(seen, rounds, clients, weighting), np.arange(2000, 2100)
-    arena = ground.of_task({"model": model, "bias": ground.bias(seen), **dict(keys)})
+    told = {"reference": [MEAN]} if keys == AGAINST_MEAN else {}
+    arena = ground.of_task({"model": model, "bias": ground.bias(seen), **dict(keys), **told})
+    assert any(arena.task.start) == (keys == AGAINST_MEAN)
     plan = ground.plan(line, clip, step)
     for averaging in (0.0, 0.5):
         loss, accuracy = Search(ground).scored(Tried(line, clip, step, averaging > 0, 0.0), seeds)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from direct import Direct
 
 from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.correspondence import Correspondence, all_introduced, released
-from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway.messages import (
     About,
     Receipt,

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from direct import Direct
 
 from noiseworthy.deploy import correspondence, deployed
 from noiseworthy.deploy.deployment import Deployment
-from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.owners import owner_tables

@@ -1,4 +1,4 @@
-"""The noised mean of records: what one of them can change in it, and what is left of noise alone."""
+"""The noised mean of records and shares of classes: what one record can change in them, what noise leaves."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from noiseworthy.privacy.budget import RELATIONS, PrivacyBudget
-from noiseworthy.privacy.means import SHARE, MeanRelease, mean_of, most_of
+from noiseworthy.privacy.means import SHARE, MeanRelease, mean_of, most_of, weight_of_class
 from noiseworthy.privacy.sensitivity import NORMS
 
 FAMILY = {"l1": "laplace", "l2": "gaussian"}
+CLASSES = 3
 EXTREMES = [
     np.array(one)
     for one in (
@@ -25,25 +26,27 @@ EXTREMES = [
 ]  # fmt: skip
 
 
-def release_of(norm, relation="replace-one", sizes=(5, 5), features=4) -> MeanRelease:
+def release_of(norm, relation="replace-one", sizes=(5, 5), features=4, classes=CLASSES) -> MeanRelease:
     delta = 0.0 if norm == "l1" else 1e-5
     budget = PrivacyBudget.of(1.0, delta, len(sizes), relation)
-    return MeanRelease.of(np.array(sizes), budget, FAMILY[norm], features)
+    return MeanRelease.of(np.array(sizes), budget, FAMILY[norm], features, classes)
 
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_no_record_moves_a_mean_further_than_its_sensitivity_and_some_as_far(norm, relation):
     """The sum over the public n: under add-remove a record more or less leaves the divisor as it is."""
-    n, order = 5, 1 if norm == "l1" else 2
+    n, order, made = 5, 1 if norm == "l1" else 2, release_of(norm, relation)
     others, furthest = np.random.default_rng(0).normal(size=(n - 1, 4)), 0.0
-    for own, other in product(EXTREMES, EXTREMES):
-        with_own, beside = np.vstack([others, own]), np.vstack([others, other])
-        if relation == "add-remove":
-            beside = np.vstack([others, np.zeros(4)])
-        moved = np.linalg.norm(mean_of(with_own, norm) - mean_of(beside, norm), order)
-        furthest = max(furthest, float(moved))
-    claimed = release_of(norm, relation).release.sensitivity.value[0]
+
+    def told(record, label):
+        return made.told(np.vstack([others, record]), np.array([0, 1, 1, 2, label]))
+
+    nobody = told(np.zeros(4), 0) - made.of_class / n * np.eye(4 + CLASSES)[4]
+    for own, other in product(product(EXTREMES, range(CLASSES)), repeat=2):
+        beside = told(*other) if relation == "replace-one" else nobody
+        furthest = max(furthest, float(np.linalg.norm(told(*own) - beside, order)))
+    claimed = made.release.sensitivity.value[0]
     assert furthest <= claimed * (1 + 1e-12)
     assert furthest == pytest.approx(claimed)
 
@@ -77,24 +80,83 @@ def test_the_stated_deviation_is_that_of_the_weighted_mean(norm):
     assert np.std(noise @ made.weights) == pytest.approx(made.deviation, rel=0.025)
 
 
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("norm", NORMS)
+def test_classes_weigh_what_leaves_mean_and_shares_the_least_squared_error_together(norm, relation):
+    """By the noise that a release has with each of a thousand weights in the place of its own."""
+    for d, classes in ((4, 2), (12, 5), (784, 10)):
+        c, turned = most_of(norm, d), 0.5 if relation == "replace-one" else 1.0
+        tried = np.geomspace(0.01, 100, 4001)
+        most = c + tried if norm == "l1" else np.sqrt(1 + turned * tried**2)
+        error = most**2 * (d + (classes - 1) / tried**2)
+        assert weight_of_class(norm, d, classes, relation) == pytest.approx(tried[error.argmin()], rel=3e-3)
+        made = release_of(norm, relation, features=d, classes=classes)
+        assert made.of_class == weight_of_class(norm, d, classes, relation)
+
+
 def test_weights_are_those_of_least_noise_where_budgets_are_equal():
     assert release_of("l2", sizes=(100, 300)).weights == pytest.approx([0.1, 0.9])
 
 
 def test_of_noise_alone_nothing_is_left_and_of_a_mean_far_above_it_nearly_all():
     made = release_of("l2", sizes=(100,) * 3, features=50)
-    noise = np.random.default_rng(2).normal(0, made.deviation, (200, 50))
-    left = [np.linalg.norm(made.shrunk(one)) / np.linalg.norm(one) for one in noise]
+    noise = np.random.default_rng(2).normal(0, made.deviation, (200, 50 + CLASSES))
+    left = [np.linalg.norm(made.read(one).mean) / np.linalg.norm(one[:50]) for one in noise]
     assert np.mean(left) < 0.12  # |noise|^2 is d s^2 give or take a fifth of it
-    far = 100 * made.deviation * np.ones(50)
-    assert made.shrunk(far) == pytest.approx(far, rel=1e-3)
+    far = 100 * made.deviation * np.ones(50 + CLASSES)
+    assert made.read(far).mean == pytest.approx(far[:50], rel=1e-3)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_shares_are_those_of_the_records_where_noise_is_small_and_equal_where_it_is_all_there_is(norm):
+    made = release_of(norm, sizes=(10_000_000,), features=2)
+    labels = np.repeat([0, 1, 2], [6, 3, 1])
+    answer = made.told(np.ones((10, 2)), labels)
+    assert answer[:2] == pytest.approx([0.5**0.5] * 2 if norm == "l2" else [most_of("l1", 2) / 2] * 2)
+    assert made.read(answer).shares == pytest.approx([0.6, 0.3, 0.1], rel=1e-4)
+    assert made.read(answer, noisier=1e9).shares == pytest.approx([1 / 3] * 3)
+
+
+def test_shares_hidden_by_noise_are_raised_to_it_and_stay_above_zero():
+    """A class without a record: its noised share is below zero as often as above."""
+    made, drawn = release_of("l2", sizes=(2000, 2000), features=2), np.random.default_rng(4)
+    true = np.array([0.0, 0.0, 0.9, 0.1, 0.0]) * np.repeat([1, made.of_class], [2, 3])
+    noised = true + drawn.normal(0, made.deviation, (2000, 5))
+    shares = np.array([made.read(one).shares for one in noised])
+    of_share = made.deviation / made.of_class
+    assert of_share < 0.05
+    assert np.all(shares > 0.8 * of_share)
+    assert shares.sum(axis=1) == pytest.approx(1)
+    assert shares.mean(axis=0) == pytest.approx([0.9, 0.1, 0], abs=2 * of_share)
+
+
+@pytest.mark.parametrize("classes", [2, 6])
+def test_what_is_read_of_shares_costs_less_than_noised_shares_or_equal_ones(classes):
+    """Excess cross entropy of a constant answer, by what is read, against shares cut off at a thousandth."""
+    made = release_of("l2", sizes=(150,) * 3, features=10, classes=classes)
+    drawn, of_share = np.random.default_rng(5), made.deviation / made.of_class
+    cost = {"read": 0.0, "noised": 0.0, "equal": 0.0}
+    for true in drawn.dirichlet(np.ones(classes), 400):
+        noised = true + drawn.normal(0, of_share, classes)
+        answer = np.concatenate([np.zeros(10), made.of_class * noised])
+        cut = np.maximum(noised, 1e-3)
+        guesses = {
+            "read": made.read(answer).shares,
+            "noised": cut / cut.sum(),
+            "equal": np.full(classes, 1 / classes),
+        }
+        for name, guess in guesses.items():
+            cost[name] += float(true @ np.log(true / guess)) / 400
+    assert cost["read"] < 0.9 * min(cost["noised"], cost["equal"])
 
 
 def test_shrinking_brings_a_noised_mean_nearer_to_the_true_one():
     made = release_of("l2", sizes=(100,) * 3, features=50)
     drawn, true = np.random.default_rng(3), made.deviation * np.ones(50)
     noised = true + drawn.normal(0, made.deviation, (300, 50))
+    of_classes = np.zeros(CLASSES)
     errors = [
-        np.mean([np.sum((f(one) - true) ** 2) for one in noised]) for f in (made.shrunk, lambda one: one)
+        np.mean([np.sum((f(one) - true) ** 2) for one in noised])
+        for f in (lambda one: made.read(np.append(one, of_classes)).mean, lambda one: one)
     ]
     assert errors[0] < 0.75 * errors[1]

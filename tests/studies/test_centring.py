@@ -1,4 +1,4 @@
-"""Records seen against their noised mean: planned, charged, told, kept with plan and model, not deployed."""
+"""Seen against a noised mean, started at shares of classes: planned, charged, told, kept, not deployed."""
 
 from __future__ import annotations
 
@@ -105,8 +105,10 @@ def test_its_noise_is_as_large_as_it_is_paid_for(folder, plan, noise):
     means = np.array([one.mean for one in ranges if one is not None])
     prepared = made(folder, noise)
     budget = PrivacyBudget.of(prepared.epsilon, prepared.delta, 3)
-    stated = MeanRelease.of(prepared.sizes, budget, prepared.mechanism, 6).deviation
-    assert np.std(means, axis=0).mean() == pytest.approx(stated, rel=0.28)
+    how = MeanRelease.of(prepared.sizes, budget, prepared.mechanism, 6, 2)
+    assert np.std(means, axis=0).mean() == pytest.approx(how.deviation, rel=0.28)
+    shares = np.array([one.class_shares for one in ranges if one is not None])
+    assert np.std(shares, axis=0) == pytest.approx(0.5**0.5 * how.deviation / how.of_class, rel=0.6)
 
 
 def test_the_same_study_tells_the_same_and_another_seed_another(folder, plan):
@@ -143,11 +145,14 @@ def test_training_charges_it_first_and_card_and_statement_tell(run):
     assert [share / WHOLE for share in due.values()] == pytest.approx([SHARE] * 3, rel=1e-9)
     assert [share / WHOLE for share in total.values()] == pytest.approx([1.0] * 3, rel=1e-6)
     record = load_record(run)
-    assert claim_card(record)["bought_mean"] == record["plan"]["bought_mean"]
-    assert "noised means, which records are seen against" in json.dumps(claim_card(record))
+    for told in ("bought_mean", "bought_class_shares"):
+        assert claim_card(record)[told] == record["plan"][told]
+    assert "noised means and counts of classes, which training starts from" in json.dumps(claim_card(record))
+    assert "Intercepts start at shares of classes, told with it." in rests_on(view(record))
     assert "which every client told with noise" in rests_on(view(record))
-    assert "Every client told the mean of its records" in json.dumps(
-        [vars(one) for one in privacy_statement(record)]
+    assert (
+        "Every client told the mean of its records, scaled to norm 1, and shares of classes,"
+        in json.dumps([vars(one) for one in privacy_statement(record)])
     )
 
 
@@ -171,7 +176,8 @@ def test_the_plan_says_so_and_its_file_holds_it(folder, plan):
     again = kept.applied(made(folder))
     assert again.prepared.task == plan.prepared.task
     notes = " ".join(plan.plan.notes)
-    assert "Every client tells the mean of its records with noise before training, for 10% of its" in notes
+    assert "Every client tells the mean of its records and shares of classes with noise before" in notes
+    assert "training, for 10% of its budget" in notes
     assert "no private record was read beside what was bought" in notes
 
 

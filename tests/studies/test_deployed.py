@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from direct import Direct
 
 from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.correspondence import UNREADABLE
 from noiseworthy.deploy.deployed import train
 from noiseworthy.deploy.deployment import Deployment
-from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Received, Uploaded, pack_reply, read_reply
 from noiseworthy.deploy.gateway.owner import Owner

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from direct import Direct
 from scipy import stats
 
 from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.deployed import check_approved, train
 from noiseworthy.deploy.deployment import Deployment, check_trust
-from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway import wire
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import pack_reply, read_reply

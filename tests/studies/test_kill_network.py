@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,8 @@ CAMPAIGN = Path(__file__).parent / "kills" / "campaign.py"
 def campaign(seed: int, kills: int, folder: Path) -> dict[str, Any]:
     """What came of a campaign in processes of its own: this one has computed, and must not be forked."""
     command = [sys.executable, str(CAMPAIGN), str(seed), str(kills), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    support = {"PYTHONPATH": str(Path(__file__).parents[1] / "support")}
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **support})
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from direct import Direct
 
 import noiseworthy as nw
 from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.asking import Asking
 from noiseworthy.deploy.deployed import train
 from noiseworthy.deploy.deployment import Deployment
-from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.owner import AllowedTable, load_owner

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from direct import Direct
 
 from noiseworthy.deploy import correspondence, remote
 from noiseworthy.deploy.correspondence import UNREADABLE
 from noiseworthy.deploy.deployed import train, with_network
-from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import (
     Derived,

@@ -9,10 +9,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from direct import Direct
 
 from noiseworthy.deploy import correspondence
 from noiseworthy.deploy.deployed import train
-from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway.gateway import PUT_BACK, SET_BACK, Gateway
 from noiseworthy.deploy.gateway.messages import About, Request, read_message, read_reply
 from noiseworthy.deploy.gateway.owner import Owner

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
+from direct import Direct
 
 from noiseworthy.data import load_federation, load_records
 from noiseworthy.data.owners import write_owners
@@ -22,7 +23,6 @@ from noiseworthy.deploy.correspondence import all_introduced
 from noiseworthy.deploy.demands import Demand
 from noiseworthy.deploy.deployed import train, with_network
 from noiseworthy.deploy.deployment import Deployment
-from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import About
 from noiseworthy.deploy.gateway.owner import load_owner

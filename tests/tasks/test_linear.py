@@ -409,12 +409,6 @@ def test_smoothness_is_reached_and_public():
     assert LinearModel(3, 1, "squared", feature_norm=2.0, bias=True).smoothness == pytest.approx(5.0)
 
 
-def test_scalar_models_have_one_output():
-    assert LinearModel(3, 1, "logistic").scalar
-    assert LinearModel(3, 1, "hinge").scalar
-    assert not LinearModel(3, 2, "softmax").scalar
-
-
 def test_accuracy_and_r_squared():
     eye = jnp.eye(3)
     softmax = LinearModel(3, 3, "softmax")
@@ -441,6 +435,16 @@ def test_dimension_start_and_identity():
     assert model.initial(jax.random.key(0)).shape == (7840,)
 
 
+@LOSSES
+def test_an_untrained_model_answers_with_its_start_whatever_the_record(loss):
+    start = (0.7, -0.2, -0.5) if loss == "softmax" else (-1.3,)
+    model = LinearModel(2, len(start), loss, bias=0.3, feature_norm=1.0, start=start)
+    x = model.prepare(jnp.array([[3.0, 4.0], [-0.1, 0.0]]))
+    assert np.asarray(model.answers(model.initial(jax.random.key(0)), x)) == pytest.approx(
+        np.tile(start, (2, 1)), rel=1e-6
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -455,6 +459,9 @@ def test_dimension_start_and_identity():
         ({"ridge": -0.1}, "ridge must be finite and at least 0"),
         ({"feature_norm": 0.0}, "feature_norm must be finite and above 0"),
         ({"normalise": True}, "normalise needs a feature_norm"),
+        ({"start": (0.1, -0.1)}, "start must be a number for each output, with a bias"),
+        ({"start": (0.1,), "bias": 1.0}, "start must be a number for each output, with a bias"),
+        ({"start": (0.1, float("nan")), "bias": 1.0}, "start must be a number for each output"),
     ],
 )
 def test_bad_models_are_refused_by_name(arguments, message):

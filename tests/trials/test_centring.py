@@ -1,15 +1,17 @@
-"""Public records seen against their mean: told with the study's noise, paid for by its budgets."""
+"""Public records seen against their mean and started at their classes, told with the noise of the study."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from noiseworthy.privacy.means import SHARE, MeanRelease, most_of
-from noiseworthy.tasks import LinearModel
+from noiseworthy.tasks import Batch, LinearModel
 from noiseworthy.trials.bench import Bench, Candidate
+from noiseworthy.trials.centring import constant_of_shares
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.proxies import Proxy
 from noiseworthy.trials.race import Result
@@ -32,12 +34,12 @@ def units(proxy: Proxy) -> np.ndarray:
 
 
 def test_with_much_budget_records_are_seen_against_their_mean_and_scaled_to_norm_1(facts_of):
-    proxy = Proxy.of(facts_of(epsilon=1e4), "iris", CENTRED)
+    proxy = Proxy.of(facts_of(epsilon=1e5), "iris", CENTRED)
     true = units(proxy).mean(axis=0)
-    assert mean_seen(facts_of(epsilon=1e4)) == pytest.approx(true, abs=1e-3)
+    assert mean_seen(facts_of(epsilon=1e5)) == pytest.approx(true, abs=1e-3)
     assert isinstance(proxy.task, LinearModel)
     rows = np.asarray(proxy.task.prepare(proxy.records.x))
-    expected = units(proxy) - mean_seen(facts_of(epsilon=1e4))
+    expected = units(proxy) - mean_seen(facts_of(epsilon=1e5))
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     assert rows == pytest.approx(expected, abs=1e-5)
 
@@ -50,12 +52,60 @@ def test_the_noise_of_a_trial_is_that_of_the_study(facts_of, family):
     if family == "laplace":
         true *= np.minimum(1, most_of("l1", 30) / np.abs(true).sum(axis=1, keepdims=True))
     noise = mean_seen(facts, "breast-cancer") - true.mean(axis=0)
-    stated = MeanRelease.of(facts.problem.sizes, facts.problem.budget, family, 30).deviation
+    stated = MeanRelease.of(facts.problem.sizes, facts.problem.budget, family, 30, 2).deviation
     assert np.linalg.norm(noise) / 30**0.5 == pytest.approx(stated, rel=0.8 if family == "laplace" else 0.52)
 
 
 def test_where_noise_hides_the_mean_records_stay_as_they_are(facts_of):
     assert mean_seen(facts_of(epsilon=0.01)) == pytest.approx(np.zeros(4))
+
+
+def skewed(facts: PublicFacts, classes: int = 3) -> PublicFacts:
+    """Facts whose stand-ins have an intercept."""
+
+    def with_bias(*of):
+        return replace(facts.make_task(*of), bias=0.3)
+
+    return replace(facts, make_task=with_bias, classes=classes)
+
+
+def test_trainings_start_at_the_shares_of_the_classes_and_gains_are_counted_from_zero(facts_of):
+    """Wine has its three classes in shares of 0.33, 0.4 and 0.27."""
+    facts = skewed(facts_of(epsilon=1e5))
+    proxy, plain = (Proxy.of(facts, "wine", one) for one in (CENTRED, Treatment()))
+    assert isinstance(proxy.task, LinearModel)
+    held = np.bincount(proxy.records.y) / len(proxy.records.y)
+    at = np.array(proxy.task.start)
+    assert np.exp(at) / np.exp(at).sum() == pytest.approx(held, abs=1e-3)
+    assert (
+        proxy.deal().untrained_loss == pytest.approx(plain.deal().untrained_loss) == pytest.approx(np.log(3))
+    )
+    assert plain.task.start == ()
+
+
+def test_where_noise_hides_the_shares_trainings_start_at_zero(facts_of):
+    assert Proxy.of(skewed(facts_of(epsilon=0.01)), "wine", CENTRED).task.start == pytest.approx((0, 0, 0))
+
+
+@pytest.mark.parametrize("weights", [None, (1.0, 3.0)])
+@pytest.mark.parametrize("loss", ["softmax", "logistic", "hinge"])
+def test_no_constant_outputs_have_less_loss_than_those_of_the_shares(loss, weights):
+    """By a search over all of them; records of share p and weight v have the loss v p."""
+    outputs, shares = (2 if loss == "softmax" else 1), np.array([0.85, 0.15])
+    task = LinearModel(1, outputs, loss, bias=1.0, class_weights=weights)
+    x, held = jnp.array([[0.0, 1.0]] * 2), shares * np.array(weights or 1)
+
+    def missed(z):
+        theta = jnp.zeros((2, outputs)).at[-1].set(z).ravel()
+        plain = replace(task, class_weights=None)
+        return float(held @ np.asarray(plain.losses(theta, Batch(x, jnp.array([0, 1]), jnp.ones(2)))))
+
+    found = constant_of_shares(task, shares)
+    least = min(
+        missed(np.full(outputs, z) * [[1.0], [1.0, -1.0]][outputs - 1]) for z in np.linspace(-3, 3, 1201)
+    )
+    assert missed(np.array(found)) == pytest.approx(least, abs=1e-5)
+    assert sum(found) == pytest.approx(0) or outputs == 1
 
 
 @pytest.mark.parametrize("family", ["gaussian", "laplace"])

@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from noiseworthy._keys import Purpose, named_key
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.local import Memory, Numbers
+from noiseworthy.privacy.mechanisms import Family
+from noiseworthy.privacy.noise import simulated_noise, simulated_sum
+from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
 
@@ -200,9 +203,9 @@ class Scheduled(eqx.Module):
     schedules: ClassVar[tuple[str, ...]]
     noises: ClassVar[tuple[str, ...]]
 
-    def __init_subclass__(cls, **options: Any):
+    def __init_subclass__(cls, shared: bool = False, **options: Any):
         super().__init_subclass__(**options)
-        for missing in (name for name in ("schedules", "noises") if not hasattr(cls, name)):
+        for missing in (name for name in ("schedules", "noises") if not (shared or hasattr(cls, name))):
             raise TypeError(f"{cls.__name__} must say which of its fields are {missing}")
 
     @property
@@ -285,6 +288,51 @@ class Scheduled(eqx.Module):
     def model(self, state: ServerState) -> Array:
         """The last iterate."""
         return state.theta
+
+
+class NoisedUploads(Scheduled, shared=True):
+    """What algorithms share whose clients clip what a record does and noise each upload once.
+
+    The numbers of one planned training; a pytree, so trainings can be stacked and mapped.
+
+    Attributes:
+        task: model and loss (static).
+        family: kind of noise (static).
+        norm: norm of the clip (static).
+        clip_norm: C.
+        noise: noise size of one upload, shape (N,).
+        cohorts: whom to ask, shape (T, b).
+        parts: noises of a law that is not stable that add up to one of the planned size (static).
+    """
+
+    noises: ClassVar[tuple[str, ...]] = ("noise",)
+
+    task: Task = eqx.field(static=True)
+    family: Family = eqx.field(static=True)
+    norm: Norm = eqx.field(static=True)
+    clip_norm: Numbers
+    noise: Numbers
+    cohorts: Numbers
+    parts: int = eqx.field(static=True, default=1, kw_only=True)
+
+    @property
+    def numbers(self) -> int:
+        """In an upload."""
+        return self.task.dimension
+
+    def noise_in(self, state: ServerState, clients: Array) -> Array:
+        """Noise sizes of uploads of this round."""
+        return jnp.asarray(self.noise)[clients]
+
+    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
+        """The update plus the noise that the plan calibrated for this client."""
+        size = self.noise_in(state, client)
+        return update + simulated_noise(key, self.family, size, update.size, self.parts)
+
+    def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
+        """The noise of the weighted sum of a cohort's uploads."""
+        sizes = jax.vmap(self.weight)(cohort) * self.noise_in(state, cohort)
+        return simulated_sum(key, self.family, sizes, self.numbers, self.parts)
 
 
 def _longer(entries: Numbers, length: int) -> NDArray[np.generic]:

@@ -20,7 +20,7 @@ def missing_convexity(task: Task) -> str:
     """
     if not isinstance(task, LinearModel):
         return "the loss of a network is not convex"
-    if not task.scalar:
+    if task.outputs > 1:
         return "clipped gradients of a model with several outputs are not gradients of a convex loss"
     if task.smoothness is None:
         return "no public bound on the smoothness: set [task] feature_norm"

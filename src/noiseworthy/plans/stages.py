@@ -80,12 +80,14 @@ class BoughtRanges(Stage):
         label_scale: root mean square of the numbers to predict that noised counts tell; None if not bought.
         label_octaves: shares of them in octaves below their range (`privacy.octaves`) that the counts tell.
         mean: of records of norm 1, noised and shrunk (`privacy.means`), which records are seen against.
+        class_shares: told with it, which intercepts start at.
     """
 
     found: dict[str, tuple[float, float]]
     label_scale: float | None = field(default=None, metadata=LEFT_OUT_IF_DEFAULT)
     label_octaves: tuple[float, ...] = field(default=(), metadata=LEFT_OUT_IF_DEFAULT)
     mean: tuple[float, ...] = field(default=(), metadata=LEFT_OUT_IF_DEFAULT)
+    class_shares: tuple[float, ...] = field(default=(), metadata=LEFT_OUT_IF_DEFAULT)
     rule: ClassVar[str] = "ranges, sizes and means, from noised answers of every client"
     trains: ClassVar[bool] = False
 
@@ -94,7 +96,7 @@ class BoughtRanges(Stage):
         """What was released for what, in words."""
         ranges = f"noised quantiles, which bought the range of {', '.join(self.found)}" * bool(self.found)
         size = "noised counts, which bought the size of labels" * (self.label_scale is not None)
-        mean = "noised means, which records are seen against" * bool(self.mean)
+        mean = "noised means and counts of classes, which training starts from" * bool(self.mean)
         return f"one round of {' and one of '.join(said for said in (ranges, size, mean) if said)}"
 
     @cached_property
@@ -133,8 +135,9 @@ class BoughtRanges(Stage):
         return "ranges of [columns]" if self.found else "numbers like [planning] label_scale"
 
     def as_dict(self) -> dict[str, Any]:
-        """What a plan says of them, under `bought_ranges`, `bought_label_scale` and `bought_mean`."""
+        """What a plan says of them, under `bought_ranges`, `bought_label_scale` and the like."""
         ranges = {"bought_ranges": {name: list(ends) for name, ends in self.found.items()}}
         size = {"bought_label_scale": self.label_scale}
         told = (ranges if self.found else {}) | ({} if self.label_scale is None else size)
-        return told | ({"bought_mean": list(self.mean)} if self.mean else {})
+        mean = {"bought_mean": list(self.mean), "bought_class_shares": list(self.class_shares)}
+        return told | (mean if self.mean else {})

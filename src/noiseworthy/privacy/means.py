@@ -1,11 +1,12 @@
-"""The mean of records of norm 1, which clients tell once: what that costs and how much noise is in it.
+"""What clients tell of their records once, with noise: the mean of them at norm 1, and shares of classes.
 
-    upload_i = (1/n_i) sum_records clip(x/|x|) + noise,    in L2 at 1, in L1 at C = 0.63 sqrt(d),
-    mean     = shrink x sum_i a_i upload_i,                shrink = (1 - d s^2/|sum_i a_i upload_i|^2)_+,
+    upload_i = (1/n_i) sum_records (clip(x/|x|), w e_y) + noise,    in L2 at 1, in L1 at C = 0.63 sqrt(d),
+    answer   = sum_i a_i upload_i,
+    mean     = shrunk(its first d numbers),     shares = 1/K + shrunk(its last K numbers / w less their mean),
 
-A record moves such a mean as it moves one of clipped gradients. s is the deviation of the noise in the
-weighted mean, which is public, so that shrinking reads nothing: where noise is all there is, nothing is left.
-docs/theory/accounting.md#mean-of-records.
+with shrunk(v) = (1 - (|v|^2 of noise alone)/|v|^2)_+ v. A record moves such an upload as it moves one of
+clipped gradients. The noise in the answer has a public deviation, so that shrinking reads nothing: where
+noise is all there is, the mean is 0 and the shares are equal. docs/theory/accounting.md#mean-of-records.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noiseworthy.privacy.budget import PrivacyBudget
+from noiseworthy.privacy.budget import PrivacyBudget, Relation
 from noiseworthy.privacy.mechanisms import Family, law_of
 from noiseworthy.privacy.releases import Release
 from noiseworthy.privacy.sensitivity import Norm, of_mean_gradient
@@ -27,22 +28,38 @@ SPREAD = 0.63
 """Mean of |x|_1 / (|x|_2 sqrt d) over the records of digits, and over those of Fashion-MNIST."""
 
 
+class Told(NamedTuple):
+    """What is left of the answers without most of their noise.
+
+    Attributes:
+        mean: of records at norm 1, shape (d,).
+        shares: of the classes, above 0 with the sum 1, shape (K,).
+    """
+
+    mean: Real
+    shares: Real
+
+
 class MeanRelease(NamedTuple):
-    """How clients release the mean of their records, by public facts alone.
+    """How clients release the mean of their records and their shares of classes, by public facts alone.
 
     Attributes:
         release: of every client.
         weights: of their answers, by records over noise, with the sum 1, shape (N,).
-        deviation: of the noise in each number of the weighted mean.
+        deviation: s, of the noise in each number of the weighted answer.
+        classes: K.
+        of_class: w, by which shares are multiplied, so that they cost noise as numbers of the mean do.
     """
 
     release: Release
     weights: Real
     deviation: float
+    classes: int
+    of_class: float
 
     @classmethod
     def of(
-        cls, sizes: NDArray[np.int64], budget: PrivacyBudget, family: Family, features: int
+        cls, sizes: NDArray[np.int64], budget: PrivacyBudget, family: Family, features: int, classes: int
     ) -> MeanRelease:
         """What clients tell for `SHARE` of a budget.
 
@@ -51,28 +68,80 @@ class MeanRelease(NamedTuple):
             budget: of which a share is spent, for one record of a client.
             family: the noise.
             features: d, of a record.
+            classes: K.
 
         Example:
-            >>> made = MeanRelease.of(np.array([100, 100]), PrivacyBudget.of(1.0, 0.0, 2), "laplace", 4)
-            >>> made.release.mechanism.size, made.weights  # 2 C / (n epsilon SHARE), C = 1.26
-            (array([0.252, 0.252]), array([0.5, 0.5]))
+            >>> made = MeanRelease.of(np.array([100, 100]), PrivacyBudget.of(1.0, 0.0, 2), "laplace", 4, 2)
+            >>> made.release.mechanism.size.round(3)  # 2 (C + w) / (n epsilon SHARE), C = 1.26, w = 0.857
+            array([0.423, 0.423])
         """
         law, once = law_of(family), np.ones(len(sizes))
-        moved = of_mean_gradient(most_of(law.norm, features), sizes, law.norm, budget.relation)
+        of_class = weight_of_class(law.norm, features, classes, budget.relation)
+        most = _most_of_both(law.norm, features, of_class, budget.relation)
+        moved = of_mean_gradient(most, sizes, law.norm, budget.relation)
         noise = law.noise(law.paid_in.noise(moved.value, budget, SHARE, once))
         weights = sizes / noise.size
         weights /= weights.sum()
-        return cls(Release(noise, moved), weights, float(np.sqrt(np.square(weights) @ noise.variance)))
+        deviation = float(np.sqrt(np.square(weights) @ noise.variance))
+        return cls(Release(noise, moved), weights, deviation, classes, of_class)
 
-    def shrunk(self, mean: Real, noisier: float = 1.0) -> Real:
-        """A noised mean times the share of it that is not noise, about, shape (d,).
+    def told(self, rows: ArrayLike, labels: NDArray) -> Real:
+        """What a client tells of its records before noise, shape (d + K,).
 
         Args:
-            mean: the weighted mean of the answers.
+            rows: records, shape (n, ...) with d numbers each.
+            labels: their classes 0..K-1, shape (n,).
+        """
+        held = np.bincount(labels, minlength=self.classes)
+        mean = mean_of(rows, self.release.sensitivity.norm)
+        return np.concatenate([mean, self.of_class * held / len(labels)])
+
+    def read(self, answer: Real, noisier: float = 1.0) -> Told:
+        """The mean and the shares in a noised answer, without about as much as noise is of them.
+
+        Shares below the noise in them are raised to it, because of small ones noise makes anything.
+
+        Args:
+            answer: weighted mean of what clients told, shape (d + K,).
             noisier: what its noise was multiplied by.
         """
-        noise = len(mean) * (noisier * self.deviation) ** 2
-        return mean * max(0.0, 1 - noise / max(float(mean @ mean), 1e-300))
+        noise = noisier * self.deviation
+        mean, shares = np.split(answer, [-self.classes])
+        of_share, equal = noise / self.of_class, 1 / self.classes
+        shares = equal + _shrunk((shares - shares.mean()) / self.of_class, of_share, self.classes - 1)
+        shares = np.maximum(shares, min(of_share, equal))
+        return Told(_shrunk(mean, noise, len(mean)), shares / shares.sum())
+
+
+def weight_of_class(norm: Norm, features: int, classes: int, relation: Relation) -> float:
+    """w, with which the noise in the mean and in shares of a known sum has the least squared error together.
+
+    The noise in a number grows as S, the most that a record holds of both, and in a share as S/w:
+
+        S^2 (d + (K-1)/w^2),    S = C + w in L1, and in L2 S^2 = 1 + w^2/2 (add-remove: 1 + w^2)
+        least at w^3 = C (K-1)/d in L1, and in L2 at w^4 = 2 (K-1)/d (add-remove: (K-1)/d)
+    """
+    free = (classes - 1) / features
+    return float(
+        (free * most_of(norm, features)) ** (1 / 3) if norm == "l1" else (free / _turned(relation)) ** 0.25
+    )
+
+
+def _most_of_both(norm: Norm, features: int, of_class: float, relation: Relation) -> float:
+    """S, so that records are at most 2 S apart, where one is exchanged, and at most S from none."""
+    alone = most_of(norm, features)
+    return alone + of_class if norm == "l1" else float((alone**2 + _turned(relation) * of_class**2) ** 0.5)
+
+
+def _turned(relation: Relation) -> float:
+    """Two classes are at right angles: of 4 w^2, which opposite ones would be apart, that is half."""
+    return 0.5 if relation == "replace-one" else 1.0
+
+
+def _shrunk(noised: Real, deviation: float, free: int) -> Real:
+    """Noised numbers, so many of which are free, times the share of their square that is not noise, about."""
+    noise = free * deviation**2
+    return noised * max(0.0, 1 - noise / max(float(noised @ noised), 1e-300))
 
 
 def most_of(norm: Norm, features: int) -> float:

@@ -83,6 +83,7 @@ def claim_card(record: Record | RunRecord) -> Card:
         **({"bought_ranges": plan.bought_ranges} if plan.bought_ranges else {}),
         **({} if plan.bought_label_scale is None else {"bought_label_scale": plan.bought_label_scale}),
         **({"bought_mean": list(plan.bought_mean)} if plan.bought_mean else {}),
+        **({"bought_class_shares": list(shares)} if (shares := plan.bought_class_shares) else {}),
         "looser": claimed.looser,
         "persons": claimed.persons and claimed.persons.model_dump(),
         "as_printed": leak

@@ -183,9 +183,10 @@ def bought_before(record: RunRecord) -> tuple[str, ...]:
     named = [f"{name} {number(least, 4)} to {number(most, 4)}" for name, (least, most) in ranges.items()]
     said = f"Noised quantiles of every client bought ranges before planning: {', '.join(named)}."
     counts = f"Noised counts of every client bought the size of labels before planning: {number(size, 4)}."
+    classes = ", and shares of classes," if record.plan.bought_class_shares else ""
     mean = (
-        "Every client told the mean of its records, scaled to norm 1, with noise before training, and "
-        "records are seen against the mean of these."
+        f"Every client told the mean of its records, scaled to norm 1{classes} with noise before training, "
+        "which starts from the mean of these."
     )
     told = ((said, bool(named)), (counts, size is not None), (mean, bool(record.plan.bought_mean)))
     return tuple(text for text, there in told if there)

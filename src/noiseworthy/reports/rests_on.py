@@ -43,6 +43,8 @@ def rests_on(record: RunRecord) -> str:
         bought += " How large labels are was bought with noised counts of every client."
     if record.plan.bought_mean:
         bought += " Records are seen against their mean, which every client told with noise."
+    if record.plan.bought_class_shares:
+        bought += " Intercepts start at shares of classes, told with it."
     if not sources:
         return f"On budgets, sizes and what the study states alone.{bought or ' No record was looked at.'}"
     numbers = len(record.plan.constants)

@@ -255,6 +255,8 @@ def provenances(record: RunRecord) -> list[str]:
         sources["bought with noised counts"] = ["size of labels"]
     if record.plan.bought_mean:
         sources["told with noise"] = ["mean of records"]
+    if record.plan.bought_class_shares:
+        sources["told with noise"].append("shares of classes")
     return [f"{source}: {', '.join(names)}" for source, names in sources.items()]
 
 

@@ -1,4 +1,4 @@
-"""The mean of records, which a plan has clients tell with noise so that records are seen against it."""
+"""Mean of records and shares of classes, which clients tell with noise for a plan to start from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from noiseworthy.methods.registry import method
 from noiseworthy.plans.stages import BoughtRanges
-from noiseworthy.privacy.means import SHARE, MeanRelease, mean_of
+from noiseworthy.privacy.means import SHARE, MeanRelease
 from noiseworthy.studies.prepare import Prepared
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.names import MEAN
@@ -37,23 +37,26 @@ def may_centre(prepared: Prepared) -> bool:
 
 
 def with_mean(prepared: Prepared, planned: Study | None) -> Prepared:
-    """A study whose clients release their mean, drawn by its seed, where its plan sees records against it."""
+    """A study whose clients release mean and counts, drawn by its seed, where its plan starts from them."""
     if planned is None or planned.task.reference != [MEAN]:
         return prepared
     (federation, _), how = prepared.trained(), _how(prepared)
     noise, seed = how.release.mechanism, (prepared.study.federation.seed, _TAG, int(prepared.sizes.sum()))
-    distribution, mean = noise.law.analysis.distribution(), np.zeros(math.prod(federation.feature_shape))
+    distribution, answer = noise.law.analysis.distribution(), np.zeros(())
     for client, (n, size) in enumerate(zip(prepared.sizes, noise.size, strict=True)):
         generator = np.random.default_rng([*seed, client])
-        drawn = size * distribution.rvs(len(mean), random_state=generator)
-        mean += how.weights[client] * (mean_of(federation.x[client, :n], noise.norm) + drawn)
-    return charged(prepared, tuple(how.shrunk(mean).tolist()))
+        told = how.told(federation.x[client, :n], federation.y[client, :n])
+        drawn = size * distribution.rvs(len(told), random_state=generator)
+        answer = answer + how.weights[client] * (told + drawn)
+    mean, shares = how.read(answer)
+    return charged(prepared, tuple(mean.tolist()), tuple(shares.tolist()))
 
 
-def charged(prepared: Prepared, mean: tuple[float, ...]) -> Prepared:
-    """A study that is charged for a mean, whatever it says."""
+def charged(prepared: Prepared, mean: tuple[float, ...], class_shares: tuple[float, ...]) -> Prepared:
+    """A study that is charged for what clients told, whatever they said."""
     parts = ((_how(prepared).release, np.ones(len(prepared.sizes), np.int64)),)
-    return replace(prepared, ranges=BoughtRanges(parts, prepared.problem(1.0).budget, {}, mean=mean))
+    bought = BoughtRanges(parts, prepared.problem(1.0).budget, {}, mean=mean, class_shares=class_shares)
+    return replace(prepared, ranges=bought)
 
 
 def said_of_mean(prepared: Prepared) -> tuple[str, ...]:
@@ -61,12 +64,13 @@ def said_of_mean(prepared: Prepared) -> tuple[str, ...]:
     if prepared.ranges is None or not prepared.ranges.mean:
         return ()
     return (
-        f"Every client tells the mean of its records with noise before training, for {SHARE:.0%} of its "
-        "budget, and records are seen against it. Owners at the end of a network are not asked for it; "
-        "[task] normalise = true plans without it.",
+        f"Every client tells the mean of its records and shares of classes with noise before training, for "
+        f"{SHARE:.0%} of its budget: records are seen against the mean, and intercepts start at the shares. "
+        "Owners at the end of a network are not asked for them; [task] normalise = true plans without.",
     )
 
 
 def _how(prepared: Prepared) -> MeanRelease:
-    problem, shape = prepared.problem(1.0), prepared.trained()[0].feature_shape
-    return MeanRelease.of(prepared.sizes, problem.budget, problem.family, math.prod(shape))
+    problem, (federation, _) = prepared.problem(1.0), prepared.trained()
+    numbers, classes = math.prod(federation.feature_shape), federation.classes or 0
+    return MeanRelease.of(prepared.sizes, problem.budget, problem.family, numbers, classes)

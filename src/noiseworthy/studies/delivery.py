@@ -63,8 +63,10 @@ def delivered(prepared: Prepared, theta: ArrayLike, record: Record, seeds: list[
     found, seen = view(record), task.preparation.reference if isinstance(task, LinearModel) else None
     shape, weights = list(federation.feature_shape), None
     test_x = federation.test_x
-    if isinstance(task, LinearModel) and task.most_weight is not None:  # who predicts needs no weights
-        task, test_x, weights = replace(task, most_weight=None), test_x[:, :-1], test_x[:, -1]
+    if isinstance(task, LinearModel):  # who predicts needs no weights and no start
+        if task.most_weight is not None:
+            test_x, weights = test_x[:, :-1], test_x[:, -1]
+        task = replace(task, most_weight=None, start=())
     values = np.asarray(theta, np.float32)
     described = Description(
         version=version("noiseworthy"),

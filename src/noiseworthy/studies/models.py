@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from noiseworthy.data import Federation
 from noiseworthy.errors import ConfigError
 from noiseworthy.plans.stages import BoughtRanges
@@ -42,7 +40,7 @@ def task_for(study: Study, federation: Federation, bought: BoughtRanges | None =
         raise ConfigError(
             f'[task] reference = ["{MEAN}"] is what a plan chooses; leave out how records are treated'
         )
-    return seen_against(plain, np.array(bought.mean))
+    return seen_against(plain, bought.mean, bought.class_shares)
 
 
 def open_task(

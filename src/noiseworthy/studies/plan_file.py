@@ -212,7 +212,7 @@ def made_for(prepared: Prepared) -> dict[str, Any]:
 def _having_paid(prepared: Prepared, bought: BoughtRanges | None) -> Prepared:
     """The study after its clients told what a plan has of them."""
     if bought is not None and bought.mean:
-        return charged(prepared, bought.mean)
+        return charged(prepared, bought.mean, bought.class_shares)
     if bought is not None and bought.label_scale is not None:
         return sized(replace(prepared, deploys=False))
     return prepared

@@ -136,6 +136,7 @@ class PlanPart(Part):
     bought_ranges: dict[str, list[float]] = Field(default_factory=dict)
     bought_label_scale: Number = None
     bought_mean: tuple[float, ...] = ()
+    bought_class_shares: tuple[float, ...] = ()
     cost: Number = None
     resources: ResourcesPart | None = None
     clipping_mode: str | None = None

@@ -62,10 +62,11 @@ class LinearModel:
         class_weights: v, public numbers above 0 by which losses are multiplied, one for each class in order.
         most_weight: public bound above 0 on the weights of records, to which they are clipped; None where
             records have none.
+        start: outputs of the untrained model, which need a bias; none are zeros.
 
     Raises:
-        InvalidInput: a size below 1, outputs that do not fit the loss, a negative ridge or bias, a radius
-            or bound that is not above 0, `normalise` without a radius, weights that do not fit the classes.
+        InvalidInput: a size below 1, outputs, weights or a start that do not fit the loss, a negative ridge
+            or bias, a radius or bound that is not above 0, `normalise` without a radius.
 
     Example:
         >>> model = LinearModel(2, 1, "logistic", feature_norm=1.0)
@@ -85,6 +86,7 @@ class LinearModel:
     preparation: Preparation = AS_THEY_ARE
     class_weights: tuple[float, ...] | None = None
     most_weight: float | None = None
+    start: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check.count("features", self.features)
@@ -96,17 +98,22 @@ class LinearModel:
         check.non_negative("ridge", self.ridge)
         check.non_negative("bias", self.bias, remedy="0 appends no intercept")
         if self.feature_norm is not None:
-            check.positive(
-                "feature_norm", self.feature_norm, remedy="leave it out to keep records as they are"
-            )
+            check.positive("feature_norm", self.feature_norm, remedy="None keeps records as they are")
         elif self.normalise:
             raise InvalidInput(
                 "normalise needs a feature_norm above 0, got None; set it to the norm to scale to"
             )
-        if self.class_weights is not None:
-            self._check_weights(self.class_weights)
+        if (stated := self.class_weights) is not None:
+            if len(stated) != self.classes:
+                raise InvalidInput(
+                    f"class_weights must be one number for each of {self.classes}, got {stated}"
+                )
+            check.positive("class_weights", stated, remedy="1 leaves a class as it is")
         if self.most_weight is not None:
             check.positive("most_weight", self.most_weight, remedy="None where records have no weights")
+        fits = len(self.start) == self.outputs and self.bias and np.isfinite(self.start).all()
+        if self.start and not fits:
+            raise InvalidInput(f"start must be a number for each output, with a bias; got {self.start}")
 
     @property
     def weighted(self) -> bool:
@@ -141,13 +148,14 @@ class LinearModel:
         return self.largest_weight * CURVATURE[self.loss] * self.record_norm**2
 
     @property
-    def scalar(self) -> bool:
-        """Whether a record has one output; its clipped gradient is then the gradient of a convex loss."""
-        return self.outputs == 1
+    def classes(self) -> int:
+        """Number of classes K; 0 of numbers to predict."""
+        return {"softmax": self.outputs, "squared": 0}.get(self.loss, 2)
 
     def initial(self, key: Array) -> Array:
-        """The origin, shape (p,): the loss is convex, so the key is not needed."""
-        return jnp.zeros(self.dimension, jnp.float32)
+        """The origin, but for `start`, shape (p,): the loss is convex, so the key is not needed."""
+        zeros = jnp.zeros(self.dimension - len(self.start), jnp.float32)
+        return jnp.append(zeros, jnp.array(self.start, jnp.float32) / (self.bias or 1.0))
 
     def prepare(self, x: Array) -> Array:
         """Records as rows: as `preparation` leaves them, scaled to the norm, with the bias appended.
@@ -293,9 +301,8 @@ class LinearModel:
         """Mean loss (sum v_y w l / sum v_y w) without the ridge, and accuracy or R^2, on prepared records."""
         outputs, loss = self.answers(theta, x), LINEAR_LOSSES[self.loss]
         losses, quality = jax.vmap(loss.value)(outputs, y), loss.quality(outputs, y)
-        if not self.weighted:
-            return Score(jnp.mean(losses), quality)
-        return Score(jnp.average(losses, weights=self._weighted(jnp.ones_like(losses), x, y)), quality)
+        weights = self._weighted(jnp.ones_like(losses), x, y) if self.weighted else None
+        return Score(jnp.average(losses, weights=weights), quality)
 
     def slopes(self, outputs: Array, x: Array, y: Array) -> Array:
         """dloss/dz of prepared records with outputs (n, outputs) and labels (n,), shape (n, outputs)."""
@@ -320,14 +327,6 @@ class LinearModel:
     def _check_width(self, rows: Array, width: int, remedy: str) -> None:
         if rows.ndim != 2 or rows.shape[1] != width:
             raise InvalidInput(f"x must have shape (n, {width}), got {rows.shape}; {remedy}")
-
-    def _check_weights(self, weights: tuple[float, ...]) -> None:
-        classes = {"softmax": self.outputs, "squared": 0}.get(self.loss, 2)
-        if len(weights) != classes:
-            raise InvalidInput(
-                f"class_weights must be one number for each of {classes} classes, got {weights}"
-            )
-        check.positive("class_weights", weights, remedy="1 leaves a class as it is")
 
     def _weighted(self, values: Array, x: Array, y: Array) -> Array:
         """Values of prepared records, shape (n, ...), times the weights of their classes and their own."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from noiseworthy.data import Records
-from noiseworthy.privacy.means import MeanRelease, mean_of
+from noiseworthy.privacy.means import MeanRelease, Real
 from noiseworthy.tasks import LinearModel, Reference
 from noiseworthy.trials.facts import PublicFacts
 
@@ -21,16 +22,35 @@ def centred(task: LinearModel, facts: PublicFacts, records: Records, noisier: fl
     Args:
         task: the study's model for them, records of norm 1.
         facts: of the study.
-        records: public ones.
+        records: public ones, of classes.
         noisier: what noise is multiplied by, where some clients stand for more.
     """
-    problem, mean = facts.problem, mean_of(records.x, facts.problem.norm)
-    release = MeanRelease.of(problem.sizes, problem.budget, problem.family, len(mean))
-    drawn = np.random.default_rng((_SEED, len(mean))).normal(0, noisier * release.deviation, len(mean))
-    return seen_against(task, release.shrunk(mean + drawn, noisier))
+    problem, features = facts.problem, math.prod(records.record_shape)
+    release = MeanRelease.of(problem.sizes, problem.budget, problem.family, features, task.classes)
+    answer = release.told(records.x, records.y)
+    drawn = np.random.default_rng((_SEED, features)).normal(0, noisier * release.deviation, len(answer))
+    return seen_against(task, *release.read(answer + drawn, noisier))
 
 
-def seen_against(task: LinearModel, mean: NDArray[np.float64]) -> LinearModel:
-    """A model whose records, of norm 1, are seen against a mean."""
-    seen = Reference(mean.astype(np.float32), np.zeros((0, len(mean)), np.float32))
-    return replace(task, preparation=replace(task.preparation, reference=seen))
+def seen_against(task: LinearModel, mean: ArrayLike, shares: ArrayLike) -> LinearModel:
+    """A model whose records, of norm 1, are seen against a mean, and which starts at shares of classes."""
+    seen = Reference(np.asarray(mean, np.float32), np.zeros((0, np.size(mean)), np.float32))
+    start = constant_of_shares(task, np.asarray(shares)) if task.bias and np.size(shares) else ()
+    return replace(task, preparation=replace(task.preparation, reference=seen), start=start)
+
+
+def constant_of_shares(task: LinearModel, shares: Real) -> tuple[float, ...]:
+    """The constant outputs of least loss where classes have these shares.
+
+        log(v_k p_k) less their mean (softmax),    log(v_1 p_1 / (v_0 p_0)) (logistic),
+        (v_1 p_1 - v_0 p_0) / max_k v_k p_k (hinge)
+
+    Args:
+        task: of classes, with weights v of them.
+        shares: p, above 0, shape (K,).
+    """
+    held = shares * np.array(task.class_weights or 1.0)
+    if task.loss == "hinge":
+        return (float((held[1] - held[0]) / held.max()),)
+    logs = np.log(held)
+    return tuple((logs - logs.mean()).tolist()) if task.loss == "softmax" else (float(logs[1] - logs[0]),)

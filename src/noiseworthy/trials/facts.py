@@ -89,7 +89,8 @@ class PublicFacts:
         if treatment is None or not treatment.centred:
             return self
         problem, once = self.problem, np.ones(self.problem.n_clients, np.int64)
-        mean = MeanRelease.of(problem.sizes, problem.budget, problem.family, prod(self.record_shape))
+        d, classes = prod(self.record_shape), self.classes or 0
+        mean = MeanRelease.of(problem.sizes, problem.budget, problem.family, d, classes)
         bought = BoughtRanges(((mean.release, once),), problem.budget, {})
         return replace(self, problem=replace(problem, budget=bought.left_of(problem.budget)))
 

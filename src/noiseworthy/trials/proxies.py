@@ -38,8 +38,8 @@ class Deal:
     Attributes:
         shards: its records; each stands for as many of the client's as the study has for it.
         condensed: the same as moments, for algorithms that need no more; else equal to `shards`.
-        untrained_loss: test loss of the start.
-        untrained_quality: accuracy of the start (R^2 of a regression).
+        untrained_loss: test loss of a start that knows nothing, the same for all treatments.
+        untrained_quality: its accuracy (R^2 of a regression).
     """
 
     shards: Shards
@@ -102,8 +102,8 @@ class Proxy:
         shards = weighted(Shards.load(federation, self.task), self.facts.problem.sizes / federation.sizes)
         numbers = federation.classes is None
         condensed = Shards.load(federation, self.task, condensed=True) if numbers else shards
-        theta = self.task.initial(jax.random.key(_SEED))
-        start = self.task.score(theta, shards.test_x, shards.test_y)
+        plain = replace(self.task, start=()) if isinstance(self.task, LinearModel) else self.task
+        start = plain.score(plain.initial(jax.random.key(_SEED)), shards.test_x, shards.test_y)
         return Deal(shards, condensed, float(start.loss), float(start.accuracy))
 
 

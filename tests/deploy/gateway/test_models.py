@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from direct import Direct
 
 from noiseworthy.deploy.correspondence import SILENT, delivered
-from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway import wire
 from noiseworthy.deploy.gateway.messages import Received, Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.models import ModelOffer, Models

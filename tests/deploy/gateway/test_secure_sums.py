@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from direct import Direct
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.flower import exchange as module
 from noiseworthy.deploy.flower.client_app import app
 from noiseworthy.deploy.flower.envelope import APP_FAILED, failed, opened

@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
+from direct import Direct
 
 from noiseworthy.cli.gateways import gateway as serve_gateway
 from noiseworthy.deploy import correspondence, deployed
 from noiseworthy.deploy.deployment import Deployment
-from noiseworthy.deploy.exchange import Direct
 from noiseworthy.deploy.gateway import gateway as gateway_module
 from noiseworthy.deploy.gateway import server as gateway_server
 from noiseworthy.deploy.gateway.client import GatewayClient

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from noiseworthy.deploy.gateway import forwarding
-from noiseworthy.deploy.gateway.messages import Receipt, Reply, Request, read_reply
-from noiseworthy.deploy.gateway.packing import pack_about, pack_receipt, pack_request
+from noiseworthy.deploy.gateway.messages import Reply, Request, read_reply
+from noiseworthy.deploy.gateway.packing import pack_about, pack_request
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,6 @@ class GatewayClient:
             WireError: an answer that is none.
         """
         return read_reply(self.forward(pack_about()))
-
-    def confirm(self, receipt: Receipt) -> Reply:
-        """`Received`, once the owner's ledger holds that uploads arrived, or why it does not.
-
-        Raises:
-            GatewayError: nobody listens, or no answer in time.
-            WireError: an answer that is none.
-        """
-        return read_reply(self.forward(pack_receipt(receipt)))
 
     def forward(self, data: bytes) -> bytes:
         """The reply to a message, both as they are: what an app that connects server and owner does.

@@ -25,59 +25,40 @@ import jax.numpy as jnp
 from jax import Array
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.methods.algorithm import Scheduled, ServerState, StepsInSpan
+from noiseworthy.methods.algorithm import NoisedUploads, ServerState, StepsInSpan
 from noiseworthy.methods.dp_fedavg.in_span import moved_in_span
 from noiseworthy.methods.dp_fedavg.local import LocalSteps
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.span import Spanned
-from noiseworthy.privacy.mechanisms import Family
-from noiseworthy.privacy.noise import simulated_noise, simulated_sum
-from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import Task
 
 if TYPE_CHECKING:
     from noiseworthy.privacy.clipping import ClippingMode
 
 
-class DPFedAvg(LocalSteps, Scheduled):
-    """The numbers of one planned training; a pytree, so trainings can be stacked and mapped.
+class DPFedAvg(NoisedUploads, LocalSteps):
+    """The numbers of one planned training, whose clip is zeta (C for mode D), its noise per unit of `scale`.
 
     Attributes:
-        task: model and loss (static).
-        family: kind of noise (static).
-        norm: norm of the clip (static).
         clipping: what is clipped, A to E (static).
         batch_size: records per local step, None for all (static).
-        clip_norm: zeta, or C for mode D.
-        noise: noise size of one upload per unit of `scale`, shape (N,).
         scale: H_t, the sum of a round's step sizes, or 1 for mode D; shape (T_g,).
         weights: (N/b) n_l/n, shape (N,).
         sizes: records n_l, shape (N,).
         local_steps: E.
         steps: eta_k, shape (E T_g,).
-        cohorts: whom to ask, shape (T_g, b).
-        parts: noises of a law that is not stable that add up to one of the planned size (static).
         secret: whether each client takes part in a round by a coin that nobody sees (static).
         asked_with: probability of that coin.
     """
 
     schedules: ClassVar[tuple[str, ...]] = ("scale", "steps", "cohorts")
-    noises: ClassVar[tuple[str, ...]] = ("noise",)
 
-    task: Task = eqx.field(static=True)
-    family: Family = eqx.field(static=True)
-    norm: Norm = eqx.field(static=True)
     clipping: ClippingMode = eqx.field(static=True)
     batch_size: int | None = eqx.field(static=True)
-    clip_norm: Numbers
-    noise: Numbers
     scale: Numbers
     weights: Numbers
     sizes: Numbers
     local_steps: Numbers
     steps: Numbers
-    cohorts: Numbers
-    parts: int = eqx.field(static=True, default=1, kw_only=True)
     secret: bool = eqx.field(static=True, default=False, kw_only=True)
     asked_with: Numbers = eqx.field(default=1.0, kw_only=True)
 
@@ -120,10 +101,9 @@ class DPFedAvg(LocalSteps, Scheduled):
             moved = jnp.where(coin, moved, 0.0)
         return moved, memory
 
-    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
-        """The update plus the noise that the plan calibrated for this client and the steps of this round."""
-        size = self.noise[client] * self.scale[state.round]
-        return update + simulated_noise(key, self.family, size, self.task.dimension, self.parts)
+    def noise_in(self, state: ServerState, clients: Array) -> Array:
+        """Noise sizes of uploads that are sums of the steps of this round."""
+        return super().noise_in(state, clients) * self.scale[state.round]
 
     def weight(self, client: Array) -> Array:
         """(N/b) n_l/n, which makes the aggregate unbiased over uniform cohorts."""
@@ -132,8 +112,3 @@ class DPFedAvg(LocalSteps, Scheduled):
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The model moved by the weighted updates."""
         return ServerState(state.theta + total, state.round + 1)
-
-    def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
-        """The noise of the weighted sum of a cohort's uploads."""
-        sizes = self.weights[cohort] * self.noise[cohort] * self.scale[state.round]
-        return simulated_sum(key, self.family, sizes, self.task.dimension, self.parts)

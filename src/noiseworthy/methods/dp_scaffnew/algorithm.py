@@ -26,48 +26,29 @@ import numpy as np
 from jax import Array
 
 from noiseworthy._keys import Purpose, named_key
-from noiseworthy.methods.algorithm import Scheduled, ServerState, StepsInSpan
+from noiseworthy.methods.algorithm import NoisedUploads, ServerState, StepsInSpan
 from noiseworthy.methods.dp_scaffnew.in_span import moved_in_span
 from noiseworthy.methods.dp_scaffnew.local import Control, LocalSteps
 from noiseworthy.methods.local import Numbers
 from noiseworthy.methods.span import Spanned
-from noiseworthy.privacy.mechanisms import Family
-from noiseworthy.privacy.noise import simulated_noise, simulated_sum
-from noiseworthy.privacy.sensitivity import Norm
-from noiseworthy.tasks.base import Task
 
 
-class DPScaffNew(LocalSteps, Scheduled):
-    """The numbers of one planned training; a pytree, so trainings can be stacked and mapped.
+class DPScaffNew(NoisedUploads, LocalSteps):
+    """The numbers of one planned training, in whose R rounds everybody is asked.
 
     Attributes:
-        task: model and loss (static).
-        family: kind of noise (static).
-        norm: norm of the clip (static).
         batch_size: records per local step, None for all (static).
-        clip_norm: C.
-        noise: noise size of one upload, shape (N,).
         step: eta.
         probability: p.
         counts: local steps before each communication, shape (R,).
-        cohorts: everybody in every round, shape (R, N).
-        parts: noises of a law that is not stable that add up to one of the planned size (static).
     """
 
     schedules: ClassVar[tuple[str, ...]] = ("counts", "cohorts")
-    noises: ClassVar[tuple[str, ...]] = ("noise",)
 
-    task: Task = eqx.field(static=True)
-    family: Family = eqx.field(static=True)
-    norm: Norm = eqx.field(static=True)
     batch_size: int | None = eqx.field(static=True)
-    clip_norm: Numbers
-    noise: Numbers
     step: Numbers
     probability: Numbers
     counts: Numbers
-    cohorts: Numbers
-    parts: int = eqx.field(static=True, default=1, kw_only=True)
 
     @property
     def condensed(self) -> bool:
@@ -97,10 +78,6 @@ class DPScaffNew(LocalSteps, Scheduled):
         move = partial(moved_in_span, self) if isinstance(shard, Spanned) else self.moved
         return move(state.theta, memory, shard, drawn, self.counts[state.round])
 
-    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
-        """The update plus the noise that the plan calibrated for this client."""
-        return update + simulated_noise(key, self.family, self.noise[client], self.task.dimension, self.parts)
-
     def weight(self, client: Array) -> Array:
         """1/N: the objective is the mean of the clients' losses, whatever their sizes."""
         return jnp.ones(()) / len(self.noise)
@@ -108,9 +85,3 @@ class DPScaffNew(LocalSteps, Scheduled):
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The common model moved by the mean update."""
         return ServerState(state.theta + total, state.round + 1)
-
-    def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
-        """The noise of the mean of all uploads."""
-        return simulated_sum(
-            key, self.family, self.noise[cohort] / len(self.noise), self.task.dimension, self.parts
-        )

@@ -26,53 +26,35 @@ import numpy as np
 from jax import Array
 
 from noiseworthy._keys import Purpose, named_key, schedule_generator
-from noiseworthy.methods.algorithm import Scheduled, ServerState
+from noiseworthy.methods.algorithm import NoisedUploads, ServerState
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import as_float, trainable
 from noiseworthy.methods.selection import reshuffled_round_robin
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.mechanisms import Family
-from noiseworthy.privacy.noise import simulated_noise, simulated_sum
-from noiseworthy.privacy.sensitivity import Norm
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
 
 
-class FedSGDDPC(Scheduled):
-    """The numbers of one planned training; a pytree, so trainings can be stacked and mapped.
+class FedSGDDPC(NoisedUploads):
+    """The numbers of one planned training.
 
     Attributes:
-        task: model and loss (static).
-        family: kind of noise (static).
-        norm: norm of the clip (static).
         sampled: whether batches are Poisson (static).
-        clip_norm: per-record clip.
-        noise: noise size of one upload, shape (N,).
         weights: (N/b) a_i, shape (N,).
         divisors: q d_i, the fixed public divisor, shape (N,).
         sampling_rate: q.
         steps: eta_t, shape (T,).
         momentum: m, in [0, 1).
-        cohorts: whom to ask, shape (T, b).
-        parts: noises of a law that is not stable that add up to one of the planned size (static).
     """
 
     schedules: ClassVar[tuple[str, ...]] = ("steps", "cohorts")
-    noises: ClassVar[tuple[str, ...]] = ("noise",)
 
-    task: Task = eqx.field(static=True)
-    family: Family = eqx.field(static=True)
-    norm: Norm = eqx.field(static=True)
     sampled: bool = eqx.field(static=True)
-    clip_norm: Numbers
-    noise: Numbers
     weights: Numbers
     divisors: Numbers
     sampling_rate: Numbers
     steps: Numbers
     momentum: Numbers
-    cohorts: Numbers
-    parts: int = eqx.field(static=True, default=1, kw_only=True)
 
     @property
     def condensed(self) -> bool:
@@ -116,10 +98,6 @@ class FedSGDDPC(Scheduled):
         together = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), counted)
         return self.task.clipped_gradient_sum(state.theta, together, jnp.asarray(self.clip_norm), self.norm)
 
-    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
-        """The update plus the noise that the plan calibrated for this client."""
-        return update + simulated_noise(key, self.family, self.noise[client], self.task.dimension, self.parts)
-
     def weight(self, client: Array) -> Array:
         """(N/b) a_i, which makes the aggregate that of all clients on average over uniform cohorts."""
         return jnp.asarray(self.weights)[client]
@@ -128,11 +106,6 @@ class FedSGDDPC(Scheduled):
         """One step against the aggregate and the data-free ridge term, with what is left of earlier ones."""
         velocity = self.momentum * state.memory + total + self.task.ridge * state.theta
         return ServerState(state.theta - self.steps[state.round] * velocity, state.round + 1, velocity)
-
-    def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
-        """The noise of the weighted sum of a cohort's uploads."""
-        sizes = self.weights[cohort] * self.noise[cohort]
-        return simulated_sum(key, self.family, sizes, self.task.dimension, self.parts)
 
 
 def make(plan: Plan, task: Task, seed: int) -> FedSGDDPC:

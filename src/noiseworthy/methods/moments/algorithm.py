@@ -15,21 +15,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.algorithm import Scheduled, ServerState
+from noiseworthy.methods.algorithm import NoisedUploads, ServerState
 from noiseworthy.methods.eigen import eigh
 from noiseworthy.methods.local import Memory, Numbers
 from noiseworthy.methods.making import as_float, trainable
 from noiseworthy.methods.moments.local import Layout, asked_of_outputs, size_of
 from noiseworthy.plans.plan import Plan
-from noiseworthy.privacy.mechanisms import Family, law_of
-from noiseworthy.privacy.noise import simulated_noise, simulated_sum
-from noiseworthy.privacy.sensitivity import Norm
+from noiseworthy.privacy.mechanisms import law_of
 from noiseworthy.tasks.base import Task
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.tasks.clipping import clip_factor, flushed
@@ -42,41 +39,26 @@ CURVATURE = {"logistic": 0.25, "hinge": 1.0, "squared": 1.0}
 _TINY, _MOST_EXPLAINED = 1e-6, 0.9
 
 
-class Moments(Scheduled):
-    """The numbers of one planned training; a pytree, so trainings can be stacked and mapped.
+class Moments(NoisedUploads):
+    """The numbers of one planned training, whose clip is that of each record's moments.
 
     Attributes:
-        task: model and loss (static).
-        family: kind of noise (static).
-        norm: norm of the clip (static).
-        clip_norm: C, of each record's moments.
         label_weight: c.
         shrinkage: s.
         unscaled: least factor by which the clip scales the moments of a typical record.
-        noise: noise size of one upload, shape (N,).
         weights: a_i, shape (N,).
         divisors: n_i, shape (N,).
         steps: tau, shape (1,).
-        cohorts: all clients, shape (1, N).
-        parts: noises of a law that is not stable that add up to one of the planned size (static).
     """
 
     schedules: ClassVar[tuple[str, ...]] = ("steps", "cohorts")
-    noises: ClassVar[tuple[str, ...]] = ("noise",)
 
-    task: Task = eqx.field(static=True)
-    family: Family = eqx.field(static=True)
-    norm: Norm = eqx.field(static=True)
-    clip_norm: Numbers
     label_weight: Numbers
     shrinkage: Numbers
     unscaled: Numbers
-    noise: Numbers
     weights: Numbers
     divisors: Numbers
     steps: Numbers
-    cohorts: Numbers
-    parts: int = eqx.field(static=True, default=1, kw_only=True)
 
     @property
     def condensed(self) -> bool:
@@ -133,10 +115,6 @@ class Moments(Scheduled):
         parts = (gram * layout.triangle.astype(np.float32), layout.cross * cross, square)
         return jnp.concatenate(parts[: 2 + self.squares]) / self.divisors[client], memory
 
-    def privatize(self, state: ServerState, update: Array, client: Array, key: Array) -> Array:
-        """The update plus the noise that the plan calibrated for this client."""
-        return update + simulated_noise(key, self.family, self.noise[client], update.size, self.parts)
-
     def weight(self, client: Array) -> Array:
         """a_i."""
         return jnp.asarray(self.weights)[client]
@@ -145,11 +123,6 @@ class Moments(Scheduled):
         """The model that the mean moments say."""
         solved = self.solved(total, self.steps[state.round])
         return ServerState(solved.ravel(), state.round + 1, total)
-
-    def aggregate_noise(self, state: ServerState, cohort: Array, key: Array) -> Array:
-        """The noise of the weighted sum of a cohort's uploads."""
-        sizes = self.weights[cohort] * self.noise[cohort]
-        return simulated_sum(key, self.family, sizes, self.numbers, self.parts)
 
     # The server -----------------------------------------------------------------------------------------
 
