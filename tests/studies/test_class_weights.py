@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -154,7 +155,7 @@ def test_an_owner_is_asked_for_numbers_and_refuses_names(folder):
     made = prepare(study(folder, BALANCED))
     federation, task = made.trained()
     holding = Holding(federation.x[0], federation.y[0], 2)
-    assert holding.task(task_table(made)) == task
+    assert holding.task(task_table(made)) == replace(task, start=())  # an owner starts where it is told to
     for stated in ({"no": 1.0, "yes": 2.0}, "balanced"):
         table = TaskTable(model="softmax", bias=0.3, class_weights=stated, class_shares=[0.9, 0.1])
         with pytest.raises(InvalidInput, match="class_weights must be a list in the order"):
@@ -175,3 +176,45 @@ def test_stand_ins_of_more_classes_take_weights_in_turn_and_keep_the_step_of_a_r
     made = prepare(study(folder, "class_weights = [1, 4]\nclass_shares = [0.8, 0.2]", "logistic"))
     task = made.public_facts().make_task((13,), 3, None)
     assert (task.loss, task.class_weights) == ("softmax", pytest.approx((1.2, 4.8, 1.2)))
+
+
+SHARES = "class_shares = { yes = 0.1, no = 0.9 }"
+
+
+@pytest.mark.parametrize(
+    ("model", "keys", "expected"),
+    [
+        ("softmax", SHARES, (np.log(9) / 2, -np.log(9) / 2)),
+        ("logistic", SHARES, (-np.log(9),)),
+        ("svm", SHARES, (-8 / 9,)),
+        ("softmax", BALANCED, (0.0, 0.0)),
+        ("logistic", "class_weights = [1, 4]\n" + SHARES, (np.log(4 / 9),)),
+        ("softmax", SHARES + "\nbias = false", ()),
+        ("softmax", "class_weights = [1, 4]", ()),
+    ],
+)
+def test_a_linear_model_starts_at_the_constant_of_stated_shares_and_weights(folder, model, keys, expected):
+    made = prepare(study(folder, keys, model))
+    _, task = made.trained()
+    assert task.start == pytest.approx(expected, abs=1e-12)
+    assert made.public_facts().make_task((13,), 2, None).start == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_training_goes_on_from_stated_shares_and_its_model_needs_no_start(folder):
+    """Untrained, it has the loss of the constant that fits: the entropy of the shares, if they are right."""
+    made = study(folder, SHARES)
+    train_in(plan(made), folder / "run", name="wards")
+    record, (federation, task) = load_record(folder / "run"), prepare(made).trained()
+    share = np.mean(federation.test_y)
+    constant = -share * np.log(0.1) - (1 - share) * np.log(0.9)
+    assert record["training"]["untrained_loss"] == pytest.approx(constant, rel=1e-5)
+    assert record["training"]["loss"][0][-1] < constant - 0.05
+    model = load_model(folder / "run" / "model")
+    assert model.task == replace(task, start=())
+    assert model.answers(federation.test_x).shape == (len(federation.test_y), 2)
+
+
+def test_gains_on_stand_ins_are_counted_from_a_start_that_knows_nothing(folder):
+    (proxy,) = make_proxies(prepare(study(folder, SHARES)).public_facts(), ["breast-cancer"])
+    assert proxy.task.start == pytest.approx((np.log(9) / 2, -np.log(9) / 2))
+    assert proxy.deal().untrained_loss == pytest.approx(np.log(2), rel=1e-5)

@@ -8,7 +8,7 @@ from typing import Any
 from noiseworthy.data import Federation
 from noiseworthy.errors import ConfigError
 from noiseworthy.plans.stages import BoughtRanges
-from noiseworthy.studies.class_weights import of_other_classes
+from noiseworthy.studies.class_weights import of_other_classes, shares_of
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks import LinearModel, Preparation, Reference, Task, make_task
 from noiseworthy.tasks.encoder import Encoder, features_of
@@ -16,7 +16,7 @@ from noiseworthy.tasks.factory import check_plain
 from noiseworthy.tasks.names import LINEAR, MEAN, SCATTERING
 from noiseworthy.tasks.own import is_own, own_task
 from noiseworthy.tasks.table import TaskTable
-from noiseworthy.trials.centring import seen_against
+from noiseworthy.trials.centring import seen_against, started
 from noiseworthy.trials.reference import apart_from, reference_of
 from noiseworthy.trials.treatment import Treatment
 
@@ -61,12 +61,14 @@ def open_task(
         return own_task(model, study.folder, table.model_digest, shape, classes, table.ridge)
     if model not in LINEAR:
         check_plain(model, features=table.features is not None)
-    return make_task(
+    made = make_task(
         model, shape, classes, ridge=table.ridge, feature_norm=table.radius, normalise=table.normalise,
         bias=table.intercept(model), pooling=table.pooling, projection=table.projection,
         reference=_reference(study, shape), class_weights=table.weights,
         features=features_of(table, study.folder), most_weight=most_weight,
     )  # fmt: skip
+    shares = shares_of(table)
+    return made if shares is None or not isinstance(made, LinearModel) else started(made, shares)
 
 
 def _linear_keys(table: TaskTable) -> dict[str, bool]:

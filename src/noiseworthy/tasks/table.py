@@ -74,7 +74,7 @@ class TaskTable(Table):
     class_shares: Listed[Chance] | dict[str, Chance] | None = Field(
         default=None, exclude_if=lambda shares: shares is None
     )
-    """Public shares of the classes, that public data are brought to and `balanced` weights follow from."""
+    """Public shares of the classes, for public data, the start of linear models and `balanced` weights."""
 
     @field_validator("bias", mode="before")
     @classmethod

@@ -33,10 +33,15 @@ def centred(task: LinearModel, facts: PublicFacts, records: Records, noisier: fl
 
 
 def seen_against(task: LinearModel, mean: ArrayLike, shares: ArrayLike) -> LinearModel:
-    """A model whose records, of norm 1, are seen against a mean, and which starts at shares of classes."""
+    """A model of records of norm 1 seen against a mean, which starts at these shares, or at those stated."""
     seen = Reference(np.asarray(mean, np.float32), np.zeros((0, np.size(mean)), np.float32))
-    start = constant_of_shares(task, np.asarray(shares)) if task.bias and np.size(shares) else ()
-    return replace(task, preparation=replace(task.preparation, reference=seen), start=start)
+    against = replace(task, preparation=replace(task.preparation, reference=seen))
+    return against if task.start or not np.size(shares) else started(against, shares)
+
+
+def started(task: LinearModel, shares: ArrayLike) -> LinearModel:
+    """A model of classes that starts at the constant of these shares, where it has one."""
+    return replace(task, start=constant_of_shares(task, np.asarray(shares, float))) if task.bias else task
 
 
 def constant_of_shares(task: LinearModel, shares: Real) -> tuple[float, ...]:
