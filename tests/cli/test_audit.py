@@ -8,7 +8,7 @@ import equinox as eqx
 import pytest
 
 from noiseworthy.engines import resident
-from noiseworthy.methods.fedsgd_dpc import algorithm as fedsgd_dpc
+from noiseworthy.methods import algorithm as uploading
 from noiseworthy.privacy.noise import simulated_noise
 
 STUDY = {
@@ -56,7 +56,7 @@ def test_a_refuted_claim_ends_with_exit_code_1(run, write, monkeypatch):
     def half(key, law, size, dimension, parts):
         return simulated_noise(key, law, size / 2, dimension)
 
-    monkeypatch.setattr(fedsgd_dpc, "simulated_noise", half)
+    monkeypatch.setattr(uploading, "simulated_noise", half)
     monkeypatch.setattr(resident, "_advance", eqx.filter_jit(resident._advance.__wrapped__))  # compiled anew
     answer = run("audit", write(STUDY), *FEW)
     assert answer.code == 1, answer.err

@@ -20,12 +20,12 @@ import pytest
 from noiseworthy import rounds
 from noiseworthy._keys import named_key
 from noiseworthy.audit.audits import Effort, audit
+from noiseworthy.methods import algorithm as uploading
 from noiseworthy.methods.dp_fedavg import algorithm as dp_fedavg
 from noiseworthy.methods.dp_fedavg import planner as local_iterations
 from noiseworthy.methods.dp_pasgd import planner as averaging_period
 from noiseworthy.methods.dp_scaffnew import planner as communication_probability
 from noiseworthy.methods.dpfl_bcs import loss_reports, two_stages
-from noiseworthy.methods.fedsgd_dpc import algorithm as fedsgd_dpc
 from noiseworthy.methods.fedsgd_dpc import planner as queries_replies
 from noiseworthy.methods.fedsgd_dpc.algorithm import FedSGDDPC
 from noiseworthy.methods.local import clip_whole
@@ -109,7 +109,7 @@ def mutant(name: str, *caught_by: str, model: str = "linear"):
 @mutant("noise halved", "bound", "scale")
 def noise_halved(monkeypatch):
     monkeypatch.setattr(
-        fedsgd_dpc, "simulated_noise", lambda key, law, size, p, parts: simulated_noise(key, law, size / 2, p)
+        uploading, "simulated_noise", lambda key, law, size, p, parts: simulated_noise(key, law, size / 2, p)
     )
     return gradients()
 
@@ -326,7 +326,7 @@ def noise_bounded(monkeypatch):
     def bounded(key, law, size, p, parts):
         return size * jax.random.uniform(key, (p,), minval=-(3**0.5), maxval=3**0.5)
 
-    monkeypatch.setattr(fedsgd_dpc, "simulated_noise", bounded)
+    monkeypatch.setattr(uploading, "simulated_noise", bounded)
     return gradients()
 
 
