@@ -72,8 +72,8 @@ class MeanRelease(NamedTuple):
 
         Example:
             >>> made = MeanRelease.of(np.array([100, 100]), PrivacyBudget.of(1.0, 0.0, 2), "laplace", 4, 2)
-            >>> made.release.mechanism.size.round(3)  # 2 (C + w) / (n epsilon SHARE), C = 1.26, w = 0.857
-            array([0.423, 0.423])
+            >>> made.release.mechanism.size.round(3)  # 2 (C + w) / (n epsilon SHARE), C = 1.26, w = 0.68
+            array([0.388, 0.388])
         """
         law, once = law_of(family), np.ones(len(sizes))
         of_class = weight_of_class(law.norm, features, classes, budget.relation)
