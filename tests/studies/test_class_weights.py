@@ -214,6 +214,42 @@ def test_a_training_goes_on_from_stated_shares_and_its_model_needs_no_start(fold
     assert model.answers(federation.test_x).shape == (len(federation.test_y), 2)
 
 
+BY_RULE = """feature_norm = 1.0
+normalise = true
+ridge = 0.01
+"""
+FREE = {
+    "rounds = 40\n": "",
+    "step_size = 5.0\n": "",
+    "momentum = 0.0\naveraging = 0.0\nweighting = 0.0\n": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("added", "said"),
+    [
+        (
+            "[planning]\npublic = []\n",
+            "the signal-to-noise rule knows nothing of weights and of shares of classes to start at",
+        ),
+        (
+            '[constants]\nsource = "analytic"\n',
+            "analytic constants exist for linear models without weights that start",
+        ),
+    ],
+)
+def test_what_is_known_of_a_start_at_zero_alone_is_not_claimed_of_another(folder, added, said):
+    """F(0) = ln K bounds the loss of no other start: shares may be wrong."""
+    text = STUDY.replace("KEYS", BY_RULE + SHARES).replace("MODEL", "softmax") + added
+    for stated, left in FREE.items():
+        text = text.replace(stated, left)
+    (folder / "study.toml").write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        plan(load_study(folder / "study.toml"))
+    (folder / "study.toml").write_text(text.replace(SHARES, ""))
+    assert plan(load_study(folder / "study.toml")).plan.rounds > 0
+
+
 def test_gains_on_stand_ins_are_counted_from_a_start_that_knows_nothing(folder):
     (proxy,) = make_proxies(prepare(study(folder, SHARES)).public_facts(), ["breast-cancer"])
     assert proxy.task.start == pytest.approx((np.log(9) / 2, -np.log(9) / 2))

@@ -221,7 +221,9 @@ def test_a_network_has_no_analytic_constants():
     raw = changed(IRIS, constants={"source": "analytic"}, task={"model": "cnn"})
     raw["federation"] = {"data": "digits", "clients": 4, "partition": "iid", "records_per_client": 5}
     raw["task"] = {"model": "cnn"}
-    with pytest.raises(ConfigError, match="linear models without weights only; plan by trial or state"):
+    with pytest.raises(
+        ConfigError, match="linear models without weights that start at zero only; plan by trial"
+    ):
         decided(raw)
 
 

@@ -143,12 +143,7 @@ def analytic(question: Question, clip_norm: float) -> dict[str, Constant]:
     Raises:
         ConfigError: another model. InvalidInput: no feature norm or no ridge.
     """
-    task = question.model()
-    if not isinstance(task, LinearModel) or task.weighted:
-        raise ConfigError(
-            "analytic constants exist for linear models without weights only; plan by trial or state "
-            "[constants]"
-        )
+    task = _known_at_zero(question)
     return analytic_constants(task.loss, task.record_norm, task.ridge, clip_norm, question.classes)
 
 
@@ -158,14 +153,21 @@ def averaging(question: Question, records: NDArray[np.int64], clip_norm: float) 
     Raises:
         ConfigError: another model. InvalidInput: no feature norm or no ridge.
     """
-    task = question.model()
-    if not isinstance(task, LinearModel) or task.weighted:
-        raise ConfigError(
-            "analytic constants exist for linear models without weights only; state [constants]"
-        )
+    task = _known_at_zero(question)
     return averaging_constants(
         task.loss, task.record_norm, task.ridge, clip_norm, question.classes, records, task.dimension
     )
+
+
+def _known_at_zero(question: Question) -> LinearModel:
+    """The linear model, if public bounds tell its constants and its loss at the start."""
+    task = question.model()
+    if not isinstance(task, LinearModel) or task.weighted or any(task.start):
+        raise ConfigError(
+            "analytic constants exist for linear models without weights that start at zero only; plan by "
+            "trial, leave class_weights and class_shares out, or state [constants]"
+        )
+    return task
 
 
 def local_constants(

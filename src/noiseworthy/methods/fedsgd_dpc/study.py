@@ -198,9 +198,9 @@ def _classifier(question: Question) -> tuple[LinearModel, float]:
             "the signal-to-noise rule is for softmax and logistic regression on records of a known norm; set "
             '[task] model = "softmax" and normalise = true, or name public data under [planning] public'
         )
-    if task.weighted:
+    if task.weighted or any(task.start):
         raise ConfigError(
-            "the signal-to-noise rule knows nothing of weights; leave them out, or name public data "
-            "under [planning] public"
+            "the signal-to-noise rule knows nothing of weights and of shares of classes to start at; leave "
+            "them out, or name public data under [planning] public"
         )
     return task, task.record_norm
