@@ -56,7 +56,7 @@ def test_a_federation_is_planned_without_its_relatives():
         ("breast-cancer", "laplace", (), "logistic", 10, 1, 2.0, 0.5, 0.0),
         ("breast-cancer", "laplace", ONE_NORM, "softmax", 6, 5, 1.0, 2.0, 0.0),
         ("breast-cancer", "gaussian", ONE_NORM, "logistic", 8, 10, 1.0, 4.0, 1.0),
-        ("breast-cancer", "laplace", AGAINST_MEAN, "logistic", 3, 5, 1.0, 1.0, 0.0),
+        ("breast-cancer", "laplace", AGAINST_MEAN, "logistic", 4, 5, 1.0, 1.0, 0.0),
         ("breast-cancer", "laplace", AGAINST_MEAN, "softmax", 2, 1, 1.0, 0.5, 0.0),
         ("chick-weight", "laplace", ONE_NORM, "linear", 8, 3, 50.0, 0.5, 0.0),  # owners of very unequal sizes
     ],

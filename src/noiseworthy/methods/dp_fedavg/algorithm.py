@@ -107,7 +107,7 @@ class DPFedAvg(NoisedUploads, LocalSteps):
 
     def weight(self, client: Array) -> Array:
         """(N/b) n_l/n, which makes the aggregate unbiased over uniform cohorts."""
-        return self.weights[client]
+        return jnp.asarray(self.weights)[client]
 
     def aggregate(self, state: ServerState, total: Array) -> ServerState:
         """The model moved by the weighted updates."""
