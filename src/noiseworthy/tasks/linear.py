@@ -106,7 +106,7 @@ class LinearModel:
         if (stated := self.class_weights) is not None:
             if len(stated) != self.classes:
                 raise InvalidInput(
-                    f"class_weights must be one number for each of {self.classes}, got {stated}"
+                    f"class_weights must be one number for each of {self.classes} classes, got {stated}"
                 )
             check.positive("class_weights", stated, remedy="1 leaves a class as it is")
         if self.most_weight is not None:
