@@ -110,9 +110,10 @@ def short_races():
     grid = Grid(passes=(2, 20), work=(1, 3), clips=(1.0, 0.2), reaches=(3, 30))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(race, "RUNGS", ())
+        patch.setattr(race, "_OF_IMAGES", ())
         patch.setattr(spaces.Space, "grid", grid)
         patch.setattr(stand_ins, "_REAL", 1)
-        patch.setattr(stand_ins, "_DRAWN", 1)
+        patch.setattr(stand_ins, "_PRIOR", stand_ins._PRIOR[:1])
         yield
 
 

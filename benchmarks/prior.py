@@ -1,9 +1,14 @@
-"""The prior of synthetic tables beside real ones: how hard they are, how they are spread, how even."""
+"""The prior beside real tables and images: how hard they are, how they are spread, how even.
+
+Prints the two tables of docs/planning.md and draws docs/figures/prior-images.png. Reads the data folder of
+NOISEWORTHY_DATA.
+"""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +17,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from noiseworthy.data import Records, load_records
 from noiseworthy.data.prior import prior_table
+from noiseworthy.data.prior_images import prior_images
+from noiseworthy.reports.style import new_figure, png, styled
 
 REAL = (
     "breast-cancer", "wine", "iris", "diabetes", "heart-disease", "adult", "vehicle", "diabetes-progression",
@@ -19,6 +26,11 @@ REAL = (
 )  # fmt: skip
 SHAPES: tuple[tuple[int, int | None], ...] = ((4, 3), (10, 2), (25, 2), (25, None), (60, 6), (100, 2))
 SEEDS = range(100)
+REAL_IMAGES = ("digits", "mnist", "pneumoniamnist")
+"""Those of the tuning half of docs/plan_quality.md."""
+KINDS = {"strokes": 0, "silhouettes": 1, "scenes": 2}
+IMAGE, IMAGE_CLASSES, IMAGE_SEEDS = (28, 28), 10, 30
+FIGURE = Path(__file__).parents[1] / "docs/figures/prior-images.png"
 _MOST = 1000
 
 
@@ -98,24 +110,55 @@ def _row(name: str, cells: list[str]) -> None:
     print(f"| {name} | {' | '.join(cells)} |")
 
 
+@styled
+def draw(classes: int = 8) -> None:
+    """Two images of each of some classes, of every kind."""
+    figure = new_figure(8, 4.7)
+    figure.set_layout_engine("none")
+    grid = figure.add_gridspec(
+        6, classes, left=0.125, right=0.995, top=0.99, bottom=0.01, wspace=0.06, hspace=0.06
+    )
+    for kind, (name, seed) in enumerate(KINDS.items()):
+        images = prior_images(IMAGE, IMAGE_CLASSES, seed)
+        for which in range(classes):
+            for row, place in enumerate(np.flatnonzero(images.y == which)[:2]):
+                axes = figure.add_subplot(grid[2 * kind + row, which])
+                axes.imshow(images.x[place], cmap="gray", vmin=0, vmax=1)
+                axes.set_axis_off()
+        figure.text(0.115, 1 - (2 * kind + 1) / 6, name, ha="right", va="center")
+    FIGURE.write_bytes(png(figure))
+
+
+def _spread(name: str, found: dict[str, NDArray[np.float64]]) -> None:
+    """A row of percentiles: the 5th, 50th and 95th."""
+    every = [np.percentile(values, (5, 50, 95)) for values in found.values()]
+    _row(name, ["" if m != m else f"{a:.2g} · {m:.2g} · {b:.2g}" for a, m, b in every])
+
+
 def main() -> None:
-    """Print the table: real tables one by one, of synthetic ones the 5th, 50th and 95th percentile."""
+    """Print the tables: real data one by one, of synthetic ones the 5th, 50th and 95th percentile."""
     names = [*Statistics.__dataclass_fields__]
-    _row("table", [name.replace("_", " ") for name in names])
-    _row("---", ["---"] * len(names))
-    for source in REAL:
-        _row(
-            source,
-            ["" if v != v else f"{v:.2g}" for v in asdict(Statistics.of(load_records(source))).values()],
-        )
+
+    def real(sources: tuple[str, ...]) -> None:
+        _row("data", [name.replace("_", " ") for name in names])
+        _row("---", ["---"] * len(names))
+        for source in sources:
+            found = asdict(Statistics.of(load_records(source)))
+            _row(source, ["" if v != v else f"{v:.2g}" for v in found.values()])
+
+    real(REAL)
     for features, classes in SHAPES:
-        found = of_prior(features, classes)
-        low, middle, high = (np.array([np.percentile(found[name], q) for name in names]) for q in (5, 50, 95))
-        cells = [
-            "" if m != m else f"{a:.2g} · {m:.2g} · {b:.2g}"
-            for a, m, b in zip(low, middle, high, strict=True)
+        kind = f"{classes} classes" if classes else "numbers"
+        _spread(f"prior, {features} features, {kind}", of_prior(features, classes))
+    print()
+    real(REAL_IMAGES)
+    for name, first in KINDS.items():
+        every = [
+            asdict(Statistics.of(prior_images(IMAGE, IMAGE_CLASSES, seed)))
+            for seed in range(first, first + 3 * IMAGE_SEEDS, 3)
         ]
-        _row(f"prior, {features} features, {f'{classes} classes' if classes else 'numbers'}", cells)
+        _spread(f"prior, {name}", {key: np.array([one[key] for one in every]) for key in names})
+    draw()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noiseworthy.data import least_squares
 from noiseworthy.methods.dp_fedavg.bound import LocalBound
 from noiseworthy.plans.plan import StepSize
 from noiseworthy_papers import reproduce
@@ -16,6 +15,7 @@ from noiseworthy_papers.fu.paper import PAPER
 from noiseworthy_papers.fu.planner import by_bound, measured_constants
 from noiseworthy_papers.judge import verdict
 from noiseworthy_papers.keeping import Store
+from noiseworthy_papers.known_optima import least_squares
 from noiseworthy_papers.laboratory import Laboratory
 from noiseworthy_papers.pages import write_reproductions
 from noiseworthy_papers.points import NO_NOISE, Point

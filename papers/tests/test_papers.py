@@ -9,7 +9,6 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from noiseworthy.data import least_squares
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Problem
@@ -17,6 +16,7 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy_papers.judge import Claim
 from noiseworthy_papers.keeping import Store, load, save
 from noiseworthy_papers.kinds import Ahead
+from noiseworthy_papers.known_optima import least_squares
 from noiseworthy_papers.laboratory import Laboratory, Training
 from noiseworthy_papers.noise_shares import noise_share, printed_share, spent_as_printed
 from noiseworthy_papers.pages import reproductions_page, write_reproductions

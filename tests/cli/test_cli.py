@@ -81,10 +81,10 @@ def test_a_plan_without_json_reads_as_a_page(run, write):
 @pytest.mark.full
 def test_a_plan_by_trial_keeps_stdout_for_json(run, write):
     free = {"max_rounds": 6, "rounds": "auto"}
-    study = write(TRAINED, constants=None, algorithm=free, planning={"public": ["mixture"], "seeds": 1})
+    study = write(TRAINED, constants=None, algorithm=free, planning={"public": ["prior:0"], "seeds": 1})
     answer = run("plan", study, "--json", "--out", "kept")
     assert answer.code == 0
-    assert strictly(answer.out)["constants"]["floor"]["provenance"] == "fitted to trials on mixture"
+    assert strictly(answer.out)["constants"]["floor"]["provenance"] == "fitted to trials on prior:0"
     record = strictly((study.parent / "kept" / "record.json").read_text())
     rests_on = {"foretold": record["foretold"], "task": record["study"]["task"]}
     assert {**record["plan"], "clients": record["federation"]["clients"], **rests_on} == strictly(answer.out)

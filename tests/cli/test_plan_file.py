@@ -33,7 +33,7 @@ FREE = {
     "federation": {"data": "digits", "clients": 4, "partition": "iid", "records_per_client": 30},
     "privacy": {"mechanism": "gaussian", "epsilon": 8.0, "delta": 1e-5},
     "algorithm": {"max_rounds": 6},
-    "planning": {"public": ["mixture"], "seeds": 1},
+    "planning": {"public": ["prior:0"], "seeds": 1},
     "training": {"seeds": [0], "evaluations": 2},
 }
 STAGED = {

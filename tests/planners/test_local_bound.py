@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noiseworthy.data.synthetic import least_squares
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_fedavg.bound import (
     LocalBound,
@@ -32,6 +31,7 @@ from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.privacy.clipping import unit_of
+from noiseworthy_papers.known_optima import least_squares
 
 S_1 = 3.73063163481594
 """s(1, 1e-5) of docs/theory/accounting.md#gaussian-mechanism, by bisection in 60 digits."""

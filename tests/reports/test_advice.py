@@ -72,7 +72,7 @@ def advice(**changes: Any) -> dict[str, Any]:
     values = {
         "name": "ward <7>", "version": "0.1.0", "recommended": "fedsgd-dpc", "score": "accuracy",
         "ranked_by": "loss",
-        "clients": 10, "clients_that_work": None, "public": ["wine", "mixture"], "seeds": 10,
+        "clients": 10, "clients_that_work": None, "public": ["wine", "prior:0"], "seeds": 10,
         "algorithms": algorithms,
         "left_out": [{"name": "dmldp", "reason": "it is defined for Laplace noise only"}], "outlook": outlook,
         "study": STUDY,

@@ -21,7 +21,7 @@ from noiseworthy.studies.planner import decide, plan_study
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record
 from noiseworthy.studies.typed_record import view
-from noiseworthy.trials import race, spaces
+from noiseworthy.trials import race, spaces, stand_ins
 
 IRIS = {
     "federation": {"data": "iris", "clients": 4, "partition": "iid"},
@@ -280,15 +280,22 @@ def test_a_metric_without_trials_is_refused():
         )
 
 
-def test_a_network_of_images_is_tried_on_images_alone():
-    """The study's own digits are left out, and the tables that stand in for them show no network anything."""
-    table = {
-        "federation": {"data": "digits", "clients": 4},
-        "privacy": {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-5},
-    }
-    linear, network = (
-        by_trial.open_bench(prepare(parse_study({**table, "task": task})))
-        for task in ({}, {"model": "two-layer-cnn"})
-    )
-    assert [*linear.sources] == ["breast-cancer", "wine", "mixture"]
-    assert [*network.sources] == ["mixture"]
+def test_a_network_of_images_is_tried_on_two_sets_that_it_can_see(monkeypatch, tmp_path):
+    """Its trials take longest; of colour it is shown no digits, which are grey."""
+    monkeypatch.setattr(stand_ins, "_PRIOR", ("prior:0", "prior:1", "prior:2"))
+    rng = np.random.default_rng(0)
+    for name, shape in (("grey", (12, 12)), ("colour", (12, 12, 3))):
+        np.savez(tmp_path / f"{name}.npz", x=rng.random((40, *shape), np.float32), label=np.arange(40) % 4)
+    found = {}
+    for name in ("grey", "colour"):
+        for model in ("softmax", "two-layer-cnn"):
+            study = parse_study({
+                "federation": {"data": str(tmp_path / f"{name}.npz"), "clients": 4, "classes": [0, 1, 2, 3]},
+                "task": {"model": model},
+                "privacy": {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-5},
+            })  # fmt: skip
+            found[name, model] = [*by_trial.open_bench(prepare(study)).sources]
+    drawn = ["prior:0", "prior:1", "prior:2"]
+    assert found["grey", "softmax"] == found["colour", "softmax"] == ["digits", *drawn]
+    assert found["grey", "two-layer-cnn"] == ["digits", "prior:0"]
+    assert found["colour", "two-layer-cnn"] == ["prior:0", "prior:1"]

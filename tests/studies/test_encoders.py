@@ -145,10 +145,10 @@ def test_trials_see_public_images_through_it_and_rows_and_other_images_without(f
     tried = treatments_of(prepared, open_bench(prepared))
     assert tried == encoded("photos.onnx", 256, [SCENES])
     for shape, numbers in (((8, 8), 256), ((9, 9), 81), ((30,), 30)):
-        proxy = proxy_task(prepared.study, shape, 2, Treatment(features="photos.onnx"), "mixture")
+        proxy = proxy_task(prepared.study, shape, 2, Treatment(features="photos.onnx"), "prior:0")
         assert isinstance(proxy, LinearModel)
         assert (proxy.features, proxy.preparation.features is not None) == (numbers, shape == (8, 8))
-    seen = proxy_task(prepared.study, (8, 8), 2, tried[-1], "mixture")
+    seen = proxy_task(prepared.study, (8, 8), 2, tried[-1], "prior:0")
     assert isinstance(seen, LinearModel)
     assert seen.features == tried[-1].projection == 40
 

@@ -19,7 +19,7 @@ STUDY = {
     "task": {"feature_norm": 1.0, "normalise": True},
     "privacy": {"mechanism": "gaussian", "epsilon": 8.0, "delta": 1e-4, "clip_norm": 0.3},
     "algorithm": {"max_rounds": 12, "clients_per_round": 4},
-    "planning": {"public": ["mixture"], "seeds": 2},
+    "planning": {"public": ["prior:0"], "seeds": 2},
 }
 
 

@@ -67,7 +67,7 @@ def test_stated_they_are_taken_and_the_race_chooses_their_directions():
 def test_left_to_choose_real_images_decide_and_without_two_sets_of_them_size_does(
     monkeypatch, shape, real, tried
 ):
-    """A Gaussian mixture is no image, and digits of 8 x 8 pixels have no detail that wavelets could see."""
+    """Nobody took what is drawn, and digits of 8 x 8 pixels have no detail that wavelets could see."""
     prepared = prepare(study(features="auto"))
     bench = open_bench(prepared)
     monkeypatch.setattr(by_trial, "alike", lambda *_: real)
@@ -101,7 +101,7 @@ def test_a_proxy_is_seen_by_the_same_features_where_it_holds_images():
         study(features="auto"),
         Treatment(features="scattering", projection=40, reference=("scenes",)),
     )
-    images = proxy_task(stated, (8, 8), 10, chosen, "mixture")
+    images = proxy_task(stated, (8, 8), 10, chosen, "prior:0")
     assert isinstance(images, LinearModel)
     assert (images.preparation.features, images.features) == ("scattering", 40)
     rows = proxy_task(stated, (30,), 2, chosen, "breast-cancer")

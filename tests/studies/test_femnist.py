@@ -26,7 +26,7 @@ def test_images_stand_in_for_femnist(femnist_folder):
     """Tables did: "cnn needs images, got records of 30 numbers"."""
     prepared = prepare(study_of(femnist_folder))
     bench = by_trial.open_bench(prepared)
-    assert bench.sources == ("digits", "mixture")
+    assert bench.sources == ("digits", "prior:0")
     assert [proxy.records.record_shape for proxy in bench.proxies()] == [(28, 28)] * 2
 
 

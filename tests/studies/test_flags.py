@@ -20,7 +20,7 @@ from noiseworthy.studies.flags import class_prior, flags, foretold
 PROBLEM = Problem(np.full(4, 50), 8, PrivacyBudget.of(1.0, 1e-5, 4), "gaussian", 1.0)
 SAID = Foretold(
     loss=0.5, losses=(0.4, 0.6), accuracy=0.8, accuracies=(0.75, 0.85), least=0.7, most=0.9,
-    sources=("wine", "mixture"), lost=(0.0, 0.1),
+    sources=("wine", "prior:0"), lost=(0.0, 0.1),
 )  # fmt: skip
 
 

@@ -103,7 +103,7 @@ def test_it_is_planned_by_trial_on_public_data(study):
     """Models for public records of other classes are made by the same function."""
     text = study.read_text()
     study.write_text(text[: text.index("[algorithm]")] + "[algorithm]\nmax_rounds = 4\n")
-    quick = {"public": ["mixture"], "seeds": 1, "budget_seconds": 5.0}
+    quick = {"public": ["prior:0"], "seeds": 1, "budget_seconds": 5.0}
     planned = nw.plan(load_study(study, {"planning": quick}))
     assert planned.prepared.dimension == 64 * 16 + 16 + 16 * 10 + 10
     assert planned.file.task["model"] == "own_model:make"

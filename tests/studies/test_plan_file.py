@@ -146,7 +146,7 @@ def test_a_plan_by_trial_reads_back_with_its_model_and_all_that_is_said_of_it(tm
             "federation": {"data": "digits", "clients": 4, "partition": "iid", "records_per_client": 30},
             "privacy": {"mechanism": "gaussian", "epsilon": 8.0, "delta": 1e-5},
             "algorithm": {"max_rounds": 6},
-            "planning": {"public": ["mixture"], "seeds": 1},
+            "planning": {"public": ["prior:0"], "seeds": 1},
         }
     )
     read_back(study, tmp_path)

@@ -313,7 +313,7 @@ QUICK = changed(
     task={"ridge": 0.0},
     privacy={"clip_norm": 0.3},
     algorithm={"max_rounds": 8, "step_size": 1.0},
-    planning={"public": ["mixture"], "seeds": 2},
+    planning={"public": ["prior:0"], "seeds": 2},
 )
 
 
@@ -326,7 +326,7 @@ def by_trial():
 def test_a_plan_by_trial_says_what_it_rests_on(by_trial):
     _, decision = by_trial
     plan = decision.plan
-    assert {constant.provenance for constant in plan.constants.values()} == {"fitted to trials on mixture"}
+    assert {constant.provenance for constant in plan.constants.values()} == {"fitted to trials on prior:0"}
     assert "no private record was read" in plan.notes[0]
     assert plan.prediction.unit == "test loss, predicted from trials on public data"
     assert plan.prediction.no_training == pytest.approx(np.log(3))

@@ -247,7 +247,7 @@ def test_public_images_share_plans_and_algorithms_but_not_in_networks(facts_of):
             return make_task(model, shape, classes)
 
         facts = facts_of(sizes=(20, 20), record_shape=(8, 8), classes=10, make_task=of_model)
-        assert _of_one_shape(Bench(facts, ["digits", "mixture"]).proxies()) == groups
+        assert _of_one_shape(Bench(facts, ["digits", "prior:0"]).proxies()) == groups
 
 
 def test_ways_of_preparing_records_share_one_compiled_program(facts_of, space_of, caplog):

@@ -69,7 +69,7 @@ def test_all_that_determines_a_race_tells_it_apart(named, space_of, folder, monk
         place(named(epsilon=20.1)), place(named(family="laplace")), place(named(sizes=(30, 30, 30, 31))),
         place(named(partition="sorted")), place(named(settings={"alpha": 1.0})), place(named(classes=2)),
         place(named(record_shape=(5,))), place(named(source="other")), place(named(model="svm")),
-        place(named(sources=("mixture",))), place(named(sources=("wine", "mixture"))), place(seeds=3),
+        place(named(sources=("prior:0",))), place(named(sources=("wine", "prior:0"))), place(seeds=3),
         place(space=space_of("dp-fedavg")), place(space=space_of("fedsgd-dpc", momentum=None)),
         place(treatments=(Treatment(),)), place(treatments=(None, Treatment(projection=2))),
     ]  # fmt: skip

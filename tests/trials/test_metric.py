@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 
-from noiseworthy.data.mixture import MIXTURE
 from noiseworthy.engines.simulation import simulate
 from noiseworthy.methods.making import padded
 from noiseworthy.methods.space import Setting
@@ -55,7 +54,7 @@ def test_trials_measure_the_metric_beside_the_same_loss_and_accuracy(facts_of, s
     candidates = [Candidate(ONE), Candidate(TWO)]
     space = space_of("fedsgd-dpc", rounds=6)
     plain, named = (
-        Bench(facts_of(metric=one), ["wine", MIXTURE]).scores(space, candidates, [0, 1, 2])
+        Bench(facts_of(metric=one), ["wine", "prior:0"]).scores(space, candidates, [0, 1, 2])
         for one in ("loss", metric)
     )
     np.testing.assert_array_equal(plain.loss, named.loss)

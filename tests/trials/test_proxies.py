@@ -10,11 +10,12 @@ import pytest
 
 from noiseworthy.data import load_records
 from noiseworthy.data.prior_columns import Block, size_of
+from noiseworthy.data.prior_images import prior_images
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.plans.resources import Resources
 from noiseworthy.trials.facts import MOST_CLIENTS
 from noiseworthy.trials.proxies import make_proxies
-from noiseworthy.trials.public import same_data
+from noiseworthy.trials.public import public_records, same_data
 from noiseworthy.trials.stand_ins import TABLES, public_sources
 from noiseworthy.trials.treatment import Treatment
 
@@ -24,9 +25,9 @@ DRAWN = ("prior:0", "prior:1", "prior:2")
 @pytest.mark.parametrize(
     ("shape", "source", "classes", "expected"),
     [
-        ((8, 8), "mnist", 10, ["digits", "mixture"]),
-        ((28, 28, 1), "own.npz", 10, ["digits", "mixture"]),
-        ((8, 8), "digits", 10, ["breast-cancer", "wine", "mixture"]),
+        ((8, 8), "mnist", 10, ["digits", *DRAWN]),
+        ((28, 28, 1), "own.npz", 10, ["digits", *DRAWN]),
+        ((8, 8), "digits", 10, [*DRAWN]),
         ((4,), "iris", 3, ["wine", "randhie-health"]),
         ((13,), "wine", 3, ["iris", "randhie-health"]),
         ((30,), "own.csv", 2, ["breast-cancer", "solar-flare"]),
@@ -112,10 +113,10 @@ def test_at_least_one_source_is_needed(facts_of):
 
 
 def test_a_proxy_has_the_clients_of_the_study_and_its_start(facts_of):
-    wine, mixture = make_proxies(facts_of(), ["wine", "mixture"])
-    assert (wine.records.name, mixture.records.name) == ("wine", "mixture")
-    assert (wine.task.dimension, mixture.task.dimension) == (39, 12)
-    for proxy in (wine, mixture):
+    wine, drawn = make_proxies(facts_of(), ["wine", "prior:0"])
+    assert (wine.records.name, drawn.records.name) == ("wine", "prior:0")
+    assert (wine.task.dimension, drawn.task.dimension) == (39, 12)
+    for proxy in (wine, drawn):
         assert proxy.deal().shards.clients == proxy.problem.n_clients == 4
         assert proxy.problem.dimension == proxy.task.dimension
         assert proxy.deal().untrained_loss == pytest.approx(np.log(3), rel=1e-5)
@@ -124,7 +125,7 @@ def test_a_proxy_has_the_clients_of_the_study_and_its_start(facts_of):
 
 @pytest.mark.parametrize("sizes", [[1, 2, 3000], [30, 30], [1, 1, 1, 1], [400, 900, 3, 70, 2000]])
 def test_the_records_of_a_client_weigh_as_many_as_the_study_has(facts_of, sizes):
-    (proxy,) = make_proxies(facts_of(sizes=sizes), ["mixture"])
+    (proxy,) = make_proxies(facts_of(sizes=sizes), ["prior:0"])
     mask = np.asarray(proxy.deal().shards.train.mask)
     np.testing.assert_allclose(mask.sum(axis=1), sizes, rtol=1e-5)
     assert np.all((mask > 0).sum(axis=1) <= sizes)
@@ -136,7 +137,7 @@ def test_the_records_of_a_client_weigh_as_many_as_the_study_has(facts_of, sizes)
 
 def test_of_a_large_federation_clients_of_all_sizes_are_kept(facts_of):
     sizes = np.arange(1, 1201)
-    (proxy,) = make_proxies(facts_of(sizes=sizes, epsilon=sizes / 100), ["mixture"])
+    (proxy,) = make_proxies(facts_of(sizes=sizes, epsilon=sizes / 100), ["prior:0"])
     kept = proxy.problem
     assert kept.n_clients == MOST_CLIENTS
     assert (kept.sizes.min(), kept.sizes.max()) == (1, 1200)
@@ -148,6 +149,22 @@ def test_of_a_large_federation_clients_of_all_sizes_are_kept(facts_of):
 def test_images_are_resized_to_the_shape_of_the_study(facts_of):
     (proxy,) = make_proxies(facts_of(record_shape=(6, 5)), ["digits"])
     assert proxy.task.dimension == 6 * 5 * 10
+
+
+def test_what_is_drawn_for_images_is_images_and_large_ones_are_drawn_small_and_enlarged(facts_of):
+    small, large, colour = (
+        public_records(facts_of(record_shape=shape), "prior:0") for shape in ((32, 32), (64, 64), (64, 64, 3))
+    )
+    np.testing.assert_array_equal(small.x, prior_images((32, 32), 3, 0).x)
+    assert (large.record_shape, colour.record_shape) == ((64, 64), (64, 64, 3))
+    np.testing.assert_allclose(large.x.mean(axis=(1, 2)), small.x.mean(axis=(1, 2)), atol=0.02)
+    np.testing.assert_array_equal(large.y, small.y)
+
+
+@pytest.mark.parametrize(("shape", "classes"), [((12,), 3), ((6, 5), None)])
+def test_what_is_drawn_for_rows_and_for_numbers_to_predict_is_a_table(facts_of, shape, classes):
+    drawn = public_records(facts_of(record_shape=shape, classes=classes), "prior:1")
+    assert (drawn.record_shape, drawn.classes, len(drawn)) == (shape, classes, 3000)
 
 
 def test_the_skew_of_labels_is_kept_as_a_share_of_the_classes(facts_of):
@@ -211,7 +228,6 @@ def test_rows_have_the_norm_that_the_columns_suggest_as_far_as_real_ones_have(fa
     ("model", "classes", "source", "says"),
     [
         ("linear", None, "wine", "predicts numbers, but the public data wine hold classes"),
-        ("linear", None, "mixture", "mixture has classes, .* use diabetes-progression or prior:0"),
         ("softmax", 3, "diabetes-progression", "predicts 3 classes, but .* hold numbers"),
     ],
 )

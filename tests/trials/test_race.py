@@ -29,7 +29,7 @@ class Planted(Bench):
     """A bench whose losses are bowls around planted settings, one for each proxy, with small noise."""
 
     def __init__(self, facts, bests, noise=0.003):
-        source = "mixture" if facts.classes else "diabetes-progression"
+        source = "prior:0" if facts.classes else "diabetes-progression"
         super().__init__(facts, [source])
         self.sources = tuple(f"proxy {i}" for i in range(len(bests)))
         self.bests, self.noise, self.asked = bests, noise, []

@@ -12,7 +12,7 @@ from noiseworthy.trials.reference import alike, apart_from, reference_of
 
 
 def test_images_are_alike_whatever_their_size_and_tables_where_they_are_as_wide():
-    sources = ["digits", "wine", "mixture"]
+    sources = ["digits", "wine", "prior:0"]
     assert alike(sources, (28, 28)) == ["digits"]
     assert alike(sources, (13,)) == ["wine"]
     assert alike(sources, (5, 5, 3)) == []
@@ -36,7 +36,7 @@ def test_the_reference_of_a_name_is_that_of_its_records():
     [
         (["digits"], (8, 8), InvalidInput, "digits is the private data of this study and cannot be its ref"),
         (["wine"], (8, 8), InvalidInput, r"wine under \[task\] reference does not hold records like those"),
-        (["mixture"], (8, 8), InvalidInput, r"mixture under \[task\] reference does not hold records like"),
+        (["prior:0"], (8, 8), InvalidInput, r"prior:0 under \[task\] reference does not hold records like"),
         (["nope"], (8, 8), (InvalidInput, DataError), "source must be one of"),
     ],
 )

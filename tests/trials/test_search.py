@@ -30,7 +30,7 @@ def result_of(loss, lost=(0.01, 0.02), unfinished=False):
 
 @pytest.fixture(scope="module")
 def bench(facts_of):
-    return Bench(facts_of(), ["wine", "mixture"])
+    return Bench(facts_of(), ["wine", "prior:0"])
 
 
 def test_hopeless_noise_ends_in_do_not_train(facts_of, space_of, short):
@@ -67,7 +67,7 @@ def test_proxies_that_disagree_are_said_to(bench, space_of):
     space = space_of("fedsgd-dpc")
     agreed = planned(bench, space, result_of(0.5)).plan.notes
     odd = planned(bench, space, result_of(0.5, (0.02, 0.3))).plan.notes
-    assert any("no private record was read" in note and "wine, mixture" in note for note in agreed)
+    assert any("no private record was read" in note and "wine, prior:0" in note for note in agreed)
     assert not any("disagree" in note for note in agreed)
     assert any("Warning: the public data sets disagree" in note and "30%" in note for note in odd)
     assert not any("disagree" in n for n in planned(bench, space, result_of(0.5, (0.1, 0.0))).plan.notes)
@@ -89,7 +89,7 @@ def test_without_time_there_is_still_a_plan(facts_of, space_of):
 @pytest.mark.parametrize("algorithm", ["fedsgd-dpc", "dp-fedavg", "dp-scaffnew", "dp-pasgd", "dpfl-bcs"])
 def test_the_plan_is_the_winners_with_the_private_noise(facts_of, space_of, algorithm):
     """The noise is calibrated for all clients, though 500 of them were tried."""
-    bench = Bench(facts_of(sizes=(20,) * 600), ["mixture"])
+    bench = Bench(facts_of(sizes=(20,) * 600), ["prior:0"])
     space = replace(
         space_of(algorithm, work=0.5 if algorithm == "dp-scaffnew" else 2), clients_per_round=None
     )

@@ -73,7 +73,7 @@ def test_too_few_owners_for_a_sum_have_no_row_and_what_reads_uploads_none():
 def test_a_trial_of_fewer_owners_has_the_noise_of_all(facts_of, trust):
     facts = facts_of(sizes=np.full(1200, 30))
     facts = replace(facts, problem=replace(facts.problem, trust=trust))
-    (proxy,) = make_proxies(facts, ["mixture"])
+    (proxy,) = make_proxies(facts, ["prior:0"])
     few = proxy.facts.problem
     assert (few.n_clients, few.trust.model) == (MOST_CLIENTS, trust.model)
     assert (few.trust.colluders, few.trust.dropouts) == (trust.colluders * 5 / 12, trust.dropouts * 5 / 12)

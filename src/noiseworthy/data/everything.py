@@ -9,13 +9,12 @@ from noiseworthy.data.leaf import read_leaf
 from noiseworthy.data.partitions import PARTITIONS, partition
 from noiseworthy.data.records import Records
 from noiseworthy.data.schema import Schema, read_schema
-from noiseworthy.data.synthetic import LeastSquares, least_squares
 from noiseworthy.data.table_records import from_columns, read_table
 from noiseworthy.data.tables import Columns
 from noiseworthy.data.volumes import synthetic_volumes
 
 __all__ = [
-    "DATA_DIR_VARIABLE", "EMBEDDED", "FILES", "PARTITIONS", "Columns", "Federation", "LeastSquares",
-    "Records", "Schema", "federate", "from_columns", "least_squares", "load_federation", "load_records",
+    "DATA_DIR_VARIABLE", "EMBEDDED", "FILES", "PARTITIONS", "Columns", "Federation",
+    "Records", "Schema", "federate", "from_columns", "load_federation", "load_records",
     "partition", "read_hub", "read_ixi", "read_leaf", "read_schema", "read_table", "synthetic_volumes",
 ]  # fmt: skip

@@ -27,7 +27,6 @@ from noiseworthy.tasks.table import TREATED
 from noiseworthy.trials.at_home import at_home
 from noiseworthy.trials.bench import Bench
 from noiseworthy.trials.deadline import Deadline
-from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.public import is_alike, is_made
 from noiseworthy.trials.reference import alike
 from noiseworthy.trials.search import TrialPlan, plan_by_trial
@@ -41,6 +40,8 @@ _MOST = 500
 """Rounds or iterations that trials choose at most where a study does not say."""
 _MOST_OF_NETWORKS = 150
 """The same of networks, whose trials of longer trainings would take longer than all others together."""
+_OF_NETWORKS = 2
+"""Sets of images that networks are tried on at most, for the same reason, where a study names none."""
 _RACE = 0.8
 """Share of the time of planning before the trials around the plan."""
 
@@ -114,11 +115,6 @@ def by_tuning(prepared: Prepared) -> bool:
     return delivers_to_owners(prepared) and prepared.study.planning.metric == "loss"
 
 
-def _shows_images(source: str, facts: PublicFacts) -> bool:
-    """Whether a network of images can be tried on a source: no table stands in for what it sees."""
-    return is_made(source) or is_alike(source, facts.record_shape)
-
-
 def open_bench(prepared: Prepared, *, for_owners: bool = False) -> Bench:
     """The public data on which a study is planned, by the shared model or by what owners make of it."""
     use_persistent_cache()
@@ -128,7 +124,8 @@ def open_bench(prepared: Prepared, *, for_owners: bool = False) -> Bench:
     if public == "auto":
         weights = public_sources(facts, prepared.relatives)
         if len(facts.record_shape) > 1 and not isinstance(prepared.task, LinearModel):
-            weights = {one: weight for one, weight in weights.items() if _shows_images(one, facts)}
+            shown = [one for one in weights if is_made(one) or is_alike(one, facts.record_shape)]
+            weights = dict.fromkeys(shown[:_OF_NETWORKS], 1.0)
     else:
         weights = {located(one): 1.0 for one in public}
     return Bench(facts, list(weights), prepared.study.federation.data_dir, list(weights.values()))

@@ -14,15 +14,17 @@ from numpy.typing import NDArray
 
 from noiseworthy.data import Records, load_records
 from noiseworthy.data.files import locate
-from noiseworthy.data.mixture import MIXTURE, mixture
 from noiseworthy.data.prior import prior_seed, prior_table
 from noiseworthy.data.prior_columns import Block, size_of
+from noiseworthy.data.prior_images import prior_images
 from noiseworthy.data.shipped import PARENTS
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.trials.facts import PublicFacts
 
 REGRESSION = "diabetes-progression"
 """What ships with the product and has numbers to predict."""
+_DRAWN_SIDE = 32
+"""Pixels along a side of images that are drawn; larger ones are drawn small and enlarged."""
 TWINS = ({"mnist", "mnist-writers"}, {"cifar10", "cifar10-jpeg"}, {REGRESSION, "diabetes"})
 """Names of the same records in two forms."""
 
@@ -37,23 +39,16 @@ def public_records(facts: PublicFacts, source: str, data_dir: str | Path | None 
     """Public records made to look like those of the study.
 
     Images are resized to its shape, rows scaled to the norm that its columns suggest, classes merged to two
-    for two and brought to its shares, numbers brought to its range or size. A table of the prior has its
-    columns.
+    for two and brought to its shares, numbers brought to its range or size. What is drawn from the prior is
+    images for images with classes, else a table with the study's columns.
 
     Raises:
         InvalidInput: numbers where the study has classes, or classes where it predicts numbers.
     """
     if (seed := prior_seed(source)) is not None:
         return _known(_drawn(facts.record_shape, facts.classes, seed, facts.columns), facts)
-    if source != MIXTURE:
-        records = _sized(_in_shape(source, facts.record_shape, data_dir), facts.record_size)
-        return _known(_relabelled(records, facts.classes) if facts.classes else records, facts)
-    if facts.classes is None:
-        raise InvalidInput(
-            f"mixture has classes, and the study predicts numbers; use {REGRESSION} or "
-            "prior:0 under [planning] public"
-        )
-    return _known(mixture(facts.record_shape, facts.classes), facts)
+    records = _sized(_in_shape(source, facts.record_shape, data_dir), facts.record_size)
+    return _known(_relabelled(records, facts.classes) if facts.classes else records, facts)
 
 
 def _known(records: Records, facts: PublicFacts) -> Records:
@@ -71,10 +66,10 @@ def is_made(source: str) -> bool:
     """Whether a source is made to the facts of the study, whatever its records are: no real data.
 
     Example:
-        >>> is_made("prior:3"), is_made("mixture"), is_made("wine")
-        (True, True, False)
+        >>> is_made("prior:3"), is_made("wine")
+        (True, False)
     """
-    return source == MIXTURE or prior_seed(source) is not None
+    return prior_seed(source) is not None
 
 
 def same_data(one: str, other: str, data_dir: str | Path | None = None) -> bool:
@@ -121,13 +116,19 @@ def resized(images: NDArray, shape: tuple[int, ...]) -> NDArray[np.float32]:
 @lru_cache(maxsize=8)
 def _in_shape(source: str, shape: tuple[int, ...], data_dir: str | Path | None) -> Records:
     records = whole(source, data_dir)
-    seen = seen_as(records.record_shape, shape)
-    return replace(records, x=resized(records.x, seen), test_x=resized(records.test_x, seen))
+    return _resized(records, seen_as(records.record_shape, shape))
 
 
 @lru_cache(maxsize=8)
 def _drawn(shape: tuple[int, ...], classes: int | None, seed: int, columns: tuple[Block, ...]) -> Records:
-    return prior_table(shape, classes, seed, columns=columns)
+    if classes is None or len(shape) == 1:
+        return prior_table(shape, classes, seed, columns=columns)
+    small = (min(shape[0], _DRAWN_SIDE), min(shape[1], _DRAWN_SIDE), *shape[2:])
+    return _resized(prior_images(small, classes, seed), shape)
+
+
+def _resized(records: Records, shape: tuple[int, ...]) -> Records:
+    return replace(records, x=resized(records.x, shape), test_x=resized(records.test_x, shape))
 
 
 def _relabelled(records: Records, classes: int) -> Records:

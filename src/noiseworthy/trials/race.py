@@ -62,6 +62,9 @@ RUNGS = (
     Rung(kept=6, finer=1, levers=True, seeds=2),
     Rung(kept=16, finer=None, levers=False, seeds=4, at_home=True),
 )
+_OF_IMAGES = (replace(RUNGS[0], finer=4), replace(RUNGS[1], finer=2), RUNGS[2])
+"""The same of linear models of images, of which trials take long and treatments are many: after a first grid
+of every other value neighbours lie twice as far away."""
 _OF_NETWORKS = (
     Rung(kept=2, finer=4, levers=False, seeds=1),
     Rung(kept=1, finer=2, levers=True, seeds=1),
@@ -189,8 +192,11 @@ def race(
 
 
 def _effort(bench: Bench) -> Effort:
-    """A whole grid of linear models; of networks a coarser one, and fewer that go on."""
-    return Effort(1, 2, RUNGS, 6) if bench.linear else Effort(2, 1, _OF_NETWORKS, 2)
+    """A whole grid of tables; of images a coarser one, and of networks fewer that go on."""
+    if not bench.linear:
+        return Effort(2, 1, _OF_NETWORKS, 2)
+    images = len(bench.facts.record_shape) > 1
+    return Effort(2, 2, _OF_IMAGES, 6) if images else Effort(1, 2, RUNGS, 6)
 
 
 def _coarse(

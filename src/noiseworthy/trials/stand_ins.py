@@ -6,14 +6,15 @@ import math
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from noiseworthy.data.mixture import MIXTURE
 from noiseworthy.data.prior import PRIOR
 from noiseworthy.data.prior_columns import Block
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.public import same_data
 
-_REAL, _DRAWN = 4, 3
-"""Real tables at most, the nearest of their kind, and tables of the prior beside them."""
+_REAL = 4
+"""Real tables at most, the nearest of their kind."""
+_PRIOR = tuple(f"{PRIOR}:{seed}" for seed in range(3))
+"""What is drawn from the prior beside them."""
 _DRAWN_LIKENESS = 0.4
 """What a table of the prior weighs: as much as a real one about a factor of e off in features or records."""
 
@@ -44,9 +45,9 @@ TABLES = {
 def public_sources(facts: PublicFacts, without: Collection[str] = ()) -> dict[str, float]:
     """What ships with the product and stands in for a study's data, and what the word of each weighs.
 
-    Images stand in for images, as the mixture made to the study's facts does. For a table the nearest real
-    ones of its kind stand in (numbers to predict, two classes or several), one of each source of records at
-    most, and tables of the prior, which have its shape. A real one weighs by its likeness.
+    For images digits stand in, and strokes, silhouettes and scenes of the prior, which weigh as much. For a
+    table the nearest real ones of its kind stand in (numbers to predict, two classes or several), one of each
+    source of records at most, and tables of the prior. A real one weighs by its likeness.
 
     Args:
         facts: of the study; its own data and their relatives are never among what stands in.
@@ -54,9 +55,8 @@ def public_sources(facts: PublicFacts, without: Collection[str] = ()) -> dict[st
     """
     left_out = (facts.source, *without)
     if len(facts.record_shape) > 1 and facts.classes:
-        other = "diabetes" if facts.classes == 2 else "wine"
-        shipped = ["digits"] if not _related("digits", left_out) else ["breast-cancer", other]
-        return dict.fromkeys([*shipped, MIXTURE], 1.0)
+        real = [] if _related("digits", left_out) else ["digits"]
+        return dict.fromkeys([*real, *_PRIOR], 1.0)
     by_likeness = sorted(TABLES, key=lambda name: -likeness(facts, TABLES[name]))
     real: list[str] = []
     for name in by_likeness:
@@ -64,7 +64,7 @@ def public_sources(facts: PublicFacts, without: Collection[str] = ()) -> dict[st
         if alike and len(real) < _REAL and not _related(name, [*left_out, *real]):
             real.append(name)
     weights = {name: likeness(facts, TABLES[name]) for name in real}
-    return weights | {f"{PRIOR}:{seed}": _DRAWN_LIKENESS for seed in range(_DRAWN)}
+    return weights | dict.fromkeys(_PRIOR, _DRAWN_LIKENESS)
 
 
 def likeness(facts: PublicFacts, table: _Table) -> float:

@@ -34,7 +34,7 @@ _QUICK = Effort(strengths=6, steps=6)
 """What a trial spends on the tuning of a model: it ranks settings as the whole search does."""
 OWN_EPOCHS, TUNED_EPOCHS = Epochs((0, 16, 64), (1e-3,), folds=1), Epochs((0, 8, 32), (1e-3,), folds=1)
 """The same of networks: a twelfth of the gradients that an owner takes at home, for about as good an own
-model, 91 % for 92 % with 88 digits, 67 % for 67 % with 100 images of the mixture."""
+model, 91 % for 92 % with 88 digits, 67 % for 67 % with 100 images of a mixture of Gaussians."""
 _WIDTH = 16
 """Shared linear models that are tuned side by side."""
 _AS_IT_IS = 0.1

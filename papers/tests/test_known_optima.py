@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from noiseworthy.data import least_squares
 from noiseworthy.errors import InvalidInput
+from noiseworthy_papers.known_optima import least_squares
 
 GOOD = {
     "clients": 4,

@@ -1,0 +1,81 @@
+"""Images of the prior: the same for the same arguments, of three kinds, as varied as real sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from noiseworthy.data.prior_images import prior_images
+from noiseworthy.errors import InvalidInput
+from prior import Statistics
+
+STROKES, SILHOUETTES, SCENES = (0, 3, 6), (1, 4, 7), (2, 5, 8)
+
+
+@pytest.mark.parametrize(
+    ("shape", "classes"), [((8, 8), 2), ((28, 28), 10), ((12, 20), 3), ((16, 16, 3), 5), ((9, 9, 2, 2), 26)]
+)
+def test_images_have_the_shape_of_the_study_and_lie_between_0_and_1(shape, classes):
+    for seed in range(3):
+        images = prior_images(shape, classes, seed)
+        assert (images.x.shape, images.test_x.shape) == ((1500, *shape), (500, *shape))
+        assert (images.x.dtype, images.y.dtype) == (np.float32, np.int32)
+        assert (images.name, images.classes) == (f"prior:{seed}", classes)
+        for numbers in (images.x, images.test_x):
+            assert np.all(np.isfinite(numbers))
+            assert 0 <= numbers.min() <= numbers.max() <= 1
+        assert np.bincount(np.concatenate([images.y, images.test_y])).min() >= 2000 // classes
+
+
+def test_the_same_arguments_give_the_same_images_and_others_others():
+    one, again, other = (prior_images((8, 8), 3, seed) for seed in (5, 5, 6))
+    for name in ("x", "y", "test_x", "test_y"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(again, name))
+    assert not np.array_equal(one.x, other.x)
+
+
+def test_an_image_of_one_pixel_is_an_image():
+    assert np.all(np.isfinite(prior_images((1, 1), 2, 2, records=40).x))
+
+
+@pytest.mark.parametrize(("classes", "records", "seed"), [(10, 79, 0), (10, 80, -1)])
+def test_too_few_images_and_seeds_below_0_are_refused(classes, records, seed):
+    with pytest.raises(InvalidInput, match="eight for each class" if seed == 0 else "seed"):
+        prior_images((8, 8), classes, seed, records=records)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "black", "gain", "mean_share"),
+    [
+        (STROKES, (0.5, 0.95), (0.6, 0.95), (0.4, 0.75)),
+        (SILHOUETTES, (0.4, 0.9), (0.5, 0.9), (0.4, 0.65)),
+        (SCENES, (0.0, 0.1), (0.05, 0.6), (0.75, 0.95)),
+    ],
+    ids=["strokes", "silhouettes", "scenes"],
+)
+def test_the_kinds_differ_in_what_plans_turn_on(seeds, black, gain, mean_share):
+    """How far a linear model gets, and how much of an image is the mean of all: digits have 0.9 and 0.4."""
+    for seed in seeds:
+        images = prior_images((28, 28), 10, seed)
+        found = Statistics.of(images)
+        assert black[0] <= np.mean(images.x < 0.1) <= black[1]
+        assert gain[0] <= found.gain <= gain[1]
+        assert mean_share[0] <= found.mean_share <= mean_share[1]
+
+
+def test_neighbouring_pixels_are_alike_as_in_any_image():
+    """Stand-ins whose pixels can be shuffled tell nothing of pooling, nor of convolutions."""
+    for seed in range(6):
+        x = prior_images((28, 28), 10, seed).x
+        centred = x - x.mean(axis=0)
+        beside = np.mean(centred[:, :, 1:] * centred[:, :, :-1]) / np.mean(centred**2)
+        far = np.mean(centred[:, :, 14:] * centred[:, :, :-14]) / np.mean(centred**2)
+        assert beside > 0.6 > 0.5 > abs(far)
+
+
+def test_channels_of_an_image_are_one_image_in_a_colour():
+    images = prior_images((16, 16, 3), 4, 1)
+    red, green, blue = np.moveaxis(images.x, -1, 0)
+    assert np.corrcoef(red.ravel(), green.ravel())[0, 1] > 0.9
+    tints = np.log((red.mean(axis=(1, 2)) + 1e-6) / (blue.mean(axis=(1, 2)) + 1e-6))
+    assert 0.05 < tints.std() < 0.5
