@@ -280,6 +280,26 @@ def test_a_metric_without_trials_is_refused():
         )
 
 
+@pytest.mark.parametrize(
+    ("data", "model", "stated", "gain"),
+    [
+        ("iris", "softmax", {}, None),
+        ("digits", "softmax", {}, 0.0),
+        ("digits", "softmax", {"steering": "auto"}, None),
+        ("digits", "softmax", {"steering": 0.1}, 0.1),
+        ("digits", "two-layer-cnn", {}, 0.0),
+    ],
+)
+def test_models_of_images_are_steered_only_where_a_study_says_so(data, model, stated, gain):
+    study = parse_study({
+        "federation": {"data": data, "clients": 4},
+        "task": {"model": model},
+        "privacy": {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-5},
+        "algorithm": {"name": "fedsgd-dpc", **stated},
+    })  # fmt: skip
+    assert by_trial.space_of(prepare(study)).steering == gain
+
+
 def test_a_network_of_images_is_tried_on_two_sets_that_it_can_see(monkeypatch, tmp_path):
     """Its trials take longest; of colour it is shown no digits, which are grey."""
     monkeypatch.setattr(stand_ins, "_PRIOR", ("prior:0", "prior:1", "prior:2"))

@@ -23,6 +23,8 @@ _POINTS, _ALONG = 4, 14
 """Points that bend a stroke, and places along it at which the pen is pressed down."""
 _HARMONICS = np.arange(1, 6)
 """Of the angle, in the outline of a silhouette."""
+_FINE = 24
+"""Pixels along the longer side of what is drawn, at least: smaller images are means of finer ones."""
 _EDGE = 0.06
 """Softness of an outline, in halves of an image's side."""
 
@@ -60,8 +62,9 @@ def prior_images(
     rng = np.random.default_rng([_SEED, check.count("seed", seed, least=0)])
     (height, width), channels = record_shape[:2], record_shape[2:]
     labels = rng.permutation(np.arange(n) % classes).astype(np.int32)
-    draw = (_strokes, _silhouettes, _scenes)[seed % 3]
-    images = draw((height, width), labels, classes, rng).reshape(n, height, width)
+    draw, finer = (_strokes, _silhouettes, _scenes)[seed % 3], math.ceil(_FINE / max(height, width))
+    drawn = draw((finer * height, finer * width), labels, classes, rng)
+    images = drawn.reshape(n, height, finer, width, finer).mean(axis=(2, 4))
     if channels:
         images = _coloured(images, labels, classes, math.prod(channels), rng).reshape(n, *record_shape)
     x, kept = np.clip(images, 0, 1).astype(np.float32), n - round(_TEST * n)
@@ -99,7 +102,7 @@ def _scenes(side: tuple[int, int], labels: Labels, classes: int, rng: Generator)
     """Shapes in a scene, whose light is partly that of their class, shape (images, pixels)."""
     inside = _inside(side, _outlines(labels, classes, rng), rng)
     scene = rng.uniform(0.12, 0.2) * _fields(side, len(labels), 1.3, rng)
-    scene += rng.uniform(0.0, 0.04) * _fields(side, classes, 2.0, rng)[labels]
+    scene += rng.uniform(0.02, 0.05) * _fields(side, classes, 2.0, rng)[labels]
     contrast = _of_image_and_class(0.15, 0.08, labels, classes, rng)
     level = 0.5 + _of_image_and_class(0.1, 0.04, labels, classes, rng)
     return _lit(level + scene + contrast * inside, rng)
@@ -117,7 +120,7 @@ def _places(side: tuple[int, int], count: int, rng: Generator) -> tuple[Floats, 
     Every image is shifted, turned, sheared and scaled a little.
     """
     y, x = (one.ravel() for one in np.meshgrid(*[np.linspace(-1, 1, n) for n in side], indexing="ij"))
-    loose = rng.uniform(0.5, 1.5)
+    loose = rng.uniform(0.3, 1.1)
     turn, shear = 0.15 * loose * rng.standard_normal((2, count, 1))
     scale = np.exp(0.1 * loose * rng.standard_normal((2, count, 1)))
     shift = 0.1 * loose * rng.standard_normal((2, count, 1))
@@ -136,7 +139,7 @@ def _outlines(labels: Labels, classes: int, rng: Generator) -> Floats:
     common = fall * rng.standard_normal((max(2, classes // 2), *size))
     own = rng.uniform(0.4, 1) * fall * rng.standard_normal((shown.max() + 1, *size))
     shapes = common[rng.integers(0, len(common), len(own))] + own
-    return shapes[shown] + 0.5 * fall * rng.standard_normal((len(labels), *size))
+    return shapes[shown] + 0.35 * fall * rng.standard_normal((len(labels), *size))
 
 
 def _inside(side: tuple[int, int], outlines: Floats, rng: Generator) -> Floats:

@@ -199,7 +199,8 @@ def _curved(size: float | None) -> list[Treatment]:
 def space_of(prepared: Prepared) -> Space:
     """What a study leaves free: keys that it does not state, or states as "auto".
 
-    Networks are steered only where a study says so: no public data have told yet whether it helps them.
+    Networks are steered only where a study says so: no public data have told yet whether it helps them. So
+    are models of images: their stand-ins differ so much that steering wins among them, and goes too far.
     """
     study = prepared.study
     table: Any = study.algorithm
@@ -218,11 +219,15 @@ def space_of(prepared: Prepared) -> Space:
         momentum=fixed.get("momentum"),
         averaging=fixed.get("averaging"),
         weighting=fixed.get("weighting"),
-        steering=fixed.get("steering", None if isinstance(prepared.task, LinearModel) else 0.0),
+        steering=fixed.get("steering", None if _of_rows(prepared) else 0.0),
         floor=prepared.steering_floor,
         batch_size=None if batch == "full" else batch,
         own={name: fixed[name] for name in keys.own if fixed.get(name) is not None},
     )
+
+
+def _of_rows(prepared: Prepared) -> bool:
+    return isinstance(prepared.task, LinearModel) and len(prepared.trained()[0].feature_shape) == 1
 
 
 def resolved(study: Study, found: TrialPlan) -> Study:

@@ -119,8 +119,8 @@ class PlanningTable(Table):
     """
 
     public: list[str] | Auto = "auto"
-    """Names of public data to try settings on, `prior:0` and so on for synthetic tables; `auto` takes what
-    ships and some of these, `[]` none."""
+    """Names of public data to try settings on, `prior:0` and so on for synthetic tables and images; `auto`
+    takes what ships and some of these, `[]` none."""
     seeds: Annotated[int, Field(ge=1, le=1000)] = 5
     """Trainings of each setting under trial."""
     budget_seconds: Positive | None = None
