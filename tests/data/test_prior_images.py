@@ -38,6 +38,12 @@ def test_an_image_of_one_pixel_is_an_image():
     assert np.all(np.isfinite(prior_images((1, 1), 2, 2, records=40).x))
 
 
+@pytest.mark.parametrize(("seed", "least"), [(0, 0.8), (1, 0.6), (2, 0.2)])
+def test_small_images_can_be_learned_because_they_are_means_of_finer_ones(seed, least):
+    """Drawn pixel by pixel at 8 x 8, these gave a linear model 0.90, 0.62 and 0.12."""
+    assert Statistics.of(prior_images((8, 8), 10, seed)).gain > least
+
+
 @pytest.mark.parametrize(("classes", "records", "seed"), [(10, 79, 0), (10, 80, -1)])
 def test_too_few_images_and_seeds_below_0_are_refused(classes, records, seed):
     with pytest.raises(InvalidInput, match="eight for each class" if seed == 0 else "seed"):
@@ -47,14 +53,14 @@ def test_too_few_images_and_seeds_below_0_are_refused(classes, records, seed):
 @pytest.mark.parametrize(
     ("seeds", "black", "gain", "mean_share"),
     [
-        (STROKES, (0.5, 0.95), (0.6, 0.95), (0.4, 0.75)),
-        (SILHOUETTES, (0.4, 0.9), (0.5, 0.9), (0.4, 0.65)),
-        (SCENES, (0.0, 0.1), (0.05, 0.6), (0.75, 0.95)),
+        (STROKES, (0.5, 0.95), (0.65, 1.0), (0.45, 0.75)),
+        (SILHOUETTES, (0.4, 0.9), (0.6, 0.98), (0.4, 0.65)),
+        (SCENES, (0.0, 0.1), (0.15, 0.55), (0.75, 0.95)),
     ],
     ids=["strokes", "silhouettes", "scenes"],
 )
 def test_the_kinds_differ_in_what_plans_turn_on(seeds, black, gain, mean_share):
-    """How far a linear model gets, and how much of an image is the mean of all: digits have 0.9 and 0.4."""
+    """How far a linear model gets, and how much of an image is the mean of all: MNIST has 0.86 and 0.40."""
     for seed in seeds:
         images = prior_images((28, 28), 10, seed)
         found = Statistics.of(images)
