@@ -161,6 +161,11 @@ def test_what_is_drawn_for_images_is_images_and_large_ones_are_drawn_small_and_e
     np.testing.assert_array_equal(large.y, small.y)
 
 
+def test_images_of_very_many_classes_are_drawn_too(facts_of):
+    drawn = public_records(facts_of(record_shape=(4, 4), classes=300), "prior:0")
+    assert len(np.unique(drawn.y)) == 300
+
+
 @pytest.mark.parametrize(("shape", "classes"), [((12,), 3), ((6, 5), None)])
 def test_what_is_drawn_for_rows_and_for_numbers_to_predict_is_a_table(facts_of, shape, classes):
     drawn = public_records(facts_of(record_shape=shape, classes=classes), "prior:1")

@@ -16,7 +16,7 @@ from noiseworthy.data import Records, load_records
 from noiseworthy.data.files import locate
 from noiseworthy.data.prior import prior_seed, prior_table
 from noiseworthy.data.prior_columns import Block, size_of
-from noiseworthy.data.prior_images import prior_images
+from noiseworthy.data.prior_images import RECORDS, prior_images
 from noiseworthy.data.shipped import PARENTS
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.trials.facts import PublicFacts
@@ -124,7 +124,7 @@ def _drawn(shape: tuple[int, ...], classes: int | None, seed: int, columns: tupl
     if classes is None or len(shape) == 1:
         return prior_table(shape, classes, seed, columns=columns)
     small = (min(shape[0], _DRAWN_SIDE), min(shape[1], _DRAWN_SIDE), *shape[2:])
-    return _resized(prior_images(small, classes, seed), shape)
+    return _resized(prior_images(small, classes, seed, records=max(RECORDS, 8 * classes)), shape)
 
 
 def _resized(records: Records, shape: tuple[int, ...]) -> Records:
