@@ -21,7 +21,7 @@ from noiseworthy.studies.training import train
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.trials.bench import Bench, Candidate, _of_one_shape, _stacked
-from noiseworthy.trials.courses import outcomes, trained
+from noiseworthy.trials.courses import outcomes
 from noiseworthy.trials.dealing import dealt, weighted
 from noiseworthy.trials.proxies import make_proxies
 from noiseworthy.trials.public import public_records
@@ -54,7 +54,7 @@ def test_a_trial_is_the_training_of_the_product(facts_of, space_of, wine, algori
     assert federation.sizes.tolist() == facts.problem.sizes.tolist()
     plan = plan_of(wine, space_for(space_of, algorithm))
     run = train(plan, federation, wine.task, [3, 4], evaluations=1)
-    loss, accuracy = trained(wine, [plan], [3, 4])
+    loss, accuracy = outcomes(wine, [plan], [3, 4])
     np.testing.assert_allclose(loss[0] * wine.deal(1).untrained_loss, run.final_loss, rtol=1e-4)
     np.testing.assert_allclose(accuracy[0], run.final_accuracy, atol=0.03)
     assert abs(loss[0, 0] - loss[0, 1]) > 1e-3, "seeds draw other noise"
@@ -104,7 +104,7 @@ def test_an_algorithm_moves_alike_by_few_weighed_records_and_by_all(facts_of, sp
     for federation, weight in ((few, 3.0), (whole, 1.0)):
         shards = weighted(Shards.load(federation, wine.task), np.full(4, weight))
         only = {0: replace(wine.deal(), shards=shards, condensed=shards)}
-        losses.append(trained(replace(wine, _deals=only), [plan], [0, 1])[0])
+        losses.append(outcomes(replace(wine, _deals=only), [plan], [0, 1])[0])
     np.testing.assert_allclose(*losses, rtol=1e-4)
 
 
@@ -213,10 +213,10 @@ def test_a_thousand_digits_trials_a_minute_and_memory_stays_flat(facts_of):
     space = Space("fedsgd-dpc", rounds=100, clip_norm=0.3)
     scale = Bench(facts, ["digits"]).scale()
     plans = [space.plan(proxy.problem, proxy.task, scale, replace(ONE, reach=2.0**i)) for i in range(16)]
-    trained(proxy, plans, [0, 1])
+    outcomes(proxy, plans, [0, 1])
     before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
     for seed in range(2, 18, 2):
-        trained(proxy, plans, [seed, seed + 1])
+        outcomes(proxy, plans, [seed, seed + 1])
     a_minute = 256 * 60 / (time.monotonic() - start)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert a_minute >= 1000

@@ -33,8 +33,8 @@ _WIDTH, _SEEDS, _HORIZON = 16, 2, 512
 A program is compiled for these numbers, which takes longer than trials do: missing settings are filled up.
 """
 _FEW, _LARGE = 4, 1000
-"""So few settings have a program of their own where a model has more parameters, as those of images do:
-training what only fills up would take longer than compiling it."""
+"""Settings of another program where a model has more parameters, as those of images do, and three such lots
+or fewer hold all: training what only fills up would take longer than compiling it."""
 LAST = np.ones(1)
 """Share of the rounds after which a trial is scored where nothing but its end counts."""
 _LEAST_GAIN = 1e-3
@@ -97,7 +97,7 @@ def of_each(
     every = [np.repeat(first[..., None], len(shares), axis=-1), *others]
     if models:
         every.append(np.full((*shape, proxies[0].task.dimension), np.nan))
-    for places in _alike(plans):
+    for places in _alike(plans, proxies[0].task):
         few = [one for i in places if (one := plans[i]) is not None]
         for j, found in enumerate(_side_by_side(proxies, few, seeds, shares)):
             for known, its in zip(every, found, strict=False):
@@ -121,33 +121,19 @@ def blank(shape: tuple[int, ...], named: bool) -> list[NDArray[np.float64]]:
     return [np.full(shape, value) for value in (np.inf, np.nan, np.nan, np.inf)[: 2 * times]]
 
 
-def _alike(plans: Sequence[Plan | None]) -> Iterator[list[int]]:
+def _alike(plans: Sequence[Plan | None], task: Task) -> Iterator[list[int]]:
     """Places of plans that one program trains: as many rounds and clients, one way of clipping, like work."""
 
     def kind(plan: Plan) -> tuple[object, ...]:
-        return (
-            plan.rounds,
-            plan.clients_per_round,
-            plan.problem.clipping,
-        )
+        return plan.rounds, plan.clients_per_round, plan.problem.clipping
 
     kinds = {kind(plan): None for plan in plans if plan is not None}
     for one in kinds:
         places = [i for i, plan in enumerate(plans) if plan is not None and kind(plan) == one]
-        for start in range(0, len(places), _WIDTH):
-            yield places[start : start + _WIDTH]
-
-
-def trained(proxy: Proxy, plans: Sequence[Plan], seeds: Sequence[int]) -> Outcomes:
-    """Final loss over the untrained one, and accuracy, of at most `_WIDTH` plans of as many rounds.
-
-    Each pair of seeds trains on another deal of the public records, so that a few of them decide nothing.
-
-    Returns:
-        Two arrays of shape (plans, seeds).
-    """
-    ((loss, accuracy, *_),) = _side_by_side([proxy], plans, seeds, LAST)
-    return loss[..., -1], accuracy
+        while places:
+            width = _width(task, len(places))
+            yield places[:width]
+            places = places[width:]
 
 
 def _side_by_side(
@@ -165,10 +151,11 @@ def _side_by_side(
 
 
 def _width(task: Task, plans: int) -> int:
-    """Settings of the program that trains so many; networks, whose trials take longest, run one by one."""
+    """Settings of the program that trains the first of so many; networks, whose trials take longest, run one
+    by one."""
     if not isinstance(task, LinearModel):
         return 1
-    return _FEW if plans <= _FEW and task.dimension > _LARGE else _WIDTH
+    return _FEW if plans <= 3 * _FEW and task.dimension > _LARGE else _WIDTH
 
 
 def _in_turn(
@@ -189,7 +176,7 @@ def _lots(seeds: Sequence[int]) -> list[Sequence[int]]:
 def _few(
     proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
 ) -> list[Outcomes]:
-    """`trained` on each proxy for the number of plans and seeds that a compiled program has."""
+    """`_side_by_side` on each proxy for the number of plans and seeds that a compiled program has."""
     at, shape = np.ceil(plans[0].rounds * shares).astype(int), (len(plans), len(seeds))
     found = []
     for proxy, (deal, run) in zip(proxies, _runs(proxies, plans, seeds, at), strict=True):

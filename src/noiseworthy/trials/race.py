@@ -62,7 +62,7 @@ RUNGS = (
     Rung(kept=6, finer=1, levers=True, seeds=2),
     Rung(kept=16, finer=None, levers=False, seeds=4, at_home=True),
 )
-_OF_IMAGES = (replace(RUNGS[0], finer=4), replace(RUNGS[1], finer=2), RUNGS[2])
+_OF_IMAGES = (replace(RUNGS[0], finer=4), replace(RUNGS[1], finer=2), replace(RUNGS[2], seeds=2))
 """The same of linear models of images, of which trials take long and treatments are many: after a first grid
 of every other value neighbours lie twice as far away."""
 _OF_NETWORKS = (
