@@ -65,7 +65,7 @@ def test_a_user_without_training_records_is_no_client(tmp_path):
 @pytest.mark.parametrize(
     ("users", "message"),
     [
-        ({"ann": (["once upon"], [1])}, "features that are not numbers; encode text"),
+        ({"ann": (["once upon"], [1])}, "features that are not numbers of one shape; encode text"),
         ({"ann": ([[1.0, np.nan]], [1])}, "NaN or infinite"),
         ({"ann": ([[1.0, 2.0], [1.0]], [0, 1])}, "not numbers"),
         ({"ann": ([[1.0], [2.0]], [1])}, "2 features and 1 labels, num_samples says 1"),

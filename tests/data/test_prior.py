@@ -8,6 +8,8 @@ import pytest
 from noiseworthy.data.prior import prior_table
 from noiseworthy.data.prior_columns import Block, blocks_of, drawn_blocks, width_of
 from noiseworthy.data.schema import read_schema
+from noiseworthy.data.table_records import from_columns
+from noiseworthy.data.tables import Columns
 from noiseworthy.errors import InvalidInput
 from prior import of_prior
 
@@ -121,6 +123,22 @@ def test_the_columns_of_a_schema_keep_their_kinds():
     assert {*np.unique(no_weight), *np.unique(no_site)} == {0, 1}
     assert np.all(weight[no_weight == 1] == 0)
     np.testing.assert_array_equal(np.sum(site, axis=0), 1 - no_site)
+
+
+def test_a_number_is_described_by_a_range_or_by_the_steps_that_it_is_counted_in():
+    label = {"ill": {"role": "label", "classes": [0, 1]}}
+    counted = {"kind": "number", "center": 50, "step": 20}
+    stated = {"range": {"kind": "number", "range": [0, 9]}, "steps": counted, "smokes": {"kind": "yes-no"}}
+    assert [one.described for one in blocks_of(read_schema(label | stated))] == [True] * 3
+    as_it_is = {"age": {"kind": "number", "step": 1.0}}
+    assert [one.described for one in blocks_of(read_schema(label | as_it_is | stated))] == [False] + [
+        True
+    ] * 3
+    plain = from_columns(
+        {"age": np.arange(8.0), "ill": np.arange(8) % 2}, Columns("ill", classes=(0, 1)), "own"
+    )
+    assert plain.schema is not None
+    assert [one.described for one in blocks_of(plain.schema)] == [False]
 
 
 def test_drawn_columns_fill_the_record_with_all_kinds():

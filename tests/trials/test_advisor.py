@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from endings import outcomes
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -28,7 +29,7 @@ from noiseworthy.trials.advisor import (
     tied,
 )
 from noiseworthy.trials.bench import Bench, voted
-from noiseworthy.trials.courses import outcomes, untrained_score
+from noiseworthy.trials.courses import untrained_score
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.spaces import Space
 from noiseworthy.trials.treatment import Treatment

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from endings import outcomes
 from scipy import stats
 
 from noiseworthy.data import Federation, ragged
@@ -21,7 +22,6 @@ from noiseworthy.studies.training import train
 from noiseworthy.tasks import make_task
 from noiseworthy.tasks.batch import Batch
 from noiseworthy.trials.bench import Bench, Candidate, _of_one_shape, _stacked
-from noiseworthy.trials.courses import outcomes
 from noiseworthy.trials.dealing import dealt, weighted
 from noiseworthy.trials.proxies import make_proxies
 from noiseworthy.trials.public import public_records

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from endings import outcomes
 
 from noiseworthy.methods.space import Setting
 from noiseworthy.plans.problem import Problem
@@ -13,7 +14,6 @@ from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy.tasks import LinearModel
 from noiseworthy.trials import landscape as module
 from noiseworthy.trials.bench import Bench, Candidate
-from noiseworthy.trials.courses import outcomes
 from noiseworthy.trials.deadline import Deadline
 from noiseworthy.trials.facts import PublicFacts
 from noiseworthy.trials.landscape import MARKS, REACHES, landscape, scaled

@@ -83,6 +83,26 @@ def test_tables_of_the_same_kinds_of_columns_are_nearer(facts_of):
     assert first == ["segment-grows", "solar-flare"]
 
 
+@pytest.mark.parametrize("source", ["wine", "prior:0"])
+def test_as_many_columns_are_in_units_of_their_own_as_the_study_leaves_undescribed(facts_of, source):
+    described, not_described = (Block("number"),) * 20, (Block("number", described=False),) * 20
+
+    def beyond(columns: tuple[Block, ...]) -> int:
+        records = public_records(facts_of(record_shape=(40,), classes=3, columns=columns), source)
+        return int(np.sum(np.abs(records.x).max(axis=0) > 1.001))
+
+    told = np.sum(np.ptp(public_records(facts_of(record_shape=(40,), classes=3), source).x, axis=0) > 0)
+    assert beyond(described * 2) == 0
+    assert beyond(not_described * 2) > 0.6 * told
+    assert 0.2 * told < beyond(described + not_described) < 0.7 * told
+
+
+def test_tables_of_regressions_stay_in_their_ranges(facts_of):
+    columns = (Block("number", described=False),) * 12
+    records = public_records(facts_of(record_shape=(12,), classes=None, columns=columns), "prior:0")
+    assert np.abs(records.x).max() <= 1
+
+
 def test_no_two_real_tables_hold_the_same_records(facts_of):
     for features in (5, 9, 18, 40):
         for classes in (None, 2, 5):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,10 +69,7 @@ def compare(
     folder = out_folder or Path("runs") / study.stem
     planned = decide_plan(prepare_study(study, data, sets=sets, plan=plan, folder=folder), plan)
     record = train_plan(planned, folder, name=study.stem) if planned.plan.train else None
-    from noiseworthy.studies.occupied import held
-
-    with held(folder):
-        finish(_compare(planned, folder, record, name=study.stem), folder, as_json)
+    _show(folder, as_json, lambda: _compare(planned, folder, record, name=study.stem))
 
 
 @shows_progress
@@ -89,10 +87,7 @@ def tradeoff(
 
     surface = Surface.of(prepared)
     prepared, decision, _ = decide_plan(prepared)
-    from noiseworthy.studies.occupied import held
-
-    with held(folder):
-        finish(_tradeoff(surface, prepared, decision, folder, name=study.stem), folder, as_json)
+    _show(folder, as_json, lambda: _tradeoff(surface, prepared, decision, folder, name=study.stem))
 
 
 @shows_progress
@@ -109,10 +104,7 @@ def rivals(
     from noiseworthy.sweeps.contest import Contest
 
     contest = Contest.of(prepared)
-    from noiseworthy.studies.occupied import held
-
-    with held(folder):
-        finish(_rivals(contest, prepared, folder, name=study.stem), folder, as_json)
+    _show(folder, as_json, lambda: _rivals(contest, prepared, folder, name=study.stem))
 
 
 @shows_progress
@@ -130,10 +122,7 @@ def quickstart(out_folder: OutFolder = None) -> None:
     )
     planned = decide_plan(prepared)
     record = train_plan(planned, folder, name="quickstart")
-    from noiseworthy.studies.occupied import held
-
-    with held(folder):
-        finish(_compare(planned, folder, record, name="quickstart"), folder, False)
+    _show(folder, False, lambda: _compare(planned, folder, record, name="quickstart"))
 
 
 def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
@@ -143,6 +132,14 @@ def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
     from noiseworthy.studies.record import load_record
 
     out.print(f"Report: {write_report(load_record(folder), folder)}", soft_wrap=True)
+
+
+def _show(folder: Path, as_json: bool, work: Callable[[], dict[str, Any]]) -> None:
+    """What comes of some work in a run folder that nobody else writes to."""
+    from noiseworthy.studies.occupied import held
+
+    with held(folder):
+        finish(work(), folder, as_json)
 
 
 def _compare(planned: Planned, folder: Path, record: dict[str, Any] | None, *, name: str) -> dict[str, Any]:

@@ -278,7 +278,7 @@ def numbered(clients: int) -> tuple[str, ...]:
 def checked_pair(x: ArrayLike, y: ArrayLike, classes: int | None, who: str, axes: int = 1) -> tuple[Any, Any]:
     """Features and labels of a client; labels of numbers have so many `axes`."""
     features = _features(x, who)
-    labels = _finite(y, f"{who} has labels") if classes is None else _classes(y, classes, who)
+    labels = finite(y, f"{who} has labels") if classes is None else _classes(y, classes, who)
     if len(features) == 0:
         raise DataError(f"{who} has no records; leave it out of the federation")
     most = axes if classes is None else features.ndim
@@ -310,10 +310,15 @@ def check_alike(pairs: Sequence[tuple[NDArray, NDArray]]) -> None:
 def _features(values: ArrayLike, who: str) -> Features:
     if isinstance(values, np.ndarray) and values.dtype == np.int32:
         return values
-    return _finite(values, f"{who} has features")
+    return finite(values, f"{who} has features")
 
 
-def _finite(values: ArrayLike, what: str) -> NDArray[np.float32]:
+def finite(values: ArrayLike, what: str) -> NDArray[np.float32]:
+    """Values as finite numbers.
+
+    Raises:
+        DataError: others, in a sentence that begins with `what`.
+    """
     try:
         with np.errstate(over="ignore"):  # beyond float32 is as bad as infinite
             array = np.atleast_1d(np.asarray(values, np.float32))
@@ -327,7 +332,7 @@ def _finite(values: ArrayLike, what: str) -> NDArray[np.float32]:
 
 
 def _classes(values: ArrayLike, classes: int, who: str) -> NDArray[np.int32]:
-    labels = _finite(values, f"{who} has labels")
+    labels = finite(values, f"{who} has labels")
     bad = (labels < 0) | (labels >= classes) | (labels != np.floor(labels))
     if np.any(bad):
         raise DataError(

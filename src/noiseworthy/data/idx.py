@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import math
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -92,9 +93,7 @@ def mnist_writers(data_dir: Path) -> Records:
     writers = read_npz(path).get("train_writer")
     if writers is None or len(writers) != len(records):
         raise DataError(f"{path} must hold train_writer with {len(records)} entries, one per digit")
-    return Records(
-        records.x, records.y, records.test_x, records.test_y, CLASSES, "mnist-writers", client_ids=writers
-    )
+    return replace(records, name="mnist-writers", client_ids=writers)
 
 
 def _image_folder(folder: Path, name: str) -> Records:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseworthy.data.federation import finite
 from noiseworthy.data.labels import class_numbers, classes_among
 from noiseworthy.data.records import Records
 from noiseworthy.errors import DataError
@@ -115,15 +116,7 @@ def _user(user: str, x: list, y: list, samples: int, file: Path) -> User:
         raise DataError(
             f"{file}: user {user!r} has {len(x)} features and {len(y)} labels, num_samples says {samples}"
         )
-    try:
-        with np.errstate(over="ignore"):  # beyond float32 is as bad as infinite
-            features = np.asarray(x, np.float32)
-    except (TypeError, ValueError):
-        raise DataError(
-            f"{file}: user {user!r} has features that are not numbers; encode text first"
-        ) from None
-    if not np.all(np.isfinite(features)):
-        raise DataError(f"{file}: user {user!r} has NaN or infinite features; drop those records first")
+    features = finite(x, f"{file}: user {user!r} has features")
     return user, features, np.asarray(y)
 
 

@@ -30,11 +30,13 @@ class Block(NamedTuple):
             category has a 1 in its place.
         values: of a category or an ordered column, how many there are; 1 of others.
         indicated: whether a number beside it says that the value is missing, for which 0 stands.
+        described: whether a study says how its numbers lie; else they are in a unit of their own.
     """
 
     kind: Kind
     values: int = 1
     indicated: bool = False
+    described: bool = True
 
     @property
     def width(self) -> int:
@@ -76,14 +78,15 @@ def blocks_of(schema: Schema) -> tuple[Block, ...]:
         >>> from noiseworthy.data.schema import read_schema
         >>> sex = {"kind": "category", "values": ["f", "m"], "missing": True}
         >>> blocks_of(read_schema({"ill": {"role": "label", "classes": ["no", "yes"]}, "sex": sex}))
-        (Block(kind='category', values=2, indicated=True),)
+        (Block(kind='category', values=2, indicated=True, described=True),)
     """
     found = []
     for column in schema.features:
         stated = getattr(column, "kind", "number")
         kind: Kind = stated if stated in _KINDS else "number"
         indicated = column.missing is not False and column.indicator
-        found.append(Block(kind, max(1, len(column.known)), indicated))
+        as_it_is = (getattr(column, "step", None), getattr(column, "center", None)) == (1.0, 0.0)
+        found.append(Block(kind, max(1, len(column.known)), indicated, described=not as_it_is))
     return tuple(found)
 
 

@@ -38,3 +38,14 @@ Averaging = Annotated[
     Share | Auto,
     Field(description="Part of the rounds, the last ones, whose models are averaged."),
 ]
+
+
+class StatedRoundsTable(AlgorithmTable):
+    """Keys of methods whose rounds and clients per round are stated, and whose steps may be planned."""
+
+    rounds: Rounds = 200
+    clients_per_round: Asked
+    step_size: StepSize = "auto"
+    step_decay: StepDecay = "none"
+    momentum: ServerMomentum = "auto"
+    averaging: Averaging = "auto"

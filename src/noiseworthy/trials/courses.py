@@ -41,12 +41,6 @@ _LEAST_GAIN = 1e-3
 """What a metric of the best constant answer lacks at least, so that it can be divided by."""
 
 
-def outcomes(proxy: Proxy, plans: Sequence[Plan | None], seeds: Sequence[int]) -> Outcomes:
-    """Final loss over the untrained one, and score, of any plans, shape (plans, seeds)."""
-    loss, score = courses(proxy, plans, seeds, LAST)
-    return loss[..., -1], score
-
-
 def untrained_score(proxy: Proxy) -> float:
     """The score of the untrained start, by the metric that the study names."""
     told = proxy.facts.metric in ("balanced-accuracy", "auc")
@@ -139,11 +133,9 @@ def _alike(plans: Sequence[Plan | None], task: Task) -> Iterator[list[int]]:
 def _side_by_side(
     proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
 ) -> Iterator[Outcomes]:
-    if not isinstance(proxies[0].task, LinearModel):
-        yield from _in_turn(proxies, plans, seeds, shares)
-        return
-    filled = [*plans, *[plans[-1]] * (_width(proxies[0].task, len(plans)) - len(plans))]
-    paired = [*seeds, *seeds[: len(seeds) % _SEEDS]]
+    width = _width(proxies[0].task, len(plans))
+    filled = [*plans, *[plans[-1]] * (width - len(plans))]
+    paired = [*seeds, *seeds[: len(seeds) % _SEEDS]] if width > 1 else seeds
     parts = [_few(proxies, filled, few, shares) for few in _lots(paired)]
     for of_one in zip(*parts, strict=True):
         every = (np.concatenate(few, axis=1) for few in zip(*of_one, strict=True))
@@ -151,21 +143,10 @@ def _side_by_side(
 
 
 def _width(task: Task, plans: int) -> int:
-    """Settings of the program that trains the first of so many; networks, whose trials take longest, run one
-    by one."""
+    """Settings of the program that trains the first of so many; networks take longest and run one by one."""
     if not isinstance(task, LinearModel):
         return 1
     return _FEW if plans <= 3 * _FEW and task.dimension > _LARGE else _WIDTH
-
-
-def _in_turn(
-    proxies: Sequence[Proxy], plans: Sequence[Plan], seeds: Sequence[int], shares: NDArray[np.float64]
-) -> Iterator[Outcomes]:
-    """`_side_by_side` of networks."""
-    for proxy in proxies:
-        rows = [[_few([proxy], [plan], few, shares)[0] for few in _lots(seeds)] for plan in plans]
-        of_plans = [[np.concatenate(few, axis=1) for few in zip(*row, strict=True)] for row in rows]
-        yield tuple(np.concatenate(few) for few in zip(*of_plans, strict=True))
 
 
 def _lots(seeds: Sequence[int]) -> list[Sequence[int]]:

@@ -18,6 +18,7 @@ from noiseworthy.data.prior import prior_seed, prior_table
 from noiseworthy.data.prior_columns import Block, size_of
 from noiseworthy.data.prior_images import RECORDS, prior_images
 from noiseworthy.data.shipped import PARENTS
+from noiseworthy.data.undescribed import in_own_units
 from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.trials.facts import PublicFacts
 
@@ -38,16 +39,19 @@ def whole(source: str, data_dir: str | Path | None = None) -> Records:
 def public_records(facts: PublicFacts, source: str, data_dir: str | Path | None = None) -> Records:
     """Public records made to look like those of the study.
 
-    Images are resized to its shape, rows scaled to the norm that its columns suggest, classes merged to two
-    for two and brought to its shares, numbers brought to its range or size. What is drawn from the prior is
-    images for images with classes, else a table with the study's columns.
+    Images are resized to its shape, rows scaled to the norm that its columns suggest, or brought to units of
+    their own where columns are not described; classes merged to two for two and brought to its shares,
+    numbers brought to its range or size. What is drawn from the prior is images for images with classes,
+    else a table with the study's columns.
 
     Raises:
         InvalidInput: numbers where the study has classes, or classes where it predicts numbers.
     """
     if (seed := prior_seed(source)) is not None:
-        return _known(_drawn(facts.record_shape, facts.classes, seed, facts.columns), facts)
+        drawn = _drawn(facts.record_shape, facts.classes, seed, facts.columns)
+        return _known(_undescribed(drawn, facts, source), facts)
     records = _sized(_in_shape(source, facts.record_shape, data_dir), facts.record_size)
+    records = _undescribed(records, facts, source)
     return _known(_relabelled(records, facts.classes) if facts.classes else records, facts)
 
 
@@ -137,6 +141,17 @@ def _drawn(shape: tuple[int, ...], classes: int | None, seed: int, columns: tupl
 
 def _resized(records: Records, shape: tuple[int, ...]) -> Records:
     return replace(records, x=resized(records.x, shape), test_x=resized(records.test_x, shape))
+
+
+def _undescribed(records: Records, facts: PublicFacts, source: str) -> Records:
+    """Columns in units of their own: those that a study of classes does not describe, or as large a share."""
+    own = np.array([not block.described for block in facts.columns for _ in range(block.width)])
+    if not np.any(own) or facts.classes is None or records.x.ndim != 2:
+        return records
+    seed, width = [*source.encode()], records.x.shape[1]
+    if not is_made(source):
+        own = np.random.default_rng([*seed, width]).random(width) < own.mean()
+    return in_own_units(records, own, seed)
 
 
 def _relabelled(records: Records, classes: int) -> Records:

@@ -105,6 +105,5 @@ def _suits(source: str, shape: tuple[int, ...], data_dir: str | Path | None) -> 
     """Whether a source holds real records that can be seen as ones of a shape: in grey or not, too."""
     if source == SCENES:
         return fits(shape)
-    if is_made(source) or len(whole(source, data_dir).record_shape) != len(shape):
-        return False
-    return is_alike(source, shape, data_dir)
+    real = not is_made(source) and is_alike(source, shape, data_dir)
+    return real and len(whole(source, data_dir).record_shape) == len(shape)

@@ -287,17 +287,6 @@ def test_receive_waits_so_long_and_no_longer(clock):
     assert clock.now - started == pytest.approx(7.0, abs=0.01)
 
 
-def test_wait_for_ends_when_all_are_there_or_the_time_is_over(clock):
-    grid, exchange = exchange_of({1: "north"})
-    started = clock.now
-    assert exchange.wait_for(["north"], 30) == ("north",)
-    assert clock.now == started
-    assert exchange.wait_for(["north", "south"], 30) == ("north",)
-    assert clock.now - started >= 30
-    grid.names[2] = "south"
-    assert set(exchange.wait_for(["north", "south"], 30)) == {"north", "south"}
-
-
 def test_a_superlink_that_is_gone_ends_the_run_with_a_clear_sentence(monkeypatch):
     grid, exchange = exchange_of({1: "north"})
     exchange.send("north", b"a", soon())

@@ -126,18 +126,6 @@ class GridExchange:
         taken, self._early = self._early, []
         return taken
 
-    def wait_for(self, clients: Iterable[str], seconds: float) -> tuple[str, ...]:
-        """The clients that can be asked once all of these can, or when the time is over.
-
-        Args:
-            clients: by name.
-            seconds: to wait at most.
-        """
-        wanted, until = set(clients), time.monotonic() + seconds
-        while not wanted <= set(there := self.clients) and time.monotonic() < until:
-            time.sleep(_PAUSE)
-        return there
-
     def absent(self, client: str) -> str:
         """Which part is missing between the server and an owner, in words.
 

@@ -7,31 +7,17 @@ from typing import Literal
 from pydantic import model_validator
 
 from noiseworthy._tables import Positive
-from noiseworthy.methods.table import (
-    AlgorithmTable,
-    Asked,
-    Averaging,
-    Rounds,
-    ServerMomentum,
-    StepDecay,
-    StepSize,
-)
+from noiseworthy.methods.table import StatedRoundsTable
 
 RivalName = Literal["fedsgd", "dpsgd", "dmldp", "weiavg", "pfa", "privatefl"]
 
 
-class RivalTable(AlgorithmTable):
+class RivalTable(StatedRoundsTable):
     """`[algorithm]` of what DPFL-BCS is held against: asking all clients alike, or as DPFL-BCS would."""
 
     name: RivalName
-    rounds: Rounds = 200
-    clients_per_round: Asked
     selection: Literal["uniform", "biased"] = "uniform"
     """Asks all clients alike, or as often as `dpfl-bcs` would."""
-    step_size: StepSize = "auto"
-    step_decay: StepDecay = "none"
-    momentum: ServerMomentum = "auto"
-    averaging: Averaging = "auto"
     personal_step_size: Positive | None = None
     """Step size of the transforms that clients of `privatefl` keep."""
 

@@ -12,8 +12,6 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from numpy.typing import ArrayLike
 
-from noiseworthy import _validate as check
-from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.models import layers as nn
 from noiseworthy.tasks.networks import CHUNK, ModelTask
 
@@ -94,13 +92,7 @@ def two_layer_cnn(classes: int = 10, image: Sequence[int] = (32, 32, 3), *, ridg
 
 
 def _checked(design: _Design, classes: int, image: Sequence[int], ridge: float) -> ModelTask:
-    check.count("classes", classes, least=2)
-    if len(image) not in (2, 3) or any(side < 4 or side % 4 for side in image[:2]) or min(image) < 1:
-        raise InvalidInput(
-            f"the cnn needs images (H, W) or (H, W, channels) with H and W multiples of 4, "
-            f"got {tuple(image)}; crop or pad the images"
-        )
-    return _cnn(design, classes, tuple(image), ridge)
+    return _cnn(design, classes, nn.checked_images("the cnn", classes, image, least=4, factor=4), ridge)
 
 
 @cache

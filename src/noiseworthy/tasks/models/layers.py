@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
+from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.convolutions import largest
 from noiseworthy.tasks.networks import ModelTask
@@ -34,6 +35,23 @@ def network(
         loss=LOSSES[loss],
         **fields,
     )
+
+
+def checked_images(
+    model: str, classes: int, image: Sequence[int], *, least: int = 1, factor: int = 1
+) -> tuple[int, ...]:
+    """The shape of images that a network takes, at least two classes of them.
+
+    Raises:
+        InvalidInput: fewer classes, or another shape.
+    """
+    check.count("classes", classes, least=2)
+    if len(image) not in (2, 3) or min(image) < 1 or any(a < least or a % factor for a in image[:2]):
+        sides = f" with sides of at least {least}" * (least > 1) + f", multiples of {factor}" * (factor > 1)
+        raise InvalidInput(
+            f"{model} needs images (H, W) or (H, W, channels){sides}, got {tuple(image)}; crop or pad them"
+        )
+    return tuple(image)
 
 
 def layers(key: Array, shapes: dict[str, tuple[int, ...]], start: Start) -> dict[str, Layer]:

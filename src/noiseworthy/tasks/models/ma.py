@@ -10,8 +10,6 @@ from functools import cache, partial
 import jax
 from jax import Array
 
-from noiseworthy import _validate as check
-from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.models import layers as nn
 from noiseworthy.tasks.networks import ModelTask
 
@@ -108,13 +106,8 @@ def group_cnn(classes: int = 62, image: Sequence[int] = (28, 28), *, ridge: floa
 
 
 def _checked(design: _Design, classes: int, image: Sequence[int], ridge: float) -> ModelTask:
-    check.count("classes", classes, least=2)
-    if len(image) not in (2, 3) or min(image) < 1 or min(image[:2]) < design.least:
-        raise InvalidInput(
-            f"{design.name} needs images (H, W) or (H, W, channels) with sides of at least {design.least}, "
-            f"got {tuple(image)}; pad the images"
-        )
-    return _network(design, classes, tuple(image), ridge)
+    shape = nn.checked_images(design.name, classes, image, least=design.least)
+    return _network(design, classes, shape, ridge)
 
 
 @cache

@@ -10,8 +10,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from noiseworthy import _validate as check
-from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.models import layers as nn
 from noiseworthy.tasks.networks import ModelTask
 
@@ -54,10 +52,7 @@ def resnet20(classes: int = 10, image: Sequence[int] = (32, 32, 3), *, ridge: fl
     Source: He et al., Deep residual learning (2015), section 4.2, option B; Wu and He, Group normalization
     (2018); Ma et al., experiments; docs/theory/ma.md#experiments, docs/theory/ma.md#momentum-and-batch-norm.
     """
-    check.count("classes", classes, least=2)
-    if len(image) not in (2, 3) or min(image) < 1:
-        raise InvalidInput(f"resnet20 needs images (H, W) or (H, W, channels), got {tuple(image)}")
-    return _resnet20(classes, tuple(image), ridge)
+    return _resnet20(classes, nn.checked_images("resnet20", classes, image), ridge)
 
 
 @cache

@@ -9,8 +9,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from noiseworthy import _validate as check
-from noiseworthy.errors import InvalidInput
 from noiseworthy.tasks.models import layers as nn
 from noiseworthy.tasks.networks import ModelTask
 
@@ -50,10 +48,7 @@ def vgg11(classes: int = 2, image: Sequence[int] = (28, 28), *, ridge: float = 0
     Source: Simonyan and Zisserman, Very deep convolutional networks (2015), configuration A; Hou et al.,
     experiments; docs/theory/hou.md#experiments.
     """
-    check.count("classes", classes, least=2)
-    if len(image) not in (2, 3) or min(image) < 1:
-        raise InvalidInput(f"vgg11 needs images (H, W) or (H, W, channels), got {tuple(image)}")
-    return _vgg11(classes, tuple(image), ridge)
+    return _vgg11(classes, nn.checked_images("vgg11", classes, image), ridge)
 
 
 @cache
