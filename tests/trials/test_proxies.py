@@ -15,7 +15,7 @@ from noiseworthy.errors import DataError, InvalidInput
 from noiseworthy.plans.resources import Resources
 from noiseworthy.trials.facts import MOST_CLIENTS
 from noiseworthy.trials.proxies import make_proxies
-from noiseworthy.trials.public import public_records, resized, same_data
+from noiseworthy.trials.public import public_records, same_data
 from noiseworthy.trials.stand_ins import TABLES, public_sources
 from noiseworthy.trials.treatment import Treatment
 
@@ -169,22 +169,6 @@ def test_of_a_large_federation_clients_of_all_sizes_are_kept(facts_of):
 def test_images_are_resized_to_the_shape_of_the_study(facts_of):
     (proxy,) = make_proxies(facts_of(record_shape=(6, 5)), ["digits"])
     assert proxy.task.dimension == 6 * 5 * 10
-
-
-def test_grey_images_of_a_study_in_colour_are_grey_in_every_channel_and_take_its_noise(facts_of):
-    facts = facts_of(record_shape=(6, 5, 3))
-    (proxy,) = make_proxies(facts, ["digits"])
-    grey = public_records(facts_of(record_shape=(6, 5)), "digits").x
-    assert proxy.task.dimension == 6 * 5 * 3 * 10
-    for channel in range(3):
-        np.testing.assert_array_equal(proxy.records.x[..., channel], grey)
-
-
-def test_coloured_images_of_a_grey_study_are_the_mean_of_their_colours():
-    coloured = np.random.default_rng(0).random((4, 6, 5, 3), np.float32)
-    np.testing.assert_array_equal(resized(coloured, (6, 5)), coloured.mean(axis=-1))
-    np.testing.assert_allclose(resized(coloured, (3, 5)).mean((1, 2)), coloured.mean((1, 2, 3)), atol=0.05)
-    assert resized(coloured, (6, 5, 1)).shape == (4, 6, 5, 1)
 
 
 def test_what_is_drawn_for_images_is_images_and_large_ones_are_drawn_small_and_enlarged(facts_of):

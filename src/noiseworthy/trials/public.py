@@ -91,10 +91,10 @@ def seen_as(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
     """The wanted shape of images for images; rows at least as wide as the wanted ones for rows.
 
     Example:
-        >>> seen_as((8, 8), (32, 32, 3)), seen_as((30,), (28, 28)), seen_as((9,), (12,))
-        ((32, 32, 3), (30,), (12,))
+        >>> seen_as((8, 8), (28, 28)), seen_as((30,), (28, 28)), seen_as((9,), (12,)), seen_as((30,), (12,))
+        ((28, 28), (30,), (12,), (30,))
     """
-    if (len(shape) == 1) != (len(wanted) == 1):
+    if len(shape) != len(wanted):
         return shape
     return max(shape, wanted) if len(wanted) == 1 else wanted
 
@@ -107,22 +107,14 @@ def is_alike(source: str, shape: tuple[int, ...], data_dir: str | Path | None = 
 def resized(images: NDArray, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Images of another size; pixels that are merged are averaged, as scanners and cameras do.
 
-    Colours become their mean where grey is wanted, and grey every colour. Rows are followed by zeros, which
-    teach nothing: stand-ins of one width share a compiled program.
+    Rows are followed by zeros, which teach nothing: stand-ins of one width share a compiled program.
     """
     if images.shape[1:] == shape:
         return np.asarray(images, np.float32)
     if len(shape) == 1:
         return np.pad(np.asarray(images, np.float32), [(0, 0), (0, shape[0] - images.shape[1])])
-    resize = jax.jit(lambda image: jax.image.resize(image, (*shape[:2], *image.shape[2:]), "linear"))
-    small = np.asarray(jax.lax.map(resize, jnp.asarray(images, jnp.float32), batch_size=1024))
-    return small if small.shape[1:] == shape else _recoloured(small, shape[2:])
-
-
-def _recoloured(images: NDArray[np.float32], channels: tuple[int, ...]) -> NDArray[np.float32]:
-    """Images of shape (n, h, w) or (n, h, w, c) in grey, or in grey of so many channels."""
-    grey = images.mean(axis=-1) if images.ndim == 4 else images
-    return np.broadcast_to(grey[..., None], (*grey.shape, *channels)).copy() if channels else grey
+    resize = jax.jit(lambda image: jax.image.resize(image, shape, "linear"))
+    return np.asarray(jax.lax.map(resize, jnp.asarray(images, jnp.float32), batch_size=1024))
 
 
 @lru_cache(maxsize=8)

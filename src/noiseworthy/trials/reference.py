@@ -102,8 +102,7 @@ def _some(source: str, shape: tuple[int, ...], most: int, data_dir: str | None) 
 
 
 def _suits(source: str, shape: tuple[int, ...], data_dir: str | Path | None) -> bool:
-    """Whether a source holds real records that can be seen as ones of a shape: in grey or not, too."""
+    """Whether a source holds real records that can be seen as ones of a shape."""
     if source == SCENES:
         return fits(shape)
-    real = not is_made(source) and is_alike(source, shape, data_dir)
-    return real and len(whole(source, data_dir).record_shape) == len(shape)
+    return not is_made(source) and is_alike(source, shape, data_dir)

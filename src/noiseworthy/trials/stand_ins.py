@@ -45,9 +45,9 @@ TABLES = {
 def public_sources(facts: PublicFacts, without: Collection[str] = ()) -> dict[str, float]:
     """What ships with the product and stands in for a study's data, and what the word of each weighs.
 
-    For images digits stand in, and strokes, silhouettes and scenes of the prior, which weigh as much. For a
-    table the nearest real ones of its kind stand in (numbers to predict, two classes or several), one of each
-    source of records at most, and tables of the prior. A real one weighs by its likeness.
+    For images strokes, silhouettes and scenes of the prior stand in, and for grey ones digits, which weigh as
+    much. For a table the nearest real ones of its kind stand in (numbers to predict, two classes or several),
+    one of each source of records at most, and tables of the prior. A real one weighs by its likeness.
 
     Args:
         facts: of the study; its own data and their relatives are never among what stands in.
@@ -55,7 +55,7 @@ def public_sources(facts: PublicFacts, without: Collection[str] = ()) -> dict[st
     """
     left_out = (facts.source, *without)
     if len(facts.record_shape) > 1 and facts.classes:
-        real = [] if _related("digits", left_out) else ["digits"]
+        real = ["digits"] if len(facts.record_shape) == 2 and not _related("digits", left_out) else []
         return dict.fromkeys([*real, *_PRIOR], 1.0)
     by_likeness = sorted(TABLES, key=lambda name: -likeness(facts, TABLES[name]))
     real: list[str] = []
