@@ -138,3 +138,16 @@ def test_what_trains_nothing_is_told_nothing(facts_of, space_of):
     assert not plan.plan.train
     assert plan.treatment == Treatment()
     assert np.all(plan.plan.problem.budget.epsilon == bench.facts.problem.budget.epsilon)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+def test_a_plan_by_trial_spends_what_clients_tell_before_too(family, facts_of, space_of):
+    """Advice says what its plans spend: the mean is a part of it, not beside it."""
+    bench = Bench(facts_of(family, epsilon=5.0), ["iris"])
+    candidate = Candidate(space_of("fedsgd-dpc").first()[0], CENTRED)
+    found = bench.scores(space_of("fedsgd-dpc"), [candidate], [0])
+    learned = found._replace(loss=np.full_like(found.loss, 0.5))
+    plan = planned(bench, space_of("fedsgd-dpc"), Result(candidate, 0.0, np.zeros(1), learned, 1, False)).plan
+    assert np.all(plan.budget.epsilon == 5.0)
+    assert np.all(plan.problem.budget.epsilon < 4.9)
+    assert plan.spent() == pytest.approx(5.0, rel=1e-3)

@@ -84,15 +84,20 @@ class PublicFacts:
     columns: tuple[Block, ...] = ()
     record_size: float | None = None
 
-    def paying(self, treatment: Treatment | None) -> PublicFacts:
-        """The same facts with the budgets that are left after what clients tell for a treatment."""
+    def told_before(self, treatment: Treatment | None) -> BoughtRanges | None:
+        """What clients tell before training for a treatment, and pay for; not yet what they say."""
         if treatment is None or not treatment.centred:
-            return self
+            return None
         problem, once = self.problem, np.ones(self.problem.n_clients, np.int64)
         d, classes = prod(self.record_shape), self.classes or 0
         mean = MeanRelease.of(problem.sizes, problem.budget, problem.family, d, classes)
-        bought = BoughtRanges(((mean.release, once),), problem.budget, {})
-        return replace(self, problem=replace(problem, budget=bought.left_of(problem.budget)))
+        return BoughtRanges(((mean.release, once),), problem.budget, {})
+
+    def paying(self, treatment: Treatment | None) -> PublicFacts:
+        """The same facts with the budgets that are left after what clients tell for a treatment."""
+        if (told := self.told_before(treatment)) is None:
+            return self
+        return replace(self, problem=replace(self.problem, budget=told.left_of(self.problem.budget)))
 
     def thinned(self, most: int = MOST_CLIENTS) -> PublicFacts:
         """The same facts with at most so many clients: of N clients, in order of size, every (N/M)-th.

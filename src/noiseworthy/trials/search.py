@@ -120,6 +120,7 @@ def planned(bench: Bench, space: Space, result: Result) -> TrialPlan:
     task = facts.make_task(facts.record_shape, facts.classes, treatment)
     problem = replace(facts.problem, dimension=task.dimension)
     plan = space.plan(problem, task, bench.scale(treatment, task), setting)
+    plan = replace(plan, ranges=bench.facts.told_before(treatment))
     found = TrialPlan(plan, task, treatment, result, bench.sources, facts.for_owners)
     notes = (*plan.notes, *_notes(found))
     if found.worthless and treatment is not None and treatment.centred:
