@@ -13,10 +13,13 @@ from noiseworthy.tasks import Batch, LinearModel
 from noiseworthy.trials.bench import Bench, Candidate
 from noiseworthy.trials.centring import constant_of_shares
 from noiseworthy.trials.facts import PublicFacts
+from noiseworthy.trials.fitted_bound import fit
+from noiseworthy.trials.landscape import landscape
 from noiseworthy.trials.proxies import Proxy
 from noiseworthy.trials.race import Result
 from noiseworthy.trials.search import planned
 from noiseworthy.trials.treatment import Treatment
+from noiseworthy.trials.what_if import WhatIf
 
 CENTRED = Treatment(centred=True)
 
@@ -151,3 +154,13 @@ def test_a_plan_by_trial_spends_what_clients_tell_before_too(family, facts_of, s
     assert np.all(plan.budget.epsilon == 5.0)
     assert np.all(plan.problem.budget.epsilon < 4.9)
     assert plan.spent() == pytest.approx(5.0, rel=1e-3)
+
+
+def test_what_if_tells_other_budgets_in_those_of_the_study(facts_of, space_of):
+    """Not in what is left of them for training."""
+    bench, space = Bench(facts_of(epsilon=5.0), ["iris"]), space_of("fedsgd-dpc")
+    candidate = Candidate(space.first()[0], CENTRED)
+    learned = bench.scores(space, [candidate], [0])._replace(loss=np.full((1, 1, 1), 0.5))
+    plan = planned(bench, space, Result(candidate, 0.0, np.zeros(1), learned, 1, False)).plan
+    points = landscape(bench, space, candidate, [0])
+    assert WhatIf.of(fit(points, 0.3), plan).epsilon().own == 5.0

@@ -131,7 +131,7 @@ class WhatIf:
     def epsilon(self) -> Curve:
         """Along the epsilon of the client that has most, all others in proportion."""
         points = [self.at(scaled(self.plan.problem, factor)) for factor in EPSILONS]
-        own = float(self.plan.problem.budget.epsilon.max())
+        own = float(self.plan.budget.epsilon.max())
         return _curve("epsilon", [own * factor for factor in EPSILONS], points, own)
 
     def clients(self) -> Curve:
@@ -227,7 +227,7 @@ class WhatIf:
         points, problem = self.bound.points, self.plan.problem
         own = [point for point in points if point.factor == 1]
         best = {factor: _best([p for p in points if p.factor == factor]) for factor in REACHES}
-        epsilon = float(problem.budget.epsilon.max())
+        epsilon = float(self.plan.budget.epsilon.max())
         return {
             "epsilon": [[epsilon * factor, point.accuracy] for factor, point in best.items() if point],
             "clients": [[problem.n_clients, point.accuracy] for point in [best[1.0]] if point],
