@@ -331,7 +331,7 @@ def test_a_rival_needs_clients_per_round_and_leaves_the_rest_to_the_planner(name
         ("momentum", -0.1, "must be at least 0 or 'auto', got -0.1"),
         ("step_size", "large", "must be a valid number or 'auto', got 'large'"),
         ("personal_step_size", 0.2, "is a key of privatefl, whose clients keep a transform, got 0.2 for wei"),
-        ("estimation_rounds", 0, "is not a key of this table; allowed: name, rounds, clients_per_round, sel"),
+        ("estimation_rounds", 0, "is not a key of this table; allowed: name, rounds, clients_per_round, st"),
     ],
 )
 def test_a_rival_that_cannot_be_is_refused_by_name(key, value, says):
