@@ -272,6 +272,20 @@ def test_proxies_that_share_algorithms_score_as_each_by_itself(facts_of, space_o
     assert len(np.unique(found.loss)) == found.loss.size
 
 
+@pytest.mark.parametrize("count", [7, 18])
+def test_settings_of_a_large_model_keep_their_places_in_lots(count, facts_of, space_of):
+    """Of 1,440 parameters: seven are trained by four, eighteen are sixteen and two."""
+    (proxy,) = make_proxies(facts_of(record_shape=(12, 12), classes=10), ["digits"])
+    steps = np.geomspace(0.1, 3.0, count)
+    space = space_of("fedsgd-dpc", rounds=2, clip_norm=0.3)
+    plans = [plan_of(proxy, replace(space, step_size=float(step))) for step in steps]
+    together = outcomes(proxy, plans, [0, 1])[0]
+    for place in (0, 4, count - 1):
+        alone = outcomes(proxy, [plans[place]], [0, 1])[0]
+        np.testing.assert_allclose(together[place], alone[0], rtol=1e-4)
+    assert len(np.unique(together)) == together.size
+
+
 def test_records_that_lie_end_to_end_are_looked_at_as_stacked_ones_are(monkeypatch):
     rng = np.random.default_rng(0)
     clients = [(rng.normal(size=(n, 3)), rng.integers(0, 2, n)) for n in (2, 9, 1, 4)]
