@@ -131,9 +131,8 @@ def test_a_number_is_described_by_a_range_or_by_the_steps_that_it_is_counted_in(
     stated = {"range": {"kind": "number", "range": [0, 9]}, "steps": counted, "smokes": {"kind": "yes-no"}}
     assert [one.described for one in blocks_of(read_schema(label | stated))] == [True] * 3
     as_it_is = {"age": {"kind": "number", "step": 1.0}}
-    assert [one.described for one in blocks_of(read_schema(label | as_it_is | stated))] == [False] + [
-        True
-    ] * 3
+    blocks = blocks_of(read_schema(label | as_it_is | stated))
+    assert [one.described for one in blocks] == [False, True, True, True]
     plain = from_columns(
         {"age": np.arange(8.0), "ill": np.arange(8) % 2}, Columns("ill", classes=(0, 1)), "own"
     )

@@ -26,6 +26,7 @@ DRAWN = ("prior:0", "prior:1", "prior:2")
     ("shape", "source", "classes", "expected"),
     [
         ((8, 8), "mnist", 10, ["digits", *DRAWN]),
+        ((28, 28, 1), "own.npz", 10, ["digits", *DRAWN]),
         ((28, 28, 3), "own.npz", 10, [*DRAWN]),
         ((8, 8), "digits", 10, [*DRAWN]),
         ((4,), "iris", 3, ["wine", "randhie-health"]),

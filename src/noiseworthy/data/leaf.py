@@ -116,8 +116,7 @@ def _user(user: str, x: list, y: list, samples: int, file: Path) -> User:
         raise DataError(
             f"{file}: user {user!r} has {len(x)} features and {len(y)} labels, num_samples says {samples}"
         )
-    features = finite(x, f"{file}: user {user!r} has features")
-    return user, features, np.asarray(y)
+    return user, finite(x, f"{file}: user {user!r} has features"), np.asarray(y)
 
 
 def _joined(blocks: list[NDArray[np.float32]], folder: Path) -> NDArray[np.float32]:

@@ -40,8 +40,5 @@ def in_own_units(records: Records, columns: NDArray[np.bool_], seed: Sequence[in
     unit = 10 ** (rng.uniform(*_DECADES) * rng.standard_normal(len(mean)))
     away, scale = unit * np.exp(rng.normal(*_AWAY, len(mean))), unit / np.maximum(spread, _CONSTANT)
     changed = columns & (spread > _CONSTANT)
-
-    def seen(x: NDArray) -> NDArray[np.float32]:
-        return np.where(changed, scale * (x - mean) + away, x).astype(np.float32)
-
-    return replace(records, x=seen(records.x), test_x=seen(records.test_x))
+    x, test_x = (np.where(changed, scale * (one - mean) + away, one) for one in (records.x, records.test_x))
+    return replace(records, x=x.astype(np.float32), test_x=test_x.astype(np.float32))

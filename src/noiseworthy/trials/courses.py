@@ -136,7 +136,7 @@ def _side_by_side(
     width = _width(proxies[0].task, len(plans))
     filled = [*plans, *[plans[-1]] * (width - len(plans))]
     paired = [*seeds, *seeds[: len(seeds) % _SEEDS]] if width > 1 else seeds
-    parts = [_few(proxies, filled, few, shares) for few in _lots(paired)]
+    parts = [_few(proxies, filled, paired[i : i + _SEEDS], shares) for i in range(0, len(paired), _SEEDS)]
     for of_one in zip(*parts, strict=True):
         every = (np.concatenate(few, axis=1) for few in zip(*of_one, strict=True))
         yield tuple(one[: len(plans), : len(seeds)] for one in every)
@@ -147,11 +147,6 @@ def _width(task: Task, plans: int) -> int:
     if not isinstance(task, LinearModel):
         return 1
     return _FEW if plans <= 3 * _FEW and task.dimension > _LARGE else _WIDTH
-
-
-def _lots(seeds: Sequence[int]) -> list[Sequence[int]]:
-    """Seeds that share a deal of the public records."""
-    return [seeds[i : i + _SEEDS] for i in range(0, len(seeds), _SEEDS)]
 
 
 def _few(

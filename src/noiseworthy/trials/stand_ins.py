@@ -55,7 +55,7 @@ def public_sources(facts: PublicFacts, without: Collection[str] = ()) -> dict[st
     """
     left_out = (facts.source, *without)
     if len(facts.record_shape) > 1 and facts.classes:
-        real = ["digits"] if len(facts.record_shape) == 2 and not _related("digits", left_out) else []
+        real = [] if math.prod(facts.record_shape[2:]) > 1 or _related("digits", left_out) else ["digits"]
         return dict.fromkeys([*real, *_PRIOR], 1.0)
     by_likeness = sorted(TABLES, key=lambda name: -likeness(facts, TABLES[name]))
     real: list[str] = []
