@@ -21,7 +21,4 @@ def make(record_shape: tuple[int, ...], classes: int | None) -> Network:
     """The network for records of a shape: a number for each class, or one where labels are numbers."""
     one, other = jax.random.split(jax.random.key(0))
     width = int(jnp.prod(jnp.array(record_shape)))
-    return Network(
-        eqx.nn.Linear(width, 16, key=one),
-        eqx.nn.Linear(16, classes or 1, key=other),
-    )
+    return Network(eqx.nn.Linear(width, 16, key=one), eqx.nn.Linear(16, classes or 1, key=other))

@@ -13,13 +13,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs.bound import Curvature, ParticipationBound
 from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses
 from noiseworthy_papers.ma.constants import rho_min_printed
-from noiseworthy_papers.ma.curvature import (
-    Course,
-    PrintedStage,
-    PrintedUnknowns,
-    literal,
-    regularised,
-)
+from noiseworthy_papers.ma.curvature import Course, PrintedStage, PrintedUnknowns, literal, regularised
 
 STAGE = PrintedStage(
     loss=1.6, noise=40.0, bias=30.0, mean_heterogeneity=0.15, rho_min=1.04, rounds=9, clients_per_round=20

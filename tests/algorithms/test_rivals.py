@@ -250,9 +250,7 @@ def test_all_take_any_counts_exactly(federation, name):
 # PFA --------------------------------------------------------------------------------------------------
 
 
-@given(
-    epsilon=st.lists(st.floats(0.01, 50.0), min_size=2, max_size=7),
-)
+@given(epsilon=st.lists(st.floats(0.01, 50.0), min_size=2, max_size=7))
 def test_the_split_of_budgets_is_the_best_of_all(epsilon):
     """Of all 2^N ways to make two groups, none has less squares within; the public one is above."""
     level = np.log(epsilon)

@@ -20,12 +20,7 @@ from noiseworthy.deploy.gateway.messages import Request, read_message
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.packing import pack_request
 from noiseworthy.deploy.gateway.work import COMPUTED
-from noiseworthy.deploy.rehearsal import (
-    RECORDS,
-    World,
-    made_up,
-    questions,
-)
+from noiseworthy.deploy.rehearsal import RECORDS, World, made_up, questions
 from noiseworthy.deploy.self_audit import self_audit
 from noiseworthy.errors import GatewayError, InvalidInput, UserError
 from noiseworthy.methods import rows

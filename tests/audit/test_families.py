@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 from scipy import integrate
 from scipy.stats import norm
 
-from noiseworthy.audit.families import (
-    GaussianFamily,
-    LossFamily,
-    largest_rejected,
-    tradeoff,
-)
+from noiseworthy.audit.families import GaussianFamily, LossFamily, largest_rejected, tradeoff
 from noiseworthy.privacy.accountants import spent_epsilon
 from noiseworthy.privacy.gaussian_epsilon import gaussian_epsilon
 from noiseworthy.privacy.mechanisms import Gaussian, Laplace

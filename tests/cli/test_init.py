@@ -120,14 +120,8 @@ def test_a_file_that_is_there_is_left_as_it_is(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (
-            ["--template", "clinic"],
-            "--template must be one of 'hospital', 'images', 'own-model', ",
-        ),
-        (
-            ["--template", "leaf", "none/leaf.toml"],
-            "none/leaf.toml cannot be written: No such file",
-        ),
+        (["--template", "clinic"], "--template must be one of 'hospital', 'images', 'own-model', "),
+        (["--template", "leaf", "none/leaf.toml"], "none/leaf.toml cannot be written: No such file"),
         ([], "init needs a table, or --template, one of hospital, images, "),
         (["--template", "leaf", "--label", "x"], "--label go with a table, and --template with none"),
     ],

@@ -48,10 +48,7 @@ def content(folder: Path) -> dict[str, bytes]:
 COMMANDS = {
     "train": ({"privacy": {"epsilon": 6.0}}, "study.privacy.epsilon is 5.0 and not 6.0"),
     "compare": ({"algorithm": {"rounds": 3}}, "study.algorithm.rounds is 2 and not 3"),
-    "tradeoff": (
-        {"privacy": {"delta": 1e-6}, "resources": RESOURCES},
-        "study.privacy.delta is 1e-05",
-    ),
+    "tradeoff": ({"privacy": {"delta": 1e-6}, "resources": RESOURCES}, "study.privacy.delta is 1e-05"),
     "rivals": ({"algorithm": DPFL}, "study.algorithm."),
     "audit": ({"privacy": {"epsilon": 6.0}}, "study.privacy.epsilon is 5.0 and not 6.0"),
     "advise": ({"privacy": {"epsilon": 6.0}}, "study.privacy.epsilon is 5.0 and not 6.0"),

@@ -303,9 +303,7 @@ def test_the_mask_marks_exactly_the_padding(shards, federation):
 def test_wider_padding_changes_nothing(plan_of, algorithms_of, federation, task, shards):
     """A sixth client with more records would widen the stack; here the stack alone is widened."""
     wide = replace(
-        federation,
-        x=np.pad(federation.x, ((0, 0), (0, 4), (0, 0))),
-        y=np.pad(federation.y, ((0, 0), (0, 4))),
+        federation, x=np.pad(federation.x, ((0, 0), (0, 4), (0, 0))), y=np.pad(federation.y, ((0, 0), (0, 4)))
     )
     plan = plan_of("laplace", 2, 4)
     mapped = algorithms_of(plan, [0, 1])

@@ -180,7 +180,7 @@ def test_it_takes_part_in_pipelines_and_cross_validation():
     [
         NoiseworthyClassifier(epsilon=1000.0, tables=STATED),
         NoiseworthyRegressor(epsilon=1000.0, tables=STATED),
-    ],
+    ]
 )
 def test_scikit_learns_own_checks(estimator, check):
     """All of them, with little noise: some ask for accuracy on a few dozen records."""

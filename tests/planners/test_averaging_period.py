@@ -16,12 +16,7 @@ from scipy.special import log_ndtr, ndtr
 from noiseworthy.errors import InvalidInput, UnsoundClaim
 from noiseworthy.methods.dp_pasgd.bound import averaging_bound
 from noiseworthy.methods.dp_pasgd.planner import curves, plan, stated
-from noiseworthy.methods.dp_pasgd.search import (
-    Candidates,
-    StepNoise,
-    binding,
-    optimum,
-)
+from noiseworthy.methods.dp_pasgd.search import Candidates, StepNoise, binding, optimum
 from noiseworthy.methods.fedsgd_dpc.planner import stated as stated_replies
 from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.plan import StepSize

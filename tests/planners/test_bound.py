@@ -10,11 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.fedsgd_dpc.bound import (
-    laplace_curve,
-    theory_bound,
-    uploads,
-)
+from noiseworthy.methods.fedsgd_dpc.bound import laplace_curve, theory_bound, uploads
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.budget import PrivacyBudget
 from noiseworthy_papers.gaussian_curve import gaussian_curve

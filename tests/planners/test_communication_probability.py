@@ -15,12 +15,7 @@ from scipy.stats import binom, chisquare, norm
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dp_scaffnew.bound import scaffnew_bound
-from noiseworthy.methods.dp_scaffnew.planner import (
-    _decide,
-    curves,
-    plan,
-    stated,
-)
+from noiseworthy.methods.dp_scaffnew.planner import _decide, curves, plan, stated
 from noiseworthy.plans.local_work import Coins, LocalSteps
 from noiseworthy.plans.plan import Plan, StepSize
 from noiseworthy.plans.problem import Constant, Problem

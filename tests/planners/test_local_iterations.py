@@ -13,18 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.methods.dp_fedavg.bound import (
-    LocalBound,
-    PowerLaw,
-    UploadNoise,
-    local_bound,
-)
-from noiseworthy.methods.dp_fedavg.planner import (
-    affordable,
-    curves,
-    plan,
-    stated,
-)
+from noiseworthy.methods.dp_fedavg.bound import LocalBound, PowerLaw, UploadNoise, local_bound
+from noiseworthy.methods.dp_fedavg.planner import affordable, curves, plan, stated
 from noiseworthy.methods.dp_fedavg.search import Given, divisors, optimum
 from noiseworthy.methods.fedsgd_dpc.planner import stated as stated_replies
 from noiseworthy.plans.local_work import LocalSteps

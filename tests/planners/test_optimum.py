@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound, theory_bound
-from noiseworthy.methods.fedsgd_dpc.planner import (
-    _decide,
-    candidates,
-    optimum,
-    plan,
-    stated,
-)
+from noiseworthy.methods.fedsgd_dpc.planner import _decide, candidates, optimum, plan, stated
 from noiseworthy.plans.estimation import split_budget
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Constant, Problem

@@ -21,13 +21,7 @@ from noiseworthy.methods.dpfl_bcs.bound import (
     participation_bound,
     participation_costs,
 )
-from noiseworthy.methods.dpfl_bcs.planner import (
-    continuous,
-    greedy,
-    kappa,
-    plan,
-    stated,
-)
+from noiseworthy.methods.dpfl_bcs.planner import continuous, greedy, kappa, plan, stated
 from noiseworthy.methods.dpfl_bcs.printed import (
     as_printed,
     overspending,

@@ -12,22 +12,14 @@ from hypothesis import strategies as st
 from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs import planner as participation
 from noiseworthy.methods.dpfl_bcs.heterogeneity import Heterogeneity
-from noiseworthy.methods.dpfl_bcs.two_stages import (
-    later_step,
-    plan,
-    replanned,
-    stage_before,
-)
+from noiseworthy.methods.dpfl_bcs.two_stages import later_step, plan, replanned, stage_before
 from noiseworthy.plans.plan import StepSize
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.accountants import composed_epsilon
 from noiseworthy.privacy.budget import PrivacyBudget
 
-KNOWN = {
-    "smoothness": Constant(2.0, "assumed"),
-    "strong_convexity": Constant(0.1, "assumed"),
-}
+KNOWN = {"smoothness": Constant(2.0, "assumed"), "strong_convexity": Constant(0.1, "assumed")}
 SHAPE = {"rounds": 20, "clients_per_round": 2, "estimation_rounds": 4, "loss_cap": 2.3}
 
 

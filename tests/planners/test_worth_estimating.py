@@ -12,13 +12,7 @@ from noiseworthy.errors import InvalidInput
 from noiseworthy.methods.dpfl_bcs import worth_estimating
 from noiseworthy.methods.dpfl_bcs.bound import kappa, noise_constant
 from noiseworthy.methods.dpfl_bcs.search import ParticipationCosts, greedy
-from noiseworthy.methods.dpfl_bcs.worth_estimating import (
-    Estimation,
-    Worth,
-    break_even,
-    loss_noise,
-    worth,
-)
+from noiseworthy.methods.dpfl_bcs.worth_estimating import Estimation, Worth, break_even, loss_noise, worth
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.plans.resources import Resources
 from noiseworthy.privacy.budget import PrivacyBudget

@@ -176,10 +176,7 @@ def test_agrees_with_dp_accounting():
 def test_k_releases_agree_with_the_prv_accountant(std, releases):
     prv = pytest.importorskip("prv_accountant")
     accountant = prv.PRVAccountant(
-        prvs=prv.GaussianMechanism(std),
-        max_self_compositions=releases,
-        eps_error=0.01,
-        delta_error=1e-10,
+        prvs=prv.GaussianMechanism(std), max_self_compositions=releases, eps_error=0.01, delta_error=1e-10
     )
     low, _, high = accountant.compute_epsilon(delta=1e-5, num_self_compositions=[releases])
     ours = float(gaussian_epsilon(np.sqrt(releases) / std, 1e-5))

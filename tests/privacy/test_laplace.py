@@ -87,11 +87,7 @@ def test_the_scales_that_laplace_budgets_need(epsilon, releases, scale):
 
 
 @settings(max_examples=25)
-@given(
-    st.floats(-2, 0).map(lambda x: 10.0**x),
-    st.integers(1, 60),
-    st.floats(-9, -2).map(lambda x: 10.0**x),
-)
+@given(st.floats(-2, 0).map(lambda x: 10.0**x), st.integers(1, 60), st.floats(-9, -2).map(lambda x: 10.0**x))
 def test_the_loss_distribution_is_never_above_basic_composition(shift, releases, delta):
     epsilon = laplace_epsilon(shift, releases, delta)
     assert 0 <= epsilon <= releases * shift

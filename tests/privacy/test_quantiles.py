@@ -5,10 +5,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 from dp_accounting.pld.common import DifferentialPrivacyParameters
-from dp_accounting.pld.privacy_loss_distribution import (
-    from_gaussian_mechanism,
-    from_privacy_parameters,
-)
+from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism, from_privacy_parameters
 
 from noiseworthy.errors import InvalidInput
 from noiseworthy.privacy.mechanisms.currencies import MU_SQUARED

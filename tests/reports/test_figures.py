@@ -12,13 +12,7 @@ import numpy as np
 import pytest
 
 from noiseworthy.reports.clients import who_figure
-from noiseworthy.reports.figures import (
-    all_figures,
-    compare_figure,
-    hero_figure,
-    training_figure,
-    why_figure,
-)
+from noiseworthy.reports.figures import all_figures, compare_figure, hero_figure, training_figure, why_figure
 from noiseworthy.reports.leaks import leak_figure
 from noiseworthy.reports.style import NAMES, png, svg
 from noiseworthy.studies.typed_record import view

@@ -50,8 +50,7 @@ def test_no_number_is_invented(record):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["full", "plan_only", "many", "one_seed", "local_steps", "convex_steps", "whole_updates", "coins"],
+    "name", ["full", "plan_only", "many", "one_seed", "local_steps", "convex_steps", "whole_updates", "coins"]
 )
 def test_budget_spending_and_noise_read_back(make_record, name):
     record = make_record(name)

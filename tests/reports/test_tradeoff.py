@@ -99,8 +99,7 @@ def test_every_cell_has_its_accuracy_and_its_decision(plain):
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
-    [("local_steps", "T = 960, E = 12\nb = 10"), ("coins", "T = 1000, p = 0.408")],
+    ("name", "says"), [("local_steps", "T = 960, E = 12\nb = 10"), ("coins", "T = 1000, p = 0.408")]
 )
 def test_decisions_are_in_the_symbols_of_the_algorithm(name, says, make_record):
     found = texts_at(axes_of(with_surface(make_record(name))))

@@ -17,18 +17,8 @@ from noiseworthy.studies.by_trial import space_of
 from noiseworthy.studies.loading import parse_study
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.sweeps import advisor
-from noiseworthy.sweeps.advice_words import (
-    assumptions,
-    recommendation,
-    remarks,
-    warnings,
-)
-from noiseworthy.sweeps.advisor import (
-    advice_record,
-    advise,
-    entrants,
-    with_algorithm,
-)
+from noiseworthy.sweeps.advice_words import assumptions, recommendation, remarks, warnings
+from noiseworthy.sweeps.advisor import advice_record, advise, entrants, with_algorithm
 from noiseworthy.sweeps.typed_advice import (
     AdviceValues,
     AdvisedPart,

@@ -14,12 +14,7 @@ from noiseworthy.deploy.owners import owner_tables
 from noiseworthy.reports.html import toml
 from noiseworthy.reports.tables import plan_panel
 from noiseworthy.studies.loading import in_line, load_study, parse_study
-from noiseworthy.studies.measure import (
-    Costs,
-    TimedStep,
-    as_toml,
-    resource_tables,
-)
+from noiseworthy.studies.measure import Costs, TimedStep, as_toml, resource_tables
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import prepare
 from noiseworthy.studies.record import new_record

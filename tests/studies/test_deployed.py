@@ -562,11 +562,7 @@ def test_answers_that_are_not_the_owners_are_not_used(deployment, owners, tmp_pa
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        {"steps": np.zeros(30, np.int64)},
-        {"steps": np.zeros(32, np.int64)},
-        {"assurance": "simulation"},
-    ],
+    [{"steps": np.zeros(30, np.int64)}, {"steps": np.zeros(32, np.int64)}, {"assurance": "simulation"}],
     ids=["too few numbers", "too many", "simulated noise"],
 )
 def test_an_upload_that_was_not_asked_for_is_left_out(wrong, deployment, owners, tmp_path, silent):

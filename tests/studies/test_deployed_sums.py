@@ -346,10 +346,7 @@ def test_owners_get_keys_and_one_roster_that_stays_theirs(tmp_path):
         assert (table.digest, table.colluders, table.share_noise) == (digest, 0, True)
         assert (path.parent / "signing").stat().st_mode & 0o777 == 0o600
     assert write_owner_files(deployment, tmp_path / "owners") == files
-    assert (digest_in(tmp_path), {one: path.read_text() for one, path in files.items()}) == (
-        digest,
-        text,
-    )
+    assert (digest_in(tmp_path), {one: path.read_text() for one, path in files.items()}) == (digest, text)
     (tmp_path / "roster.toml").unlink()
     with pytest.raises(ConfigError, match=r"roster of the deployment lacks client 0, .*deploy roster"):
         train(deployment, Direct({}), tmp_path / "run", roster=roster_of(tmp_path))

@@ -30,12 +30,7 @@ from noiseworthy.studies.typed_record import view
 from noiseworthy.sweeps import tradeoff
 from noiseworthy.sweeps.compare import search_epsilon
 from noiseworthy.sweeps.recorded import with_tradeoff
-from noiseworthy.sweeps.tradeoff import (
-    Axis,
-    Surface,
-    plan_surface,
-    train_surface,
-)
+from noiseworthy.sweeps.tradeoff import Axis, Surface, plan_surface, train_surface
 
 RAW = {
     "federation": {"data": "breast-cancer", "clients": 4, "partition": "iid"},

@@ -67,10 +67,7 @@ CLIPPED = {norm: jax.jit(lambda v, c, norm=norm: clip(v, upper_norm(v, norm), c)
 
 
 @NORMS
-@given(
-    v=arrays(np.float32, 4, elements=st.floats(width=32)),
-    bound=st.floats(2.0**-126, 2.0**127, width=32),
-)
+@given(v=arrays(np.float32, 4, elements=st.floats(width=32)), bound=st.floats(2.0**-126, 2.0**127, width=32))
 @example(v=np.full(4, 3.4e38, np.float32), bound=float(np.float32(1e-6)))
 @example(v=np.full(4, 1e-45, np.float32), bound=2.0**-126)
 def test_the_float32_clip_holds_for_every_float32_at_every_clip(norm, v, bound):

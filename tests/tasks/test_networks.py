@@ -242,9 +242,7 @@ def test_a_loss_of_the_user_is_differentiated_and_has_no_accuracy():
     mine = model_task(apply, make_params(), lambda z, y: -jax.nn.log_softmax(z)[y])
     batch, theta = make_batch(), start(mine)
     np.testing.assert_allclose(
-        compiled(mine, "l2")(batch, 0.5),
-        compiled(make_task(), "l2")(batch, 0.5),
-        atol=1e-5,
+        compiled(mine, "l2")(batch, 0.5), compiled(make_task(), "l2")(batch, 0.5), atol=1e-5
     )
     loss, accuracy = compiled_score(mine)(theta, batch.x, batch.y)
     assert float(loss) == pytest.approx(float(compiled_score(make_task())(theta, batch.x, batch.y).loss))

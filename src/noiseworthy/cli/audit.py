@@ -36,12 +36,7 @@ def audit(
     from noiseworthy.engines.compilation import use_persistent_cache
     from noiseworthy.reports import write_report
     from noiseworthy.reports.audit import audit_panel, write_audit
-    from noiseworthy.studies.audit import (
-        SECONDS,
-        audit_study,
-        kept_run,
-        with_audit,
-    )
+    from noiseworthy.studies.audit import SECONDS, audit_study, kept_run, with_audit
     from noiseworthy.studies.occupied import held
     from noiseworthy.studies.record import save_record
 

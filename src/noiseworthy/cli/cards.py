@@ -16,8 +16,7 @@ RunFolder = Annotated[Path, typer.Argument(help="run folder", metavar="RUN", sho
 
 @card.command()
 def sign(
-    run: RunFolder,
-    key: Annotated[Path, typer.Option(help="private Ed25519 key, of ssh-keygen or openssl")],
+    run: RunFolder, key: Annotated[Path, typer.Option(help="private Ed25519 key, of ssh-keygen or openssl")]
 ) -> None:
     """Sign claim_card.json; the signature lies beside it as claim_card.sig."""
     from noiseworthy.reports.signing import sign as signed

@@ -14,11 +14,7 @@ from noiseworthy.cli.options import AsJson, DataDir
 if TYPE_CHECKING:
     from noiseworthy.studies.checking import Checked
 
-_HEADINGS = {
-    "refused": "Refused, training would stop here",
-    "warning": "Warnings",
-    "note": "Notes",
-}
+_HEADINGS = {"refused": "Refused, training would stop here", "warning": "Warnings", "note": "Notes"}
 
 
 def check(

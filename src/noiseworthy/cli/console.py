@@ -99,8 +99,7 @@ class Style(StrEnum):
 
 
 _Progress = Annotated[
-    Style | None,
-    typer.Option(help="how progress is shown: a bar on a terminal, else plain lines"),
+    Style | None, typer.Option(help="how progress is shown: a bar on a terminal, else plain lines")
 ]
 _Quiet = Annotated[bool, typer.Option("--quiet", help="show no progress")]
 _style: ContextVar[Style | None] = ContextVar("style", default=None)

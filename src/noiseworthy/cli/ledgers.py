@@ -58,8 +58,7 @@ def page(
 
 @ledger.command()
 def backup(
-    path: RunOrFile,
-    destination: Annotated[Path, typer.Argument(help="new file", show_default=False)],
+    path: RunOrFile, destination: Annotated[Path, typer.Argument(help="new file", show_default=False)]
 ) -> None:
     """Copy a ledger, while others may write to it, verify the copy and show it; replaces no file."""
     from noiseworthy.privacy.durable.reading import read_ledger

@@ -69,12 +69,7 @@ def units(
 ) -> None:
     """Write systemd units that run an owner's gateway and node as two users, and say how to install them."""
     from noiseworthy.deploy.gateway.owner import load_owner
-    from noiseworthy.deploy.gateway.units import (
-        GATEWAY_USER,
-        NODE_FOLDER,
-        NODE_USER,
-        units,
-    )
+    from noiseworthy.deploy.gateway.units import GATEWAY_USER, NODE_FOLDER, NODE_USER, units
     from noiseworthy.deploy.owners import folder_name
 
     owner = load_owner(file.absolute())

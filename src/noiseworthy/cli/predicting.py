@@ -53,8 +53,7 @@ def predict(
 
 
 def export(
-    run: RunFolder,
-    onnx: Annotated[Path, typer.Option("--onnx", help="file to write", show_default=False)],
+    run: RunFolder, onnx: Annotated[Path, typer.Option("--onnx", help="file to write", show_default=False)]
 ) -> None:
     """Write a model as ONNX: one graph from encoded records to probabilities."""
     from noiseworthy.model.export import export_onnx

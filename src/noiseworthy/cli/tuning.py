@@ -18,8 +18,7 @@ def tune(
         Path, typer.Argument(help="folder of the shared model, or of its run", show_default=False)
     ],
     records: Annotated[
-        Path,
-        typer.Argument(help="your table with labels, or your gateway's owner file", show_default=False),
+        Path, typer.Argument(help="your table with labels, or your gateway's owner file", show_default=False)
     ],
     out_folder: Annotated[
         Path, typer.Option("--out", "-o", help="folder to write, for you alone", show_default=False)

@@ -44,12 +44,7 @@ from noiseworthy.studies.plan_file import keep_stages
 from noiseworthy.studies.record import Record, with_training
 from noiseworthy.studies.run_folder import check_unused
 from noiseworthy.studies.training import Run
-from noiseworthy.studies.two_stages import (
-    estimation_of,
-    joined,
-    onward,
-    seeds_of_stage_2,
-)
+from noiseworthy.studies.two_stages import estimation_of, joined, onward, seeds_of_stage_2
 
 PATIENCE = 120.0
 """Seconds that a round waits for replies."""

@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 
 from noiseworthy.deploy.asking import Asking
 from noiseworthy.deploy.correspondence import UNREADABLE, Correspondence, Found
-from noiseworthy.deploy.gateway.messages import (
-    Reason,
-    Refused,
-    Request,
-    Uploaded,
-)
+from noiseworthy.deploy.gateway.messages import Reason, Refused, Request, Uploaded
 from noiseworthy.privacy.uploads import Assurance
 
 FINAL: tuple[Reason, ...] = ("malformed", "not-allowed", "floor", "budget")

@@ -275,11 +275,7 @@ def _state_of(reached: Checkpoint, start: ServerState) -> ServerState:
 
 
 def _scored(
-    algorithm: Algorithm,
-    state: ServerState,
-    before: Checkpoint,
-    terms: Terms,
-    asking: Asking | None = None,
+    algorithm: Algorithm, state: ServerState, before: Checkpoint, terms: Terms, asking: Asking | None = None
 ) -> Checkpoint:
     """The checkpoint at a state, with a score where one is due."""
     t = int(state.round)

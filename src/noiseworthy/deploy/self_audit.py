@@ -43,12 +43,7 @@ from noiseworthy.deploy.attacks import (
 from noiseworthy.deploy.gateway.messages import Refused
 from noiseworthy.deploy.gateway.owner import Owner
 from noiseworthy.deploy.gateway.packing import pack_request
-from noiseworthy.deploy.rehearsal import (
-    Question,
-    World,
-    cost,
-    questions,
-)
+from noiseworthy.deploy.rehearsal import Question, World, cost, questions
 
 TRIALS, SECONDS = 4_000, 45.0
 _MOST = 40
@@ -121,11 +116,7 @@ class SelfAudit:
 
 
 def self_audit(
-    owner: Owner,
-    *,
-    trials: int = TRIALS,
-    seconds: float = SECONDS,
-    on_progress: Progress = lambda done: None,
+    owner: Owner, *, trials: int = TRIALS, seconds: float = SECONDS, on_progress: Progress = lambda done: None
 ) -> SelfAudit:
     """Audit the installation that would answer by an owner's file.
 

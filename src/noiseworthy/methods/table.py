@@ -31,12 +31,10 @@ ServerMomentum = Annotated[
     Momentum | Auto, Field(description="Part of the last noised mean that the server carries on.")
 ]
 Steering = Annotated[
-    Share | Auto,
-    Field(description="Gain with which the server scales the steps by what noised uploads say."),
+    Share | Auto, Field(description="Gain with which the server scales the steps by what noised uploads say.")
 ]
 Averaging = Annotated[
-    Share | Auto,
-    Field(description="Part of the rounds, the last ones, whose models are averaged."),
+    Share | Auto, Field(description="Part of the rounds, the last ones, whose models are averaged.")
 ]
 
 

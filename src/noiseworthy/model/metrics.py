@@ -56,11 +56,7 @@ class Metrics(Table):
 
 
 def of_classes(
-    y: ArrayLike,
-    scores: NDArray,
-    *,
-    probabilities: bool = True,
-    weights: NDArray[np.float64] | None = None,
+    y: ArrayLike, scores: NDArray, *, probabilities: bool = True, weights: NDArray[np.float64] | None = None
 ) -> Metrics:
     """Scores of a classifier.
 

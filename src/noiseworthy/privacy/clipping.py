@@ -32,13 +32,7 @@ from noiseworthy import _validate as check
 from noiseworthy.errors import UnsoundClaim
 from noiseworthy.privacy.budget import Relation, Row, Unit
 from noiseworthy.privacy.mechanisms import Family, law_of
-from noiseworthy.privacy.sensitivity import (
-    Norm,
-    Sensitivity,
-    of_clipped_whole,
-    of_mean_gradient,
-    of_moments,
-)
+from noiseworthy.privacy.sensitivity import Norm, Sensitivity, of_clipped_whole, of_mean_gradient, of_moments
 
 GradientMode = Literal["A", "B", "C", "D", "E"]
 """Of gradients and updates; M is of second moments, which need no gradient."""

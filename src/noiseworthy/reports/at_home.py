@@ -129,11 +129,7 @@ def fairness(record: RunRecord, home: HomePart) -> list[dict[str, str]]:
 
 
 def _row(
-    record: RunRecord,
-    name: str,
-    one: CandidatePart,
-    enough: NDArray[np.bool_],
-    foretold: float | None,
+    record: RunRecord, name: str, one: CandidatePart, enough: NDArray[np.bool_], foretold: float | None
 ) -> dict[str, str]:
     scores = finite(one.scores, math.nan)[enough]
     said = {} if foretold is None else {"foretold": score(record, foretold)}

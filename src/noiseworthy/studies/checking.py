@@ -171,12 +171,7 @@ def _same(one: Mapping[str, NDArray], other: Mapping[str, NDArray]) -> bool:
 
 
 def _of_cells(
-    cells: Mapping[str, NDArray],
-    source: str,
-    table: FederationTable,
-    columns: Schema | None,
-    *,
-    whole: bool,
+    cells: Mapping[str, NDArray], source: str, table: FederationTable, columns: Schema | None, *, whole: bool
 ) -> tuple[list[Finding], Examples | None, Schema | None]:
     """What is found in a table, its usable records, and what its columns are taken for."""
     said = [warning("", _SIMULATED)] if table.simulation else []

@@ -29,12 +29,7 @@ from noiseworthy.studies.plan_codec import decoded, encoded
 from noiseworthy.studies.plan_text import opened, sealed
 from noiseworthy.studies.planner import plan_study
 from noiseworthy.studies.prepare import Prepared
-from noiseworthy.studies.record import (
-    Record,
-    beside,
-    new_record,
-    written,
-)
+from noiseworthy.studies.record import Record, beside, new_record, written
 from noiseworthy.studies.soundness import check_sound
 from noiseworthy.studies.tables import Study
 from noiseworthy.tasks.table import TaskTable

@@ -18,13 +18,7 @@ from noiseworthy.privacy.durable import DurableLedger, Head
 from noiseworthy.privacy.durable.reading import check_holds, read_ledger
 from noiseworthy.studies.checkpoints import load_checkpoint, load_head, save_checkpoint
 from noiseworthy.studies.occupied import CHECKPOINT, MODELS, RECORD
-from noiseworthy.studies.run_ledger import (
-    FILE,
-    Hook,
-    Owners,
-    RunLedger,
-    SharedLedger,
-)
+from noiseworthy.studies.run_ledger import FILE, Hook, Owners, RunLedger, SharedLedger
 
 Keep = Callable[[Checkpoint], None]
 

@@ -324,13 +324,7 @@ def digest_of(reached: Checkpoint) -> bytes:
 
 
 def _world(
-    ledger: DurableLedger,
-    run: str,
-    plan: Plan,
-    place: int,
-    owners: Owners,
-    name: str,
-    lifetime: float | None,
+    ledger: DurableLedger, run: str, plan: Plan, place: int, owners: Owners, name: str, lifetime: float | None
 ) -> World:
     """A world whose accounts are open, unless there are many."""
 

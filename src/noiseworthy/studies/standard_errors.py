@@ -51,10 +51,7 @@ def coefficients_in(folder: Path, record: RunRecord, description: Description) -
 
 
 def estimates_of(
-    folder: str | Path,
-    training: int = 0,
-    uploads: ArrayLike = 1,
-    places: NDArray[np.int64] | None = None,
+    folder: str | Path, training: int = 0, uploads: ArrayLike = 1, places: NDArray[np.int64] | None = None
 ) -> Estimates:
     """Least-squares coefficients with standard errors of a regression that one upload trained.
 

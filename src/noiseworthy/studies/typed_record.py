@@ -19,11 +19,7 @@ from noiseworthy.privacy.uploads import Assurance
 from noiseworthy.studies.typed_evidence import EvidencePart, ForetoldPart, WhatIfPart
 from noiseworthy.studies.typed_home import HomePart
 from noiseworthy.studies.typed_parts import Curve, Json, Number, OrInfinite, Part, Quantity
-from noiseworthy.studies.typed_sweeps import (
-    ComparePart,
-    RivalsPart,
-    TradeoffPart,
-)
+from noiseworthy.studies.typed_sweeps import ComparePart, RivalsPart, TradeoffPart
 
 RECORD_VERSION = 2
 """Of the layout; records of layout 1 do not state it."""

@@ -139,11 +139,7 @@ def _cell(plan: Plan, run: Run) -> Cell:
 
 
 def compare(
-    plan: Plan,
-    federation: Federation,
-    task: Task,
-    study: Study,
-    on_progress: Progress = lambda done: None,
+    plan: Plan, federation: Federation, task: Task, study: Study, on_progress: Progress = lambda done: None
 ) -> Comparison:
     """Train the plan, what people take without planning, and the grid of `[compare]` under the same seeds.
 

@@ -8,11 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.privacy.mechanisms import law_of
-from noiseworthy.sweeps.contest import (
-    Condition,
-    Contest,
-    Entry,
-)
+from noiseworthy.sweeps.contest import Condition, Contest, Entry
 
 Quantity = Literal["accuracy", "loss"]
 Real = NDArray[np.float64]

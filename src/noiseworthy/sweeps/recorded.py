@@ -59,11 +59,7 @@ def with_rivals(record: Record, contest: Contest, seconds: float) -> Record:
 
 
 def _cell(cell: Cell, planned: bool) -> Record:
-    return {
-        **cell.setting,
-        **_outcome(cell),
-        "planned": planned,
-    }
+    return {**cell.setting, **_outcome(cell), "planned": planned}
 
 
 def _outcome(cell: Cell) -> Record:

@@ -14,13 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from noiseworthy.deploy.flower.keys import (
-    Keys,
-    add_hosts,
-    make_authority,
-    make_node_key,
-    public_key,
-)
+from noiseworthy.deploy.flower.keys import Keys, add_hosts, make_authority, make_node_key, public_key
 from noiseworthy.errors import ConfigError
 
 

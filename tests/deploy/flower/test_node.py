@@ -36,12 +36,7 @@ from flwr.supernode.main import create_app
 from flwr.supernode.nodestate import NodeStateFactory
 
 from noiseworthy.deploy.flower import node
-from noiseworthy.deploy.flower.envelope import (
-    APP_FAILED,
-    NO_GATEWAY,
-    enclosed,
-    opened,
-)
+from noiseworthy.deploy.flower.envelope import APP_FAILED, NO_GATEWAY, enclosed, opened
 from noiseworthy.deploy.flower.node import Explaining, answer, turned_away
 from noiseworthy.deploy.flower.processes import free_ports
 from noiseworthy.deploy.flower.tasks import Server, taken

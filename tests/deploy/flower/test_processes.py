@@ -12,14 +12,7 @@ import time
 import pytest
 
 from noiseworthy.deploy.flower import processes
-from noiseworthy.deploy.flower.processes import (
-    Local,
-    Process,
-    free_ports,
-    link_of,
-    look,
-    stop,
-)
+from noiseworthy.deploy.flower.processes import Local, Process, free_ports, link_of, look, stop
 from noiseworthy.errors import ConfigError, GatewayError
 
 FAMILY = (

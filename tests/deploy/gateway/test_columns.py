@@ -106,11 +106,7 @@ def test_a_gateway_with_columns_answers_requests(folder):
     ("columns", "federation", "message"),
     [
         ({**COLUMNS, "age": {"kind": "numbr"}}, {}, r"\[columns\] age: kind must be one of"),
-        (
-            {**COLUMNS, "age": {"kind": "number", "range": {"buy": [0, 120]}}},
-            {},
-            "age: ranges are bought",
-        ),
+        ({**COLUMNS, "age": {"kind": "number", "range": {"buy": [0, 120]}}}, {}, "age: ranges are bought"),
         (COLUMNS, {"classes": ["no", "yes"]}, r"classes beside \[columns\]"),
         (COLUMNS, {"data": "digits"}, r"\[columns\] goes with a table"),
         ("gone.toml", {}, "gone.toml does not exist"),

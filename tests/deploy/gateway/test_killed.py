@@ -14,12 +14,7 @@ import pytest
 
 from noiseworthy.deploy.gateway import memory
 from noiseworthy.deploy.gateway.client import GatewayClient
-from noiseworthy.deploy.gateway.gateway import (
-    FAILED,
-    LATE,
-    LEDGER,
-    Gateway,
-)
+from noiseworthy.deploy.gateway.gateway import FAILED, LATE, LEDGER, Gateway
 from noiseworthy.deploy.gateway.holding import Holding
 from noiseworthy.deploy.gateway.messages import Refused, Uploaded
 from noiseworthy.deploy.gateway.packing import pack_request

@@ -57,10 +57,7 @@ def test_the_documented_algorithms_are_those_that_are_computed():
 
 
 WRONG = {
-    "epsilon = 4.0": (
-        "epsilon = -1.0",
-        r"\[budget\] epsilon must be above 0, got -1.0; see docs",
-    ),
+    "epsilon = 4.0": ("epsilon = -1.0", r"\[budget\] epsilon must be above 0, got -1.0; see docs"),
     "delta = 1e-5": ("delta = 0.0", r"\[budget\] delta must be above 0 for gaussian noise"),
     'mechanism = "gaussian"': ('mechanism = "laplace"', r"\[budget\] delta must be .* 0 for laplace"),
     "noise_floor = 1.0": ("", r"\[budget\] noise_floor is missing; add it to the owner\'s file"),
@@ -68,10 +65,7 @@ WRONG = {
     'models = ["logistic"]': ('models = ["resnet20"]', r"\[allowed\] models must be"),
     "most_releases = 100": ("most_releases = 0", r"\[allowed\] most_releases"),
     'data = "heart-disease"': ("sizes = [3]", r"\[federation\] needs data"),
-    'ledger = "ledger.sqlite"': (
-        'ledger = "l"\nseed = 3',
-        r"\[files\] seed is not a key of this table",
-    ),
+    'ledger = "ledger.sqlite"': ('ledger = "l"\nseed = 3', r"\[files\] seed is not a key of this table"),
     'socket = "gateway.sock"': ('socket = "s"\ngroup = 1.5', r"\[files\] group"),
     "[allowed]": ("[allowed]\nreply_seconds = -1.0", r"\[allowed\] reply_seconds"),
     "[budget]": ('classes = ["a", "a"]\n[budget]', "classes must be different labels"),

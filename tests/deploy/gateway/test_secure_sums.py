@@ -535,9 +535,7 @@ def test_noise_is_the_last_thing_that_happens_on_the_grid(sharing, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "mutant",
-    [rounds_what_it_noised, noises_before_it_truncates],
-    ids=lambda one: one.__name__,
+    "mutant", [rounds_what_it_noised, noises_before_it_truncates], ids=lambda one: one.__name__
 )
 def test_a_mutant_that_rounds_after_the_noise_is_caught(sharing, monkeypatch, mutant):
     mutant(monkeypatch)

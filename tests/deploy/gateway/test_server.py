@@ -20,12 +20,7 @@ import pytest
 
 from noiseworthy.deploy.gateway import framing, server
 from noiseworthy.deploy.gateway.client import GatewayClient
-from noiseworthy.deploy.gateway.messages import (
-    LARGEST,
-    Refused,
-    Uploaded,
-    read_reply,
-)
+from noiseworthy.deploy.gateway.messages import LARGEST, Refused, Uploaded, read_reply
 from noiseworthy.deploy.gateway.server import Ending, listening
 from noiseworthy.errors import GatewayError
 from noiseworthy.privacy.durable.reading import read_ledger

@@ -13,13 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from noiseworthy.deploy.gateway.wire import (
-    MALFORMED,
-    TYPES,
-    VERSION,
-    pack,
-    unpack,
-)
+from noiseworthy.deploy.gateway.wire import MALFORMED, TYPES, VERSION, pack, unpack
 from noiseworthy.errors import WireError
 
 PLAIN = (

@@ -168,14 +168,8 @@ ITERATIONS = (
     ),
 )
 FITS = (
-    Claim(
-        "The optimal local steps of DP-ScaffNew depend linearly on the clip.",
-        (Untestable(_FEW_CLIPS),),
-    ),
-    Claim(
-        "Those of DP-FedAvg depend on its square root.",
-        (Untestable(_FEW_CLIPS),),
-    ),
+    Claim("The optimal local steps of DP-ScaffNew depend linearly on the clip.", (Untestable(_FEW_CLIPS),)),
+    Claim("Those of DP-FedAvg depend on its square root.", (Untestable(_FEW_CLIPS),)),
 )
 COINS = (
     Claim(

@@ -52,29 +52,18 @@ def setting(
 
 
 FREELY: Settings = {FREE: setting("fedsgd")}
-PERSONAL: Settings = {
-    "PrivateFL": setting("privatefl"),
-    PERSONAL_BIASED: setting("privatefl", biased=True),
-}
+PERSONAL: Settings = {"PrivateFL": setting("privatefl"), PERSONAL_BIASED: setting("privatefl", biased=True)}
 
 
 def rivals(mechanism: Family) -> Settings:
     """The private algorithms that the paper compares with."""
     plain = {PLAIN[mechanism]: setting("dpsgd" if mechanism == "gaussian" else "dmldp")}
-    return {
-        **plain,
-        "WeiAvg": setting("weiavg"),
-        "PFA": setting("pfa"),
-        "PrivateFL": setting("privatefl"),
-    }
+    return {**plain, "WeiAvg": setting("weiavg"), "PFA": setting("pfa"), "PrivateFL": setting("privatefl")}
 
 
 def selections(case: Case, mechanism: Family) -> Settings:
     """DPFL-BCS in two stages, as the paper has it, and in one, as this product plans it."""
-    return {
-        TWO_STAGES: setting(BIASED, estimating=case.estimating(mechanism)),
-        ONE_STAGE: setting(BIASED),
-    }
+    return {TWO_STAGES: setting(BIASED, estimating=case.estimating(mechanism)), ONE_STAGE: setting(BIASED)}
 
 
 def private(case: Case, mechanism: Family) -> Settings:

@@ -10,13 +10,7 @@ from pathlib import Path
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from noiseworthy.deploy.flower.envelope import (
-    APP_FAILED,
-    NO_GATEWAY,
-    enclosed,
-    failed,
-    opened,
-)
+from noiseworthy.deploy.flower.envelope import APP_FAILED, NO_GATEWAY, enclosed, failed, opened
 from noiseworthy.deploy.gateway.forwarding import forward
 from noiseworthy.errors import GatewayError
 

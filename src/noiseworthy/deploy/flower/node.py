@@ -36,13 +36,7 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message
 
 from noiseworthy.deploy.flower.client_app import app
 from noiseworthy.deploy.flower.envelope import APP_FAILED
-from noiseworthy.deploy.flower.tasks import (
-    Server,
-    Task,
-    finished,
-    kept,
-    taken,
-)
+from noiseworthy.deploy.flower.tasks import Server, Task, finished, kept, taken
 
 _LOOK = 0.5
 """Seconds between two looks for tasks."""

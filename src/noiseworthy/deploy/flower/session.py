@@ -27,13 +27,7 @@ from noiseworthy.deploy.flower.commands import Link
 from noiseworthy.deploy.flower.exchange import Grid, GridExchange
 from noiseworthy.deploy.flower.orders import orders_to
 from noiseworthy.deploy.flower.processes import link_of
-from noiseworthy.deploy.flower.tasks import (
-    Server,
-    Task,
-    finished,
-    kept,
-    taken,
-)
+from noiseworthy.deploy.flower.tasks import Server, Task, finished, kept, taken
 from noiseworthy.errors import GatewayError
 
 T = TypeVar("T")

@@ -15,11 +15,7 @@ from typing import Any
 
 import httpx
 from flwr.common.constant import SubStatus
-from flwr.proto.runtime_pb2 import (
-    AcquireTaskRequest,
-    PushTaskOutputRequest,
-    SendTaskHeartbeatRequest,
-)
+from flwr.proto.runtime_pb2 import AcquireTaskRequest, PushTaskOutputRequest, SendTaskHeartbeatRequest
 from flwr.supercore.constant import TaskType
 from flwr.supercore.interceptors import (
     RuntimeTokenHttpInterceptor,

@@ -61,8 +61,7 @@ CHANGED = (
     "or say that they were changed on purpose"
 )
 LEFT_ONCE = Refused(
-    reason="conflict",
-    message="this release left without noise, and leaves once alone; ask for the next one",
+    reason="conflict", message="this release left without noise, and leaves once alone; ask for the next one"
 )
 LATE = "the deadline has passed; nothing more was spent, ask again with a later one"
 OTHERWISE = "this release was asked before with other contents; ask as before, or for the next one"

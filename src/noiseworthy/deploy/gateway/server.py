@@ -14,12 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from noiseworthy.deploy.gateway.framing import (
-    address,
-    bind,
-    receive,
-    send,
-)
+from noiseworthy.deploy.gateway.framing import address, bind, receive, send
 from noiseworthy.deploy.gateway.gateway import Gateway
 from noiseworthy.deploy.gateway.messages import LARGEST, Refused, pack_reply
 from noiseworthy.errors import GatewayError

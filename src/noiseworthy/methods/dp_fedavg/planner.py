@@ -13,13 +13,7 @@ import numpy as np
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput, UnsoundClaim
-from noiseworthy.methods.dp_fedavg.bound import (
-    NEAR_LIMIT,
-    LocalBound,
-    Noise,
-    UploadNoise,
-    power_law,
-)
+from noiseworthy.methods.dp_fedavg.bound import NEAR_LIMIT, LocalBound, Noise, UploadNoise, power_law
 from noiseworthy.methods.dp_fedavg.search import (
     Given,
     Setting,
@@ -28,14 +22,7 @@ from noiseworthy.methods.dp_fedavg.search import (
     most_uploads,
     optimum,
 )
-from noiseworthy.methods.dp_fedavg.words import (
-    AXIS,
-    as_printed,
-    is_vacuous,
-    notes_of,
-    outcome_of,
-    training,
-)
+from noiseworthy.methods.dp_fedavg.words import AXIS, as_printed, is_vacuous, notes_of, outcome_of, training
 from noiseworthy.methods.fedsgd_dpc.bound import uploads
 from noiseworthy.plans.curves import BoundCurves, Curve
 from noiseworthy.plans.local_work import LocalSteps

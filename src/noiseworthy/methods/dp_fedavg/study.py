@@ -10,13 +10,7 @@ from noiseworthy.errors import UnsoundClaim
 from noiseworthy.methods.base import LocalStep
 from noiseworthy.methods.conditions import check_condition, missing_convexity, tightest_mode
 from noiseworthy.methods.dp_fedavg.bound import local_bound
-from noiseworthy.methods.dp_fedavg.planner import (
-    affordable,
-    curves,
-    plan,
-    stated,
-    theory_step,
-)
+from noiseworthy.methods.dp_fedavg.planner import affordable, curves, plan, stated, theory_step
 from noiseworthy.methods.dp_fedavg.table import FedAvgTable
 from noiseworthy.methods.question import (
     NEEDED,

@@ -137,11 +137,7 @@ def plan(
 
 
 def stated(
-    problem: Problem,
-    total_iterations: int,
-    local_steps: int,
-    step: StepSize,
-    batch_size: int | None = None,
+    problem: Problem, total_iterations: int, local_steps: int, step: StepSize, batch_size: int | None = None
 ) -> Plan:
     """A setting nobody planned, with the noise it needs: for grids and fixed baselines.
 

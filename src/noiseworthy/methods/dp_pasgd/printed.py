@@ -15,13 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy.methods.dp_pasgd.bound import AveragingBound
-from noiseworthy.methods.dp_pasgd.search import (
-    Given,
-    Setting,
-    StepNoise,
-    binding,
-    sensitivity,
-)
+from noiseworthy.methods.dp_pasgd.search import Given, Setting, StepNoise, binding, sensitivity
 from noiseworthy.plans.local_work import NoisySteps
 from noiseworthy.plans.problem import Problem
 from noiseworthy.plans.resources import Resources
@@ -141,12 +135,7 @@ def printed_noise(problem: Problem, work: NoisySteps, iterations: float) -> Real
 
 
 def _rounded(
-    problem: Problem,
-    bound: AveragingBound,
-    work: NoisySteps,
-    given: Given,
-    resources: Resources,
-    most: int,
+    problem: Problem, bound: AveragingBound, work: NoisySteps, given: Given, resources: Resources, most: int
 ) -> tuple[int, int]:
     """K* and tau* of (24), rounded to the nearest integers of at least 1; what is given stays."""
     unit = float(np.mean(np.square(printed_noise(problem, work, 1))))

@@ -18,12 +18,7 @@ import numpy as np
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.dp_scaffnew.bound import (
-    UNIT,
-    ScaffNewBound,
-    check_clips_updates,
-    scaffnew_bound,
-)
+from noiseworthy.methods.dp_scaffnew.bound import UNIT, ScaffNewBound, check_clips_updates, scaffnew_bound
 from noiseworthy.methods.dp_scaffnew.words import AXIS
 from noiseworthy.plans.curves import BoundCurves, Curve
 from noiseworthy.plans.local_work import Coins, check_probability

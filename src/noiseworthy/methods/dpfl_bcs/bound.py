@@ -161,11 +161,7 @@ class ParticipationBound:
 
 
 def participation_bound(
-    problem: Problem,
-    constants: dict[str, Constant],
-    heterogeneity: Real,
-    rounds: int,
-    clients_per_round: int,
+    problem: Problem, constants: dict[str, Constant], heterogeneity: Real, rounds: int, clients_per_round: int
 ) -> ParticipationBound | None:
     """The bound of a problem, or None where L, mu or `initial_distance_sq` is not among the constants."""
     known, start = Curvature.among(constants), constants.get("initial_distance_sq")
@@ -178,11 +174,7 @@ def participation_bound(
 
 
 def participation_costs(
-    problem: Problem,
-    constants: dict[str, Constant],
-    heterogeneity: Real,
-    rounds: int,
-    clients_per_round: int,
+    problem: Problem, constants: dict[str, Constant], heterogeneity: Real, rounds: int, clients_per_round: int
 ) -> ParticipationCosts:
     """Phi_n, kappa Gamma_n, z and the caps of a problem.
 

@@ -116,7 +116,5 @@ def make(first: FirstStage, task: Task, seed: int) -> LossReports:
     plain = dpfl_bcs.make(first.plan, task, seed)
     known = {field.name: getattr(plain, field.name) for field in fields(plain)}
     return LossReports(
-        **known,
-        loss_cap=as_float(first.loss_cap),
-        loss_noise=as_float(first.losses.mechanism.size),
+        **known, loss_cap=as_float(first.loss_cap), loss_noise=as_float(first.losses.mechanism.size)
     )

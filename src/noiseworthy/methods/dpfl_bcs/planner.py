@@ -25,12 +25,7 @@ from noiseworthy.methods.dpfl_bcs.bound import (
     participation_costs,
 )
 from noiseworthy.methods.dpfl_bcs.printed import as_printed
-from noiseworthy.methods.dpfl_bcs.search import (
-    Counts,
-    ParticipationCosts,
-    continuous,
-    greedy,
-)
+from noiseworthy.methods.dpfl_bcs.search import Counts, ParticipationCosts, continuous, greedy
 from noiseworthy.methods.selection import checked_counts
 from noiseworthy.plans.plan import Plan, Prediction, StepSize
 from noiseworthy.plans.problem import Constant, Problem

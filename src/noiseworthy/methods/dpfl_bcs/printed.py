@@ -10,12 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from noiseworthy.methods.dpfl_bcs.bound import (
-    Curvature,
-    Real,
-    exponent,
-    noise_constant,
-)
+from noiseworthy.methods.dpfl_bcs.bound import Curvature, Real, exponent, noise_constant
 from noiseworthy.methods.dpfl_bcs.search import ParticipationCosts, continuous
 from noiseworthy.plans.problem import Problem
 
@@ -24,11 +19,7 @@ _WHOLE = 1e-9
 
 
 def as_printed(
-    problem: Problem,
-    rounds: int,
-    clients_per_round: int,
-    heterogeneity: Real,
-    curvature: Curvature | None,
+    problem: Problem, rounds: int, clients_per_round: int, heterogeneity: Real, curvature: Curvature | None
 ) -> dict[str, Any]:
     """What the printed P1 chooses and the noise that Algorithm 2 then adds; not private.
 
@@ -62,11 +53,7 @@ def as_printed(
 
 
 def printed_participations(
-    problem: Problem,
-    rounds: int,
-    clients_per_round: int,
-    heterogeneity: Real,
-    curvature: Curvature | None,
+    problem: Problem, rounds: int, clients_per_round: int, heterogeneity: Real, curvature: Curvature | None
 ) -> Real:
     """T_n of the printed P1, shape (N,): c2 = 1, another kappa, and T_n above T not ruled out.
 

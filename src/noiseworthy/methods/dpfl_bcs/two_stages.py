@@ -131,14 +131,7 @@ def plan(
         >>> budget = PrivacyBudget.of([0.5, 1.0, 2.0, 4.0], 1e-5, 4)
         >>> problem = Problem(np.full(4, 600), 11, budget, "gaussian", 1.0)
         >>> known = {name: Constant(1.0, "assumed") for name in ("smoothness", "strong_convexity")}
-        >>> made = plan(
-        ...     problem,
-        ...     known,
-        ...     rounds=20,
-        ...     clients_per_round=2,
-        ...     estimation_rounds=4,
-        ...     loss_cap=2.3,
-        ... )
+        >>> made = plan(problem, known, rounds=20, clients_per_round=2, estimation_rounds=4, loss_cap=2.3)
         >>> made.rounds, made.pilot.uploads, made.releases
         (16, array([0, 1, 3, 4]), array([ 1,  3, 12, 16]))
 

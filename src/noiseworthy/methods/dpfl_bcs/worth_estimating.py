@@ -15,19 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
-from noiseworthy.methods.dpfl_bcs.bound import (
-    caps,
-    exponent,
-    kappa,
-    noise_constant,
-)
+from noiseworthy.methods.dpfl_bcs.bound import caps, exponent, kappa, noise_constant
 from noiseworthy.methods.dpfl_bcs.heterogeneity import ReportedLosses, estimated
-from noiseworthy.methods.dpfl_bcs.search import (
-    Counts,
-    Exponent,
-    ParticipationCosts,
-    greedy,
-)
+from noiseworthy.methods.dpfl_bcs.search import Counts, Exponent, ParticipationCosts, greedy
 from noiseworthy.plans.problem import Constant, Problem
 from noiseworthy.privacy.calibration import unit_noise
 

@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 
 from noiseworthy import _validate as check
 from noiseworthy.errors import InvalidInput
-from noiseworthy.methods.fedsgd_dpc.bound import (
-    RepliesBound,
-    laplace_curve,
-    uploads,
-    vacuous_until,
-)
+from noiseworthy.methods.fedsgd_dpc.bound import RepliesBound, laplace_curve, uploads, vacuous_until
 from noiseworthy.methods.fedsgd_dpc.words import AXIS
 from noiseworthy.plans.curves import BoundCurves, Curve
 from noiseworthy.plans.plan import Plan, Prediction, StepSize

@@ -8,13 +8,4 @@ from noiseworthy.privacy.durable.answers import Charge, Grant, Refusal, Resend
 from noiseworthy.privacy.durable.chain import Head
 from noiseworthy.privacy.durable.ledger import DurableLedger
 
-__all__ = [
-    "Account",
-    "Charge",
-    "DurableLedger",
-    "Grant",
-    "Head",
-    "Refusal",
-    "Resend",
-    "accounts_of",
-]
+__all__ = ["Account", "Charge", "DurableLedger", "Grant", "Head", "Refusal", "Resend", "accounts_of"]

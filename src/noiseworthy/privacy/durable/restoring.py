@@ -81,11 +81,7 @@ def restore(backup: Path, path: Path) -> None:
 
 
 def accept(
-    path: Path,
-    part: Fraction | None = None,
-    *,
-    lost: Sequence[Head] = (),
-    witness: Witness | None = None,
+    path: Path, part: Fraction | None = None, *, lost: Sequence[Head] = (), witness: Witness | None = None
 ) -> None:
     """The owner's word on what a ledger lacks: it is charged, and the ledger pays again for what is left.
 

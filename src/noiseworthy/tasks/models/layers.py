@@ -74,10 +74,7 @@ def uniform_start(key: Array, shape: tuple[int, ...]) -> Layer:
     Source: the experiments of Hou et al. start there.
     """
     reach, (first, second) = math.prod(shape[:-1]) ** -0.5, jax.random.split(key)
-    return {
-        "weight": uniform(first, shape, reach),
-        "bias": uniform(second, shape[-1:], reach),
-    }
+    return {"weight": uniform(first, shape, reach), "bias": uniform(second, shape[-1:], reach)}
 
 
 def uniform(key: Array, shape: tuple[int, ...], reach: float) -> Array:
